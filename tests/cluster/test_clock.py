@@ -136,7 +136,7 @@ def test_what_is_saved_is_what_is_read(cluster_ms: int, uptime_ms: int, machine:
     assert decode_saved(encode_saved(saved)) == saved
 
 
-def test_what_an_earlier_version_saved_is_read() -> None:
+def test_the_format_of_an_earlier_version_is_read() -> None:
     assert decode_saved(None) is None
     assert decode_saved((1_234).to_bytes(8, "big")) == SavedTime(1_234)
 

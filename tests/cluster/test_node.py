@@ -190,7 +190,7 @@ def test_a_node_behind_in_the_log_keeps_its_tombstones() -> None:
     assert metadata.statistics().tombstones == 0
 
 
-def test_who_left_in_its_absence_stays_out() -> None:
+def test_a_member_removed_while_away_stays_out() -> None:
     cluster = MemberHarness(3)
     cluster[3].kill()
     cluster.until(lambda: cluster[1].member.view.row("n3") is None)
@@ -202,7 +202,7 @@ def test_who_left_in_its_absence_stays_out() -> None:
     assert cluster[1].member.whole
 
 
-def test_what_is_told_of_a_new_disk_is_told_once_in_its_time() -> None:
+def test_a_new_disk_is_reported_once() -> None:
     cluster = MemberHarness(3)
     cluster[3].kill()
     cluster[3].replace_disk("n3-second-disk")
@@ -241,7 +241,7 @@ def test_strangers_are_refused_with_a_reason(change: dict[str, object], reason: 
     assert cluster[1].member.check(PeerInfo(**fields)) is None  # type: ignore[arg-type]
 
 
-def test_a_node_alone_talks_to_nobody() -> None:
+def test_a_standalone_node_sends_nothing() -> None:
     cluster = MemberHarness(2, joined=False)
     me = cluster[2].member.me
     hello = PeerInfo(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
@@ -311,7 +311,7 @@ def test_a_node_that_stops_in_order_is_out_of_the_view_at_once(who: str) -> None
     cluster.whole()
 
 
-def test_a_node_that_said_goodbye_is_not_let_in_again_before_it_starts_anew() -> None:
+def test_a_node_that_said_goodbye_enters_again_only_after_a_restart() -> None:
     cluster = MemberHarness(3)
     leader = cluster.leader()
     machine = next(each for each in cluster.machines if each is not leader)
@@ -337,7 +337,7 @@ def test_the_last_majority_stays_in_the_view_when_it_stops() -> None:
     assert cluster.until(lambda: first.serving and second.serving) < 10
 
 
-def test_a_node_alone_says_goodbye_to_nobody() -> None:
+def test_a_standalone_node_sends_no_goodbye() -> None:
     cluster = MemberHarness(1, joined=False)
     assert not cluster[1].member.goodbye()
     cluster[1].member.found()

@@ -88,7 +88,7 @@ def test_the_life_of_an_incident_on_the_side_with_the_lease() -> None:
     ]
 
 
-def test_without_a_lease_it_is_about_those_who_went_quiet() -> None:
+def test_without_a_lease_it_is_about_the_silent_members() -> None:
     """The view of a node that is cut off is old: nobody is missing in it."""
     desk = Desk()
     desk.ledger.suspected("c", 5100, 6200)
@@ -100,7 +100,7 @@ def test_without_a_lease_it_is_about_those_who_went_quiet() -> None:
     assert desk.types == ["suspect", "suspect", "detect"]
 
 
-def test_with_a_lease_it_begins_with_the_first_who_is_missing() -> None:
+def test_with_a_lease_it_begins_with_the_first_missing_member() -> None:
     desk = Desk()
     desk.ledger.suspected("b", 4000, 5100)
     desk.ledger.suspected("c", 5000, 6200)
@@ -130,7 +130,7 @@ def test_a_process_that_stood_still_did_not_know_from_the_moment_when_it_stopped
     assert other.last()["begin_ms"] == 7500, "it has a lease: it is about the one that is missing"
 
 
-def test_a_change_names_who_is_silent_while_there_is_no_lease() -> None:
+def test_a_change_names_silent_members_while_there_is_no_lease() -> None:
     desk = Desk()
     desk.ledger.view(("c",), 2, True, 5000)
     desk.ledger.suspected("b", 5500, 6600)
@@ -231,7 +231,7 @@ def test_the_ledger_is_bounded() -> None:
     assert [row["number"] for row in desk.ledger.rows()] == list(range(21, KEEP + 21))
 
 
-def test_who_is_silent_while_there_is_no_lease_belongs_to_the_incident() -> None:
+def test_members_silent_without_a_lease_belong_to_the_incident() -> None:
     """A second member goes, and then a third: nobody can make a view without them, and no suspicion has passed."""
     desk = Desk()
     ledger = desk.ledger

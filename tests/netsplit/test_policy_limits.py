@@ -202,7 +202,7 @@ def test_parked_publishes_are_accepted_in_order(version: int) -> None:
     assert client.publish("t", b"9", 1, 9) == [Puback(9)]
 
 
-def test_majority_takes_what_was_parked_without_a_lease() -> None:
+def test_a_majority_accepts_publishes_parked_without_a_lease() -> None:
     """With `majority` the side that gets its lease back need not be whole."""
     broker, watcher, client = with_watcher(4, allow_publish_during_netsplit="majority")
     broker.node.policy.view_state = ViewState.MINORITY

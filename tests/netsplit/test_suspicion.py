@@ -58,7 +58,7 @@ def test_a_link_without_a_reason_has_one() -> None:
     assert suspicion.why == "link down"
 
 
-def test_who_returns_is_told_once() -> None:
+def test_a_return_is_reported_once() -> None:
     evidence = watching("b", "c")
     evidence.heard("b", 200)
     ask_until(evidence, 1500)
@@ -76,7 +76,7 @@ def test_a_short_silence_is_no_return() -> None:
     assert evidence.returned(900) == ()
 
 
-def test_our_own_absence_makes_nobody_suspect() -> None:
+def test_a_pause_of_this_node_suspects_no_peer() -> None:
     """After a pause of ten seconds the peers' frames wait in our sockets: they have the whole limit again."""
     evidence = watching("b", "c")
     evidence.suspect(250)
@@ -111,7 +111,7 @@ def test_strangers_are_not_evidence() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("bc"), st.integers(1, 700)), max_size=40))
-def test_suspected_is_who_was_silent_for_more_than_a_second(frames: list[tuple[str, int]]) -> None:
+def test_a_peer_silent_for_more_than_a_second_is_suspected(frames: list[tuple[str, int]]) -> None:
     """Against the plain definition, asked after every frame."""
     evidence = watching("b", "c")
     last = {"b": 0, "c": 0}

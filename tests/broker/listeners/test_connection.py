@@ -89,7 +89,7 @@ def test_close_sends_the_rest_although_there_is_unread_input(loop: str) -> None:
     with_listeners(test, loop)
 
 
-def test_what_comes_after_close_is_thrown_away_and_nothing_is_sent() -> None:
+def test_input_after_close_is_discarded_and_nothing_is_sent() -> None:
     async def test(harness: ListenerHarness) -> None:
         peer = await Peer.connect(await harness.open(tcp()))
         peer.send(b"quit")
@@ -144,7 +144,7 @@ def test_abort_ends_at_once(loop: str) -> None:
 
 
 @both_loops
-def test_a_full_buffer_is_told_and_an_emptied_one_too(loop: str) -> None:
+def test_a_full_and_an_emptied_buffer_are_reported(loop: str) -> None:
     async def test(harness: ListenerHarness) -> None:
         peer = await Peer.connect(await harness.open(tcp()))
         handler = await harness.handler()
@@ -206,7 +206,7 @@ def test_a_reset_is_an_error_with_its_name(loop: str) -> None:
 
 @both_loops
 @pytest.mark.parametrize("linger", [True, False])
-def test_what_was_sent_before_a_reset_counts_even_if_a_write_notices_the_reset_first(loop: str, linger: bool) -> None:
+def test_input_before_a_reset_counts_even_if_a_write_fails_first(loop: str, linger: bool) -> None:
     """A peer that closes with an answer unread resets the connection: what it sent before must not be lost."""
 
     async def test(harness: ListenerHarness) -> None:

@@ -18,7 +18,7 @@ CLOSED = r"refused|Connect call failed|reset"
 
 
 @both_loops
-def test_a_row_shows_what_is_so(loop: str) -> None:
+def test_a_row_shows_the_present_state(loop: str) -> None:
     async def test(harness: ListenerHarness) -> None:
         settings = tcp(mountpoint="m", max_connections=None)
         port = await harness.open(settings)

@@ -142,7 +142,7 @@ def test_stop_restart_and_delete(loop: str) -> None:
 
 
 @both_loops
-def test_a_port_that_was_taken_meanwhile_fails_the_restart_alone(loop: str) -> None:
+def test_a_port_taken_meanwhile_fails_only_its_restart(loop: str) -> None:
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(tcp())
         await harness.listeners.stop("tcp.default")
@@ -159,7 +159,7 @@ def test_a_port_that_was_taken_meanwhile_fails_the_restart_alone(loop: str) -> N
 
 
 @both_loops
-def test_the_end_tells_the_fronts_and_cuts_off_who_does_not_read(loop: str) -> None:
+def test_close_reports_to_handlers_and_aborts_clients_that_do_not_read(loop: str) -> None:
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(tcp())
         good = await Peer.connect(port)

@@ -45,7 +45,7 @@ def unix(path: Path) -> Any:
     return tcp(host="", port=0, unix_path=str(path))
 
 
-def test_a_socket_file_is_removed_only_if_nobody_listens(tmp_path: Path) -> None:
+def test_a_socket_file_in_use_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with closing(bind(unix(path))) as running:
         running.listen(0)

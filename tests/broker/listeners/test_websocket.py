@@ -213,7 +213,7 @@ def test_many_frames_at_once_do_not_stop_the_others(loop: str) -> None:
 
 
 @both_loops
-def test_frames_wait_while_the_front_does_not_read(loop: str) -> None:
+def test_frames_wait_while_the_handler_has_paused_reading(loop: str) -> None:
     """Pausing holds back frames that have come already, and resuming reads them first."""
 
     async def test(harness: ListenerHarness) -> None:
@@ -237,7 +237,7 @@ def test_frames_wait_while_the_front_does_not_read(loop: str) -> None:
 
 
 @both_loops
-def test_the_front_closes_while_frames_wait(loop: str) -> None:
+def test_the_handler_closes_while_frames_wait(loop: str) -> None:
     """The peer's close frame behind them still ends the connection in order."""
 
     async def test(harness: ListenerHarness) -> None:
@@ -268,7 +268,7 @@ def test_the_peer_closes_properly(loop: str) -> None:
 
 
 @both_loops
-def test_the_front_closes_properly_and_what_it_wrote_comes_first(loop: str) -> None:
+def test_the_handler_closes_after_its_output_was_sent(loop: str) -> None:
     async def test(harness: ListenerHarness) -> None:
         async with client(await harness.open(ws()), max_size=None) as peer:
             handler = await harness.handler()

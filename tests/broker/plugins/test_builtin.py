@@ -56,7 +56,7 @@ def line(user: str, password: bytes) -> str:
     return f"{user}:{hashed(password, os.urandom(SALT_BYTES))}\n"
 
 
-def test_without_files_everybody_may_publish_and_nobody_log_in(tmp_path: Path) -> None:
+def test_without_files_all_may_publish_and_no_password_is_valid(tmp_path: Path) -> None:
     """VerneMQ installs an ACL file that grants everything; of passwords there are none, which is said."""
     case = Case(tmp_path)
     assert case.publish("any/thing")
@@ -67,7 +67,7 @@ def test_without_files_everybody_may_publish_and_nobody_log_in(tmp_path: Path) -
     )
 
 
-def test_who_lets_everybody_in_needs_no_passwords(tmp_path: Path) -> None:
+def test_allow_anonymous_needs_no_passwords(tmp_path: Path) -> None:
     """No warning then."""
     assert Case(tmp_path, allow_anonymous="on").lines == []
 

@@ -87,7 +87,7 @@ def test_a_refusal_stops_the_chain_too() -> None:
     assert h.ask("auth_on_publish", *PUBLISH) == Refuse("enough", 0x97)
 
 
-def test_nobody_and_nobody_left() -> None:
+def test_no_peers_and_no_peers_left() -> None:
     assert hooks().ask("auth_on_publish", *PUBLISH) == Refuse("no_matching_hook_found")
     assert verdict(hooks(a=Publish(None), b=AsyncPublish("next")).ask("auth_on_publish", *PUBLISH)) == Refuse(
         "plugin_chain_exhausted"
@@ -121,7 +121,7 @@ def test_a_listeners_chain_names_plugins_and_order() -> None:
 @pytest.mark.parametrize(
     "wrong", [RuntimeError("boom"), 3, "yes", {"colour": 1}, {"qos": 3}, Allow({"colour": 1}), Refuse("no", 0x10)]
 )
-def test_what_a_plugin_does_wrong_refuses_and_is_reported(kind: type[Publish], wrong: object) -> None:
+def test_an_error_of_a_plugin_refuses_and_is_reported(kind: type[Publish], wrong: object) -> None:
     h = hooks(bad=kind(wrong), good=Publish(True))
     assert verdict(h.ask("auth_on_publish", *PUBLISH)) == Refuse("plugin_error")
     assert [(plugin, hook) for plugin, hook, _ in errors(h)] == [("bad", "auth_on_publish")]
@@ -349,7 +349,7 @@ class Leaves:
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, GeneratorExit])
-def test_a_plugin_that_raises_what_is_no_exception_refuses_and_is_reported(error: type[BaseException]) -> None:
+def test_a_plugin_that_raises_a_base_exception_refuses_and_is_reported(error: type[BaseException]) -> None:
     """The client was left without an answer, and the error went on into the loop."""
     errors: list[tuple[str, str]] = []
     hooks = Hooks(on_error=lambda plugin, hook, error: errors.append((plugin, hook)))

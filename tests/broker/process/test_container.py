@@ -38,7 +38,7 @@ def addresses(loaded: Settings) -> dict[str, str]:
     return {each.key: each.address for each in loaded.listeners()}
 
 
-def test_nothing_said(home: Path) -> None:
+def test_without_variables(home: Path) -> None:
     """The image's listeners on all addresses, data below the home, the log on the console. Nobody may connect."""
     loaded = settings(home)
     assert addresses(loaded) == {
@@ -138,7 +138,7 @@ def test_users_become_lines_of_the_password_file(home: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_node_is_who_its_data_says(home: Path) -> None:
+def test_the_name_of_the_node_comes_from_its_data(home: Path) -> None:
     """Unless somebody names it: then the start decides whether that fits."""
     DataDirectory(home / "data", "VerneMQ@172.17.0.2", lambda: "id").close()
     assert settings(home)["nodename"] == "VerneMQ@172.17.0.2"
@@ -151,7 +151,7 @@ def test_the_node_is_who_its_data_says(home: Path) -> None:
     assert settings(home)["nodename"] == f"VerneMQ@{socket.gethostname()}"  # no other container has that one
 
 
-def test_what_cannot_be_done_is_a_clear_line(
+def test_unsupported_options_give_a_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No etc to write to, a user that cannot be: status 1."""

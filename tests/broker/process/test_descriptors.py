@@ -47,7 +47,7 @@ def test_the_soft_limit_becomes_the_hard_one() -> None:
     assert after == "4096 3520"
 
 
-def test_a_low_hard_limit_is_said() -> None:
+def test_a_low_hard_limit_is_logged() -> None:
     level, line, after = raised(200, 1024)
     assert level == "warning" and "raise the hard limit" in line
     assert after == "1024 812"

@@ -193,7 +193,7 @@ def test_a_failure_in_the_midst_of_a_round_names_only_what_is_missing(make: Make
     assert sum(row["type"] == "log.gap" for row in rows) == 1
 
 
-def test_what_json_cannot_say_is_a_gap_of_one(make: Make, tmp_path: Path, said: list[tuple[str, str]]) -> None:
+def test_a_row_that_json_cannot_encode_is_a_gap_of_one(make: Make, tmp_path: Path, said: list[tuple[str, str]]) -> None:
     events, log = make()
     events.emit("sess.end", client="\ud800", reason="odd")
     events.emit("node.stop", reason="ok")
@@ -248,7 +248,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.system
-def test_what_was_flushed_survives_kill_9(tmp_path: Path) -> None:
+def test_flushed_rows_survive_kill_9(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", CRASHING, str(tmp_path)], timeout=60, env=dict(os.environ))
     assert ended.returncode == -signal.SIGKILL
     assert [path.name for path in tmp_path.rglob("boot=*")] == ["boot=1-000001.jsonl.open"]

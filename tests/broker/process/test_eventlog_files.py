@@ -101,7 +101,7 @@ def test_nothing_is_overwritten_when_boots_begin_again(tmp_path: Path) -> None:
     assert list(tree(tmp_path).values()) == ["first life\n", "second life\n"]
 
 
-def test_what_a_crash_left_open_gets_its_name(tmp_path: Path) -> None:
+def test_a_file_left_open_by_a_crash_gets_its_final_name(tmp_path: Path) -> None:
     files(tmp_path).write([line("crashed")])
     other = files(tmp_path, "n2")
     other.write([line("alive")])

@@ -105,7 +105,7 @@ def test_files_are_for_the_owner_and_its_group(tmp_path: Path) -> None:
         assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o640}
 
 
-def test_files_are_rotated_unless_somebody_wants_them_to_grow() -> None:
+def test_files_are_rotated_unless_rotation_is_off() -> None:
     settings = load(None, {}, {})
     for name in ("console", "error"):
         assert settings[f"log.{name}.rotation.size"] == 64 * 1024 * 1024 and settings[f"log.{name}.rotation.keep"] == 5

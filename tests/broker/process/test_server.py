@@ -287,9 +287,7 @@ def test_asynchronous_plugins_answer_and_their_failures_are_logged(tmp_path: Pat
     run(test())
 
 
-def test_what_clients_meet_is_in_the_log_and_what_is_too_much_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_client_problems_are_logged_and_further_ones_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also without an event log; and the counts come by themselves."""
     monkeypatch.setattr(module, "FLUSH_S", 0.5)
 

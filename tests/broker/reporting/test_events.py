@@ -57,7 +57,7 @@ def test_seq_has_no_gaps_across_level_changes_and_new_sinks() -> None:
     assert [row["seq"] for row in rows] == [1, 2]
 
 
-def test_nobody_listening_means_off() -> None:
+def test_without_sinks_the_level_is_off() -> None:
     clock = Clock()
     events = Events("n1", 1, "run", clock.now_ms, clock.mono_ns, MESSAGE)
     assert (events.level, events.messages) == (OFF, False)
@@ -91,7 +91,7 @@ def test_the_stamp_rises_when_the_clock_stands_still_or_goes_back() -> None:
     ]
 
 
-def test_what_follows_a_remote_event_is_stamped_later() -> None:
+def test_events_after_a_remote_one_get_later_stamps() -> None:
     events, clock, rows = make()
     heard = ((clock.ms + 500) << LOGICAL_BITS) + 3
     events.observe(heard)
@@ -129,7 +129,7 @@ def emitted(path: Path) -> Iterator[tuple[int, str, set[str]]]:
                 yield node.lineno, name.value, {str(each.arg) for each in node.keywords}
 
 
-def test_what_the_sources_emit_is_in_the_schema() -> None:
+def test_every_emitted_event_is_in_the_schema() -> None:
     wrong = []
     seen = 0
     for room in ("broker", "netsplit", "cluster", "storage", "admin", "sim"):

@@ -40,7 +40,7 @@ def test_events_are_lines_and_unknown_ones_are_not() -> None:
     assert level == "notice" and isinstance(line, Line) and line.fields == {"view": 4}
 
 
-def test_debug_only_for_who_wants_it_and_without_a_limit() -> None:
+def test_debug_lines_are_optional_and_unlimited() -> None:
     quiet, chatty = Paper(), Paper(debug=True)
     for paper in (quiet, chatty):
         for _ in range(3 * BURST):

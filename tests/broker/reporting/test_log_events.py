@@ -78,7 +78,7 @@ class Nobody:
         return False
 
 
-def test_what_clients_meet_is_told_with_client_user_and_address() -> None:
+def test_client_problems_are_logged_with_client_user_and_address() -> None:
     """A refused CONNECT, an ACL refusal, a takeover, and a packet that breaks the rules."""
     broker = BrokerHarness(Nobody(), allow_anonymous=False)
     broker.connect("stranger", 4, username="mallory", password=b"guess")
@@ -98,7 +98,7 @@ def test_what_clients_meet_is_told_with_client_user_and_address() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x10\x05hello", b"\x15\x00", b"GET / HTTP/1.1\r\n\r\n"])
-def test_bytes_that_are_no_mqtt_are_told_with_the_address(data: bytes) -> None:
+def test_bytes_that_are_not_mqtt_are_logged_with_the_address(data: bytes) -> None:
     broker = BrokerHarness()
     PacketClient(broker, 4).send(data)
     broker.settle()

@@ -46,7 +46,7 @@ def test_a_heartbeat_is_one_byte() -> None:
     assert decode_frame(HEARTBEAT, LIMIT) == Frame() and len(HEARTBEAT) == 1
 
 
-def test_what_a_later_version_adds_is_ignored() -> None:
+def test_fields_of_a_later_version_are_ignored() -> None:
     later = [[], [], [[2, 7]], [], [], [], [], [], False, 0, "new", 1]
     assert decode_frame(msgspec.msgpack.encode(later), LIMIT) == Frame(acks=[(2, 7)])
 

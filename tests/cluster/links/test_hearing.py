@@ -111,7 +111,7 @@ def test_a_member_that_has_a_turn_anyway_ticks_the_links() -> None:
     assert ticks == 1
 
 
-def test_a_loop_that_was_stuck_blames_nobody() -> None:
+def test_a_stuck_loop_does_not_count_as_silence_of_peers() -> None:
     """After a pause of 5 s of its own a node reads first what has come meanwhile."""
     world = LinkHarness()
     a, b = world.pair()

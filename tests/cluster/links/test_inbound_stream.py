@@ -61,7 +61,7 @@ def scene() -> tuple[LinkHarness, Node]:
         (encode_frame(Frame(runs=[Run(2, 2, 0, [b"2"])])), "malformed frame from x: lane 2: a run from 2 after 0"),
     ],
 )
-def test_what_cannot_be_taken_closes_the_stream(scene: tuple[LinkHarness, Node], frame: bytes, text: str) -> None:
+def test_an_invalid_frame_closes_the_stream(scene: tuple[LinkHarness, Node], frame: bytes, text: str) -> None:
     """With the reason at both ends; nothing is delivered."""
     world, a = scene
     stranger = Stranger(world)

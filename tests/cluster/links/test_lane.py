@@ -81,7 +81,7 @@ def test_resume() -> None:
     assert lane.take(MUCH, MUCH) == Run(2, 1, 5, [])
 
 
-def test_what_an_earlier_stream_brought_is_acknowledged_before_it_is_sent_again() -> None:
+def test_items_of_an_earlier_stream_are_acknowledged_before_a_resend() -> None:
     """The peer had them in memory, and its disk was slower than the stream that broke."""
     lane = sender(3)
     assert lane.take(1000, 1000) is not None
@@ -205,7 +205,7 @@ def test_an_item_goes_behind_what_was_in_another_lane_when_it_came() -> None:
     assert lane.free(other) == 2
 
 
-def test_what_comes_behind_a_refused_item_is_dropped_until_it_comes_again() -> None:
+def test_items_after_a_refused_one_are_dropped_until_it_comes_again() -> None:
     """Runs and pieces that were sent before the sender knew of it are no gap."""
     lane = ReceiveLane(2, 0)
     taken = lane.take(Run(2, 1, 0, [b"1", b"2"]))

@@ -27,7 +27,7 @@ def test_items_arrive_in_order_and_are_acknowledged() -> None:
     assert a.links.waiting_bytes("b", Lane.PUBLISH) == 0 and a.links.waiting_items("b", Lane.PUBLISH) == 0
 
 
-def test_what_comes_while_a_frame_is_written_forms_the_next() -> None:
+def test_items_added_during_a_write_form_the_next_frame() -> None:
     """One write in flight."""
     world = LinkHarness()
     a, b = world.pair()

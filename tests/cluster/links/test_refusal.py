@@ -8,7 +8,7 @@ from strogoff.cluster.links.refusal import RefusalReason, why
 
 
 @pytest.mark.parametrize("cause", list(RefusalReason))
-def test_what_was_said_is_read(cause: RefusalReason) -> None:
+def test_the_code_of_a_reason_is_read(cause: RefusalReason) -> None:
     said = cause.says("n2 was [there] before")
     assert said == f"[{cause.value}] n2 was [there] before"
     assert why(said) is cause
@@ -22,5 +22,5 @@ def test_what_is_only_text(reason: str) -> None:
     assert why(reason) is None
 
 
-def test_each_is_told_from_each() -> None:
+def test_each_reason_has_its_own_code() -> None:
     assert len({why(each.says("the same")) for each in RefusalReason}) == len(RefusalReason)

@@ -77,7 +77,7 @@ def test_a_restored_backup_that_is_started_once_more_is_still_one() -> None:
     assert any("[old copy" in text for level, text in cluster[3].log if level == "error")
 
 
-def test_starts_that_nobody_heard_of_are_no_old_copy() -> None:
+def test_unlogged_starts_are_not_an_old_copy() -> None:
     cluster = MemberHarness(3)
     for other in ("n1", "n2"):
         cluster.network.cut("n3", other)
@@ -109,7 +109,7 @@ def test_a_stale_member_gets_the_reason_of_its_refusal(others: tuple[str, ...]) 
     assert said.startswith("the cluster does not take this start of n3: n1 says: ") and "away for too long" in said
 
 
-def test_who_has_committed_what_the_others_forgot_stops() -> None:
+def test_a_node_that_committed_entries_the_others_lack_stops() -> None:
     """A copy of the present start cannot be told from the node: with who did not know, it makes another history."""
     cluster = MemberHarness(3)
     backup = cluster[1].backup()

@@ -211,7 +211,7 @@ def test_after_a_restart_the_log_goes_on_where_it_was() -> None:
     world.until(lambda: peer.consensus.membership.snapshot()[:100] == before[:100])
 
 
-def test_a_command_that_nobody_can_read_changes_nothing_anywhere() -> None:
+def test_an_undecodable_command_changes_nothing_on_any_node() -> None:
     world = ConsensusHarness(3)
     leader = world.leader().consensus
     leader.raft.propose(b"\xc1 not a command")
@@ -232,7 +232,7 @@ def test_confirmation_needs_a_majority_now() -> None:
     assert not leader.consensus.leads
 
 
-def test_what_is_for_another_disk_is_not_listened_to() -> None:
+def test_messages_for_another_disk_are_ignored() -> None:
     world = ConsensusHarness(2)
     sent: list[tuple[str, bytes]] = []
     world.peers["n1"].consensus._send = lambda node, data: sent.append((node, data))

@@ -83,7 +83,7 @@ def test_nothing_for_an_entrance_that_the_node_does_not_know_of() -> None:
     assert leader.coordinator.request(LeaseRequest("b", 1, "b-1", 1, ("a",), 2, 1), 0) is None
 
 
-def test_who_left_the_view_while_it_was_confirmed_gets_nothing() -> None:
+def test_a_node_removed_during_confirmation_gets_no_lease() -> None:
     leader = Leader()
     ticket = leader.request("b", 0)
     apply(leader.membership, boot("b", 2))
@@ -126,7 +126,7 @@ def test_granting_resumes_when_they_hear_each_other_again() -> None:
     assert leader.quiet_until(600, 3000, "a", "b", "c") is None
 
 
-def test_what_a_proposal_removes_is_granted_nothing_even_if_it_comes_back() -> None:
+def test_a_node_that_a_proposal_removes_gets_no_lease() -> None:
     leader = Leader()
     for node in "abc":
         leader.grant(node, 0)
@@ -148,7 +148,7 @@ def test_what_a_proposal_removes_is_granted_nothing_even_if_it_comes_back() -> N
     assert leader.decide(3600) == [SetView(4, (A, Row("b", 1, 5), C), True)]
 
 
-def test_a_new_leader_removes_nobody_before_the_leases_of_the_old_one_end() -> None:
+def test_a_new_leader_waits_for_old_leases_before_removing_nodes() -> None:
     leader = Leader(elected=0)
     assert leader.quiet_until(0, 5000, "a", "c") == 2200
     leader = Leader(elected=0)
@@ -158,7 +158,7 @@ def test_a_new_leader_removes_nobody_before_the_leases_of_the_old_one_end() -> N
     assert leader.quiet_until(50, 5000, "a", "b", "c", deaf="c") == 2200
 
 
-def test_an_election_that_nobody_told_of_is_seen_by_its_term() -> None:
+def test_an_unreported_election_is_noticed_by_its_term() -> None:
     leader = Leader()
     for node in "abc":
         leader.grant(node, 0)
@@ -166,7 +166,7 @@ def test_an_election_that_nobody_told_of_is_seen_by_its_term() -> None:
     assert leader.quiet_until(20_000, 30_000, "a", "c") == 22_200
 
 
-def test_a_leader_that_stood_still_first_reads_what_came_meanwhile() -> None:
+def test_a_leader_that_stood_still_first_reads_waiting_requests() -> None:
     leader = Leader()
     for node in "abc":
         leader.grant(node, 0)
@@ -205,7 +205,7 @@ def test_a_leader_refused_by_a_member_transfers_to_a_voter_that_hears_it() -> No
     raise AssertionError
 
 
-def test_who_let_the_leader_in_meanwhile_is_no_reason() -> None:
+def test_a_refusal_that_has_ended_causes_no_transfer() -> None:
     leader = Leader()
     for now in range(0, 8000, 250):
         for node in "abc":
@@ -319,7 +319,7 @@ def away_for_a_week() -> Leader:
     return leader
 
 
-def test_who_is_away_for_too_long_has_to_come_back_empty() -> None:
+def test_a_member_away_for_too_long_becomes_stale() -> None:
     """After a minute the absence stands in the log, so that the next leader knows of it; after a week it is final."""
     leader = Leader()
     leader.clock_ms = 1_000_000
@@ -368,7 +368,7 @@ def test_a_member_is_given_up_only_where_the_others_are_a_majority() -> None:
     assert given_up(leader, 65_000) == [NOTICE]
 
 
-def test_a_member_is_given_up_by_those_who_have_agreed_to_a_notice() -> None:
+def test_a_member_is_given_up_only_after_a_committed_notice() -> None:
     """A notice that reaches nobody is committed by the member itself when it is back: nothing follows from it."""
     leader = away_for_a_week()
     assert given_up(leader, 60_000) == [NOTICE]

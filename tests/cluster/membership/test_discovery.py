@@ -49,7 +49,7 @@ def test_addresses(text: str, host: str, port: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "n1@", ":7000", "host:0", "host:65536", "host:-1", "host:x", "[::1", "[::1]7000", "[]:1", "host:٣"]
 )
-def test_what_is_no_address_is_said(text: str) -> None:
+def test_an_invalid_address_is_reported(text: str) -> None:
     with pytest.raises(AddressError, match="is expected"):
         parse_address(text)
 
@@ -65,7 +65,7 @@ def test_no_text_breaks_it(text: str) -> None:
         assert 0 < port < 65536
 
 
-def test_who_arrives_as_it_was_and_noise_does_not() -> None:
+def test_a_who_answer_is_decoded_and_noise_is_refused() -> None:
     answer = WhoAnswer("n1", "c", True)
     assert decode_who(encode_who(answer)) == answer
     for noise in (b"", b"\x93\x01", b"\xff" * 10):
@@ -99,7 +99,7 @@ def test_a_node_that_sees_too_few_founds_nothing() -> None:
         assert decision.reason.endswith("vmq-admin cluster found")
 
 
-def test_nobody_founds_before_all_see_each_other() -> None:
+def test_no_cluster_is_founded_before_all_see_each_other() -> None:
     there = [seeks("a", "bc"), seeks("b", "ac"), seeks("c", "a")]
     assert plan("a", there, 3) == Wait("not all of a, b, c see each other yet: c")
 
@@ -109,7 +109,7 @@ def test_a_node_that_is_to_found_alone_does() -> None:
     assert plan("b", [seeks("a"), member("c")], 1) == Join("c:1")
 
 
-def test_whoever_is_in_a_cluster_counts_more_than_names() -> None:
+def test_a_cluster_is_joined_before_names_are_compared() -> None:
     found = [seeks("a"), member("z"), seeks("c")]
     assert plan("b", found, 3) == plan("a", found, 3) == Join("z:1")
 
@@ -119,7 +119,7 @@ def test_a_node_alone_that_takes_clients_is_joined_whatever_its_name() -> None:
     assert plan("a", [("z:1", WhoAnswer("z", "", False)), seeks("b")], 2) == Join("z:1")
 
 
-def test_who_has_clients_already_founds_the_new_cluster() -> None:
+def test_the_node_with_clients_founds_the_new_cluster() -> None:
     """Who has sessions cannot join anybody."""
     found = [seeks("a", "bc"), seeks("b", "ac"), seeks("c", "ab", True)]
     wait = Wait("c is about to found the cluster")
@@ -138,7 +138,7 @@ def test_a_cluster_without_a_lease_is_waited_for() -> None:
     assert plan("b", found, 1) == plan("b", found, 2)
 
 
-def test_itself_is_nobody_to_join() -> None:
+def test_a_node_does_not_join_itself() -> None:
     assert isinstance(plan("b", [seeks("b")], 2), Wait)
     assert isinstance(plan("b", [("elsewhere:1", WhoAnswer("b", "cluster", True))], 2), Wait)
 

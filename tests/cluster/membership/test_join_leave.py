@@ -57,7 +57,7 @@ def test_a_join_is_answered_when_the_log_has_it() -> None:
     assert sorted(answer.members) == [(f"n{number}", f"n{number}:1") for number in (1, 2, 3, 4)]
 
 
-def test_who_does_not_lead_names_the_leader_at_once() -> None:
+def test_a_follower_names_the_leader_at_once() -> None:
     cluster = MemberHarness(3)
     leader = cluster.leader()
     other = next(machine for machine in cluster.machines if machine is not leader)
@@ -101,7 +101,7 @@ def test_a_node_that_is_about_to_join_founds_no_cluster() -> None:
     assert not cluster[1].member.clustered
 
 
-def test_a_name_that_was_started_more_often_is_told_how_often() -> None:
+def test_a_refused_boot_number_is_answered_with_the_highest_one() -> None:
     cluster = MemberHarness(2)
     cluster[2].kill()
     leader = cluster[1]
@@ -113,7 +113,7 @@ def test_a_name_that_was_started_more_often_is_told_how_often() -> None:
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_nobody_joins_under_the_name_of_a_member_that_is_heard(replace: bool) -> None:
+def test_the_name_of_a_member_that_is_heard_cannot_be_taken(replace: bool) -> None:
     """Another disk and a higher boot: the live node would be taken out. Nothing is raised, at either of the two."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
@@ -197,7 +197,7 @@ def test_the_leader_leaves() -> None:
     cluster.until(lambda: all(machine.serving and machine.member.whole for machine in rest))
 
 
-def test_the_last_member_is_told_that_it_cannot_leave() -> None:
+def test_the_last_member_cannot_leave() -> None:
     cluster = MemberHarness(2)
     answers = cluster[1].leave("n2")
     cluster.until(lambda: bool(answers))
@@ -207,7 +207,7 @@ def test_the_last_member_is_told_that_it_cannot_leave() -> None:
     assert last[0].problem == "the last member cannot leave"
 
 
-def test_who_is_no_member_cannot_leave() -> None:
+def test_a_node_that_is_not_a_member_cannot_leave() -> None:
     cluster = MemberHarness(2)
     (answer,) = leave(cluster[1], "n9")
     assert answer.problem == "n9 is not a member of this cluster"
@@ -270,7 +270,7 @@ def test_a_leave_and_a_join_of_the_same_name_have_each_their_own_end() -> None:
     assert row is None or row.disk == "new"
 
 
-def test_a_leader_that_is_none_any_more_sends_those_who_wait_to_the_next() -> None:
+def test_a_former_leader_redirects_waiting_requests() -> None:
     cluster = MemberHarness(3)
     leader = cluster.leader()
     others = [machine for machine in cluster.machines if machine is not leader]

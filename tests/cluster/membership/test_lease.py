@@ -43,7 +43,7 @@ def test_it_runs_from_the_sending_of_the_request() -> None:
     assert valid(lease, 2099) and not valid(lease, 2100)
 
 
-def test_a_request_says_what_the_leader_has_to_know() -> None:
+def test_a_request_has_all_facts_for_the_leader() -> None:
     lease = holder(VIEW)
     lease.heard("c", 10)
     lease.heard("a", 900)
@@ -75,7 +75,7 @@ def test_one_that_rides_with_another_frame_leaves_earlier() -> None:
     assert lease.request(100, WALL + 100, piggyback=True)
 
 
-def test_who_has_no_lease_or_soon_none_or_news_is_in_a_hurry() -> None:
+def test_requests_without_a_lease_or_with_news_are_urgent() -> None:
     lease = holder()
     first = ask(lease, 0)
     assert first and first.urgent and lease.reply(answer(first), 5)
@@ -132,7 +132,7 @@ def test_no_lease_for_a_view_that_has_not_been_applied() -> None:
     assert lease.reply(LeaseReply("b", 3, "p", request.number, 5, 0), 6)
 
 
-def test_a_row_of_a_former_start_is_somebody_else() -> None:
+def test_a_row_of_a_former_start_is_another_incarnation() -> None:
     lease = holder(View(4, (Row("b", 2, 1, True),)))
     assert lease.incarnation is None and not lease.serving and lease.wants_exchange == ()
 
@@ -196,7 +196,7 @@ def test_a_joining_node_exchanges_with_all_that_serve_and_then_asks_at_once() ->
     assert list(lease.wants_exchange) == [Incarnation("a", 4, 7)]  # it came back as another
 
 
-def test_who_serves_first_after_a_restart_of_all_is_asked_again() -> None:
+def test_the_first_serving_node_is_asked_again() -> None:
     rows = Row("a", 2, 4), Row("b", 3, 5), Row("c", 2, 5)
     lease = holder(View(5, rows))
     lease.exchanged(Incarnation("a", 2, 4), 5)
@@ -248,7 +248,7 @@ def test_a_wall_clock_set_back_lengthens_nothing() -> None:
     assert not lease.valid(2020, WALL - 1e9)
 
 
-def test_who_is_silent_for_four_heartbeats_or_gone_is_not_heard() -> None:
+def test_a_peer_silent_for_four_heartbeats_is_not_heard() -> None:
     lease = holder()
     lease.heard("a", 0)
     lease.heard("c", 500)

@@ -95,7 +95,7 @@ def said_of_the_log(machine: Machine) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("leads", [False, True])
-def test_who_cannot_write_the_log_is_out_until_there_is_room(leads: bool) -> None:
+def test_a_node_with_a_full_log_disk_is_out_until_there_is_space(leads: bool) -> None:
     cluster = MemberHarness(3)
     other = who(cluster, leads)
     other.disks[1].full = True

@@ -53,7 +53,7 @@ def test_a_view_that_is_as_it_should_be() -> None:
     assert look(membership, *all_well(membership)) is None
 
 
-def test_who_is_removable_goes() -> None:
+def test_a_removable_node_is_removed() -> None:
     membership = cluster("a", "b", "c")
     assert look(membership, *all_well(membership), removable="b") == SetView(3, (A, C))
 
@@ -85,7 +85,7 @@ def test_not_a_former_start_nor_a_stale_one() -> None:
     assert look(membership, *all_well(membership)) is None
 
 
-def test_nobody_comes_in_past_one_that_may_hold_a_lease() -> None:
+def test_no_node_enters_before_a_removed_lease_has_ended() -> None:
     membership = cluster("a", "b")
     apply(membership, join("c"))
     a, c = said(membership, "a", "c"), said(membership, "c", "a")
@@ -137,7 +137,7 @@ def test_of_two_the_second_needs_the_first_as_well() -> None:
     assert look(membership, a, *both) == SetView(2, (A, B, C))
 
 
-def test_who_is_about_to_go_counts_until_it_is_gone() -> None:
+def test_a_node_to_be_removed_counts_until_it_is_removed() -> None:
     membership = cluster("a", "b")
     apply(membership, join("c"), SetView(3, (A, B, Row("c", 1, 4))))
     a, b, _ = all_well(membership)
@@ -146,7 +146,7 @@ def test_who_is_about_to_go_counts_until_it_is_gone() -> None:
     assert look(membership, a, b, c, removable="b") == SetView(4, (A, Row("c", 1, 4, True)))
 
 
-def test_after_a_restart_of_all_everybody_at_hand_is_asked() -> None:
+def test_after_a_restart_of_all_every_node_of_the_view_is_asked() -> None:
     membership = cluster("a", "b", "c")
     apply(membership, *[boot(node, 2) for node in "abc"])
     view = membership.view.id
@@ -182,7 +182,7 @@ def test_exchanges_made_before_the_last_node_entered_do_not_count() -> None:
     assert promoted and promoted.rows[1].serving
 
 
-def test_nobody_serves_while_all_who_served_last_are_away() -> None:
+def test_no_node_serves_while_all_informed_members_are_away() -> None:
     """What was promised then nobody else knows: subscriptions of their sessions, above all (3 nodes, seed 110389)."""
     membership = cluster("a")
     apply(membership, join("b"), join("c"), SetView(1, (A, Row("b", 1, 2))))

@@ -129,7 +129,7 @@ def test_all_is_done_though_those_are_gone_that_had_to_be_asked() -> None:
     assert it.take() == ["informed", ("complete", me(4), 4)]
 
 
-def test_who_serves_first_after_a_restart_of_all_is_asked_again() -> None:
+def test_the_first_serving_node_is_asked_again() -> None:
     """It has asked everybody: whom it asked last may know what it did not know before."""
     it = Desk()
     it.rejoin.view(me(7), False, (A1,), 7, any_serving=False)
@@ -149,7 +149,7 @@ def test_who_serves_first_after_a_restart_of_all_is_asked_again() -> None:
     assert it.take() == ["informed", ("complete", A1, 7), ("complete", me(7), 7)]
 
 
-def test_a_new_entrance_starts_all_and_what_belongs_to_the_former_is_ignored() -> None:
+def test_entering_a_new_view_restarts_all_steps() -> None:
     it = Desk()
     it.rejoin.view(me(4), False, (A1,), 4)
     late = it.asked.pop()[2]

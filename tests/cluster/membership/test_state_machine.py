@@ -81,7 +81,7 @@ def test_the_first_member_serves_at_once() -> None:
     assert "settled as id" in refusal(apply(membership, Settle("other", "b", "d", 1, "p", "")))
 
 
-def test_nobody_joins_what_is_not_settled() -> None:
+def test_no_join_before_the_cluster_is_settled() -> None:
     assert "not settled" in refusal(apply(MembershipState(), join("a")))
 
 
@@ -146,7 +146,7 @@ def test_a_boot_is_repeated_without_effect_but_for_its_address() -> None:
     assert membership.members["b"].address == "elsewhere:1"
 
 
-def test_a_restored_backup_is_told_from_the_process_of_its_boot() -> None:
+def test_a_restored_backup_differs_from_the_process_of_its_boot() -> None:
     membership = cluster("a", "b")
     apply(membership, boot("b", 2))
     (refused,) = apply(membership, boot("b", 2, process="restored"))
@@ -190,7 +190,7 @@ def test_events_of_a_former_disk_do_not_answer_a_join() -> None:
     assert "from before it joined" in refusal(apply(membership, join("b", disk="new", boot=ABOVE + 2)))
 
 
-def test_who_left_comes_back_with_a_higher_boot_only() -> None:
+def test_a_node_that_left_needs_a_higher_boot() -> None:
     membership = cluster("a", "b")
     assert apply(membership, Leave("b"))[0] == Left("b")
     assert membership.view.nodes == ("a",) and "b" not in membership.members
@@ -279,7 +279,7 @@ def test_bytes_that_are_no_snapshot_change_nothing() -> None:
     assert membership.snapshot() == before
 
 
-def test_who_is_away_is_noted_once_and_forgotten_when_it_is_back() -> None:
+def test_an_absence_is_recorded_once_and_cleared_on_return() -> None:
     membership = cluster("a", "b")
     view = membership.view
     apply(membership, Away("b", 500))
@@ -292,7 +292,7 @@ def test_who_is_away_is_noted_once_and_forgotten_when_it_is_back() -> None:
     assert (membership.members["b"].away_ms, membership.members["b"].notice_ms) == (0, 0)
 
 
-def test_who_knows_what_was_promised() -> None:
+def test_informed_members() -> None:
     """Those who serve, and others until it is said that they may promise something alone, or their disks are gone."""
     membership = cluster("a", "b", "c")
     assert (membership.informed_members, membership.barriers_allowed) == (("a", "b", "c"), True)

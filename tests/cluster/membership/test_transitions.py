@@ -30,7 +30,7 @@ def test_a_new_cluster_is_whole_at_once(size: int) -> None:
 
 @pytest.mark.parametrize("kind", ["kill", "pause", "freeze", "stall", "isolate", "one way in", "one way out"])
 @pytest.mark.parametrize("victim", ["leader", "follower"])
-def test_who_is_gone_is_out_in_time_and_back_within_a_second(kind: str, victim: str) -> None:
+def test_a_lost_node_is_removed_in_time_and_back_within_a_second(kind: str, victim: str) -> None:
     gone_ms, back_ms = [], []
     for seed in range(6):
         world = whole_world(seed, 3 + seed % 3)
@@ -65,7 +65,7 @@ def test_of_two_that_do_not_hear_each_other_one_is_out_and_stays_out(kind: str) 
         assert len(world.views) == views + 2
 
 
-def test_a_restart_that_nobody_noticed_is_a_leave_and_an_enter() -> None:
+def test_an_unnoticed_restart_is_a_leave_and_an_enter() -> None:
     for seed in range(6):
         world = whole_world(seed)
         name = world.names[seed % 3]

@@ -52,7 +52,7 @@ def test_a_third_brings_the_second_in() -> None:
     assert steps(cluster("a", "b", "c"), Peers("a", "a", "b")) == ["learner c", "voter b, voter c"]
 
 
-def test_nobody_begins_to_vote_alone_where_that_makes_an_even_number() -> None:
+def test_no_single_new_voter_makes_the_number_even() -> None:
     assert steps(cluster("a", "b", "c"), Peers("a", "a", "bc", late="c")) == []
     assert steps(cluster("a", "b", "c"), Peers("a", "ab", "c", late="c")) == []
 

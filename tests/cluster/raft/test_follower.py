@@ -37,7 +37,7 @@ def test_a_gap_or_a_conflict_is_refused_with_a_hint(
 
 
 @pytest.mark.parametrize(("index", "log_term", "terms"), [(3, 2, ""), (1, 1, "13"), (0, 0, "2")])
-def test_what_is_committed_is_not_contradicted(index: int, log_term: int, terms: str) -> None:
+def test_committed_entries_are_not_contradicted(index: int, log_term: int, terms: str) -> None:
     """A leader without it: a voter has forgotten its vote, and goes on with an old copy of its disk."""
     log = make("1111")
     log.commit(3)

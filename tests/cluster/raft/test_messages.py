@@ -53,7 +53,7 @@ def test_a_snapshot_round_trips() -> None:
         (Message(MessageKind.APPEND, "a", "b", 3, 4, 2, entries=(Entry(5, 3, 1, b"x"),)), "not a change"),
     ],
 )
-def test_contents_that_nobody_means(message: Message, says: str) -> None:
+def test_impossible_contents_are_refused(message: Message, says: str) -> None:
     with pytest.raises(MalformedMessage, match=says):
         decode_message(encode_message(message))
 

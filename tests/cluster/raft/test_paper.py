@@ -33,7 +33,7 @@ def test_figure_2_a_server_votes_once_per_term_and_remembers_it() -> None:
     assert world.flying.pop().reject
 
 
-def test_figure_2_the_lower_term_is_told_of_the_higher() -> None:
+def test_figure_2_a_lower_term_learns_the_higher() -> None:
     world = RaftHarness.of("a", "b", "c")
     world.elect("a")
     for kind in (MessageKind.APPEND, MessageKind.HEARTBEAT, MessageKind.VOTE):
@@ -191,7 +191,7 @@ def test_thesis_4_3_two_changes_in_one_entry_need_a_majority_of_the_former_voter
     assert world.peers["a"].confirmed == [1]
 
 
-def test_thesis_4_3_nobody_is_elected_by_the_new_voters_alone() -> None:
+def test_thesis_4_3_the_new_voters_alone_elect_no_leader() -> None:
     world = two_more_voters()
     world.peers["a"].crash()
     world.now_ms += 2000

@@ -32,7 +32,7 @@ def test_the_window_closes_and_opens() -> None:
     assert progress.match == 7
 
 
-def test_a_refusal_while_pipelining_goes_back_to_what_is_known() -> None:
+def test_a_refusal_while_pipelining_goes_back_to_the_match_index() -> None:
     progress = replicating()
     progress.sent(2, 0)
     progress.refused(5, 5)  # overtaken by the acknowledgement of 5
@@ -72,7 +72,7 @@ def test_a_heartbeats_answer_looks_for_losses() -> None:
     assert progress.nudged and not progress.paused
 
 
-def test_a_snapshot_is_sent_again_when_nobody_acknowledged_it() -> None:
+def test_an_unacknowledged_snapshot_is_sent_again() -> None:
     progress = Progress(1, 2, 0)
     progress.sent_snapshot(9, 0)
     progress.answered_heartbeat(12, 50, 100)

@@ -109,7 +109,7 @@ def test_the_peer_leaves_the_view() -> None:
     assert map_._anti_entropy.pending() == []
 
 
-def test_who_enters_a_view_is_not_sent_everything_by_all_who_ask() -> None:
+def test_a_joining_node_does_not_get_the_map_from_every_peer() -> None:
     world = quiet("ABC")
     world.cut.add("C")
     for number in range(300):

@@ -82,7 +82,7 @@ def test_a_newcomer_does_not_fold_what_it_has_not_been_given() -> None:
     assert [newcomer.get(key) for key in (b"tx", b"ty")] == [b"v", b"v"]
 
 
-def test_routes_do_not_wait_for_who_is_away() -> None:
+def test_routes_do_not_wait_for_absent_nodes() -> None:
     world = MapHarness(5, "ABC")
     world.loop.run_for(1)
     world.isolate("C")
@@ -115,7 +115,7 @@ def test_the_log_is_bounded_while_a_member_is_away(monkeypatch: pytest.MonkeyPat
     assert world.nodes["B"].map.get(b"t9") == b"2999"
 
 
-def test_what_has_not_been_sent_stays_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsent_writes_stay_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "LOG_LIMIT", 100)
     world = MapHarness(6, "ABC")
     world.loop.run_for(1)

@@ -51,7 +51,7 @@ def test_each_with_its_own_commit_in_the_order_of_the_calls() -> None:
     assert rig.heard == ["a", "behind a", "b"]
 
 
-def test_who_asks_later_does_not_overtake() -> None:
+def test_a_later_request_does_not_overtake() -> None:
     """Writes of others that need no disk say what came before them, too."""
     rig = Rig()
     rig.write("a")

@@ -51,7 +51,7 @@ def test_siblings_do_not_explode() -> None:
         assert len(values(state)) <= 2
 
 
-def test_a_deletion_is_a_sibling_that_nobody_reads() -> None:
+def test_a_deletion_is_a_sibling_without_a_readable_value() -> None:
     deleted = event(event(NOTHING, Dots([]), b"x", A1), Dots([A1]), None, A2)
     assert values(deleted) == []
     assert pairs(deleted) == [(A2, None)]

@@ -154,7 +154,7 @@ def test_an_acknowledgement_does_not_overtake_what_was_written_before_it(space: 
     assert seen == [2500]
 
 
-def test_an_acknowledgement_that_was_lost_is_said_again_with_the_next_view(world: MapHarness) -> None:
+def test_a_lost_acknowledgement_is_repeated_with_the_next_view(world: MapHarness) -> None:
     a, b = world.nodes["A"].map, world.nodes["B"].map
     done: list[bool] = []
     a.barrier(a.put(b"fx", b"v"), done.append)
@@ -192,7 +192,7 @@ def test_what_is_not_on_disk_is_not_waited_for(world: MapHarness) -> None:
     assert passed == [True]
 
 
-def test_a_full_disk_of_one_node_holds_nobody_up(world: MapHarness) -> None:
+def test_a_full_disk_of_one_node_delays_no_other(world: MapHarness) -> None:
     world.nodes["B"].disk.full = True
     passed: list[bool] = []
     world.nodes["A"].map.barrier(world.nodes["A"].map.put(b"tx", b"v"), passed.append)
@@ -217,7 +217,7 @@ def test_an_exchange_is_complete_when_this_node_has_it_on_disk(world: MapHarness
     assert ended == [True]
 
 
-def test_concurrent_values_stay_until_somebody_writes_again(world: MapHarness) -> None:
+def test_concurrent_values_stay_until_the_next_write(world: MapHarness) -> None:
     a, b = world.nodes["A"].map, world.nodes["B"].map
     a.put(b"tx", b"a")
     b.put(b"tx", b"b")
@@ -311,7 +311,7 @@ def test_malformed_is_one_error_and_changes_nothing(world: MapHarness) -> None:
     assert map_.statistics().keys == 0
 
 
-def test_what_an_earlier_boot_sent_is_not_heard_any_more(world: MapHarness) -> None:
+def test_messages_of_an_earlier_boot_are_ignored(world: MapHarness) -> None:
     map_ = world.nodes["A"].map
     map_.receive("B", encode(ClockReport(2, [PartWriter(0, VersionVector(Actors())).part])))
     map_.receive("B", encode(Writes(1, [Part(0, [("B", 1)], [[0, 1]], {}, [Item(b"tx", [0, 1], [b"12345678v"])])])))

@@ -76,7 +76,7 @@ def run(body: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(body(), 20))
 
 
-def test_who_has_the_ticket_and_the_code_gets_the_connection() -> None:
+def test_a_ticket_with_its_code_opens_the_connection() -> None:
     async def body() -> None:
         async with listening() as (listener, logged):
             mine, theirs = sessions()
@@ -245,7 +245,7 @@ class Joined:
 
 
 @pytest.mark.parametrize("data_port", [0, None])
-def test_what_is_urgent_passes_much_data(data_port: int | None) -> None:
+def test_urgent_frames_pass_much_data(data_port: int | None) -> None:
     """It does not wait for 32 MiB, with a data connection and without one."""
 
     async def body() -> None:

@@ -88,7 +88,7 @@ def test_a_certificate_that_was_revoked(tmp_path: Path, revoked: str) -> None:
     assert "is revoked" in (lines[0] if revoked == "dialer" else reason)
 
 
-def test_a_list_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
+def test_an_unreadable_list_refuses_all_connections(tmp_path: Path) -> None:
     authority, one, two = two_nodes(tmp_path)
     crl = authority.revoke(tmp_path / "crl.pem")
     here, there = one.tls(), two.tls(crl=crl)
@@ -116,7 +116,7 @@ def test_the_certificate_is_that_of_the_connection(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_nobody_there_and_nobody_who_speaks_tls(tmp_path: Path) -> None:
+def test_an_address_without_a_listener_and_one_without_tls(tmp_path: Path) -> None:
     _, one, _ = two_nodes(tmp_path)
 
     async def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strogoff.cluster.transport.strangers import AGAIN_MS, OTHERS, REMEMBERED, Strangers
 
 
-def test_the_first_refusal_is_told_with_what_to_do() -> None:
+def test_the_first_refusal_is_logged_with_a_remedy() -> None:
     line = Strangers().refused("10.0.0.9:5555", "its proof is wrong", 0)
     assert line is not None
     assert line.startswith("connection of another node from 10.0.0.9 refused: its proof is wrong.")
@@ -22,7 +22,7 @@ def test_more_of_them_are_counted() -> None:
     assert strangers.refused("10.0.0.8:7", "x", AGAIN_MS) is not None
 
 
-def test_a_flood_from_many_hosts_is_told_as_one() -> None:
+def test_a_flood_from_many_hosts_is_one_log_line() -> None:
     strangers = Strangers()
     lines = [strangers.refused(f"10.0.{number // 256}.{number % 256}:1", "x", number) for number in range(5000)]
     said = [line for line in lines if line is not None]
