@@ -1,13 +1,13 @@
 """Wires over gRPC (`grpc.aio`): bytes in, bytes out, no generated code.
 
 Three bidirectional methods of `/strogoff.Peer`. `Challenge` answers with a challenge in its trailers. `Stream` and
-`Call` begin with the dialer's proof in their headers, and the acceptor's in the headers of the answer (`handshake`):
-until then neither side reads a message, so a stranger gets the memory of headers. Then the first message each way is
-hello and welcome, or request and answer. Of a `Stream`, an offer of a data connection (`data_listener`) and the
-dialer's choice follow, then frames.
+`Call` begin with the dialer's proof in their headers, and the acceptor's in the headers of the answer (`handshake`).
+Until then neither side reads a message, so an unproven peer costs only the memory of headers. Then the first message
+each way is hello and welcome, or request and answer. In a `Stream`, an offer of a data connection (`data_listener`) and
+the dialer's choice follow, then frames.
 
-Measured between two processes on two busy cores: 2,000 to 3,800 frames/s one way, whether they hold 100 bytes or 10 kB,
-and 1,900 of 256 kB; so what matters is how much is put into one frame.
+Measured between two processes on two busy cores: 2,000 to 3,800 frames/s one way, with 100 bytes or 10 kB each, and
+1,900 of 256 kB. So few large frames are faster than many small ones.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ CHALLENGE_HEADER = "strogoff-challenge-bin"
 PROOF_HEADER = "strogoff-proof-bin"
 
 _REASON_LIMIT = 1000
-"""Characters of a reason that go into a status: gRPC limits its headers to 8 KiB."""
+"""Limit of characters of a reason in a status: gRPC limits its headers to 8 KiB."""
 
 _LAST_WORD_S = 0.2
 
 _NO_DATA = 1000
-"""Addresses without a data connection that are remembered, so that each is logged once."""
+"""Number of addresses without a data connection that are remembered, so that each is logged once."""
 
 _QUOTED = 200
-"""Characters of what a stranger says that go into a log."""
+"""Limit of characters of an unproven peer's text in a log line."""
 
 
 def _nonce() -> bytes:
@@ -68,12 +68,12 @@ def _nonce() -> bytes:
 
 
 def _not_logged(level: str, text: str) -> None:
-    """Nobody keeps a log."""
+    """Default of `log`."""
 
 
 class GrpcTransport:
-    """As `Transport`. Belongs to the loop that runs when it is used first. `cookie` is what all nodes have in common;
-    `log` is told who does not have it."""
+    """As `Transport`. Belongs to the loop that runs when it is used first. `cookie` is the shared secret of all nodes;
+    `log` gets the refused dialers."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class GrpcTransport:
             call.cancel()
 
     async def _dial_data(self, call: Any, session: Session, address: str) -> DataStream | None:
-        """The data connection, if there is to be one and it can be had; the acceptor is told. Raises `_Failed`."""
+        """The data connection, if one is offered and can be opened; sends the choice. Raises `_Failed`."""
         offer = decode_offer(session.open(await _next(call)))
         data = None
         if offer.port:
@@ -173,7 +173,7 @@ class GrpcTransport:
         return data
 
     def _say_no_data(self, address: str, reason: str) -> None:
-        """Once for each address: a link that breaks is dialled often."""
+        """Log a missing data connection, once for each address: a link that breaks is dialled often."""
         if address not in self._no_data and len(self._no_data) < _NO_DATA:
             self._no_data[address] = None
             self._log(
@@ -199,7 +199,7 @@ class GrpcTransport:
             raise
 
     async def _said(self, call: Any, session: Session, content: bytes) -> tuple[bool, bytes]:
-        """The acceptor's verdict on what is asked. Raises `_Failed`, `NotProven`."""
+        """The acceptor's verdict on a hello or call. Raises `_Failed`, `NotProven`."""
         try:
             await call.write(session.seal(content))
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
@@ -285,7 +285,7 @@ class GrpcTransport:
         )
 
     async def _admit(self, context: Any, kind: bytes) -> tuple[Session, bytes] | None:
-        """What was agreed with a dialer that has proven itself, and what it asks; None if it has gone."""
+        """The session with a dialer that has proven itself, and its request; None if the dialer has gone."""
         if self._tls is not None and (problem := _objection(self._tls, context)):
             await self._turn_away(context, grpc.StatusCode.PERMISSION_DENIED, problem)
         try:
@@ -385,7 +385,7 @@ class GrpcDialing:
 
 
 class _Failed(Exception):
-    """gRPC ended a call that was not answered. Of what it says nothing is proven."""
+    """gRPC ended a call without an answer. Nothing in its text is proven."""
 
     def __init__(self, code: Any, details: str | None) -> None:
         super().__init__(reason_of(code, details))
@@ -419,7 +419,7 @@ async def _header(call: Any, name: str) -> bytes:
 
 
 async def _trailer(call: Any, name: str) -> bytes:
-    """The same of what stands at the end of the answer."""
+    """The same for the trailers of the answer."""
     code = await call.code()
     if code is grpc.StatusCode.OK:
         return _value(await call.trailing_metadata(), name)
@@ -436,7 +436,7 @@ def _value(metadata: Any, name: str) -> bytes:
 
 
 def _objection(tls: Tls, context: Any) -> str:
-    """Why the certificate of a dialer is not that of a node; "" if it is, or if nothing is said about them."""
+    """Why the certificate of a dialer is not that of a node; "" if it is, or if certificates are not restricted."""
     try:
         (der,) = from_pem(context.auth_context()["x509_pem_cert"][0], "CERTIFICATE")
         return tls.rules().objection(der)

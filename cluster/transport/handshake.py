@@ -9,8 +9,8 @@
                                        <-       answer and its code
 
 The proofs are HMACs (RFC 2104) with SHA-256. They cover the role of the sender, whether a stream or a call is opened,
-the challenge and the nonce: so none of them serves in another direction, for another purpose or a second time. Content
-and answer carry a code with a key of this handshake alone. The dialer proves first, so a stranger that dials gets
+the challenge and the nonce, so a proof is invalid in the other direction, for another purpose or a second time. Content
+and answer carry a code with a key that only this handshake has. The dialer proves first, so an unknown dialer gets
 nothing that depends on the cookie. Frames of an open stream carry no code.
 """
 
@@ -27,16 +27,16 @@ STREAM = b"stream"
 CALL = b"call"
 
 NONCE_BYTES = 16
-"""What a port for nonces returns: so many bytes that nobody can predict and that never come again."""
+"""Length of a nonce, in bytes. A port for nonces returns unpredictable bytes that never repeat."""
 
 FORMAT = b"\x03"
 """The first byte of a challenge and of a proof: the version of this handshake."""
 
 WINDOW = 4096
-"""A challenge is valid until so many more have been asked for."""
+"""A challenge is valid until this many further ones were requested."""
 
 ROUNDS = 50_000
-"""How often the cookie is hashed: whoever recorded a handshake pays this for each guess."""
+"""How often the cookie is hashed: an attacker with a recorded handshake has this cost for each guess."""
 
 _CODE_BYTES = 32
 _NUMBER_BYTES = 8
@@ -47,17 +47,17 @@ Nonce = Callable[[], bytes]
 
 
 class NotProven(Exception):
-    """The other end did not prove that it knows the cookie. The text says what was wrong, and nothing of the secret."""
+    """The other end did not prove that it knows the cookie. The text is the reason, without parts of the secret."""
 
 
 @lru_cache(maxsize=64)
 def key_of(cookie: str) -> bytes:
-    """The key that a cookie stands for."""
+    """The key derived from a cookie."""
     return pbkdf2_hmac("sha256", cookie.encode(), b"strogoff distributed_cookie", ROUNDS)
 
 
 class Session:
-    """What both ends have after the handshake: codes for what they say to each other in it."""
+    """The state that both ends have after the handshake; makes and checks codes for their messages."""
 
     __slots__ = ("_key", "_mine", "_theirs")
 

@@ -1,4 +1,4 @@
-"""A stream within one process: two ends, and what is on its way between them."""
+"""A stream within one process: two ends, and the items in transit between them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Path = tuple[str, str]
 """From one host to another."""
 
 Item = tuple[str, bytes, str]
-"""What travels: "frame", "data" or "verdict" with bytes, "close" with a reason."""
+"""An item in transit: "frame", "data" or "verdict" with bytes, "close" with a reason."""
 
 
 class Timer(Protocol):
     """What a loop's `call_later` returns."""
 
     def cancel(self) -> None:
-        """Do not do it."""
+        """Do not run the function."""
 
 
 class Ways(Protocol):
-    """What a stream needs of the network that it runs over."""
+    """The part of the network that a stream uses."""
 
     soon: Callable[[Callable[[], None]], object]
 
@@ -36,7 +36,7 @@ class Ways(Protocol):
 
 
 class Stream:
-    """One dial and what comes of it. It is the `Dialing` of the side that dialled."""
+    """One dial and its stream. It is the `Dialing` of the side that dialled."""
 
     __slots__ = ("far", "near", "opened", "session", "timer", "ways")
 
@@ -48,7 +48,7 @@ class Stream:
         self.near.events = events
         self.opened = False
         self.session: Session | None = None
-        """What the dialer agreed with the acceptor."""
+        """The session of the dialer with the acceptor."""
         self.timer: Timer | None = None
 
     def cancel(self) -> None:
@@ -61,14 +61,14 @@ class Stream:
             self.near.lost(reason)
 
     def broken(self, reason: str) -> None:
-        """Both ends close at once, whatever is on its way."""
+        """Close both ends at once; items in transit are lost."""
         for end in (self.near, self.far):
             if not end.dead:
                 end.die()
                 self.ways.soon(lambda end=end: end.tell_closed(reason))  # type: ignore[misc]
 
     def settle(self) -> None:
-        """Stop the clock of the dial if that has ended; leave the network once nobody uses either end."""
+        """Cancel the timer of a dial that has ended; leave the network once both ends are closed."""
         if self.timer is not None and (self.opened or self.near.dead):
             self.timer.cancel()
         if self.near.dead and (self.far.dead or self.far.events is None):
@@ -139,7 +139,7 @@ class End:
             self._hand_over_data_soon()
 
     def refuse(self, verdict: bytes) -> None:
-        """The far end is not accepted, and told why."""
+        """The far end is refused with a reason."""
         if not self.dead:
             self._ship(("verdict", verdict, ""))
             self.die()
@@ -160,7 +160,7 @@ class End:
         self.events.opened(self, content)
 
     def lost(self, reason: str) -> None:
-        """This end closes, its owner is told, and the other end if it can be reached."""
+        """This end closes; its owner gets the event, and the other end if it can be reached."""
         if not self.dead:
             self._ship(("close", b"", reason))
             self.die()
@@ -175,7 +175,7 @@ class End:
         self.stream.settle()
 
     def tell_closed(self, reason: str) -> None:
-        """The last event, if anybody listens."""
+        """The last event, if the end has an owner."""
         events, self.events = self.events, None
         if events is not None:
             events.closed(reason)
@@ -223,7 +223,7 @@ class End:
         self.other.take(self._data_transit.popleft())
 
     def take(self, item: Item) -> None:
-        """Something comes in from the other end."""
+        """An item comes in from the other end."""
         kind, data, reason = item
         if self.dead or self.events is None:
             return
