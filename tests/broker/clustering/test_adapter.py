@@ -95,7 +95,7 @@ def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest
             raise Refuse("not in this view")
         deliver(node, seq, payload)
 
-    monkeypatch.setattr(resident, "deliver", refuse)
+    monkeypatch.setattr(adapter, "deliver", refuse)
     writer.publish("t", b"1", 1)
     cluster.pass_s(5.0)  # asked for every 2 s by now
     assert reader.payloads() == []

@@ -1,4 +1,4 @@
-"""For tests of links: nodes on virtual time over the memory network, each with a resident that remembers everything."""
+"""For tests of links: nodes on virtual time over the memory network, each with a listener that records its events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Disk:
 
 
 class Node:
-    """One process: its `Links` and their resident. `commit_s` passes until an item is durable; None: at once."""
+    """One process: its `Links` and their listener. `commit_s` passes until an item is durable; None: at once."""
 
     def __init__(self, world: LinkHarness, name: str, boot: int, disk: Disk, commit_s: float | None = None) -> None:
         self.world = world
@@ -61,7 +61,7 @@ class Node:
         self.transport.shut()
         self.links.close()
 
-    # The resident
+    # The listener
 
     def check(self, hello: PeerInfo) -> str | None:
         return self.refuses.get(hello.node)

@@ -17,7 +17,7 @@ def test_links_over_grpc() -> None:
 
 
 class _Keeper:
-    """A resident on a real loop."""
+    """A listener on a real loop."""
 
     def __init__(self, watermarks: dict[tuple[str, int, int], int]) -> None:
         self.watermarks = watermarks

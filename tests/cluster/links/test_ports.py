@@ -1,4 +1,4 @@
-"""Ranks, and that the test's resident is one."""
+"""Ranks of lanes, and the events of links."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ C = Row("c", 1, 2, True)
 
 
 class Leader:
-    """A keeper at node a of a cluster of three, elected long ago; b, c and a are heard as the test wants it."""
+    """A coordinator at node a of a cluster of three, elected long ago; b, c and a are heard as the test wants it."""
 
     def __init__(self, membership: MembershipState | None = None, elected: float = -10_000) -> None:
         self.membership = membership or cluster("a", "b", "c")
