@@ -1,4 +1,4 @@
-"""A fleet that tests drive by hand: no clients, no faults, nodes that have joined."""
+"""Clusters that tests drive by hand: no faults, and nodes that have joined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def quiet(seed: int = 3, nodes: int = 3) -> ClusterPlan:
 
 
 def joined(seed: int = 3, nodes: int = 3, trace: bool = False) -> ClusterSimulation:
-    """A fleet whose nodes are one cluster and see each other."""
+    """A simulation whose nodes are one cluster and see each other."""
     simulation = ClusterSimulation(quiet(seed, nodes), trace)
     world = simulation.world
     simulation.begin()
@@ -38,6 +38,6 @@ def whole(world: ClusterWorld, name: str) -> bool:
 def until(world: ClusterWorld, true: Callable[[], bool], step_s: float = 0.05) -> float:
     begin = world.loop.now_s
     while not true():
-        assert world.loop.now_s - begin < PATIENCE_S, "it did not become so in time"
+        assert world.loop.now_s - begin < PATIENCE_S, "the condition did not become true in time"
         world.loop.run_for(step_s)
     return world.loop.now_s - begin

@@ -1,4 +1,4 @@
-"""Small histories and worlds, made by hand for the tests of the simulator."""
+"""Histories and hosts that tests build by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strogoff.sim.workload.swarm import Swarm, draw
 
 
 class HistoryBuilder:
-    """A history that is told entry by entry; each takes the next number, at one second per entry."""
+    """A history built entry by entry. Each entry takes the next number and one second."""
 
     def __init__(self, **options: Any) -> None:
         self.now = 0.0
@@ -46,7 +46,7 @@ class HistoryBuilder:
         return connection
 
     def connect_to_old_copy(self, client: str) -> Connection:
-        """The node has entered a view, and then got an old copy of its disk, with which it has entered none."""
+        """Connect to a node that entered a view, and then got an old copy of its disk and entered none with it."""
         life = self.history.life()
         life.entered.append(0.5)
         life.emptied.append(self.now)
@@ -92,7 +92,7 @@ class HistoryBuilder:
         return delivery
 
     def give(self, key: str, client: str, group: str) -> None:
-        """A node put it into the queue of a member of the group, which is its filter."""
+        """A node assigned the message to a member of the group."""
         self.history.assigned.add((group, client, key))
 
     def drop(self, key: str, client: str = "s", reason: str = "queue_full") -> None:
@@ -118,7 +118,7 @@ def will(key: str = "c!1", qos: int = 2, delay_s: int = 0) -> Will:
 
 
 def make_host(latency_s: tuple[float, float] = (0.001, 0.001)) -> tuple[VirtualLoop, Host, list[SimDisk]]:
-    """A host whose disk survives; the list holds the present one."""
+    """A host whose disk survives a kill; the list has the present disk."""
     loop = VirtualLoop()
     disks = [SimDisk(Random(1), loop.call_later, lambda: loop.now_s, "sync", latency_s)]
     return loop, Host(loop, lambda host: disks[0]), disks

@@ -1,4 +1,4 @@
-"""What a seed decides for several nodes."""
+"""Plans of seeds for several nodes."""
 
 from __future__ import annotations
 

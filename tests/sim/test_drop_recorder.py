@@ -1,4 +1,4 @@
-"""The plugin that hears what the node gives up."""
+"""The plugin that notes dropped messages."""
 
 from __future__ import annotations
 

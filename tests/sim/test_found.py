@@ -1,4 +1,4 @@
-"""What the simulator has found in the broker: each bug as the shortest transcript that showed it."""
+"""Bugs that the simulator has found in the broker, each as the shortest transcript that shows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..harness.broker import BrokerHarness, publish
 
 
 def test_a_qos_2_message_read_back_from_the_store_leaves_after_its_commit() -> None:
-    """An entry behind a full memory window was read back from the open batch and sent before it was safe (H-11).
+    """An entry behind a full memory window was read back from the open batch and sent before its commit (H-11).
 
     Killed then, the node knew nothing of it, and the publisher's repetition came to the application a second time.
     """
@@ -64,7 +64,7 @@ def test_a_queue_knows_its_size_after_a_restart_without_a_limit(override: bool) 
 
 def test_lifo_keeps_messages_that_wait_for_pubrel() -> None:
     """[MQTT-4.3.3-1] [MQTT5-4.3.3-6] A `lifo` queue above its limit dropped QoS 2 messages in the middle of their
-    handshake; the subscriber waited for PUBREL for ever, and dropped the next message under that id."""
+    handshake. The subscriber waited for PUBREL for ever, and dropped the next message under that id."""
     broker = BrokerHarness(queue_type="lifo", max_offline_messages=1, max_online_messages=100)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2))
@@ -81,7 +81,7 @@ def test_lifo_keeps_messages_that_wait_for_pubrel() -> None:
 
 
 def test_the_window_counts_messages_of_this_connection_only() -> None:
-    """[MQTT5-3.3.4-7] PUBREL of a message that was repeated on a new connection took away from what others held."""
+    """[MQTT5-3.3.4-7] PUBREL of a message that was repeated on a new connection freed the place of another message."""
     broker = BrokerHarness(receive_max_broker=2)
     publisher = broker.persistent("p", 5)
     publisher.publish("t", b"1", 2, 1)
@@ -97,7 +97,7 @@ def test_the_window_counts_messages_of_this_connection_only() -> None:
 
 
 def test_time_passes_while_the_disk_stands_still() -> None:
-    """[MQTT5-3.3.2-5] A commit brought no new time with it: what had expired meanwhile was sent."""
+    """[MQTT5-3.3.2-5] After a commit the node used the time from before it, and sent expired messages."""
     broker = BrokerHarness()
     subscriber = broker.persistent("s", 5)
     subscriber.subscribe(("t", 2))
@@ -110,7 +110,7 @@ def test_time_passes_while_the_disk_stands_still() -> None:
 
 
 def test_a_shared_message_that_has_expired_is_not_given_to_another_member() -> None:
-    """[MQTT5-3.3.2-5] It had been sent to a member that left; to the next one it would have been new."""
+    """[MQTT5-3.3.2-5] It had been sent to a member that left, but for the next member it would be new."""
     broker = BrokerHarness()
     first = broker.persistent("a", 5)
     first.subscribe(("$share/g/t", 1))
@@ -140,5 +140,5 @@ def test_a_shared_message_that_has_not_is_handed_on() -> None:
 
 @pytest.mark.parametrize("seed", [19, 71, 105, 1354, 1802, 1976, 2457])
 def test_seeds_that_failed(seed: int) -> None:
-    """They found the bugs above, or took a way that nothing else takes."""
+    """Seeds that found the bugs above, or that reach code that no other seed reaches."""
     assert run_seed(seed).violations == ()

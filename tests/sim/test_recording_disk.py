@@ -1,4 +1,4 @@
-"""The engine that looks at what is written."""
+"""The disk that records writes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_write_that_a_crash_caught_counts_if_it_is_there() -> None:
 
 
 def test_a_write_that_an_orderly_end_caught_counts() -> None:
-    """The last write lands, and nobody is told (3 nodes, seeds 205 and 373)."""
+    """The last write is stored, and its caller is not called back (3 nodes, seeds 205 and 373)."""
     _, recorder, history = make()
     recorder.write({entry(1): encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", ""))}, lambda error: None)
     recorder.close()
@@ -80,7 +80,7 @@ def test_it_tells_when_a_write_begins() -> None:
 
 
 def test_a_message_that_is_twice_in_a_queue_of_one_disk() -> None:
-    """On an old copy of the disk it has its place anew (5 nodes, seed 1739)."""
+    """On an old copy of the disk the message has its place anew (5 nodes, seed 1739)."""
     loop, recorder, history = make()
     store = Store(recorder, loop.call_soon, loop.call_later)
     store.put(entry(1), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))

@@ -1,4 +1,4 @@
-"""How seeds are run."""
+"""How seeds run."""
 
 from __future__ import annotations
 

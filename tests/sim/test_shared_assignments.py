@@ -1,4 +1,4 @@
-"""Which members of shared groups a node gave what."""
+"""Assignments of shared messages to members."""
 
 from __future__ import annotations
 

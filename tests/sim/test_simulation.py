@@ -83,7 +83,7 @@ def test_a_seed_replays_exactly_and_its_trace_has_all() -> None:
 
 
 def test_a_node_that_is_refused_without_a_reason_is_a_violation() -> None:
-    """What it has agreed to is gone from the disks of the others: its own disk was never replaced."""
+    """The others lost entries that the node had agreed to, and its own disk was never replaced."""
     simulation = joined()
     world = simulation.world
     machine = world.machines["n2"]
@@ -95,7 +95,7 @@ def test_a_node_that_is_refused_without_a_reason_is_a_violation() -> None:
 
 
 def test_a_node_whose_departure_was_asked_for_without_an_answer_may_be_refused() -> None:
-    """The process that was asked has died; the others took the node out (3 nodes, seeds 200101 and 201299)."""
+    """The process that was asked has died; the others removed the node (3 nodes, seeds 200101 and 201299)."""
     simulation = joined()
     world = simulation.world
     second, third = world.machines["n2"], world.machines["n3"]

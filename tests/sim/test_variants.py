@@ -1,4 +1,4 @@
-"""What else a seed decides about a cluster: sparse subscribers, small limits, narrow links, a node that leaves."""
+"""Variants: sparse subscribers, small limits, narrow links, a node that leaves, and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to the machines of a world."""
+"""Starts, crashes, stops and lost disks in a world."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .clusters import joined, until
 
 
 def test_clients_forget_their_qos_2_ids_with_the_disk_of_their_node() -> None:
-    """Nobody releases them any more; the CONNACK that says so may be lost (3 nodes, seed 110977)."""
+    """The new disk never releases the ids, and the CONNACK that says so may be lost (3 nodes, seed 110977)."""
     world = joined().world
     mine, other = world.clients[:2]
     mine.host, other.host = world.machines["n3"], world.machines["n1"]
@@ -22,7 +22,7 @@ def test_clients_forget_their_qos_2_ids_with_the_disk_of_their_node() -> None:
 
 
 def test_a_stop_that_cannot_write_is_a_kill() -> None:
-    """For those who judge what may be undone (3 nodes, seed 112226)."""
+    """Checkers excuse effects that a kill may undo (3 nodes, seed 112226)."""
     world = joined().world
     first, last = world.machines["n1"], world.machines["n3"]
     last.messages.disk.stall_until = inf
@@ -35,7 +35,7 @@ def test_a_stop_that_cannot_write_is_a_kill() -> None:
 
 
 def test_a_stop_closes_both_stores_in_one_turn() -> None:
-    """As the process does: what one disk says then reaches nobody (5 nodes, seed 113602)."""
+    """As the real process does: after that a late answer of a disk reaches nobody (5 nodes, seed 113602)."""
     world = joined().world
     machine = world.machines["n3"]
     assert machine.node is not None

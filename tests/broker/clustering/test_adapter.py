@@ -87,8 +87,8 @@ def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest
     writer, reader = cluster[1].client("writer"), cluster[2].client("reader")
     reader.subscribe(("t", 1))
     resident, member = cluster[2].host.clustering, cluster[2].host.member
-    assert resident is not None and member is not None
-    view, deliver = member.view.id, resident.deliver
+    assert adapter is not None and member is not None
+    view, deliver = member.view.id, adapter.deliver
 
     def refuse(node: str, seq: int, payload: bytes) -> None:
         if member.view.id == view:

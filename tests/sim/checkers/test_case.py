@@ -1,4 +1,4 @@
-"""What checkers are given."""
+"""The input of checkers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_nothing_is_owed_to_a_session_that_is_gone() -> None:
 
 
 def test_nothing_is_owed_to_a_session_that_went_with_a_disk() -> None:
-    """The CONNACK of the new session got lost: the client takes it for the one that it had."""
+    """The CONNACK of the new session is lost, so the client takes the new session for its old one."""
     builder = HistoryBuilder()
     builder.connect("s")
     builder.subscribe("s", "t/#")

@@ -1,4 +1,4 @@
-"""What is wrong by itself."""
+"""Problems that were noted at once are violations."""
 
 from __future__ import annotations
 

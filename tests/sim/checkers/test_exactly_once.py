@@ -33,7 +33,7 @@ def test_a_shared_message_goes_to_one_member() -> None:
 
 
 def test_a_clean_session_whose_node_dies_leaves_no_record() -> None:
-    """docs/promises.md, what comes later."""
+    """A clean session goes with its node: another member may get the message again (docs/promises.md)."""
     builder = HistoryBuilder()
     for client in ("a", "b"):
         builder.connect(client, expiry_s=0 if client == "a" else None)
@@ -48,7 +48,7 @@ def test_a_clean_session_whose_node_dies_leaves_no_record() -> None:
 
 
 def test_a_session_that_goes_with_the_disk_of_its_node_leaves_no_record() -> None:
-    """The node was taken out before it could say that a member of the group has it."""
+    """The node was removed before it could report that a member of the group has the message."""
     builder = HistoryBuilder()
     for client in ("a", "b"):
         builder.connect(client)
@@ -77,7 +77,7 @@ def test_messages_that_may_come_more_often() -> None:
 
 
 def test_an_old_copy_of_a_disk_may_have_it_again_only_where_no_lease_is_asked_for() -> None:
-    """Until the others refuse it: nothing on the copy says that it is one (5 nodes, seed 1165)."""
+    """A node cannot know that its disk is an old copy until the others refuse it (5 nodes, seed 1165)."""
     builder = HistoryBuilder()
     builder.connect("s")
     builder.publish("w-1", qos=2)
@@ -92,7 +92,7 @@ def test_an_old_copy_of_a_disk_may_have_it_again_only_where_no_lease_is_asked_fo
 
 
 def test_with_the_disk_of_its_writer_goes_the_handshake() -> None:
-    """The CONNACK that said so got lost; the next speaks of the empty session since (5 nodes, seed 115621)."""
+    """The CONNACK that says so is lost; the next one speaks of the empty session since (5 nodes, seed 115621)."""
     builder = HistoryBuilder()
     builder.connect("s")
     attempt = builder.publish("w-1", qos=2, acked=False)

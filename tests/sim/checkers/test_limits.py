@@ -1,4 +1,4 @@
-"""Messages are given up for a limit that somebody set."""
+"""Messages are dropped only for a limit that somebody set."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_a_member_that_is_gone_explains_messages_assigned_to_it() -> None:
 
 
 def test_a_member_that_was_gone_before_explains_nothing() -> None:
-    """Its session was another one by then, or it was a member no longer; nor is one of another group an excuse."""
+    """The member had another session or had unsubscribed by then, or it belongs to another group."""
     made = HistoryBuilder()
     for name, group in (("a", "g"), ("b", "g"), ("c", "g"), ("d", "h")):
         made.connect(name)

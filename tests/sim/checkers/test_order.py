@@ -43,7 +43,7 @@ def test_topics_and_levels_are_independent() -> None:
 
 
 def test_two_writers_by_acknowledgement() -> None:
-    """m1 was acknowledged before anybody sent m2: m1 comes first."""
+    """m1 was acknowledged before m2 was sent: m1 comes first."""
     made = builder()
     made.publish("a-1")
     made.publish("b-1", topic="t/1")
@@ -55,7 +55,7 @@ def test_two_writers_by_acknowledgement() -> None:
 
 
 def test_messages_that_are_not_judged() -> None:
-    """Messages of before the SUBACK, dropped ones, and queues that are meant to be turned round."""
+    """Messages from before the SUBACK, dropped messages, and `lifo` queues."""
     made = HistoryBuilder()
     made.connect("s")
     made.publish("w-1", acked=False)
@@ -76,7 +76,7 @@ def test_messages_that_are_not_judged() -> None:
 
 
 def test_a_refusal_that_its_writer_may_not_have_heard_of() -> None:
-    """The first was refused for a full disk, the second taken, and then the first was sent again."""
+    """The node refused the first for a full disk and took the second; then the first was sent again."""
     made = builder()
     first = made.publish("w-1", acked=False)
     made.event("policy.deny", "w")
@@ -90,7 +90,7 @@ def test_a_refusal_that_its_writer_may_not_have_heard_of() -> None:
 
 
 def test_a_repeated_message_may_come_late_to_a_subscription_granted_without_a_lease() -> None:
-    """It was granted without a lease: what its node did not tell yet came to nobody, and then again, as if new."""
+    """Other nodes did not know the subscription yet. A message missed it, and came as if new when it was sent again."""
     for resent, said in ((1, []), (0, ["reordered: s, session 1 got w-1 after w-2, same topic and QoS"])):
         made = builder()
         made.history.subscriptions[-1].without_lease = True
@@ -102,7 +102,7 @@ def test_a_repeated_message_may_come_late_to_a_subscription_granted_without_a_le
 
 
 def test_an_old_copy_of_a_disk_is_not_judged_where_no_lease_is_asked_for() -> None:
-    """Its sessions are as they were: what they got since comes again, before or behind it (3 nodes, seed 126342)."""
+    """Sessions on the copy are as they were, and messages come again in any order (3 nodes, seed 126342)."""
     made = builder()
     for key in ("w-1", "w-2"):
         made.publish(key, acked=False)

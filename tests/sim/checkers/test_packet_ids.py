@@ -32,7 +32,7 @@ def test_messages_that_may_come_as_two_copies() -> None:
 
 
 def test_a_node_that_died_gets_it_again_from_the_writers_node() -> None:
-    """It had sent it on before it was on the disk (3 nodes, seed 339)."""
+    """It had sent the message to the client before it was on disk (3 nodes, seed 339)."""
     for node, wrong in (("n1", 1), ("n2", 0)):
         builder = HistoryBuilder()
         builder.connect("s")
@@ -50,7 +50,7 @@ def test_problems_that_clients_noted() -> None:
 
 
 def test_an_old_copy_of_a_disk_knows_no_ids_and_serves_only_where_no_lease_is_asked_for() -> None:
-    """Until the others refuse it: nothing on the copy says that it is one."""
+    """A node cannot know that its disk is an old copy until the others refuse it."""
     builder = HistoryBuilder()
     builder.connect("s")
     builder.publish("w-1", qos=2)

@@ -56,7 +56,7 @@ def test_a_client_that_waits() -> None:
 
 
 def test_a_disk_with_and_without_owners() -> None:
-    """Two queues share a body; without the sessions their entries belong to nobody."""
+    """Two queues share a payload; without their sessions the entries have no owner."""
     loop, host, disks = make_host()
     host.start()
     for name in ("s", "r"):

@@ -1,4 +1,4 @@
-"""Processes in a role that is another's."""
+"""Processes that serve in the place of another."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ..histories import HistoryBuilder
 
 
 def away(expiry_s: int | None, seconds: int, **fields: Any) -> list[str]:
-    """What is wrong about a client that was away so long and comes back."""
+    """The violations of a client that comes back after so many seconds."""
     builder = HistoryBuilder()
     first = builder.connect("s", expiry_s=expiry_s, present=False)
     builder.close(first)
@@ -43,7 +43,7 @@ def test_clean_start_never_finds_one() -> None:
 
 
 def test_an_unanswered_connect_leaves_it_open() -> None:
-    """The node may have heard it: with Clean Start both answers are right afterwards."""
+    """The node may have read it: with Clean Start both answers are right afterwards."""
     for present in (False, True):
         builder = HistoryBuilder()
         builder.close(builder.connect("s", present=False))
@@ -85,7 +85,7 @@ def test_a_kill_right_after_the_end_makes_it_count_from_the_return() -> None:
 
 
 def test_an_expiry_changed_with_disconnect_counts_if_it_arrived() -> None:
-    """Section 3.14.2.2.2; nobody knows here whether DISCONNECT came through, so both deadlines are possible."""
+    """Section 3.14.2.2.2: DISCONNECT may have come or not, so both deadlines are possible."""
     for present in (False, True):
         builder = HistoryBuilder()
         connection = builder.connect("s", expiry_s=1000, present=False, polite=True, final_expiry_s=5)

@@ -1,4 +1,4 @@
-"""Nothing comes from nowhere, or to the wrong one."""
+"""Messages that nobody sent, or that are for others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_message_without_a_writer_is_unexpected() -> None:
 
 
 def test_without_a_subscription() -> None:
-    """None that matches, one that was over, one of an earlier session."""
+    """No matching subscription, one that was over, one of an earlier session."""
     builder = HistoryBuilder()
     builder.connect("s", present=False)
     builder.subscribe("s", "u/#")

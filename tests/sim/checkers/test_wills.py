@@ -85,7 +85,7 @@ def test_a_disconnect_that_came_to_a_node_that_stood_still_until_it_was_killed()
 
 
 def test_a_disconnect_that_waits_where_a_node_stood_still_and_was_killed_is_undone() -> None:
-    """The process never knew that the connection was over: its successor does, at the moment of its start."""
+    """The process never knew that the connection was over; the next process knows when it starts."""
     made, connection = builder(will=will(), polite=True)
     made.close(connection)
     made.fault("kill")
@@ -164,7 +164,7 @@ def test_and_after_one_of_the_node_of_the_watcher() -> None:
 
 @pytest.mark.parametrize(("fired", "lost"), [("never", 1), ("before CONNACK", 0), ("after it", 0)])
 def test_one_copy_goes_with_its_node(fired: str, lost: int) -> None:
-    """Watchers elsewhere were not there when it fired (H-19). The CONNACK may come after that (5 nodes, seed
+    """Watchers at other nodes were away when the will was sent (H-19). CONNACK may come after that (5 nodes, seed
     103393)."""
     made, first = builder(will=will())
     made.close(first)

@@ -1,4 +1,4 @@
-"""The simulator's disk keeps the engine's contract, and loses at a crash what a real one may lose, nothing else."""
+"""The simulated disk keeps the engine's contract, and loses at a crash only what a real disk may lose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TestSimDisk(EngineContract):
 
 
 def history(harness: Harness, seed: int) -> tuple[list[dict[bytes, bytes]], int]:
-    """Write a random number of batches, the last perhaps not to its end: the state after each, how many are done."""
+    """Write a random number of batches; return the state after each, and how many are finished."""
     rng = Random(seed)
     states: list[dict[bytes, bytes]] = [{}]
     done = 0
@@ -48,7 +48,7 @@ def history(harness: Harness, seed: int) -> tuple[list[dict[bytes, bytes]], int]
 @pytest.mark.parametrize("durability", ["sync", "os"])
 @pytest.mark.parametrize("power", [False, True])
 def test_after_a_crash_there_is_a_prefix_of_whole_batches(durability: Durability, power: bool) -> None:
-    """Nothing that was done is missing, except after power loss in `os`; of the one under way all or nothing."""
+    """Finished batches are there, except after power loss with `os`; the one under way is there whole or not at all."""
     outcomes = set()
     for seed in range(300):
         harness = SimHarness(durability, seed)
@@ -69,7 +69,7 @@ def test_after_a_crash_there_is_a_prefix_of_whole_batches(durability: Durability
 
 
 def test_writes_that_a_kill_kept_may_go_with_the_power() -> None:
-    """`os`: the restarted process finds it in the system's cache, which is no promise."""
+    """With `os` the restarted process finds the write in the system's cache only."""
     lost = 0
     for seed in range(50):
         harness = SimHarness("os", seed)

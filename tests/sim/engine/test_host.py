@@ -1,4 +1,4 @@
-"""A machine that is started, killed, stopped and started again."""
+"""A machine that is started, killed and stopped."""
 
 from __future__ import annotations
 

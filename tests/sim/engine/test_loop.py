@@ -1,4 +1,4 @@
-"""Virtual time: what is due runs in order, time moves between events only."""
+"""Virtual time: functions run in the order of their times, and time passes only between events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strogoff.sim.engine.loop import VirtualLoop
 
 
 def test_soon_runs_at_the_end_of_the_turn() -> None:
-    """In order; what it asks for runs in the next turn; time stands still."""
+    """Functions run in order, those that they schedule run in the next turn, and no time passes."""
     loop, seen = VirtualLoop(), []
 
     def first() -> None:
@@ -28,7 +28,7 @@ def test_soon_runs_at_the_end_of_the_turn() -> None:
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.5]), max_size=20))
 def test_later_runs_in_the_order_of_time(delays: list[float]) -> None:
-    """Those of the same time in the order in which they were asked for."""
+    """Functions for the same time run in the order of scheduling."""
     loop = VirtualLoop()
     seen: list[tuple[float, int]] = []
 
@@ -43,7 +43,7 @@ def test_later_runs_in_the_order_of_time(delays: list[float]) -> None:
 
 
 def test_cancelled_is_not_done() -> None:
-    """Also one that is due in the same instant."""
+    """Also a function that is due at the same time."""
     loop, seen = VirtualLoop(), []
     second = loop.call_later(1, lambda: seen.append("second"))
     loop.call_later(0.5, second.cancel)
@@ -53,7 +53,7 @@ def test_cancelled_is_not_done() -> None:
 
 
 def test_a_cancelled_function_moves_no_time() -> None:
-    """Something cancelled that would be due is no reason to go on to what is later."""
+    """A cancelled function does not make the loop go on to a later one."""
     loop, seen = VirtualLoop(), []
     loop.call_later(0, lambda: seen.append("now")).cancel()
     loop.call_later(1, lambda: seen.append("one")).cancel()
@@ -65,7 +65,7 @@ def test_a_cancelled_function_moves_no_time() -> None:
 
 
 def test_run_until_leaves_later_functions() -> None:
-    """What is due exactly then is done."""
+    """Functions for exactly that time run."""
     loop = VirtualLoop()
     seen: list[float] = []
     for when in (1.0, 2.0, 3.0):
@@ -77,7 +77,7 @@ def test_run_until_leaves_later_functions() -> None:
 
 
 def test_settle_lets_no_time_pass() -> None:
-    """All that is due now, and what comes of it."""
+    """Functions that are due now run, and those that they schedule for now."""
     loop, seen = VirtualLoop(), []
 
     def at_once() -> None:
@@ -90,7 +90,7 @@ def test_settle_lets_no_time_pass() -> None:
 
 
 def test_a_delay_below_zero_is_now() -> None:
-    """Time does not go back for it."""
+    """The time does not go back."""
     loop, seen = VirtualLoop(), []
     loop.run_for(5)
     loop.call_later(-3, lambda: seen.append(loop.now_s))
@@ -99,7 +99,7 @@ def test_a_delay_below_zero_is_now() -> None:
 
 
 def test_call_at_is_exact() -> None:
-    """The same time asked for at different times is the same; a time that is past is now."""
+    """`call_at` keeps a time exact, whenever it is called; a past time is now."""
     loop, seen = VirtualLoop(), []
     when = 0.1 + 0.7
 

@@ -1,4 +1,4 @@
-"""A machine: clocks, standing still, disks that are lost and come back old."""
+"""A machine: clocks, suspensions, lost disks and old copies of disks."""
 
 from __future__ import annotations
 

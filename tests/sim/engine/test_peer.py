@@ -1,4 +1,4 @@
-"""The other end of a connection: packets in, packets out, nothing decided."""
+"""The client's end of a connection: packets in, packets out, no decisions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def host() -> Host:
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_packets_both_ways(host: Host, version: int) -> None:
-    """What is sent in one piece is answered; `take` empties."""
+    """Packets in one piece are answered; `take` empties the list."""
     peer = Peer(host, version)
     peer.send(connect_packet("c", version), packets.Pingreq())
     host.loop.settle()
@@ -35,7 +35,7 @@ def test_packets_both_ways(host: Host, version: int) -> None:
 
 
 def test_raw_bytes(host: Host) -> None:
-    """Beside packets, for what no encoder would send; cut anywhere."""
+    """Raw bytes are for packets that no encoder makes; they may be split anywhere."""
     peer = Peer(host)
     frame = encode(connect_packet("c"), 4)
     assert frame is not None
@@ -46,7 +46,7 @@ def test_raw_bytes(host: Host) -> None:
 
 
 def test_ports(host: Host) -> None:
-    """With `on_packet` nothing gathers; `on_closed` is told once; a peer that closed hears no more."""
+    """With `on_packet` no packets gather; `on_closed` is called once; a closed peer gets no more packets."""
     peer = Peer(host)
     heard: list[object] = []
     peer.on_packet = heard.append
@@ -63,7 +63,7 @@ def test_ports(host: Host) -> None:
 
 
 def test_close_and_break(host: Host) -> None:
-    """`close`: what was sent still arrives. `break_off`: nothing under way does."""
+    """`close`: bytes that were sent still arrive. `break_off`: they are lost."""
     for how, there in (("close", True), ("break_off", False)):
         peer = Peer(host, delay_s=(0.5, 0.5))
         peer.send(connect_packet(how, clean=False))
@@ -86,7 +86,7 @@ def test_a_connection_is_refused_while_no_node_runs(host: Host) -> None:
 
 
 def test_a_packet_for_no_client_is_an_error(host: Host) -> None:
-    """The peer's decoder is strict: what a client must not get fails the test that caused it."""
+    """The peer's decoder is strict: bytes that break the protocol fail the test that caused them."""
     peer = Peer(host)
     peer.pipe.write(encode(packets.Pingreq(), 4) or b"")
     with pytest.raises(AssertionError, match="break the protocol"):

@@ -1,4 +1,4 @@
-"""Streams on virtual time: whole, in order, held back, cut."""
+"""Streams on virtual time: bytes come whole and in order, wait for slow receivers, and are lost in cuts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strogoff.sim.engine.pipe import HIGH_MARK, Mark, Pipe, Stream
 def stream_with(
     loop: VirtualLoop, delay_s: tuple[float, float] = (0.0, 0.0), seed: int = 0
 ) -> tuple[Stream, list[Any]]:
-    """A stream and what arrived of it; the end arrives as None."""
+    """A stream and its received bytes; the end is None."""
     stream = Stream(loop, Random(seed), delay_s)
     arrived: list[Any] = []
     stream.deliver = arrived.append
@@ -30,7 +30,7 @@ def stream_with(
 )
 @settings(max_examples=200, deadline=None)
 def test_bytes_arrive_whole_and_in_order(steps: list[tuple[float, int, str]], seed: int) -> None:
-    """Whatever the delays are, and however often the receiver stops reading; the end comes last."""
+    """For all delays, and however often the receiver stops reading; the end comes last."""
     loop = VirtualLoop()
     stream, arrived = stream_with(loop, (0.001, 0.7), seed)
     sent = b""
@@ -52,7 +52,7 @@ def test_bytes_arrive_whole_and_in_order(steps: list[tuple[float, int, str]], se
 
 
 def test_pieces_are_cut_now_and_then() -> None:
-    """So that a decoder that trusts in whole packets is found out."""
+    """A decoder that relies on whole packets fails."""
     loop = VirtualLoop()
     stream, arrived = stream_with(loop)
     for _ in range(200):
@@ -62,7 +62,7 @@ def test_pieces_are_cut_now_and_then() -> None:
 
 
 def test_a_receiver_that_does_not_read_holds_the_sender_back() -> None:
-    """Above the mark the sender is told to stop, once; when all was read, to go on."""
+    """Above the mark the sender is asked once to stop; when everything was read, to go on."""
     loop = VirtualLoop()
     stream, arrived = stream_with(loop)
     told: list[bool] = []
@@ -82,7 +82,7 @@ def test_a_receiver_that_does_not_read_holds_the_sender_back() -> None:
 
 
 def test_a_receiver_that_stops_in_the_middle() -> None:
-    """What is held stays held, in order."""
+    """Bytes that wait stay in order."""
     loop = VirtualLoop()
     stream, arrived = stream_with(loop)
 
@@ -101,7 +101,7 @@ def test_a_receiver_that_stops_in_the_middle() -> None:
 
 
 def test_a_cut_loses_bytes_under_way() -> None:
-    """And nothing is taken any more; the end is not told."""
+    """No more bytes are taken, and the end is not reported."""
     loop = VirtualLoop()
     stream, arrived = stream_with(loop, (1.0, 1.0))
     stream.send(b"a")
@@ -114,7 +114,7 @@ def test_a_cut_loses_bytes_under_way() -> None:
 
 
 def test_marks_travel_with_their_bytes() -> None:
-    """`arrived` is what `mark` said when these bytes were sent."""
+    """`arrived` is the mark from the time of sending."""
     loop = VirtualLoop()
     stream, _ = stream_with(loop, (1.0, 1.0))
     count = [0]
@@ -130,7 +130,7 @@ def test_marks_travel_with_their_bytes() -> None:
 
 
 def pipe_with(loop: VirtualLoop, delay_s: float = 1.0) -> tuple[Pipe, list[str]]:
-    """A pipe and what its two ends hear."""
+    """A pipe, and the events of its two ends."""
     pipe = Pipe(loop, Random(0), (delay_s, delay_s))
     heard: list[str] = []
     pipe.to_node.deliver = lambda data: heard.append(f"node: {data.decode()}")
@@ -141,7 +141,7 @@ def pipe_with(loop: VirtualLoop, delay_s: float = 1.0) -> tuple[Pipe, list[str]]
 
 
 def test_the_node_closes() -> None:
-    """What it wrote still arrives; what comes to it is not read; its end is told once, at the end of the turn."""
+    """Bytes that it wrote still arrive; bytes to it are not read; its end is reported once, at the end of the turn."""
     loop = VirtualLoop()
     pipe, heard = pipe_with(loop)
     pipe.to_node.send(b"late")
@@ -155,7 +155,7 @@ def test_the_node_closes() -> None:
 
 
 def test_the_client_closes() -> None:
-    """In order: the node gets what was sent before."""
+    """In order: the node gets the bytes that were sent before."""
     loop = VirtualLoop()
     pipe, heard = pipe_with(loop)
     pipe.to_node.send(b"last")
@@ -167,7 +167,7 @@ def test_the_client_closes() -> None:
 
 @pytest.mark.parametrize("after_close", [False, True])
 def test_the_network_breaks(after_close: bool) -> None:
-    """Both sides learn it once; nothing under way arrives."""
+    """Both sides learn of it once; nothing under way arrives."""
     loop = VirtualLoop()
     pipe, heard = pipe_with(loop)
     pipe.to_node.send(b"a")
@@ -182,7 +182,7 @@ def test_the_network_breaks(after_close: bool) -> None:
 
 
 def test_a_node_that_does_not_read() -> None:
-    """`pause_reading` and `resume_reading`, as often as one likes."""
+    """`pause_reading` and `resume_reading`, any number of times."""
     loop = VirtualLoop()
     pipe, heard = pipe_with(loop, 0.0)
     pipe.pause_reading()

@@ -1,4 +1,4 @@
-"""What reaches a process that stands still, and one that is gone."""
+"""Gates of processes that are suspended or gone."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ..clusters import joined, quiet, until, whole
 
 
 def founded() -> ClusterSimulation:
-    """All processes run; n1 is a cluster, and nobody has joined it."""
+    """All processes run. n1 is a cluster, and no other node has joined it."""
     simulation = ClusterSimulation(quiet())
     world = simulation.world
     for machine in world.machines.values():
@@ -68,7 +68,7 @@ def test_one_disk_may_be_lost() -> None:
 
 
 def forgetful() -> ClusterSimulation:
-    """A cluster of three voters that gives up who is away for 4 s."""
+    """A cluster of three voters that gives up a node that is away for 4 s."""
     settings = Settings(views=ViewSettings(away_ms=1000, forget_after_ms=4000))
     simulation = ClusterSimulation(replace(quiet(), settings=settings))
     world = simulation.world
@@ -86,8 +86,7 @@ def has_notice(simulation: ClusterSimulation, name: str) -> bool:
 
 
 def test_a_node_that_comes_back_before_it_is_given_up_keeps_its_disk() -> None:
-    """The disk of the other voter was lost a moment before: nobody else agrees that it is given up (3 nodes, seed
-    207177)."""
+    """The other voter lost its disk a moment before: nobody else agrees to give the node up (3 nodes, seed 207177)."""
     simulation = forgetful()
     world = simulation.world
     first, second, third = world.machines.values()
@@ -114,7 +113,7 @@ def last_index(machine: Machine) -> int:
 
 @pytest.mark.parametrize("moment", ["notice", "stale"])
 def test_a_voter_that_was_given_up_counts_as_a_lost_disk(moment: str) -> None:
-    """It has to come back empty. Without a second voter the log would be gone, too (3 nodes, seed 910020)."""
+    """It has to come back empty. If a second voter lost its disk, the log would be lost, too (3 nodes, seed 910020)."""
     simulation = forgetful()
     world = simulation.world
     first, second, third = world.machines.values()
@@ -141,7 +140,8 @@ def is_stale(machine: Machine, name: str) -> bool:
 
 
 def test_no_old_copy_of_the_only_voter_comes_back() -> None:
-    """It is a majority by itself: cut off from all others it serves, and nothing can tell (3 nodes, seed 51006)."""
+    """The copy would be a majority. Cut off from all others it would serve, and no node could know (3 nodes, seed
+    51006)."""
     simulation = joined(nodes=2)
     world = simulation.world
     first, second = world.machines.values()
@@ -153,7 +153,7 @@ def test_no_old_copy_of_the_only_voter_comes_back() -> None:
 
 
 def test_no_copy_is_kept_from_before_the_log_of_a_node_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would come back as a node that never joined, which an operator has to empty (3 nodes, seed 221281)."""
+    """Such a copy belongs to a node that never joined: an operator would have to empty it (3 nodes, seed 221281)."""
     simulation = joined()
     world = simulation.world
     third = world.machines["n3"]
@@ -167,7 +167,8 @@ def test_no_copy_is_kept_from_before_the_log_of_a_node_has_its_name(monkeypatch:
 
 
 def test_a_node_that_forgot_its_join_joins_again_before_others_know_of_it() -> None:
-    """All were killed before its disk knew (3 nodes, seed 103161): nobody has read its own log again."""
+    """All nodes were killed before the disk of one knew of its join, and none has read its log again (3 nodes, seed
+    103161)."""
     simulation = joined()
     world = simulation.world
     for machine in world.machines.values():
@@ -182,7 +183,7 @@ def test_a_node_that_forgot_its_join_joins_again_before_others_know_of_it() -> N
 
 
 def test_the_last_majority_keeps_its_disks() -> None:
-    """The only voter that has the entry by which the others begin to vote: the log must not go with its disk."""
+    """Only n1 has the entry that makes the others voters. Its disk must stay, or the log would be lost."""
     simulation = founded()
     world = simulation.world
     _, second, third = world.machines.values()
@@ -198,7 +199,7 @@ def test_the_last_majority_keeps_its_disks() -> None:
 
 
 def test_a_node_about_to_vote_as_one_of_two_keeps_its_disk() -> None:
-    """3 nodes, seed 41724: the leader made it a voter a moment after its disk had been lost."""
+    """3 nodes, seed 41724: the leader made the node a voter a moment after the loss of its disk."""
     simulation = founded()
     world = simulation.world
     first, second, third = world.machines.values()
@@ -212,7 +213,7 @@ def test_a_node_about_to_vote_as_one_of_two_keeps_its_disk() -> None:
 
 
 def test_a_node_that_is_told_twice_to_join_asks_once() -> None:
-    """A node that was to join late had been restarted just before, and tried already (5 nodes, seed 40028)."""
+    """A node that joins late had been restarted just before, and already tried to join (5 nodes, seed 40028)."""
     simulation = ClusterSimulation(quiet(), trace=True)
     world = simulation.world
     first, second, _ = world.machines.values()
@@ -226,7 +227,7 @@ def test_a_node_that_is_told_twice_to_join_asks_once() -> None:
 
 
 def test_a_kill_is_called_like_that_of_one_node() -> None:
-    """Checkers look for it: what a kill undoes shortly after it began is excused (5 nodes, seed 1730)."""
+    """Checkers look for the name: they excuse effects that a kill undoes (5 nodes, seed 1730)."""
     simulation = joined()
     world = simulation.world
     simulation.injector.inject(Step(0, kinds.Kill("n2")))
@@ -248,7 +249,7 @@ def test_a_node_killed_before_its_disk_knew_of_its_join_joins_again() -> None:
 
 
 def test_an_operator_asks_again_if_the_process_that_was_asked_has_ended() -> None:
-    """For as long as the node has the disk with which it was a member: once it has joined anew, it stays."""
+    """But only while the node has the disk with which it was a member: after it has joined again, it stays."""
     simulation = joined()
     world = simulation.world
     second, third = world.machines["n2"], world.machines["n3"]
@@ -261,7 +262,7 @@ def test_an_operator_asks_again_if_the_process_that_was_asked_has_ended() -> Non
 
 
 def test_a_removed_node_is_not_removed_again_if_no_answer_came() -> None:
-    """The node has heard of it itself, and joins anew before the operator asks again."""
+    """The node learns of its removal by itself, and joins again before the operator asks again."""
     simulation = joined()
     world = simulation.world
     second, third = world.machines["n2"], world.machines["n3"]

@@ -1,4 +1,4 @@
-"""Faults: their text is read back, and what makes no sense is refused with a reason."""
+"""Faults: their text parses to them, and a wrong text is refused with a reason."""
 
 from __future__ import annotations
 

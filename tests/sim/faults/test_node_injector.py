@@ -1,4 +1,4 @@
-"""What is done to the node."""
+"""Faults of one node, and their end."""
 
 from __future__ import annotations
 

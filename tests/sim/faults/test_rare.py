@@ -1,4 +1,4 @@
-"""Faults that have to be asked for."""
+"""Faults that no seed draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios: their text is read back, and what makes no sense is refused with the number of its line."""
+"""Fault schedules: their text parses to them, and a wrong text is refused with the number of its line."""
 
 from __future__ import annotations
 

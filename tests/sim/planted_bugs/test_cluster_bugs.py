@@ -1,4 +1,4 @@
-"""Each bug planted into a cluster is found within its number of seeds, and by what looks for it."""
+"""Each bug planted into a cluster is found within its number of seeds, by its checkers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strogoff.sim.runner import RunOptions, run_seed
 from strogoff.sim.simulation import ClusterSimulation
 
 QUICK = ("view-without-boot", "guard-off", "drained-at-heal")
-"""Looked for on every check; the others with the slow tests."""
+"""Run on every check; the others run with the slow tests."""
 BUGS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CLUSTER_BUGS]
 
 
@@ -27,7 +27,7 @@ def test_found_by_its_checker(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUGS)
 def test_without_the_bug_nothing_is_found(name: str) -> None:
-    """Under the same faults: what is found is the plant, not the schedule."""
+    """The same faults: so the violations come from the bug, and not from the schedule."""
     innocent = CLUSTER_BUGS[name]
     seed = innocent.first
     simulation = ClusterSimulation(innocent.plan(seed, innocent.nodes, None, 20.0), script=innocent.begin)

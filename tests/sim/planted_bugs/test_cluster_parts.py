@@ -1,4 +1,4 @@
-"""Planted parts still are what they stand for: each overrides something that is there."""
+"""Planted parts of a cluster: each overrides a method that exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted parts of views and Raft still are what they stand for: each overrides something that is there."""
+"""Planted parts of views and Raft: each overrides a method that exists."""
 
 from __future__ import annotations
 

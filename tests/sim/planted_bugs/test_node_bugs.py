@@ -20,7 +20,7 @@ KINDS = {
     "message-expiry-restarts": ("expired late",),
     "will-twice": ("will twice",),
 }
-"""Plant -> what must be among the violations, for those that have one plain symptom."""
+"""Bug -> a kind that must be among its violations, for bugs with one plain symptom."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Planted parts are what they stand for, with one decision changed."""
+"""Planted parts of a node: each changes one decision of its original."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..histories import make_host
 
 
 def test_every_planted_class_is_used_and_can_stand_for_its_original() -> None:
-    """An object can be given the class only if it brings no fields of its own."""
+    """An object can get the class only if the class adds no fields."""
     used = inspect.getsource(inspect.getmodule(NODE_BUGS["wall-clock"].apply))  # type: ignore[arg-type]
     for name, kind in vars(node_parts).items():
         if inspect.isclass(kind) and kind.__module__ == node_parts.__name__:

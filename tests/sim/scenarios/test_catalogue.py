@@ -1,4 +1,4 @@
-"""Scripts of faults and clients: what they do, and that a broker without a bug keeps its promises on them."""
+"""All scenarios, and that a broker without a bug keeps its promises in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cast at its places, and what a script has it do."""
+"""Clients at their nodes, and acts at their times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model client feels like doing."""
+"""The actions of a model client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cast whose routes change all the time."""
+"""Clients whose routes change all the time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_suback_promises_messages_published_at_that_moment() -> None:
 
 
 def test_plans_that_learn_of_a_route_too_late_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A route that reaches the plans of another node 20 ms after it was acknowledged: the next publish finds nobody."""
+    """A route reaches another node 20 ms after its acknowledgement: the next publish finds no subscriber."""
     bind = ClusterAdapter.bind
 
     def late(self: ClusterAdapter, member: ClusterNode) -> None:

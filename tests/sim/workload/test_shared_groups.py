@@ -1,4 +1,4 @@
-"""The cast of shared groups whose members come and go."""
+"""Clients for shared groups whose members come and go."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_members_come_and_go() -> None:
 
 @pytest.mark.slow
 def test_a_message_that_is_given_to_no_other_member_when_one_is_gone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was shared goes on to somebody else when its node leaves the view (P1). The clients that seeds draw do not
-    find it in 20: seed 3 does."""
+    """A shared message goes to another member when its node leaves the view (P1). The clients that seeds draw do not
+    find this within 20 seeds; these clients find it with seed 3."""
     monkeypatch.setattr(ForwardSender, "_give_to_another", lambda *arguments: None)
     outcomes = (run_seed(seed, RunOptions(nodes=3, workload="groups")) for seed in range(20))
     assert any(text.startswith("lost: no member") for each in outcomes for text in each.violations)

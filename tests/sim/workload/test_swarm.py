@@ -1,4 +1,4 @@
-"""What a seed decides."""
+"""Swarms of seeds."""
 
 from __future__ import annotations
 
