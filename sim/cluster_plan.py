@@ -126,7 +126,7 @@ _LIMITS: dict[str, Any] = {"max_online_messages": 1000, "max_offline_messages": 
 
 
 def _shared(swarm: Swarm) -> dict[str, Any]:
-    """Without the policy `local_only`: with it a message reaches nobody if its node has no member."""
+    """Without the policy `local_only`: with it a message reaches no client if its node has no member."""
     policy = swarm.options.shared_subscription_policy
     return {"shared_subscription_policy": "random" if policy == "local_only" else policy}
 

@@ -30,7 +30,7 @@ def _overtaken(who: str, sent: list[Attempt]) -> Iterator[str]:
     for attempt in sent:
         answered = min(attempt.acked, attempt.refused) if not attempt.resent else NEVER
         if waiting is not None and answered < _answered(waiting) and attempt.acked != NEVER:
-            yield f"ack order: {who}: {attempt.key} was acknowledged before {waiting.key}, which was sent before it"
+            yield f"ack order: {who}: {attempt.key} was acknowledged before {waiting.key}, although it was sent later"
         if waiting is None or answered >= _answered(waiting):
             waiting = attempt
 

@@ -1,4 +1,4 @@
-"""P8: a node drops a message only for a limit that somebody set, or with QoS 0 (anomaly A25)."""
+"""P8: a node drops a message only for a configured limit, or with QoS 0 (anomaly A25)."""
 
 from __future__ import annotations
 

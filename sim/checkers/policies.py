@@ -27,7 +27,7 @@ def check(case: Case, states: States) -> Iterator[str]:
         seen = states(attempt.node, attempt.sent_at, attempt.acked_at)
         flag = options.allow_publish_during_netsplit
         if seen and all(decide(flag, state) is Decision.REFUSE for state in seen):
-            yield f"policy: {attempt.key} was accepted at {attempt.node}, which was {_names(seen)}; publish = {flag}"
+            yield f"policy: {attempt.key} was accepted at {attempt.node} in state {_names(seen)}; publish = {flag}"
     for each in case.history.subscriptions:
         if each.granted == NEVER:
             continue
@@ -35,7 +35,7 @@ def check(case: Case, states: States) -> Iterator[str]:
         seen = states(each.node, each.asked_at, each.granted_at)
         if seen and all(decide(flag, state) is Decision.REFUSE for state in seen):
             who = f"{each.client} got {each.filter} at {each.node}"
-            yield f"policy: {who}, which was {_names(seen)}; subscribe = {flag}"
+            yield f"policy: {who} in state {_names(seen)}; subscribe = {flag}"
     yield from _late(case)
 
 
@@ -53,7 +53,7 @@ def _late(case: Case) -> Iterator[str]:
     }
     for delivery in case.history.deliveries:
         if delivery.key in refused:
-            yield f"late refusal: {delivery.client} got {delivery.key}, which was refused"
+            yield f"late refusal: {delivery.client} got {delivery.key} although it was refused"
 
 
 def _names(seen: set[ViewState]) -> str:

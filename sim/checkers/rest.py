@@ -41,7 +41,7 @@ def pending(node: Node, clients: list[ModelClient], kept: bool, alone: bool = Tr
 
 
 def clients_waiting(clients: list[ModelClient], kept: bool) -> Iterator[str]:
-    """What clients wait for; `kept`: the nodes have lost nothing."""
+    """The waits of clients, as sentences; `kept`: the nodes have lost nothing."""
     for client in clients:
         if client.gone:
             continue
@@ -65,7 +65,7 @@ def _connections(node: Node) -> Iterator[str]:
         if connection.acks.unacked:
             yield f"connection of {name}: {connection.acks.unacked} unacknowledged"
         if connection.output.out:
-            yield f"connection of {name}: output that nobody flushes"
+            yield f"connection of {name}: output that was not flushed"
 
 
 def leftovers(content: Mapping[bytes, bytes]) -> Iterator[str]:

@@ -56,9 +56,9 @@ def _answer(case: Case, known: _Known, connection: Connection) -> Iterator[str]:
         return
     who = f"{connection.client}, connection {connection.number}"
     if connection.present and (connection.clean or connection.asked_at > known.high + case.slack_s):
-        yield f"zombie: {who}: session present, which has ended"
+        yield f"zombie: {who}: a session is present although it has ended"
     if not connection.present and not connection.clean and connection.opened_at < known.low - case.slack_s:
-        yield f"amnesia: {who}: no session present, which must be there"
+        yield f"amnesia: {who}: no session is present although it must exist"
 
 
 def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connection: Connection) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Nobody gets a message that nobody sent or that is for others (anomalies A3, A13, A18)."""
+"""Each message that a client gets was sent, and its session subscribed to it (anomalies A3, A13, A18)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(case: Case) -> Iterator[str]:
         attempt = history.attempts.get(each.key)
         sent = wills.get(each.key) if attempt is None else attempt.sent
         if sent is None or (attempt is not None and attempt.topic != each.topic):
-            yield f"unexpected: {each.client} got {each.key} on {each.topic}, which nobody sent"
+            yield f"unexpected: {each.client} got {each.key} on {each.topic}, but no client sent it there"
         elif not _subscribed(case, each, sent):
             who = f"{each.client}, session {each.epoch},"
             yield f"unexpected: {who} got {each.key} without a subscription to {each.topic}"

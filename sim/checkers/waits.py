@@ -12,7 +12,7 @@ def waiting(clustering: ClusterAdapter, member: ClusterNode) -> Iterator[str]:
     """Every wait of a member and its broker, as a sentence."""
     copies = clustering.sender.copies
     if copies:
-        yield f"{copies} copies of publishes that nobody has acknowledged"
+        yield f"{copies} copies of publishes without an acknowledgement"
     if member.metadata.open_barriers:
         yield f"{member.metadata.open_barriers} barriers"
     if member.metadata.exchanging:

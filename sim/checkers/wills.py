@@ -72,7 +72,7 @@ def _judge(
     if count < low and not _died_with_it(case, connection):
         yield f"will lost: {who} was never published"
     elif high == 0 and count:
-        yield f"will spurious: {who} was published, which it should not be"
+        yield f"will spurious: {who} was published although it must not be"
     elif count > 1 and not _died_with_it(case, connection) and (will.qos == 2 or not _killed_after(case, connection)):
         yield f"will twice: {who} came {count} times"
     if at_s is not None and connection.closed != NEVER and low == 1 and (later is None or not later.clean):

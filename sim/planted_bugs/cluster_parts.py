@@ -43,7 +43,7 @@ class Credulous(DeltaApplier):
 
 
 class Forgetful(PublishState):
-    """Keeps no deferred PUBLISH."""
+    """A list of deferred publishes that keeps none."""
 
     __slots__ = ()
 

@@ -85,7 +85,7 @@ def inbound_bug(kind: type[InboundHandshakes]) -> Callable[[Node], None]:
 
 
 def connection_bug(alter: Callable[[ClientConnection], None]) -> Callable[[Node], None]:
-    """Something happens to every connection when it begins."""
+    """Every connection becomes one of this class."""
 
     def bug(node: Node) -> None:
         accept = node.accept
@@ -165,21 +165,41 @@ NODE_BUGS: dict[str, NodeBug] = {
     bug.name: bug
     for bug in (
         NodeBug("ack-before-commit", "PUBACK and PUBREC do not wait for the commit", 20, _ack_before_commit),
-        NodeBug("answers-before-commit", "no answer at all waits", 20, connection_bug(_answers_before_commit)),
-        NodeBug("sync-without-fsync", "commits are done before they are on the platter", 100, _as_it_is, "os"),
-        NodeBug("released-not-stored", "PUBREC seen is not stored", 50, queue_bug(node_parts.ReleasedNotStored)),
-        NodeBug("pubrel-before-stored", "PUBREL leaves too early", 100, queue_bug(node_parts.PubrelBeforeStored)),
-        NodeBug("publish-before-stored", "QoS 2 leaves too early", 100, queue_bug(node_parts.PublishBeforeStored)),
-        NodeBug("disk-means-safe", "what was read back counts as safe", 300, queue_bug(node_parts.DiskMeansSafe)),
-        NodeBug("ids-from-one", "packet ids begin anew after a restart", 50, _ids_from_one),
+        NodeBug("answers-before-commit", "no answer waits for the commit", 20, connection_bug(_answers_before_commit)),
+        NodeBug("sync-without-fsync", "a commit ends before the disk has synced", 100, _as_it_is, "os"),
+        NodeBug(
+            "released-not-stored", "the arrival of PUBREC is not stored", 50, queue_bug(node_parts.ReleasedNotStored)
+        ),
+        NodeBug(
+            "pubrel-before-stored",
+            "PUBREL leaves before the arrival of PUBREC is stored",
+            100,
+            queue_bug(node_parts.PubrelBeforeStored),
+        ),
+        NodeBug(
+            "publish-before-stored",
+            "a QoS 2 PUBLISH leaves before it is stored",
+            100,
+            queue_bug(node_parts.PublishBeforeStored),
+        ),
+        NodeBug(
+            "disk-means-safe",
+            "an entry that was read back counts as committed",
+            300,
+            queue_bug(node_parts.DiskMeansSafe),
+        ),
+        NodeBug("ids-from-one", "packet ids begin at 1 after a restart", 50, _ids_from_one),
         NodeBug("newest-first", "a backlog is sent from its end", 50, queue_bug(node_parts.NewestFirst)),
         NodeBug("window-ignored", "the receive maximum is ignored", 50, queue_bug(node_parts.WindowIgnored)),
         NodeBug("inbound-lost", "inbound QoS 2 ids are lost at restart", 50, restore_bug(_inbound_lost)),
         NodeBug(
-            "routed-too-early", "stored as routed before routing", 100, inbound_bug(node_parts.InboundRoutedTooEarly)
+            "routed-too-early",
+            "an inbound id is stored as routed before routing",
+            100,
+            inbound_bug(node_parts.InboundRoutedTooEarly),
         ),
         NodeBug(
-            "pubcomp-too-early", "PUBCOMP before the id is forgotten", 100, inbound_bug(node_parts.PubcompTooEarly)
+            "pubcomp-too-early", "PUBCOMP leaves before the id is deleted", 100, inbound_bug(node_parts.PubcompTooEarly)
         ),
         NodeBug("subscriptions-lost", "a restart forgets subscriptions", 20, restore_bug(_subscriptions_lost)),
         NodeBug(
@@ -212,9 +232,16 @@ NODE_BUGS: dict[str, NodeBug] = {
             session_bug(node_parts.DisconnectKeepsWill),
         ),
         NodeBug("wall-clock", "deadlines follow the wall clock", 100, _wall_clock),
-        NodeBug("old-connection-kept", "a takeover closes nobody", 20, connection_bug(_old_connection_kept)),
-        NodeBug("nothing-cleaned-up", "ended sessions leave entries", 100, queue_bug(node_parts.NothingCleanedUp)),
-        NodeBug("bodies-kept", "shared bodies are not let go", 50, queue_bug(node_parts.BodiesKept)),
+        NodeBug(
+            "old-connection-kept",
+            "a takeover does not close the old connection",
+            20,
+            connection_bug(_old_connection_kept),
+        ),
+        NodeBug(
+            "nothing-cleaned-up", "ended sessions leave entries on disk", 100, queue_bug(node_parts.NothingCleanedUp)
+        ),
+        NodeBug("bodies-kept", "shared payloads are never deleted", 50, queue_bug(node_parts.BodiesKept)),
     )
 }
 """Every bug by its name."""

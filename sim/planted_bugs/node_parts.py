@@ -63,7 +63,7 @@ class IdsFromOne(DurableQueue):
     __slots__ = ()
 
     def renumber(self) -> None:
-        """Done when the session is brought back."""
+        """Called when the session is restored."""
         store = self.env.store
         found = self._scan(self.low, self.high, 0, False) or []
         first = seq = (self.next_seq // 65535 + 1) * 65535
@@ -89,7 +89,7 @@ class WindowIgnored(DurableQueue):
     __slots__ = ()
 
     def attach(self, consumer: Consumer, window: int) -> None:
-        """With a window of its own."""
+        """Attach with the largest window."""
         super().attach(consumer, 65535)
 
 
@@ -131,7 +131,7 @@ class BodiesKept(DurableQueue):
 
 
 class InboundRoutedTooEarly(InboundHandshakes):
-    """The id of an inbound QoS 2 message is stored as routed before it is."""
+    """Stores the id of an inbound QoS 2 message as routed before the message is."""
 
     __slots__ = ()
 
@@ -142,7 +142,7 @@ class InboundRoutedTooEarly(InboundHandshakes):
 
 
 class PubcompTooEarly(InboundHandshakes):
-    """PUBCOMP does not wait until the packet id is forgotten on disk."""
+    """Sends PUBCOMP before the packet id is deleted on disk."""
 
     __slots__ = ()
 
@@ -192,14 +192,14 @@ class DisconnectKeepsWill(Session):
 
 
 class AnswersBeforeCommit(AckQueue):
-    """No answer waits for the disk."""
+    """Sends every answer without waiting for the disk."""
 
     __slots__ = ()
 
     def reply(
         self, item: Item, wait: bool, unacked: int = 0, pending: PendingAcks | None = None, operation: int = 0
     ) -> None:
-        """At once, whatever it says."""
+        """Reply at once."""
         super().reply(item, False, unacked, pending, operation)
 
 

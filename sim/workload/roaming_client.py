@@ -96,7 +96,7 @@ class RoamingClient(ModelClient):
 
     def _unsuback(self, packet: packets.Unsuback, mark: Mark) -> None:
         if self.spec.version < 5:
-            # this UNSUBACK has no reason code, so nobody knows whether the filter is gone
+            # this UNSUBACK has no reason code, so the client cannot know whether the filter is gone
             self.asked.pop(packet.packet_id, None)
             return
         asked = self.asked.pop(packet.packet_id, [])

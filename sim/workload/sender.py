@@ -1,7 +1,7 @@
 """The publishing half of a model client: a QoS 1 and 2 sender by the letter of MQTT 5.0, sections 4.3 and 4.4.
 
 It takes the lowest free packet id, so ids are soon used again. If its session is present, it sends unanswered packets
-again in the old order. If not, it forgets them, and nobody knows what became of them.
+again in the old order. If not, it forgets them, and their fate is unknown.
 """
 
 from __future__ import annotations

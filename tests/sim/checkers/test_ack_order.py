@@ -24,7 +24,7 @@ def test_overtaken_by_one_that_was_sent_later() -> None:
     builder = make_history()
     first = builder.publish("w-1", acked=False)
     builder.publish("w-2")
-    what = "ack order: w, connection 1: w-2 was acknowledged before w-1, which was sent before it"
+    what = "ack order: w, connection 1: w-2 was acknowledged before w-1, although it was sent later"
     assert list(check(builder.case())) == [what]
     builder.ack(first)
     assert list(check(builder.case())) == [what]

@@ -18,8 +18,8 @@ def test_off_needs_the_whole_cluster_at_some_time_between() -> None:
     assert list(check(case, lambda *_: {ViewState.MAJORITY, ViewState.WHOLE})) == []
     assert list(check(case, lambda *_: set())) == []
     assert list(check(case, lambda *_: {ViewState.MAJORITY})) == [
-        "policy: w-1 was accepted at n1, which was majority; publish = off",
-        "policy: s got t/# at n1, which was majority; subscribe = off",
+        "policy: w-1 was accepted at n1 in state majority; publish = off",
+        "policy: s got t/# at n1 in state majority; subscribe = off",
     ]
 
 
@@ -29,7 +29,7 @@ def test_a_refused_message_must_not_be_delivered() -> None:
     attempt.refused = 5
     builder.deliver("w-1")
     assert attempt.acked == NEVER
-    assert list(check(builder.case(), lambda *_: set())) == ["late refusal: s got w-1, which was refused"]
+    assert list(check(builder.case(), lambda *_: set())) == ["late refusal: s got w-1 although it was refused"]
 
 
 @pytest.mark.parametrize(("qos", "power_lost", "node", "found"), [
