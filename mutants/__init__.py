@@ -1,1 +1,1 @@
-"""Hand-written mutants: one wrong line each, and the tests or simulated seeds that have to notice it."""
+"""Hand-written mutants: one wrong line of the product each, which some test or simulated seed must find."""

@@ -1,8 +1,8 @@
-"""`python -m strogoff.mutants`: try every mutant of the list, and say what finds it.
+"""`python -m strogoff.mutants`: try every mutant of the list, and print which test and which seed find it.
 
-Status 0 if something finds each, 1 if a mutant survives, 2 if the list is wrong. The whole list is tried in both ways,
-by unit tests and by seeds, and the table goes into docs/simulation.md. A sample stops at the first of both that finds
-a mutant, and writes nothing.
+Status 0 if each mutant is found, 1 if one survives, 2 if the list is wrong. The whole list is tried in both ways, by
+unit tests and by seeds, and the table goes into docs/simulation.md. A sample stops at the first find, and writes
+nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def chosen(mutants: tuple[Mutant, ...], names: Sequence[str], sample: int | None
 
 
 def one(checkout: Checkout, mutant: Mutant, arguments: argparse.Namespace) -> Row:
-    """Try one mutant."""
+    """Try one mutant in the checkout."""
     source = checkout.put(mutant)
     try:
         tests = NOT_RUN if arguments.no_tests else try_tests(checkout, mutant)
@@ -73,7 +73,7 @@ def _told(what: str, verdict: Verdict) -> str:
 
 
 def run(mutants: list[Mutant], arguments: argparse.Namespace) -> list[Row]:
-    """Try mutants, some at a time; each is told when it is done. Those that were not begun in time are left out."""
+    """Try mutants, some at a time, and print each result. Mutants that have not begun in time are left out."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="strogoff-mutants-") as place, ThreadPoolExecutor(arguments.jobs) as pool:
         free: SimpleQueue[Checkout] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""The list of mutants in `mutants.toml`: what each changes, which promise it breaks, and what has to find it."""
+"""The list of mutants in `mutants.toml`: what each changes, which promise it breaks, and what must find it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LIST = Path(__file__).with_name("mutants.toml")
 
 
 class ListError(ValueError):
-    """An entry of the list is wrong; the text names the entry and says what to do."""
+    """An entry of the list is wrong; the text names the entry and how to correct it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Mutant:
     first: int = 0
 
     def apply(self, source: str) -> str:
-        """The source with the mutant in it. Raises `ListError` if `before` does not occur exactly once."""
+        """The source with the mutant in it. Raises `ListError` unless `before` occurs exactly once."""
         count = source.count(self.before)
         if count != 1:
             raise ListError(
@@ -43,7 +43,7 @@ class Mutant:
 
 
 def read(path: Path = LIST) -> tuple[Mutant, ...]:
-    """All mutants of the list, in its order. Raises `ListError` for an entry that cannot be used."""
+    """All mutants of the list, in its order. Raises `ListError` for a wrong entry."""
     try:
         rows = tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", [])
     except tomllib.TOMLDecodeError as error:

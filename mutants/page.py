@@ -1,4 +1,4 @@
-"""The table of mutants in docs/simulation.md, between its marks."""
+"""The table of mutants in docs/simulation.md, between its two marks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "simulation.md"
 BEGIN, END = "<!-- from the mutation run: begin -->", "<!-- from the mutation run: end -->"
 
 Row = tuple[Mutant, Verdict, Verdict]
-"""A mutant, what the unit tests found, what the seeds found."""
+"""A mutant, the result of its unit tests, the result of its seeds."""
 
 
 def table(rows: list[Row], header: str) -> str:
-    """The table, with a sentence in front that says how it was made and how many were found."""
+    """The table, after a sentence with `header` and the numbers of found mutants."""
     by_tests = sum(bool(tests.found) for _, tests, _ in rows)
     by_seeds = sum(bool(seeds.found) for _, _, seeds in rows)
     alive = [mutant.name for mutant, tests, seeds in rows if not tests.found and not seeds.found]
@@ -47,7 +47,7 @@ def _seed(mutant: Mutant, verdict: Verdict) -> str:
 
 
 def with_table(page: str, text: str) -> str:
-    """The page with this table between the marks."""
+    """The page with this table between the marks. Raises `ListError` unless each mark occurs once."""
     _between(page)
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -1,4 +1,4 @@
-"""Puts one mutant at a time into a copy of the checkout, and runs there what has to find it."""
+"""Puts one mutant at a time into a copy of the checkout, and runs its tests and seeds there."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from pathlib import Path
 from .catalogue import ListError, Mutant
 
 TEST_S = 300.0
-"""A mutant whose unit tests run longer hangs them: that kills it, too."""
+"""Seconds after which unit tests count as hanging: that kills the mutant, too."""
 ENDED_S = 10.0
-"""A child that was asked to end has so much time before it is killed."""
+"""Seconds that a child has to end before it is killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What found a mutant. `found` is the test or seed, "" if nothing did; `why` is what it said, in short."""
+    """The result of tests or seeds. `found` is the test or seed that found the mutant, "" if none did; `why` is a short
+    reason; `seconds` is wall clock."""
 
     found: str
     why: str
@@ -35,7 +36,7 @@ NOT_RUN = Verdict("", "", 0.0, False)
 
 
 class Checkout:
-    """A copy of the files of `root` that git does not ignore, under `place`. Mutants are put into the copy only."""
+    """A copy under `place` of the files of `root` that git does not ignore. Mutants are put into the copy only."""
 
     def __init__(self, root: Path, place: Path) -> None:
         self.place = place
@@ -53,7 +54,8 @@ class Checkout:
             (place / "dev" / "strogoff").symlink_to("..")
 
     def put(self, mutant: Mutant) -> str:
-        """Put the mutant in; what the file was before comes back, for `restore`."""
+        """Put the mutant in. Returns the source from before, for `restore`. Raises `ListError` if there is no such
+        file."""
         path = self.place / mutant.file
         if not path.exists():
             raise ListError(f"mutant {mutant.name}: there is no file {mutant.file}")
@@ -68,12 +70,12 @@ class Checkout:
     def _write(self, path: Path, source: str) -> None:
         path.write_text(source, encoding="utf-8")
         self._count += 1
-        # compiled files are told apart by size and whole seconds of this time: no two versions may have the same
+        # Python compares compiled files by size and whole seconds of this time: no two versions may have the same
         stamp = path.stat().st_mtime + 10 * self._count
         os.utime(path, (stamp, stamp))
 
     def run(self, words: Sequence[str]) -> subprocess.Popen[str]:
-        """Start Python in the copy, in a process group of its own."""
+        """Start Python in the copy, in its own process group."""
         environment = {**os.environ, "PYTHONPATH": str(self.place / "dev")}
         return subprocess.Popen(
             [sys.executable, *words], cwd=self.place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -82,9 +84,9 @@ class Checkout:
 
 
 def try_tests(checkout: Checkout, mutant: Mutant) -> Verdict:
-    """Run the unit tests of the mutant until the first failure. The mutant has to be in the checkout.
+    """Run the unit tests of the mutant until the first failure. The mutant must be in the checkout.
 
-    Raises `ListError` if pytest cannot run them: then the entry is wrong, and nothing was found.
+    Raises `ListError` if pytest cannot run them: then the entry is wrong.
     """
     if not mutant.tests:
         return NOT_RUN
@@ -126,7 +128,7 @@ def try_seeds(checkout: Checkout, mutant: Mutant, seeds: int, limit_s: float) ->
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """End a child and what it started."""
+    """End a child and the processes that it started."""
     os.killpg(child.pid, signal.SIGTERM)
     try:
         child.communicate(timeout=ENDED_S)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
 from strogoff.mutants.catalogue import ListError, Mutant, read
+from strogoff.sim.commands import register
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = read()
@@ -66,3 +68,10 @@ def test_a_mutant_that_does_not_apply_once_is_an_error(source: str) -> None:
     assert mutant.apply("just one") == "just two"
     with pytest.raises(ListError, match=r"mutant a: `before` occurs [02] times in x.py; it must occur once"):
         mutant.apply(source)
+
+
+def test_the_simulator_knows_the_options_of_every_mutant() -> None:
+    parser = argparse.ArgumentParser()
+    register(parser)
+    for mutant in read():
+        parser.parse_args(mutant.sim.split())

@@ -86,7 +86,7 @@ def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest
     cluster = ClusterHarness(3)
     writer, reader = cluster[1].client("writer"), cluster[2].client("reader")
     reader.subscribe(("t", 1))
-    resident, member = cluster[2].host.clustering, cluster[2].host.member
+    adapter, member = cluster[2].host.clustering, cluster[2].host.member
     assert adapter is not None and member is not None
     view, deliver = member.view.id, adapter.deliver
 
