@@ -176,6 +176,17 @@ def test_imports_point_down(package: str) -> None:
     assert wrong == []
 
 
+def test_the_engine_of_the_simulator_knows_nothing_above_it() -> None:
+    """Test harnesses use the engine without clients, faults and history of the simulator."""
+    wrong = []
+    for path in (ROOT / "sim" / "engine").glob("*.py"):
+        for each in imports(path):
+            parts = each.target.split(".")
+            if parts[:2] == ["strogoff", "sim"] and parts[2:3] != ["engine"]:
+                wrong.append(f"{name_of(path)}:{each.line} imports {each.target}")
+    assert wrong == []
+
+
 @pytest.mark.parametrize("package", sorted(IN_BROKER))
 def test_imports_point_down_within_the_broker(package: str) -> None:
     wrong = []
