@@ -111,7 +111,7 @@ class SimDisk:
             lost = self._rng.randint(0, len(self._unsynced))
             for undo in reversed(self._unsynced[len(self._unsynced) - lost :]):
                 self._table.put_all(reversed(undo))
-            self._unsynced.clear()  # all that is left is on the platter
+            self._unsynced.clear()  # everything that is left is durable
         self._end("crashed")
 
     def reopen(self) -> SimDisk:

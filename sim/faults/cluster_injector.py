@@ -178,7 +178,7 @@ class ClusterFaultInjector:
         """Start a process. A node that is no member of the cluster joins it."""
         self._world.start(machine)
         if machine.joined and self._has_forgotten(machine):
-            machine.joined = False  # killed before its disk knew: its operator was not told yet that it has joined
+            machine.joined = False  # killed before its disk knew of the join, of which its operator knows nothing yet
         waits_for_empty_disk = machine.member is not None and machine.member.clustered
         if not machine.joined and not waits_for_empty_disk:
             self.rejoin(machine)
