@@ -23,8 +23,8 @@ from pathlib import Path
 from .engine import Corrupted, DiskFull, OutOfDescriptors, StorageError
 
 REMEDY = (
-    "Put the directory back from a backup, or run `strogoff repair DATA-DIRECTORY`, which keeps what can be read and "
-    "says what it cost; a node that has replicas should then be emptied and refilled from them"
+    "Put the directory back from a backup, or run `strogoff repair DATA-DIRECTORY`, which keeps readable data and "
+    "reports the loss; a node that has replicas should then be emptied and refilled from them"
 )
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 _NO_DESCRIPTOR = tuple(os.strerror(number) for number in (errno.EMFILE, errno.ENFILE))
@@ -50,7 +50,7 @@ def explain(path: Path, error: Exception, opening: bool = False, suspects: tuple
             f"{path}/CURRENT", "the file that names the list of tables is gone; the data itself may be complete", REMEDY
         )
     if text.startswith("Corruption: CURRENT"):
-        loss = f"the list of tables cannot be found ({text}); the data itself may be complete"
+        loss = f"the list of tables is missing ({text}); the data itself may be complete"
         return Corrupted(f"{path}/CURRENT", loss, REMEDY)
     missing = re.match(r"Corruption: (\d+) missing files", text)
     if missing:

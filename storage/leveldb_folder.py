@@ -22,7 +22,7 @@ def prepare(path: Path) -> None:
     make_directory(path)
     strangers = sorted(place.name for place in path.iterdir() if place.name not in (LOCK, MARKER, MARKER + ".new"))
     if strangers:
-        raise WrongDirectory(f"{path} has files but no {MARKER}, so they are not ours: {', '.join(strangers[:3])}")
+        raise WrongDirectory(f"{path} has files of another program and no {MARKER}: {', '.join(strangers[:3])}")
     _mark(path, "new")
 
 
@@ -63,8 +63,8 @@ class Folder:
         """Raise `StorageError` if the folder was removed or replaced since it was locked."""
         if not self._lock.is_in_place():
             raise StorageError(
-                f"{self.path} was removed or replaced while the node runs: nothing that is written now would be found "
-                "again. Stop the node, put the directory back (from a backup), and start it"
+                f"{self.path} was removed or replaced while the node runs, so new writes would be lost. "
+                "Stop the node, put the directory back (from a backup), and start it"
             )
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ def _state(path: Path) -> str:
     except (ValueError, KeyError, TypeError):
         raise Corrupted(
             str(marker),
-            "unreadable, so it is unknown whether a database should be here; no data is lost by that alone",
+            "unreadable, so it is unknown whether the folder has a database; this alone loses no data",
             f'If there is one, write {{"format": {FORMAT}, "state": "made"}} into it',
         ) from None
     if version != FORMAT:
