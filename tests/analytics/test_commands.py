@@ -119,7 +119,7 @@ def test_other_errors_are_not_tried_again() -> None:
     assert len(tried) == 1
 
 
-def test_what_is_in_the_way_is_said(
+def test_obstacles_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def said(*argv: str) -> str:
@@ -149,7 +149,7 @@ sys.exit(main(["analytics", "summary", sys.argv[1]]))
 """
 
 
-def test_no_java_is_said(tmp_path: Path) -> None:
+def test_a_missing_java_is_reported(tmp_path: Path) -> None:
     """In a process of its own: one that has run Spark has found its Java already."""
     _short().write(tmp_path)
     run = subprocess.run(

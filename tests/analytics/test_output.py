@@ -31,7 +31,7 @@ def test_an_empty_table_is_its_header() -> None:
     assert as_text(["node", "drops"], []) == "node  drops\n"
 
 
-def test_what_cannot_be_printed_does_not_break_the_table() -> None:
+def test_unprintable_text_does_not_break_the_table() -> None:
     assert as_text(["line"], [{"line": "a\x00b\nc\x1b[31m"}, {"line": None}]) == "line\na?b?c?[31m\n-\n"
 
 

@@ -46,7 +46,7 @@ def test_the_table_is_closed() -> None:
     assert not any(set(each.required) & set(each.optional) for each in schema.TYPES.values())
 
 
-def test_what_is_logged_at_level_session() -> None:
+def test_the_types_of_level_session() -> None:
     """Drops are never silent (P8), so they are session events; what happens for each message is not."""
     for name in ("q.drop", "q.expire", "node.stats", "log.gap", "policy.deny"):
         assert schema.TYPES[name].level == schema.SESSION

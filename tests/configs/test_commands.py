@@ -12,7 +12,7 @@ from strogoff.configs.reference import reference
 from strogoff.configs.shipped import shipped_conf
 
 
-def test_check_says_what_a_file_comes_to_without_its_secrets(tmp_path: Path) -> None:
+def test_check_prints_the_settings_of_a_file_without_secrets(tmp_path: Path) -> None:
     path = tmp_path / "a.conf"
     path.write_text(
         "listener.tcp.a = 127.0.0.1:1\nqueue_type = lifo\ngraphite_enabled = on\ndistributed_cookie = hush\n"

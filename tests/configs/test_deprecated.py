@@ -60,7 +60,7 @@ def test_trade_consistency_off_is_only_a_warning(conf: Conf, text: str) -> None:
         ),
     ],
 )
-def test_renamed_keys_are_not_applied_and_say_what_replaces_them(conf: Conf, line: str, said: str) -> None:
+def test_renamed_keys_are_not_applied_and_name_their_replacement(conf: Conf, line: str, said: str) -> None:
     loaded = conf(line)
     (notice,) = loaded.notices
     assert notice.endswith(f"vernemq.conf:1: {said}")

@@ -108,7 +108,7 @@ def test_tls_options_are_inherited_by_type(conf: Conf, pem: Path) -> None:
     assert two.tls_handshake_timeout_s is None
 
 
-def test_the_handshake_timeout_is_five_seconds_unless_said(conf: Conf, pem: Path) -> None:
+def test_the_handshake_timeout_is_five_seconds_by_default(conf: Conf, pem: Path) -> None:
     text = f"listener.wss.a = 127.0.0.1:1\nlistener.wss.certfile={pem}/cert.pem\nlistener.wss.keyfile={pem}/key.pem\n"
     assert conf(text).listeners()[0].tls_handshake_timeout_s == 5.0
     assert conf(text + "listener.wss.a.tls_handshake_timeout = -1").listeners()[0].tls_handshake_timeout_s == 5.0

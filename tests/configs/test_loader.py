@@ -70,7 +70,7 @@ def test_later_lines_win_and_both_are_named(conf: Conf, tmp_path: Path) -> None:
     assert loaded.notices == [f"{at}:3: retry_interval is set again; {at}:1 does not count"]
 
 
-def test_what_may_not_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of somebody else, say: a folder was passed over in silence, a file that nobody may look at was a traceback."""
     monkeypatch.chdir(tmp_path)
     assert configs.usual_file() is None
@@ -199,7 +199,7 @@ def test_any_text_gives_settings_or_a_config_error(tmp_path_factory: pytest.Temp
         loaded.python_plugins()
 
 
-def test_a_way_between_nodes_that_strangers_can_reach_is_told_by_the_check(conf: Conf) -> None:
+def test_check_warns_of_a_reachable_cluster_listener_with_the_default_cookie(conf: Conf) -> None:
     """Of a node that does not start the operator hears before: each of the lines below mends it."""
     line = "listener.vmq.default = 10.0.0.1:44053\n"
     (notice,) = conf(line).notices

@@ -43,7 +43,7 @@ def test_a_pod_knows_its_headless_service_by_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["vmq-0", "vmq-0.prod.svc.cluster.local", ""])
-def test_a_name_that_is_not_known_is_an_error_that_says_what_to_set(name: str) -> None:
+def test_a_missing_service_name_is_an_error_with_the_variables(name: str) -> None:
     """A node that ignored it would begin a cluster of its own."""
     with pytest.raises(ConfigError) as caught:
         load(None, from_pod({K8S: "1"}, name, "prod"))
@@ -54,7 +54,7 @@ def test_a_name_that_is_not_known_is_an_error_that_says_what_to_set(name: str) -
         discovery({K8S: "1"})
 
 
-def test_what_has_no_effect_is_said() -> None:
+def test_variables_without_effect_are_reported() -> None:
     environ = {"DOCKER_VERNEMQ_KUBERNETES_LABEL_SELECTOR": "app=vmq", "DOCKER_VERNEMQ_KUBERNETES_INSECURE": "1"}
     assert len(without_effect(environ)) == 2
     assert any("LABEL_SELECTOR has no effect" in notice for notice in load(None, environ).notices)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from strogoff.configs.problems import ConfigError, Problem, shortened
 
 
-def test_a_problem_says_place_key_expectation_finding_and_suggestion() -> None:
+def test_a_problem_has_place_key_expectation_finding_and_suggestion() -> None:
     problem = Problem("a.conf", 3, "queue_type", "wrong value", "one of fifo, lifo", "fito", "fifo")
     assert str(problem) == (
         'a.conf:3: queue_type: wrong value\n    expected one of fifo, lifo\n    found "fito"\n    did you mean fifo?'
     )
 
 
-def test_a_problem_without_line_or_key_says_what_it_can() -> None:
+def test_a_problem_without_line_or_key() -> None:
     assert str(Problem("a.conf", 0, "", "the file cannot be read")) == "a.conf: the file cannot be read"
 
 

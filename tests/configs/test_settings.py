@@ -54,13 +54,13 @@ def test_a_key_that_does_not_exist_is_a_key_error() -> None:
         loaded.source("nothing")
 
 
-def test_only_what_differs_is_changed(conf: Conf) -> None:
+def test_only_other_values_than_defaults_are_changed(conf: Conf) -> None:
     loaded = conf("retry_interval = 20\nqueue_type = lifo\nplatform_data_dir = /d\neventlog.dir = /d/eventlog")
     assert loaded.changed() == {"queue_type": "lifo", "platform_data_dir": "/d"}
     assert list(loaded) == ["retry_interval", "queue_type", "platform_data_dir", "eventlog.dir"]
 
 
-def test_what_has_no_effect_is_named_once_in_one_list(conf: Conf) -> None:
+def test_keys_without_effect_are_listed_once(conf: Conf) -> None:
     loaded = conf("erlang.async_threads = 64\nplumtree.outstanding_limit = 5\nleveldb.threads = 3")
     (notice,) = loaded.notices
     assert notice.startswith("accepted, but without effect in this broker: erlang.async_threads (")
@@ -83,13 +83,13 @@ def test_what_has_no_effect_is_named_once_in_one_list(conf: Conf) -> None:
         "vmq_swc.sync_interval = 1",
     ],
 )
-def test_what_is_not_implemented_is_a_warning_of_its_own(conf: Conf, line: str) -> None:
+def test_keys_that_are_not_implemented_are_warnings(conf: Conf, line: str) -> None:
     (notice,) = conf(line).notices
     key = line.split(" = ")[0]
     assert notice.endswith(f"vernemq.conf:1: {key} is not implemented in this version and does nothing")
 
 
-def test_what_is_not_implemented_is_silent_at_its_default(conf: Conf) -> None:
+def test_defaults_of_keys_that_are_not_implemented_are_silent(conf: Conf) -> None:
     assert conf("plugins.vmq_webhooks = off\ngraphite_port = 2003\nvmq_swc.swc_groups = 10").notices == []
 
 

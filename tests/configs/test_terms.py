@@ -42,7 +42,7 @@ def test_lists_become_tuples(text: str, value: object) -> None:
         ("[" * 40, "a value instead of ["),
     ],
 )
-def test_what_cannot_be_read_is_named(text: str, reason: str) -> None:
+def test_malformed_values_are_named(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(reason)}$"):
         parse_terms(text)
 

@@ -131,7 +131,7 @@ def test_the_nearest_right_value_is_suggested(kind: str, allowed: str, text: str
     assert caught.value.suggestion == near
 
 
-def test_ranges_and_words_are_said() -> None:
+def test_ranges_and_words_are_described() -> None:
     assert expected_text("integer", "0..65535") == "an integer from 0 to 65535"
     assert expected_text("integer", "1.. infinity") == "an integer, 1 or more, or infinity"
     assert expected_text("enum", "https") == "https"

@@ -163,7 +163,7 @@ class EngineContract:
         yield harness
         harness.engine.close()
 
-    def test_what_is_written_can_be_read(self, harness: Harness) -> None:
+    def test_writes_can_be_read(self, harness: Harness) -> None:
         assert harness.write({b"a": b"1", b"b": b"", b"\x00": b"\x00" * 100, b"\xfe": b"x"}) is None
         assert harness.engine.get(b"a") == b"1"
         assert harness.engine.get(b"b") == b""
@@ -218,7 +218,7 @@ class EngineContract:
         harness.loop.run_until(lambda: bool(ends))
         assert harness.engine.get(b"a") == b"1"
 
-    def test_nobody_is_told_after_close(self, harness: Harness) -> None:
+    def test_no_callback_after_close(self, harness: Harness) -> None:
         ends: list[Exception | None] = []
         harness.engine.write({b"a": b"1"}, ends.append)
         harness.engine.close()

@@ -47,7 +47,7 @@ def test_a_new_directory(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_what_an_earlier_disk_may_have_had_is_remembered(tmp_path: Path) -> None:
+def test_the_boots_of_an_earlier_disk_are_remembered(tmp_path: Path) -> None:
     use(tmp_path)
     directory = start(tmp_path)
     assert (directory.boot, directory.boot_above) == (2, 0)
@@ -146,7 +146,7 @@ def test_a_crash_while_it_was_made_is_no_damage(tmp_path: Path) -> None:
         directory.close()
 
 
-def test_strangers_beside_it_do_not_matter(tmp_path: Path) -> None:
+def test_foreign_files_beside_it_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / ".gitkeep").write_text("")
     start(tmp_path).close()

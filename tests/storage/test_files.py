@@ -22,13 +22,13 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file], "nothing else is left"
 
 
-def test_what_a_crash_left_does_not_disturb(tmp_path: Path) -> None:
+def test_leftovers_of_a_crash_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "marker.new").write_bytes(b"half of something longer")
     write_durably(tmp_path / "marker", b"one")
     assert (tmp_path / "marker").read_bytes() == b"one"
 
 
-def test_a_full_disk_is_said_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "marker"
     write_durably(file, b"one")
 
@@ -98,7 +98,7 @@ def test_a_killed_owner_has_no_lock(tmp_path: Path) -> None:
     PathLock(tmp_path / "lock").close()
 
 
-def test_a_lock_file_that_nobody_signed_is_refused_all_the_same(tmp_path: Path) -> None:
+def test_a_lock_without_pid_is_refused(tmp_path: Path) -> None:
     lock = PathLock(tmp_path / "lock")
     (tmp_path / "lock").write_text("not a pid")
     with pytest.raises(DirectoryInUse, match="another process"):

@@ -53,12 +53,12 @@ def test_mids_are_ordered_by_counter_and_never_mixed_up() -> None:
 
 
 @given(NAMES, st.integers(0, 2**32 - 1), st.integers(1, 2**64 - 1))
-def test_watermarks_and_what_is_owed_behind_them_are_read_again(node: str, boot: int, number: int) -> None:
+def test_watermark_keys_and_owed_keys_are_parsed(node: str, boot: int, number: int) -> None:
     assert keys.parse_watermark_key(keys.watermark_key(node, boot)) == (node, boot, 0)
     assert keys.parse_watermark_key(keys.owed_key(node, boot, number)) == (node, boot, number)
 
 
-def test_what_is_owed_comes_behind_its_watermark_in_the_order_of_its_numbers() -> None:
+def test_owed_keys_sort_after_their_watermark_by_number() -> None:
     made = [
         keys.watermark_key("n", 1),
         keys.owed_key("n", 1, 255),

@@ -14,7 +14,7 @@ class TestVolatileMemoryEngine(EngineContract):
     pass
 
 
-def test_it_says_that_it_forgets() -> None:
+def test_it_declares_itself_volatile() -> None:
     assert VolatileMemoryEngine.durability == "none"
     assert "VOLATILE" in (VolatileMemoryEngine.__doc__ or "")
 

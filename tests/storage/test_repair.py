@@ -90,7 +90,7 @@ def test_lists_can_be_made_again(filled: LevelDBHarness, what: str, damage: Call
 
 
 @pytest.mark.parametrize(("what", "damage", "at_most"), LOSING, ids=[row[0] for row in LOSING])
-def test_what_is_dropped_is_reported(
+def test_dropped_records_are_reported(
     filled: LevelDBHarness, what: str, damage: Callable[[LevelDBHarness], object], at_most: int
 ) -> None:
     damage(filled)
@@ -113,7 +113,7 @@ def test_a_flipped_bit_in_the_log_costs_one_write_and_no_wrong_value(filled: Lev
     check(filled, KEYS - 1)
 
 
-def test_what_is_whole_is_left_alone(filled: LevelDBHarness) -> None:
+def test_an_undamaged_database_is_not_changed(filled: LevelDBHarness) -> None:
     report = repair(filled.path, filled.options)
     assert (report.found, report.kept, report.lossless) == ("", KEYS, True)
     assert not (filled.path / "lost").exists()
@@ -142,7 +142,7 @@ def test_opening_never_repairs(filled: LevelDBHarness) -> None:
     assert not (filled.path / "lost").exists()
 
 
-def test_strangers_are_not_repaired(tmp_path: Path) -> None:
+def test_a_foreign_folder_is_not_repaired(tmp_path: Path) -> None:
     (tmp_path / "000005.ldb").write_bytes(b"x")
     with pytest.raises(WrongDirectory):
         repair(tmp_path)

@@ -50,7 +50,7 @@ def test_lists_of_files_alone_cost_nothing(data: Path, capsys: pytest.CaptureFix
     harness.engine.close()
 
 
-def test_what_is_lost_is_counted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lost_writes_are_counted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 3; the damaged file is named and kept aside."""
     log = log_of(data)
     content = bytearray(log.read_bytes())
@@ -65,9 +65,7 @@ def test_what_is_lost_is_counted(data: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("name", ["messages", "meta"])
-def test_who_lost_something_of_the_log_of_the_cluster_is_told_to_join_again(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_loss_in_meta_advises_to_join_again(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It may have voted, or have said that it has an entry (H-01: a repair that dropped keys)."""
     folder = tmp_path / "data"
     DataDirectory(folder, "node@here", lambda: "id").close()
@@ -84,7 +82,7 @@ def test_who_lost_something_of_the_log_of_the_cluster_is_told_to_join_again(
     assert ("let the node join again with an empty one" in capsys.readouterr().out) is (name == "meta")
 
 
-def test_what_cannot_be_done(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_repairs_and_resets(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No database there, or a node has it: status 1 and a line."""
     assert main(["repair", str(tmp_path / "nothing")]) == 1
     assert capsys.readouterr().err == f"strogoff repair: {tmp_path / 'nothing'} holds no database of a node\n"

@@ -53,7 +53,7 @@ def test_a_directory_in_use_is_let_alone(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_a_directory_of_nobody_is_let_alone(tmp_path: Path) -> None:
+def test_a_foreign_directory_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="is no node's data directory"):
         reset(tmp_path, ids())
     assert list(tmp_path.iterdir()) == []

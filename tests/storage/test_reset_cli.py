@@ -10,7 +10,7 @@ from strogoff.cli import main
 from strogoff.storage.directory import DataDirectory
 
 
-def test_it_says_where_the_old_data_is_and_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reset_prints_the_old_data_and_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "data"
     DataDirectory(path, "n1", lambda: "id").close()
     assert main(["reset", str(path)]) == 0

@@ -60,7 +60,7 @@ def rig() -> Rig:
     return Rig()
 
 
-def test_a_turn_is_one_batch_and_what_comes_meanwhile_is_the_next(rig: Rig) -> None:
+def test_a_turn_is_one_batch_and_later_writes_are_the_next(rig: Rig) -> None:
     store, disk = rig.store, rig.disk
     store.put(b"a", b"1")
     store.put(b"b", b"1")
@@ -130,7 +130,7 @@ def test_a_callback_registered_by_a_callback_waits_for_those_before_it(rig: Rig)
     assert rig.seen == ["first", "second", "third"]
 
 
-def test_a_callback_that_raises_costs_nobody_else_his(rig: Rig) -> None:
+def test_a_callback_that_raises_does_not_stop_the_others(rig: Rig) -> None:
     def broken() -> None:
         raise ZeroDivisionError
 
@@ -206,7 +206,7 @@ def test_reads_see_own_writes_in_every_stage(rig: Rig) -> None:
             disk.end()
 
 
-def test_a_limited_scan_looks_past_what_was_deleted(rig: Rig) -> None:
+def test_a_limited_scan_skips_deleted_keys(rig: Rig) -> None:
     rig.disk.put_all((b"%04d" % n, b"x") for n in range(100))
     for number in range(50):
         rig.store.delete(b"%04d" % number)
@@ -276,7 +276,7 @@ def test_any_other_error_is_the_end_of_acknowledging(rig: Rig, full_before: bool
     assert store.get(b"a") == b"1", "reads go on"
 
 
-def test_close_calls_nobody_back(rig: Rig) -> None:
+def test_close_runs_no_callbacks(rig: Rig) -> None:
     store, disk = rig.store, rig.disk
     store.put(b"a", b"1")
     store.when_committed(1, rig.note("a"))
