@@ -107,7 +107,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_leases_know_each_other_and_all_ends_well(seed: int) -> None:
+def test_leases_exclude_each_other_and_the_cluster_recovers_after_faults(seed: int) -> None:
     walk = Walk(seed)
     walk.run(40)
     walk.end()

@@ -158,7 +158,7 @@ def test_the_steps_of_the_dockerfile_install_from_the_locks(source: Path, tmp_pa
     assert "plyvel-next==" in listed and "hatchling" not in listed
 
 
-def test_a_stranger_may_not_import_the_rooms(installed: Path, tmp_path: Path) -> None:
+def test_the_wheel_installs_no_package_beside_strogoff(installed: Path, tmp_path: Path) -> None:
     """`import broker` must fail; `import strogoff.broker.process.server` must not, and types are declared."""
     code = (
         "import importlib.util as u, importlib.resources as r, strogoff.broker.process.server;"

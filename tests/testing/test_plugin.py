@@ -96,7 +96,7 @@ FAILS = """
 """
 
 
-def test_the_fixtures(pytester: pytest.Pytester) -> None:
+def test_fixtures_work_in_every_kind_of_test(pytester: pytest.Pytester) -> None:
     """All but the process, which has its own test."""
     result = run_sample(pytester, FIXTURES, "--mqtt-host=broker.example", "--mqtt-port=18830", "--strict-markers")
     result.assert_outcomes(passed=6)
@@ -118,13 +118,13 @@ def test_a_failed_test_tells_how_to_repeat_it(pytester: pytest.Pytester) -> None
     assert list((pytester.path / "traces").rglob("*.jsonl"))
 
 
-def test_clusters(pytester: pytest.Pytester) -> None:
+def test_the_cluster_fixture_works_in_every_kind_of_test(pytester: pytest.Pytester) -> None:
     """Arguments win over options, options over the marker."""
     run_sample(pytester, CLUSTER.replace("PACE", "10"), "--mqtt-nodes=2").assert_outcomes(passed=3)
     run_sample(pytester, CLUSTER.replace("PACE", "7"), "--mqtt-nodes=2", "--mqtt-pace=7").assert_outcomes(passed=3)
 
 
-def test_zero_is_said_to_be_wrong(pytester: pytest.Pytester) -> None:
+def test_zero_is_refused_as_a_number_of_nodes_and_as_a_pace(pytester: pytest.Pytester) -> None:
     source = """
         def test_it(mqtt_cluster):
             with mqtt_cluster():
@@ -136,7 +136,7 @@ def test_zero_is_said_to_be_wrong(pytester: pytest.Pytester) -> None:
         result.stdout.fnmatch_lines([f"*ValueError: {problem}*"])
 
 
-def test_a_failed_cluster_tells_what_it_was(pytester: pytest.Pytester) -> None:
+def test_the_report_of_a_failed_test_describes_its_cluster(pytester: pytest.Pytester) -> None:
     """How many nodes, how they were connected, and what was done to their links."""
     source = """
         def test_it(mqtt_cluster):
@@ -149,7 +149,7 @@ def test_a_failed_cluster_tells_what_it_was(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["3 nodes, memory links, pace 10", "fault: partition 1 | 0 | 2", "audit: valid"])
 
 
-def test_a_failed_test_whose_brokers_are_blocked(pytester: pytest.Pytester) -> None:
+def test_a_failed_test_is_reported_although_its_brokers_are_blocked(pytester: pytest.Pytester) -> None:
     """Somebody's plugin, say: the report is made all the same."""
     source = """
         import threading
@@ -177,7 +177,7 @@ def test_a_test_that_passes_tells_nothing(pytester: pytest.Pytester) -> None:
     assert not (pytester.path / "traces").exists()
 
 
-def test_nothing_is_kept_of_a_test_that_is_over(pytester: pytest.Pytester) -> None:
+def test_no_broker_is_kept_after_its_test(pytester: pytest.Pytester) -> None:
     """Pytest keeps its items to the end of the run; the logs and disks of their brokers go."""
     source = """
         import gc, weakref
@@ -200,7 +200,7 @@ def test_nothing_is_kept_of_a_test_that_is_over(pytester: pytest.Pytester) -> No
     run_sample(pytester, source, "--mqtt-seed=3").assert_outcomes(passed=4, failed=1)
 
 
-def test_the_marker(pytester: pytest.Pytester) -> None:
+def test_the_marker_sets_the_options_of_a_cluster(pytester: pytest.Pytester) -> None:
     """Seed, policy, configuration and engine; the command line's seed wins."""
     source = """
         import pytest
@@ -243,7 +243,7 @@ def test_options_in_the_ini_file(pytester: pytest.Pytester) -> None:
     assert "--mqtt-seed: 'many' is not a whole number" in result.stdout.str()
 
 
-def test_another_plugin_with_the_same_options(pytester: pytest.Pytester) -> None:
+def test_another_plugin_may_define_the_same_options(pytester: pytest.Pytester) -> None:
     """Theirs are read; nothing breaks."""
     pytester.makepyfile(
         theirs="def pytest_addoption(parser): parser.addoption('--mqtt-host', dest='mqtt_host', default='theirs')"

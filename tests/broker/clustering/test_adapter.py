@@ -154,7 +154,7 @@ def test_one_member_of_a_shared_subscription_gets_it(calm: ClusterHarness) -> No
     assert sorted(int(each) for each in got) == list(range(30))
 
 
-def test_a_killed_node_is_out_within_the_detection_time_and_its_clean_sessions_hold_nobody_up() -> None:
+def test_a_killed_node_leaves_the_view_in_time_and_its_clean_sessions_block_no_ack() -> None:
     cluster = ClusterHarness(3, allow_publish_during_netsplit="majority")
     cluster[2].client("reader").subscribe(("t", 1))
     cluster[3].client("other").subscribe(("t", 1))

@@ -143,7 +143,7 @@ def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(cluster: 
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_a_clean_session_misses_a_publish_that_is_acknowledged_only_when_its_node_is_back(early: bool) -> None:
+def test_a_clean_session_misses_a_publish_acknowledged_after_its_node_returned(early: bool) -> None:
     """H-18: n2 owes its acknowledgement for longer than n3 was away, and by then nobody is missing."""
     cluster = ClusterHarness(5, **MAJORITY)
     member = cluster[1].host.member

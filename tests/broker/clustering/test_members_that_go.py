@@ -65,7 +65,7 @@ def test_a_handshake_that_goes_on_asks_the_node_whose_member_has_unsubscribed(ar
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_member_that_lasts_and_has_unsubscribed_may_have_the_message_while_its_node_is_away(arrives: bool) -> None:
+def test_a_durable_member_of_an_absent_node_may_get_a_message_after_unsubscribing(arrives: bool) -> None:
     cluster = ClusterHarness(3, **MAJORITY)
     first = cluster[2].client("first", clean=False, expiry_s=600)
     first.subscribe(("$share/g/a", 2))

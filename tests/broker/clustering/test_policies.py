@@ -95,7 +95,7 @@ def test_a_lease_that_ends_between_match_and_flush() -> None:
 
 
 @pytest.mark.parametrize("flag", ["off", "majority"])
-def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_its_lease_is_over(flag: str) -> None:
+def test_a_paused_node_notices_its_expired_lease_before_it_acknowledges(flag: str) -> None:
     """H-04 (c): it still takes itself for whole, where no policy refuses anything (5 nodes, seed 108204).
 
     The machine was frozen: its wall clock is ahead, and no timer is due.
@@ -178,7 +178,7 @@ def test_register_on_and_publish_majority_in_a_minority() -> None:
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_what_expired_while_it_waited_for_a_lease_is_said_by_each_node_of_its_own_sessions(qos: int) -> None:
+def test_each_node_reports_messages_of_its_sessions_that_expired_without_a_lease(qos: int) -> None:
     """[MQTT5-3.3.2-5], P8: no drop without its event, wherever the session is (3 nodes, seed 111)."""
     cluster = ClusterHarness(3, **MAJORITY)
     readers = [

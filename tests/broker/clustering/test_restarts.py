@@ -40,7 +40,7 @@ def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_oth
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 
-def test_who_asked_the_first_before_the_last_came_does_not_serve_before_it_knows_what_the_last_one_knew() -> None:
+def test_rejoining_nodes_wait_for_the_last_member_with_a_durable_route() -> None:
     """P1, P4: n1 and n2 do not have the route on their disks, which are full: SUBACK does not wait for them."""
     cluster = ClusterHarness(3, **MAJORITY)
     reader = cluster[3].client("reader", clean=False, expiry_s=600)
@@ -78,7 +78,7 @@ def test_who_asked_the_first_before_the_last_came_does_not_serve_before_it_knows
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 
-def test_an_acknowledgement_of_metadata_that_was_void_with_an_earlier_process_is_said_again() -> None:
+def test_a_restarted_node_repeats_a_cancelled_acknowledgement_of_metadata() -> None:
     """P4: a node out of the view hears by a third one what a restarted node wrote, before it has a stream to it.
 
     To subscribe anew to a filter that is known writes nothing: no later acknowledgement says the same.

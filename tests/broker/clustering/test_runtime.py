@@ -98,7 +98,7 @@ def test_a_member_that_was_away_is_shown_as_absent_and_comes_back_by_itself(tmp_
     run(tmp_path, scenario)
 
 
-def test_a_member_that_keeps_its_messages_in_memory_is_a_member_still_when_it_starts_again(tmp_path: Path) -> None:
+def test_a_node_with_messages_in_memory_stays_a_member_after_a_restart(tmp_path: Path) -> None:
     """It was alone, served alone, and was refused as an old copy of its disk: the cluster's log was in memory, too."""
 
     async def scenario(harness: ServerHarness) -> None:
@@ -261,7 +261,7 @@ def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_who_had_clients_before_the_others_came_founds_the_cluster(tmp_path: Path) -> None:
+def test_the_node_that_had_clients_first_founds_the_cluster(tmp_path: Path) -> None:
     """The lowest name does otherwise, and nobody with sessions of its own is let in: the two would stay alone."""
 
     async def scenario(harness: ServerHarness) -> None:

@@ -318,7 +318,7 @@ def test_a_handshake_that_goes_on_goes_to_the_node_that_was_chosen_again() -> No
 
 
 @pytest.mark.parametrize("lasts", [True, False])
-def test_a_handshake_that_goes_on_waits_for_the_member_that_lasts_and_may_have_the_message(lasts: bool) -> None:
+def test_an_open_handshake_waits_for_the_durable_member_that_may_have_the_message(lasts: bool) -> None:
     """[MQTT5-4.8.2-5]: the origin was restarted, and the node that it had chosen is away."""
     cluster = ClusterHarness(3, **MAJORITY)
     first = cluster[2].client("first", clean=not lasts, expiry_s=600 if lasts else None)

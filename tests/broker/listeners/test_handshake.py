@@ -181,7 +181,7 @@ def test_a_revoked_certificate_and_a_list_that_changes(loop: str, authority: Aut
 
 
 @both_loops
-def test_a_list_that_changes_while_the_listener_starts(loop: str, authority: Authority) -> None:
+def test_a_revocation_list_may_change_while_the_listener_starts(loop: str, authority: Authority) -> None:
     """The watch compares with the list that was read, not with what it finds first."""
 
     async def test(harness: ListenerHarness) -> None:

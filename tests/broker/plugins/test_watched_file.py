@@ -121,6 +121,6 @@ def test_a_broker_that_watches_follows_the_file_and_forgets_kept_answers(tmp_pat
     asyncio.run(run())
 
 
-def test_an_interval_of_zero_never_looks_again(tmp_path: Path) -> None:
+def test_an_interval_of_zero_never_reads_the_file_again(tmp_path: Path) -> None:
     file, _ = watched(tmp_path / "vmq.acl")
     asyncio.run(file.watch(0, lambda: pytest.fail("changed"), lambda problem: pytest.fail(problem)))

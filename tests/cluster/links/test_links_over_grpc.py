@@ -11,7 +11,7 @@ from strogoff.cluster.links.links import Lane, LinkPorts, Links, PeerInfo
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
 
 
-def test_links_over_grpc() -> None:
+def test_links_deliver_over_grpc_after_a_break_and_a_restart() -> None:
     """The whole of it on real sockets: items both ways, a break, a restart of one side."""
     asyncio.run(_over_grpc())
 

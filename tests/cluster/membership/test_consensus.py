@@ -214,10 +214,12 @@ def test_after_a_restart_the_log_goes_on_where_it_was() -> None:
 def test_an_undecodable_command_changes_nothing_on_any_node() -> None:
     world = ConsensusHarness(3)
     leader = world.leader().consensus
+    before = set(leader.membership.members)
     leader.raft.propose(b"\xc1 not a command")
     leader.pump()
     world.propose(Join("x", "d", 1, "p", "a"))
     world.until(world.alike)
+    assert all(set(each.consensus.membership.members) == {*before, "x"} for each in world.peers.values())
 
 
 def test_confirmation_needs_a_majority_now() -> None:

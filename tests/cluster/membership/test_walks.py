@@ -10,13 +10,13 @@ from ...harness.membership_walks import first_seed_that_fails, walk
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_walk(seed: int) -> None:
+def test_a_random_walk_keeps_every_promise_about_leases(seed: int) -> None:
     walk(seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 1200, 20))
-def test_more_walks(first: int) -> None:
+def test_more_random_walks_keep_every_promise_about_leases(first: int) -> None:
     for seed in range(first, first + 20):
         walk(seed)
 

@@ -152,7 +152,7 @@ def test_section_6_a_change_waits_for_the_one_before_and_rolls_back_with_its_ent
     assert list(raft.configuration.voters) == ["a", "b", "c"]
 
 
-def test_section_6_a_leader_of_the_old_configuration_may_not_change_it_before_its_first_commit() -> None:
+def test_section_6_a_new_leader_changes_no_configuration_before_its_first_commit() -> None:
     """Ongaro on raft-dev, 2015: single-server changes need an entry of the own term first."""
     world = RaftHarness.of("a", "b", "c")
     raft = world["a"]

@@ -18,7 +18,7 @@ def a_walk(seed: int, core: type[Raft] = Raft, eager: bool = False) -> Walk:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_walk(seed: int) -> None:
+def test_a_random_walk_keeps_every_promise_of_raft(seed: int) -> None:
     a_walk(seed).walk(2500)
 
 
@@ -31,7 +31,7 @@ def test_walks_get_somewhere() -> None:
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_plant_is_found(name: str) -> None:
+def test_a_planted_bug_is_found(name: str) -> None:
     seeds, core, eager = PLANTS[name]
     for seed in seeds:
         try:

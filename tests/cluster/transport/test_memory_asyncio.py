@@ -12,7 +12,7 @@ from strogoff.cluster.transport.wire import CallFailed
 from .wire_server import Recorder, WireServer
 
 
-def test_faults_on_a_real_loop() -> None:
+def test_faults_work_on_an_asyncio_loop() -> None:
     """A cut is noticed after the network's time, and heals."""
 
     async def main() -> None:

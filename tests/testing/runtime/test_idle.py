@@ -22,7 +22,7 @@ def test_a_poke_wakes() -> None:
     asyncio.run(test())
 
 
-def test_nobody_waits_for_ever() -> None:
+def test_a_wait_without_activity_ends_with_its_timeout() -> None:
     """Some things end without a word."""
 
     async def test() -> None:
