@@ -1,7 +1,7 @@
-"""What is wrong with the lines between the nodes of a cluster under test: who does not get through to whom.
+"""Faults of the links between the nodes of a cluster under test: cuts in one or both directions, paused nodes.
 
-It behaves as TCP does. What is sent into a cut waits, and comes late if the cut is mended in time; after `notice_s`
-both ends of every stream across it are closed. A dial or a call into a cut, in either direction, gets no answer. It
+A cut behaves as with TCP. Sent data waits, and arrives late if the cut heals in time. After `notice_s` seconds both
+ends of every stream across the cut are closed. A dial or a call into a cut, in either direction, gets no answer. It
 knows nothing of the transport, so a cut is the same over memory and over gRPC (`faulty_transport.py`).
 """
 
@@ -19,7 +19,7 @@ NodePair = tuple[int, int]
 
 
 def sides_of(sides: Iterable[Iterable[int]], count: int) -> list[list[int]]:
-    """The sides of a partition of so many nodes; who is on none is alone. Raises `FaultError`: somebody is on two."""
+    """The sides of a partition of `count` nodes. A node on none is alone. Raises `FaultError` if a node is on two."""
     groups = [sorted(set(side)) for side in sides]
     named = [number for group in groups for number in group]
     if len(named) != len(set(named)):
@@ -28,25 +28,25 @@ def sides_of(sides: Iterable[Iterable[int]], count: int) -> list[list[int]]:
 
 
 class StreamEnd(Protocol):
-    """One end of a stream. `nodes`: where it is, and where its other end is (None: at nobody of this cluster)."""
+    """One end of a stream. `nodes`: the node of this end and of the other end (None: outside of this cluster)."""
 
     nodes: tuple[int, int | None]
 
     def healed(self) -> None:
-        """What waits may go."""
+        """The cut is over: send the data that waits."""
 
     def broken(self, reason: str) -> None:
-        """The transport has noticed the cut: the stream is over, and its owner hears of it."""
+        """The transport has noticed the cut: close the stream, and tell its owner."""
 
 
 class NetworkFaults:
-    """All lines of a cluster. Times in seconds, divided by `pace`. Belongs to the running loop."""
+    """All faults between the nodes of a cluster. Times in seconds, divided by `pace`. Belongs to the running loop."""
 
     def __init__(self, pace: float = 1.0) -> None:
         self.notice_s = NOTICE_S / pace
         self.dial_s = DIAL_S / pace
         self.paused: dict[int, None] = {}
-        """Nodes that stand still: their system takes what comes, and nobody answers."""
+        """Paused nodes: their operating system takes data, and no process answers."""
         self.addresses: dict[str, int] = {}
         """Where each node listens."""
         self.ends: dict[StreamEnd, None] = {}
@@ -64,7 +64,7 @@ class NetworkFaults:
                 end.broken("the peer does not answer")
 
     def partition(self, groups: list[list[int]]) -> list[NodePair]:
-        """Cut all lines between groups, both ways; gives the pairs."""
+        """Cut all links between groups, both ways; returns the pairs."""
         pairs = [
             (one, other)
             for place, group in enumerate(groups)
@@ -78,7 +78,7 @@ class NetworkFaults:
         return pairs
 
     def heal(self) -> list[NodePair]:
-        """End all cuts; gives those that there were."""
+        """End all cuts; returns the cuts that there were."""
         ways = list(self._cuts)
         for timer in self._cuts.values():
             timer.cancel()

@@ -1,7 +1,7 @@
-"""From rows to who was away from whom, and who was without a lease: what is not owed across a split.
+"""From rows to partitions: which node was out of whose view, and which node had no lease.
 
-A clean session of a node that left the view has ended (H-18). What a node accepts without a lease goes to
-whom it reaches, and to the others after the heal (docs/netsplit.md#what-on-loses).
+A clean session ends when its node leaves the view (H-18). A node without a lease forwards an accepted message to the
+nodes that it reaches, and to the others after the heal (docs/netsplit.md#what-on-loses).
 """
 
 from __future__ import annotations

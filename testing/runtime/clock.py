@@ -1,7 +1,7 @@
-"""The clock of all nodes in one process: time in which the process got no turn is not counted.
+"""The clock of all nodes in one process. It does not count time in which the process did not run.
 
-Leases and elections are about nodes that stand still while others go on. In one process all stand still together: on a
-busy machine, under a debugger, in a test that blocks the loop. By this clock nothing has happened then.
+Leases and elections detect a node that stops while other nodes run. In one process all nodes stop together: on a busy
+machine, in a debugger, in a test that blocks the loop. No time passes on this clock then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ActiveClock:
         self._timer = asyncio.get_running_loop().call_later(SAMPLE_S, self.start)
 
     def stop(self) -> None:
-        """No more."""
+        """Stop sampling."""
         if self._timer is not None:
             self._timer.cancel()
 

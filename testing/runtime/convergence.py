@@ -1,4 +1,4 @@
-"""What the nodes of a cluster under test are to each other: joining, serving, and what is under way between them."""
+"""How far the nodes of a cluster under test have converged: joined, serving, complete, with the same metadata."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def member_of(handle: NodeHandle) -> ClusterNode | None:
 
 
 def can_serve(handle: NodeHandle, nodes: Sequence[NodeHandle], network_faults: NetworkFaults) -> bool:
-    """Whether a node that has started gets through to a majority of those that vote, as far as faults are concerned."""
+    """Whether no injected fault keeps a started node from a majority of the voters."""
     member = member_of(handle)
     if member is None or member.consensus is None:
         return handle.up
@@ -59,8 +59,10 @@ def serves(handle: NodeHandle) -> bool:
 
 
 def complete(handle: NodeHandle) -> bool:
-    """Whether a node sees the whole cluster, serves, and all those vote that should: only then the cluster survives
-    what it is said to survive."""
+    """Whether a node serves and sees the whole cluster, and all intended voters vote.
+
+    The cluster tolerates its promised number of failures only then.
+    """
     if not serves(handle) or handle.sees != "whole":
         return False
     member = member_of(handle)
@@ -70,7 +72,7 @@ def complete(handle: NodeHandle) -> bool:
 
 
 def in_progress(nodes: Sequence[NodeHandle], network_faults: NetworkFaults) -> Iterator[str]:
-    """What is on its way between nodes that reach each other, and who is still entering."""
+    """Unacknowledged items between nodes that reach each other, and nodes that still enter the cluster."""
     running = [each for each in nodes if each.up and not each.paused]
     for handle in running:
         member = member_of(handle)

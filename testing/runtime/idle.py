@@ -1,4 +1,4 @@
-"""Notices that something went on, so that waiting for rest needs no sleeping."""
+"""Notices activity in a cluster, so that a test can wait until the cluster is idle, without sleeping."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import contextlib
 from collections.abc import Callable
 
 POLL_S = 0.05
-"""How long a waiter waits at most before it looks again: some things end without anybody saying so."""
+"""The longest time between two looks, in seconds: some changes are reported by nobody."""
 
 
 class IdleDetector:
-    """Counts what goes on in a cluster: bytes in and out, commits, deadlines. Belongs to one event loop."""
+    """Counts activity in a cluster: bytes in and out, commits, deadlines. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self.count = 0
         self._event = asyncio.Event()
 
     def record(self) -> None:
-        """Something went on."""
+        """Count one activity, and wake the waiters."""
         self.count += 1
         self._event.set()
 
     async def wait_for_activity(self) -> None:
-        """Wait until something goes on, at most `POLL_S`."""
+        """Wait until the next activity, at most `POLL_S`."""
         self._event.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):
                 await self._event.wait()
 
     async def until(self, true: Callable[[], bool], timeout: float) -> None:
-        """Wait until something is true. Raises TimeoutError after so many seconds."""
+        """Wait until the condition `true` holds. Raises TimeoutError after `timeout` seconds."""
         async with asyncio.timeout(timeout):
             while not true():
                 await self.wait_for_activity()

@@ -23,7 +23,7 @@ def quick(settings: ClusterSettings) -> ClusterSettings:
 
 
 class ServerHarness:
-    """Servers n1, n2, n3; each is started when it is asked for."""
+    """Servers n1, n2, n3 on one network in memory. `start` starts one of them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,7 +62,7 @@ class ServerHarness:
 
 
 def run(folder: Path, scenario: Callable[[ServerHarness], Awaitable[None]]) -> ServerHarness:
-    """Run a scenario, bounded; the loop must have nothing to complain of."""
+    """Run a scenario within 40 seconds. Fails if the event loop reports an error."""
     complaints: list[Any] = []
 
     async def main() -> ServerHarness:

@@ -1,4 +1,4 @@
-"""Transcripts of raw connections: what a peer says, and everything that it hears, the close included."""
+"""Transcripts of raw connections: what a client sends, and everything that it receives, including the close."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RawClient(PacketClient):
 
 
 class PendingHooks:
-    """The `spawn` port in the hands of a test: what asynchronous plugins are asked waits until `answer`."""
+    """A `spawn` port for tests: a call of an asynchronous plugin waits until the test calls `answer`."""
 
     def __init__(self, broker: BrokerHarness) -> None:
         self._broker = broker
