@@ -1,8 +1,8 @@
 """Faults of the links between the nodes of a cluster under test: cuts in one or both directions, paused nodes.
 
 A cut behaves as with TCP. Sent data waits, and arrives late if the cut heals in time. After `notice_s` seconds both
-ends of every stream across the cut are closed. A dial or a call into a cut, in either direction, gets no answer. It
-knows nothing of the transport, so a cut is the same over memory and over gRPC (`faulty_transport.py`).
+ends of every stream across the cut are closed. A dial or a call into a cut, in either direction, gets no answer. This
+module does not know the transport, so a cut is the same over memory and over gRPC (`faulty_transport.py`).
 """
 
 from __future__ import annotations

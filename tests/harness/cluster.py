@@ -1,4 +1,4 @@
-"""Several nodes on virtual time, joined into a cluster, for transcripts: clients at each, and a network that obeys."""
+"""A simulated cluster of brokers, for transcripts: clients at each node, and a network that the test controls."""
 
 from __future__ import annotations
 

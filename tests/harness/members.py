@@ -234,7 +234,7 @@ class MemberHarness(Simulation[MemoryNetwork]):
         return self.until(lambda: all(machine.serving and machine.settled for machine in self.machines if machine.up))
 
     def leader(self) -> Machine:
-        """Who leads."""
+        """The node that leads; fails unless there is exactly one."""
         leading = [
             machine
             for machine in self.machines
