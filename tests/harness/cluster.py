@@ -36,7 +36,7 @@ ON: dict[str, Any] = dict.fromkeys(MAJORITY, "on")
 
 
 def snapshots_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who was away hears of what happened by a snapshot, never by entries of the log."""
+    """A node that was away catches up by a snapshot, never by entries of the log."""
     monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0, snapshot_every=1)))
 
 
