@@ -1,4 +1,4 @@
-"""The port to the cluster: both implementations have all of it, and a node without a cluster needs nothing."""
+"""A node without a cluster has an answer to every question, and every implementation has the methods of the port."""
 
 from __future__ import annotations
 
@@ -8,35 +8,86 @@ import pytest
 
 from strogoff.broker.cluster_port import ClusterPort, Standalone
 from strogoff.broker.clustering.adapter import ClusterAdapter
-from strogoff.broker.queues.message import Message, Origin
+from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote_table import NOWHERE
+from strogoff.broker.routing.subscriptions import Subscription
+from tests.harness.broker import BrokerHarness
 
-METHODS = [name for name, value in vars(ClusterPort).items() if inspect.isfunction(value) and not name.startswith("_")]
+METHODS = sorted(
+    name for name, value in vars(ClusterPort).items() if inspect.isfunction(value) and not name.startswith("_")
+)
 
 
-@pytest.mark.parametrize("kind", [Standalone, ClusterAdapter])
+def _parameters(owner: type, name: str) -> list[tuple[str, object, object]]:
+    signature = inspect.signature(getattr(owner, name))
+    return [(each.name, each.kind, each.default) for each in signature.parameters.values()]
+
+
+def _message(broker: BrokerHarness) -> Message:
+    return Message("", "t", b"m", 2, False, None, 0, "p", broker.node.env.origin, 1)
+
+
+@pytest.mark.parametrize("implementation", [Standalone, ClusterAdapter])
 @pytest.mark.parametrize("name", METHODS)
-def test_an_implementation_has_the_method_with_the_same_parameters(kind: type, name: str) -> None:
-    wanted = list(inspect.signature(getattr(ClusterPort, name)).parameters)
-    assert list(inspect.signature(getattr(kind, name)).parameters) == wanted
+def test_an_implementation_has_the_method_with_the_same_parameters(implementation: type, name: str) -> None:
+    assert name in vars(implementation)
+    assert _parameters(implementation, name) == _parameters(ClusterPort, name)
 
 
-def test_a_node_without_a_cluster_may_do_everything_and_has_no_others() -> None:
-    port = Standalone()
-    assert port.has_lease() and port.may_acknowledge(object(), 1, [])
-    assert not port.is_present("n2")
-    assert port.remote_matches("", "t") is NOWHERE
-    assert port.congested("", "c") == ""
+def test_the_port_has_methods() -> None:
+    assert {"has_lease", "may_acknowledge", "forward", "retain", "handed_over"} <= set(METHODS)
 
 
-def test_a_node_without_a_cluster_keeps_retained_messages_itself() -> None:
+def test_a_node_starts_without_a_cluster() -> None:
+    assert type(BrokerHarness().node.env.cluster) is Standalone
+
+
+def test_a_node_alone_may_promise_everything() -> None:
+    alone = Standalone()
+    assert alone.has_lease() is True
+    assert alone.may_acknowledge(object(), 15, [b"frame"]) is True
+
+
+def test_a_node_alone_knows_no_other_node() -> None:
+    alone = Standalone()
+    assert alone.is_present("n2") is False
+    assert alone.remote_matches("", "t") is NOWHERE
+    assert alone.congested("", "c") == ""
+    assert alone.came_back(_message(BrokerHarness()), "$share/g/t") is False
+
+
+def test_a_node_alone_stores_retained_messages_itself() -> None:
     context = AckContext()
-    assert not Standalone().retain("", "t", None, context)
+    assert Standalone().retain("", "t", _message(BrokerHarness()), context) is False
+    assert Standalone().retain("", "t", None, context) is False
     assert context.pending is None
 
 
-def test_a_node_without_a_cluster_is_never_asked_to_forward() -> None:
-    message = Message("", "t", b"", 1, False, None, 0, "c", Origin("n1", 1), 1)
+def test_a_node_alone_adds_nothing_to_an_answer() -> None:
+    """The calls that only inform other nodes do nothing."""
+    broker, context, alone = BrokerHarness(), AckContext(), Standalone()
+    broker.persistent("s").subscribe(("t", 1))
+    session = broker.node.sessions.get("", "s")
+    assert session is not None
+    subscription: Subscription = session.subscriptions["t"]
+    alone.publishing()
+    alone.confirm_deleted("", "t", context)
+    alone.subscribed(subscription, None, context)
+    alone.unsubscribed(subscription)
+    alone.presence_changed(session)
+    alone.handshake_opened(1, 1)
+    alone.handshake_closed(1, 1)
+    alone.handed_over(_message(broker), "$share/g/t")
+    assert context.pending is None
+
+
+def test_a_node_alone_sends_nothing_to_other_nodes() -> None:
+    broker = BrokerHarness()
+    client = broker.client("c")
+    (connection,) = broker.node.connections.values()
+    assert not client.closed
     with pytest.raises(AssertionError, match="no remote targets"):
-        Standalone().forward(message, (), [], AckContext())
+        Standalone().forward(_message(broker), (), [], AckContext())
+    with pytest.raises(AssertionError, match="no slow peers"):
+        Standalone().when_relieved("n2", connection)

@@ -1,4 +1,4 @@
-"""What a node accepts now: its disk, the split policies, and whether the cluster lets it serve."""
+"""Which operations a node accepts: by view state, by the flags of a plugin, and while it may not serve at all."""
 
 from __future__ import annotations
 
@@ -7,69 +7,131 @@ from typing import Any
 import pytest
 
 from strogoff.broker.operation_policy import OperationPolicy
-from strogoff.netsplit.policy import ViewState
+from strogoff.netsplit.policy import OPERATIONS, ViewState
 from tests.harness.broker import BrokerHarness
 
-OPERATIONS = ["register", "publish", "subscribe", "unsubscribe"]
+ON = {f"allow_{operation}_during_netsplit": "on" for operation in OPERATIONS}
 
 
-def policy(**options: Any) -> OperationPolicy:
-    return BrokerHarness(**options).node.policy
-
-
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_whole_cluster_accepts_everything(operation: str) -> None:
-    assert policy().allows(operation, {})
+def _policy(state: ViewState = ViewState.WHOLE, options: dict[str, Any] | None = None) -> OperationPolicy:
+    policy = BrokerHarness(**(options or {})).node.policy
+    policy.view_state = state
+    return policy
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_fenced_node_accepts_nothing(operation: str) -> None:
-    made = policy()
-    made.fenced = True
-    assert not made.allows(operation, {})
+def test_each_operation_has_its_own_flag(operation: str) -> None:
+    policy = _policy(ViewState.MAJORITY, {f"allow_{operation}_during_netsplit": "majority"})
+    assert [each for each in OPERATIONS if policy.allows(each, {})] == [operation]
 
 
-def test_a_node_that_settles_refuses_without_a_lease_only() -> None:
-    made = policy(allow_publish_during_netsplit="on")
-    made.settling = True
-    assert made.allows("publish", {})
-    made.view_state = ViewState.MINORITY
-    assert not made.allows("publish", {})
-    made.settling = False
-    assert made.allows("publish", {})
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_fenced_node_allows_nothing(operation: str) -> None:
+    policy = _policy(options=ON)
+    assert policy.allows(operation, {})
+    policy.fenced = True
+    assert not policy.allows(operation, {f"allow_{operation}": True})
+    assert not policy.accepts_without_lease([operation], {})
 
 
-@pytest.mark.parametrize(("flag", "allowed"), [("on", True), ("off", False), (True, True), (False, False)])
-def test_the_flag_of_a_plugin_goes_before_the_option(flag: object, allowed: bool) -> None:
-    made = policy(allow_publish_during_netsplit="majority")
-    made.view_state = ViewState.MINORITY
-    assert made.allows("publish", {"allow_publish": flag}) is allowed
+@pytest.mark.parametrize(
+    ("state", "allowed"), [(ViewState.WHOLE, True), (ViewState.MAJORITY, True), (ViewState.MINORITY, False)]
+)
+def test_a_settling_node_needs_a_lease(state: ViewState, allowed: bool) -> None:
+    policy = _policy(state, options=ON)
+    assert policy.allows("publish", {})
+    policy.settling = True
+    assert policy.allows("publish", {}) is allowed
+    assert not policy.accepts_without_lease(["publish"], {})
 
 
-def test_a_full_disk_or_a_view_that_is_not_whole_restricts_publishes() -> None:
+@pytest.mark.parametrize(
+    ("modifier", "majority", "minority"),
+    [(True, True, True), (False, False, False), ("majority", True, False), ("on", True, True), ("off", False, False)],
+)
+@pytest.mark.parametrize("option", ["on", "off"])
+def test_the_flag_of_a_plugin_replaces_that_of_the_node(
+    option: str, modifier: bool | str, majority: bool, minority: bool
+) -> None:
+    policy = _policy(ViewState.MAJORITY, {"allow_publish_during_netsplit": option})
+    modifiers = {"allow_publish": modifier}
+    assert policy.allows("publish", modifiers) is majority
+    policy.view_state = ViewState.MINORITY
+    assert policy.allows("publish", modifiers) is minority
+
+
+def test_the_flag_of_a_plugin_counts_for_its_operation_only() -> None:
+    policy = _policy(ViewState.MINORITY)
+    assert [each for each in OPERATIONS if policy.allows(each, {"allow_publish": True})] == ["publish"]
+
+
+@pytest.mark.parametrize("state", list(ViewState))
+def test_the_view_state_restricts_the_node(state: ViewState) -> None:
+    policy = _policy()
+    assert not policy.restricted
+    policy.view_state = state
+    assert policy.restricted is (state is not ViewState.WHOLE)
+    assert policy.view_state is state
+    policy.view_state = ViewState.WHOLE
+    assert not policy.restricted
+
+
+def test_a_full_disk_restricts_the_node() -> None:
     broker = BrokerHarness()
-    made = broker.node.policy
-    assert not made.restricted
-    made.view_state = ViewState.MAJORITY
-    assert made.restricted
-    made.view_state = ViewState.WHOLE
-    assert not made.restricted
+    policy = broker.node.policy
     broker.disk.full = True
-    broker.client("c").publish("t", b"1", 1, retain=True)
-    broker.pass_s(1.0)
-    assert made.restricted
+    broker.node.env.store.put(b"nx", b"")
+    broker.settle()
+    assert policy.restricted
+    policy.view_state = ViewState.WHOLE
+    assert policy.restricted
+    broker.disk.full = False
+    broker.pass_s(60.0)
+    assert not policy.restricted
 
 
-def test_a_waiting_call_is_made_once_when_something_changes() -> None:
-    made = policy()
-    calls: list[int] = []
-    made.when_accepting(lambda: calls.append(1))
-    made.view_state = ViewState.MAJORITY
-    made.view_state = ViewState.WHOLE
-    assert calls == [1]
+def test_a_waiter_is_called_once() -> None:
+    policy, called = _policy(ViewState.MAJORITY), list[str]()
+    policy.when_accepting(lambda: called.append("first"))
+    policy.when_accepting(lambda: called.append("second"))
+    assert called == []
+    policy.view_state = ViewState.WHOLE
+    policy.look_again()
+    assert called == ["first", "second"]
 
 
-def test_all_operations_have_to_be_accepted_without_a_lease() -> None:
-    made = policy(allow_publish_during_netsplit="on", allow_subscribe_during_netsplit="off")
-    assert made.accepts_without_lease(["publish"], {})
-    assert not made.accepts_without_lease(["publish", "subscribe"], {})
+def test_a_waiter_that_waits_again_is_called_at_the_next_change() -> None:
+    policy, called = _policy(ViewState.MAJORITY), list[bool]()
+
+    def wait() -> None:
+        called.append(policy.restricted)
+        policy.when_accepting(wait)
+
+    policy.when_accepting(wait)
+    policy.look_again()
+    assert called == [True]
+    policy.view_state = ViewState.WHOLE
+    assert called == [True, False]
+
+
+def test_a_node_without_a_lease_accepts_by_the_flag_on_alone() -> None:
+    """The view state is not asked: here it is still WHOLE."""
+    flags = {"allow_publish_during_netsplit": "on", "allow_subscribe_during_netsplit": "majority"}
+    policy = _policy(options=flags)
+    assert policy.accepts_without_lease(["publish"], {})
+    assert not policy.accepts_without_lease(["subscribe"], {})
+    assert not policy.accepts_without_lease(["publish", "subscribe"], {})
+    assert policy.accepts_without_lease(["publish", "subscribe"], {"allow_subscribe": True})
+    assert not policy.accepts_without_lease(["publish"], {"allow_publish": False})
+
+
+@pytest.mark.parametrize(("flag", "known"), [("on", True), ("off", False)])
+def test_a_node_that_accepts_without_a_lease_takes_the_time_of_its_wall_clock(flag: str, known: bool) -> None:
+    broker = BrokerHarness(allow_publish_during_netsplit=flag)
+    clock = broker.node.env.clock
+    clock.ask_cluster()
+    broker.host.wall_off_ms = 5000.0
+    before = clock.now_ms()
+    assert broker.node.policy.accepts_without_lease(["publish"], {}) is known
+    assert clock.known is known
+    assert clock.now_ms() == before + 5000 * known

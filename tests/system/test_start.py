@@ -151,7 +151,7 @@ def test_a_data_directory_in_use(broker: BrokerProcess, tmp_path: Path) -> None:
     assert process is not None
     ended = start(tmp_path, "--data-dir", str(broker.data), "--set", "log.console=off")
     assert ended.returncode == 1
-    assert f"{broker.data} is in use by process {process.pid}: stop that one first" in ended.stderr
+    assert f"{broker.data} is in use by process {process.pid}: stop that process first" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     with Paho(None, "still", MQTT_5, port=broker.port) as client:
         assert client.publish("still/here", b"", 1) == 0x10

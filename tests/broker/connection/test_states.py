@@ -1,51 +1,103 @@
-"""The states of a connection: an event that cannot happen is an error, never a state."""
+"""The states of a connection: what may happen in each, and the way through them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from strogoff.broker.connection.connection import ClientConnection
 from strogoff.broker.connection.states import TRANSITIONS, Event, State
 from strogoff.mqtt import packets
+from strogoff.sim.engine.host import AllowAll
 from tests.harness.broker import BrokerHarness, PacketClient, connect
 
-
-def state_of(connection: ClientConnection) -> State:
-    return connection.state
-
-
-def test_every_state_but_closed_can_close_and_none_is_left_without_a_way() -> None:
-    closing = {state for (state, event), after in TRANSITIONS.items() if event is Event.CLOSE}
-    assert closing == set(State) - {State.CLOSED}
-    assert set(TRANSITIONS.values()) == set(State) - {State.OPEN}
+LEGAL = {
+    (State.OPEN, Event.CONNECT),
+    (State.CONNECTING, Event.REGISTERED),
+    (State.ACCEPTED, Event.CONNACK),
+    *((state, Event.CLOSE) for state in State if state is not State.CLOSED),
+}
+ILLEGAL = [(state, event) for state in State for event in Event if (state, event) not in LEGAL]
 
 
-@pytest.mark.parametrize("state", list(State))
-@pytest.mark.parametrize("event", list(Event))
-def test_an_event_that_is_not_listed_is_an_error(state: State, event: Event) -> None:
+class Observer(AllowAll):
+    """A plugin that notes the state of the connection that it decides about."""
+
+    def __init__(self) -> None:
+        self.broker: BrokerHarness | None = None
+        self.seen: list[State] = []
+
+    def auth_on_register(self, *_: Any) -> bool:
+        assert self.broker is not None
+        self.seen.append(_connection(self.broker).state)
+        return True
+
+
+def _connection(broker: BrokerHarness) -> ClientConnection:
+    (connection,) = broker.node.connections.values()
+    return connection
+
+
+def _opened() -> ClientConnection:
     broker = BrokerHarness()
     PacketClient(broker, 4)
-    (connection,) = broker.node.connections.values()
+    return _connection(broker)
+
+
+@pytest.mark.parametrize(("state", "event"), ILLEGAL)
+def test_an_illegal_event_raises(state: State, event: Event) -> None:
+    connection = _opened()
     connection.state = state
-    if (state, event) in TRANSITIONS:
+    with pytest.raises(KeyError):
         connection.change(event)
-        assert connection.state is TRANSITIONS[state, event]
-    else:
-        with pytest.raises(KeyError):
-            connection.change(event)
+    assert connection.state is state
 
 
-def test_a_connection_walks_through_its_states() -> None:
-    broker = BrokerHarness()
+@pytest.mark.parametrize("state", [state for state in State if state is not State.CLOSED])
+def test_each_state_can_close(state: State) -> None:
+    connection = _opened()
+    connection.state = state
+    connection.change(Event.CLOSE)
+    assert connection.state is State.CLOSED
+    assert connection.closed
+
+
+def test_a_closed_connection_stays_closed() -> None:
+    assert [event for state, event in TRANSITIONS if state is State.CLOSED] == []
+
+
+def test_a_connection_walks_through_the_states() -> None:
+    plugin = Observer()
+    broker = plugin.broker = BrokerHarness(plugin, allow_anonymous=False)
     client = PacketClient(broker, 4)
-    (connection,) = broker.node.connections.values()
-    assert state_of(connection) is State.OPEN
+    connection = _connection(broker)
+    seen = [(connection.state, connection.connected)]
     broker.hold_disk()
-    client.send(connect("c", clean=False))
-    broker.settle()
-    assert state_of(connection) is State.ACCEPTED and not connection.connected
+    client.ask(connect("c", 4, clean=False))
+    assert plugin.seen == [State.CONNECTING]
+    seen.append((connection.state, connection.connected))
     broker.free_disk()
-    assert state_of(connection) is State.CONNECTED and connection.connected
-    client.send(packets.Disconnect())
-    broker.settle()
-    assert state_of(connection) is State.CLOSED and connection.closed
+    assert client.take() == [packets.Connack(False, 0)]
+    seen.append((connection.state, connection.connected))
+    client.leave()
+    seen.append((connection.state, connection.connected))
+    assert seen == [(State.OPEN, False), (State.ACCEPTED, False), (State.CONNECTED, True), (State.CLOSED, False)]
+
+
+def test_a_second_connect_does_not_change_the_session() -> None:
+    """The connection is closed, before CONNECT could be an event again."""
+    broker = BrokerHarness()
+    client = broker.client("c")
+    connection = _connection(broker)
+    client.ask(connect("other"))
+    assert connection.state is State.CLOSED
+    assert broker.node.sessions.get("", "other") is None
+
+
+def test_a_connection_without_connect_closes() -> None:
+    broker = BrokerHarness(mqtt_connect_timeout_ms=1000)
+    PacketClient(broker, 4)
+    connection = _connection(broker)
+    broker.pass_s(1.1)
+    assert connection.state is State.CLOSED

@@ -1,4 +1,4 @@
-"""What an answer waits for, while its packet is handled."""
+"""The context of a packet collects what its answer waits for, and hands it over once."""
 
 from __future__ import annotations
 
@@ -6,21 +6,37 @@ from strogoff.broker.routing.ack_context import AckContext, unanswered
 from strogoff.broker.routing.pending_acks import PendingAcks
 
 
-def test_what_is_needed_is_made_once_and_handed_over_once() -> None:
+def test_a_new_context_waits_for_nothing() -> None:
     context = AckContext()
     assert context.pending is None
-    pending = context.need()
-    assert context.need() is pending is context.pending
-    assert context.take() is pending
-    assert context.pending is None and context.take() is None
-    assert context.need() is not pending
+    assert context.answered is True
+    assert context.take() is None
 
 
-def test_a_context_may_begin_with_what_is_pending() -> None:
+def test_need_makes_one_object_for_all_waits() -> None:
+    context = AckContext()
+    first = context.need().add()
+    assert context.need().add() is first
+    assert context.pending is first
+    assert first.open == 2
+
+
+def test_need_keeps_what_the_context_began_with() -> None:
     pending = PendingAcks()
     assert AckContext(pending).need() is pending
 
 
-def test_only_a_message_that_nobody_waits_for_is_unanswered() -> None:
-    assert AckContext().answered
-    assert not unanswered().answered
+def test_take_leaves_a_new_context() -> None:
+    context = AckContext()
+    first = context.need()
+    assert context.take() is first
+    assert context.pending is None
+    assert context.take() is None
+    assert context.need() is not first
+
+
+def test_nobody_answers_a_message_of_the_broker() -> None:
+    context = unanswered()
+    assert context.answered is False
+    assert context.pending is None
+    assert unanswered() is not context

@@ -1,24 +1,29 @@
-"""Publishing: what is retained is stored before it is routed, and the broker's own messages have no publisher."""
+"""The order of publishing: a message is retained, then routed; a message of the broker itself has no answer."""
 
 from __future__ import annotations
+
+import pytest
 
 from strogoff.broker.cluster_port import Standalone
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import RemoteMatch
+from strogoff.broker.routing.router import AFTER_COMMIT, NO_MATCH
+from strogoff.mqtt import packets
 from tests.harness.broker import BrokerHarness
+from tests.harness.forwarding import live
 
 
 class Recorder(Standalone):
-    """A cluster with a subscriber on another node, which records the order of calls."""
+    """A cluster with a subscriber for every topic. It notes the calls it gets, in order."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
-        self.contexts: list[AckContext] = []
+        self.answered: list[bool] = []
 
     def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
-        return RemoteMatch((RemoteTarget("n2", live=True, durable=False),), ())
+        return RemoteMatch((live("n2"),), ())
 
     def publishing(self) -> None:
         self.calls.append("publishing")
@@ -28,39 +33,82 @@ class Recorder(Standalone):
         return True
 
     def forward(
-        self,
-        message: Message,
-        targets: tuple[RemoteTarget, ...],
-        members: list[RemoteMembers],
-        context: AckContext,
+        self, message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers], context: AckContext
     ) -> None:
         self.calls.append("forward")
-        self.contexts.append(context)
+        self.answered.append(context.answered)
 
 
-def published(qos: int, retain: bool) -> Recorder:
-    node = BrokerHarness().node
-    node.env.cluster = cluster = Recorder()
-    node.publisher.publish(Message("", "t", b"x", qos, retain, None, 0, "", node.env.origin, node.env.numbers.next()))
-    return cluster
+def _clustered() -> tuple[BrokerHarness, Recorder]:
+    broker, cluster = BrokerHarness(), Recorder()
+    broker.node.env.cluster = cluster
+    return broker, cluster
+
+
+def _message(broker: BrokerHarness, qos: int = 0, retain: bool = False) -> Message:
+    return Message("", "t", b"m", qos, retain, None, 0, "", broker.node.env.origin, 1)
 
 
 def test_a_retained_message_is_stored_before_it_is_routed() -> None:
-    assert published(1, True).calls == ["publishing", "retain", "forward"]
+    broker, cluster = _clustered()
+    broker.node.publisher.publish(_message(broker, retain=True))
+    assert cluster.calls == ["retain", "forward"]
 
 
-def test_a_message_of_qos_0_is_not_announced() -> None:
-    assert published(0, False).calls == ["forward"]
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_the_retained_message_of_a_client_is_stored_before_it_is_routed(qos: int) -> None:
+    broker, cluster = _clustered()
+    broker.client("p").publish("t", b"m", qos, retain=True)
+    assert [call for call in cluster.calls if call != "publishing"] == ["retain", "forward"]
+    assert cluster.answered == [True]
 
 
-def test_nobody_waits_for_a_message_of_the_broker() -> None:
-    (context,) = published(1, False).contexts
-    assert not context.answered
+def test_other_messages_are_not_stored() -> None:
+    broker, cluster = _clustered()
+    broker.node.publisher.publish(_message(broker))
+    assert cluster.calls == ["forward"]
 
 
-def test_the_encoding_of_a_retained_message_is_not_kept() -> None:
+@pytest.mark.parametrize("retain", [False, True])
+def test_no_client_waits_for_the_answer_to_a_message_of_the_broker(retain: bool) -> None:
+    broker, cluster = _clustered()
+    broker.node.publisher.publish(_message(broker, retain=retain))
+    assert cluster.answered == [False]
+
+
+def test_no_client_waits_for_the_answer_to_a_will() -> None:
+    broker, cluster = _clustered()
+    broker.client("c", will=packets.Will("t", b"gone", 1)).vanish()
+    assert cluster.answered == [False]
+
+
+@pytest.mark.parametrize(("qos", "told"), [(0, []), (1, ["publishing"]), (2, ["publishing"])])
+def test_the_cluster_is_told_before_a_message_above_qos_0(qos: int, told: list[str]) -> None:
+    broker, cluster = _clustered()
+    broker.node.publisher.publish(_message(broker, qos))
+    assert cluster.calls == [*told, "forward"]
+
+
+def test_the_answer_waits_for_the_retained_message() -> None:
+    """Nobody has subscribed, so that routing alone would wait for nothing."""
     broker = BrokerHarness()
-    broker.client("s").subscribe(("t", 1))
-    broker.client("p").publish("t", b"x", 1, retain=True)
-    kept = broker.node.retained.table("").get("t", broker.node.env.now)
-    assert kept is not None and (kept.frame_key, kept.head, kept.tail) == (-1, b"", b"")
+    assert broker.node.publisher.publish(_message(broker)) == NO_MATCH
+    assert broker.node.publisher.publish(_message(broker, retain=True)) == AFTER_COMMIT
+
+
+def test_the_answer_waits_for_the_queues() -> None:
+    """The cluster stores the retained message, so that it alone would wait for nothing."""
+    broker, _ = _clustered()
+    broker.persistent("s").subscribe(("t", 1))
+    broker.settle()
+    assert broker.node.publisher.publish(_message(broker, 1, retain=True)) == AFTER_COMMIT
+
+
+def test_a_retained_message_keeps_no_encoding() -> None:
+    broker = BrokerHarness()
+    reader = broker.client("s")
+    reader.subscribe(("t", 0))
+    message = _message(broker, retain=True)
+    broker.node.publisher.publish(message)
+    assert reader.payloads() == [b"m"]
+    assert (message.frame_key, message.head, message.tail) == (-1, b"", b"")

@@ -1,98 +1,212 @@
-"""Retained messages of a node, on its own disk or in the hands of the cluster."""
+"""Retained messages on disk and in the cluster: one row for each topic, until the message is deleted or expires."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from strogoff.broker.cluster_port import Standalone
 from strogoff.broker.queues.message import Message
+from strogoff.broker.queues.records import decode_message
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.router import AFTER_COMMIT
+from strogoff.storage.keys import retained_prefix
 from tests.harness.broker import BrokerHarness
 
 
-def message(broker: BrokerHarness, topic: str, payload: bytes = b"x", expires_at: int = 0) -> Message:
-    env = broker.node.env
-    return Message("", topic, payload, 1, True, None, expires_at, "p", env.origin, env.numbers.next())
+class SharedMap(Standalone):
+    """A cluster that keeps retained messages (`stores`), and notes which calls it got."""
 
-
-def retained(broker: BrokerHarness) -> list[str]:
-    return [each.topic for each in broker.node.retained.table("").match("#", broker.node.env.now)]
-
-
-class SharedRetained(Standalone):
-    """A cluster that takes retained messages."""
-
-    def __init__(self) -> None:
-        self.taken: list[tuple[str, bool]] = []
-        self.confirmed: list[str] = []
+    def __init__(self, stores: bool) -> None:
+        self.stores = stores
+        self.retained: list[tuple[str, str, bytes | None]] = []
+        self.deleted: list[tuple[str, str]] = []
 
     def retain(self, mountpoint: str, topic: str, message: Message | None, context: AckContext) -> bool:
-        self.taken.append((topic, message is not None))
+        self.retained.append((mountpoint, topic, None if message is None else message.payload))
         context.need().add()
-        return True
+        return self.stores
 
     def confirm_deleted(self, mountpoint: str, topic: str, context: AckContext) -> None:
-        self.confirmed.append(topic)
+        self.deleted.append((mountpoint, topic))
+        context.need().add()
 
 
-def test_a_node_alone_writes_and_deletes_rows() -> None:
-    broker = BrokerHarness()
-    store = broker.node.retained
-    assert store.retain(message(broker, "a"), AckContext()) == AFTER_COMMIT
-    store.retain(message(broker, "b"), AckContext())
-    assert len(broker.keys(b"r")) == 2 and store.count == 2 and store.mountpoints == [""]
-    store.retain(message(broker, "a", b""), AckContext())
-    assert len(broker.keys(b"r")) == 1
-    assert store.delete("", "b", AckContext())
-    assert not store.delete("", "b", AckContext())
-    assert broker.keys(b"r") == [] and store.count == 0 and store.mountpoints == []
+class Keeper(BrokerHarness):
+    """A node whose retained messages the test changes."""
+
+    def retain(
+        self,
+        topic: str,
+        payload: bytes = b"m",
+        mountpoint: str = "",
+        lasts_ms: int = 0,
+        context: AckContext | None = None,
+    ) -> int:
+        env = self.node.env
+        expires_at = env.tick() + lasts_ms if lasts_ms else 0
+        message = Message(mountpoint, topic, payload, 1, True, None, expires_at, "p", env.origin, 1)
+        return self.node.retained.retain(message, AckContext() if context is None else context)
+
+    def in_cluster(self, stores: bool = True) -> SharedMap:
+        cluster = SharedMap(stores)
+        self.node.env.cluster = cluster
+        return cluster
+
+    def rows(self) -> list[bytes]:
+        return self.keys(b"r")
+
+    def payload(self, topic: str) -> bytes | None:
+        found = self.node.retained.table("").get(topic, self.node.env.now)
+        return None if found is None else found.payload
 
 
-def test_a_restart_brings_them_back() -> None:
-    broker = BrokerHarness()
-    broker.node.retained.retain(message(broker, "a"), AckContext())
+def _row(topic: str, mountpoint: str = "") -> bytes:
+    return retained_prefix(mountpoint) + topic.encode()
+
+
+def test_each_topic_has_one_row() -> None:
+    broker = Keeper()
+    assert broker.retain("a", b"1") == AFTER_COMMIT
+    broker.retain("a", b"2")
+    broker.retain("b", b"3", "m")
+    assert broker.rows() == [_row("a"), _row("b", "m")]
+    value = broker.disk.content()[_row("a")]
+    assert decode_message(_row("a"), value, "", broker.node.env.origins).payload == b"2"
+    assert (broker.node.retained.count, broker.node.retained.mountpoints) == (2, ["", "m"])
+
+
+def test_an_answer_waits_for_the_disk_while_the_disk_has_something_to_write() -> None:
+    """An empty payload writes nothing here, but what another client wrote a moment ago counts."""
+    broker = Keeper()
+    assert broker.retain("a", b"") == 0
+    broker.hold_disk()
+    broker.node.env.store.put(b"nx", b"")
+    assert broker.retain("a", b"") == AFTER_COMMIT
+
+
+def test_delete_removes_message_and_row() -> None:
+    broker = Keeper()
+    broker.retain("a")
+    broker.rows()
+    assert broker.node.retained.delete("", "a", AckContext()) is True
+    assert (broker.rows(), broker.payload("a")) == ([], None)
+    assert broker.node.retained.delete("", "a", AckContext()) is False
+
+
+def test_an_empty_payload_removes_message_and_row() -> None:
+    broker = Keeper()
+    cluster = broker.in_cluster(stores=False)
+    broker.retain("a")
+    assert broker.rows() == [_row("a")]
+    assert broker.retain("a", b"") == AFTER_COMMIT
+    assert (broker.rows(), broker.payload("a")) == ([], None)
+    assert cluster.retained == [("", "a", b"m"), ("", "a", None)]
+    assert cluster.deleted == []
+
+
+def test_an_empty_payload_without_a_message_asks_the_cluster() -> None:
+    broker, context = Keeper(), AckContext()
+    cluster = broker.in_cluster()
+    assert broker.retain("a", b"", "m", context=context) == 0
+    assert cluster.deleted == [("m", "a")]
+    assert cluster.retained == []
+    assert context.need().open == 1
+
+
+def test_nothing_is_on_disk_if_the_cluster_keeps_it() -> None:
+    broker, context = Keeper(), AckContext()
+    cluster = broker.in_cluster()
+    assert broker.retain("a", b"1", context=context) == 0
+    assert (broker.rows(), broker.payload("a")) == ([], b"1")
+    assert context.need().open == 1
+    broker.node.retained.delete("", "a", context)
+    assert cluster.retained == [("", "a", b"1"), ("", "a", None)]
+    assert context.need().open == 2
+
+
+@pytest.mark.parametrize("payload", [b"new", b""])
+def test_a_full_disk_refuses(payload: bytes) -> None:
+    broker = Keeper()
+    broker.retain("a", b"old")
+    broker.settle()
+    broker.disk.full = True
+    broker.node.env.store.put(b"nx", b"")
+    broker.settle()
+    assert broker.retain("a", payload) == 0
+    assert broker.payload("a") == b"old"
+    _is_refused(broker, "a", "store_full")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"retained_max_messages": 1}, "retained_max_messages"), ({"retained_max_bytes": 400}, "retained_max_bytes")],
+)
+def test_a_limit_refuses(options: dict[str, Any], reason: str) -> None:
+    broker = Keeper(**options)
+    assert broker.retain("a") == AFTER_COMMIT
+    broker.settle()
+    assert broker.retain("b") == 0
+    assert (broker.rows(), broker.payload("b")) == ([_row("a")], None)
+    _is_refused(broker, "b", reason)
+
+
+def _is_refused(broker: Keeper, topic: str, reason: str) -> None:
+    assert broker.node.env.counters.drops_by_reason == {reason: 1}
+    (event,) = broker.events("ret.refuse")
+    assert (event["topic"], event["client"], event["reason"]) == (topic, "p", reason)
+
+
+def test_a_sweep_deletes_the_rows_of_expired_messages() -> None:
+    broker = Keeper()
+    broker.retain("a", lasts_ms=1000)
+    broker.retain("b", lasts_ms=1000)
+    broker.retain("c", lasts_ms=9000)
+    broker.pass_s(1.0)
+    now = broker.node.env.tick()
+    assert broker.node.retained.sweep("", now, 1, AckContext()) == 1
+    assert broker.rows() == [_row("b"), _row("c")]
+    assert broker.node.retained.sweep("", now, 10, AckContext()) == 1
+    assert broker.rows() == [_row("c")]
+
+
+def test_the_node_sweeps_at_intervals() -> None:
+    broker = Keeper(expire_retain_cache_s=10)
+    broker.retain("a", mountpoint="m", lasts_ms=1000)
+    broker.pass_s(9.0)
+    assert broker.rows() == [_row("a", "m")]
+    broker.pass_s(2.0)
+    assert broker.rows() == []
+    broker.retain("a", lasts_ms=1000)
+    broker.pass_s(11.0)
+    assert broker.rows() == []
+
+
+def test_the_node_never_sweeps_without_an_interval() -> None:
+    broker = Keeper(expire_retain_cache_s=0)
+    broker.retain("a", lasts_ms=1000)
+    broker.pass_s(100.0)
+    assert broker.rows() == [_row("a")]
+
+
+def test_a_restart_loads_the_messages() -> None:
+    broker = Keeper(retained_max_messages=2)
+    broker.retain("a", b"1")
+    broker.retain("b", b"2", "mount")
     broker.settle()
     broker.restart()
-    assert retained(broker) == ["a"]
+    retained = broker.node.retained
+    assert broker.payload("a") == b"1"
+    (other,) = retained.table("mount").match("#", 0)
+    assert (other.mountpoint, other.topic, other.payload, other.qos, other.publisher) == ("mount", "b", b"2", 1, "p")
+    assert (retained.count, retained.mountpoints) == (2, ["", "mount"])
+    assert [(mountpoint, message.topic) for mountpoint, message in retained.on_disk()] == [("", "a"), ("mount", "b")]
 
 
-def test_a_cluster_takes_them_and_the_answer_waits_for_it() -> None:
-    broker = BrokerHarness()
-    cluster = SharedRetained()
-    broker.node.env.cluster = cluster
-    context = AckContext()
-    broker.node.retained.retain(message(broker, "a"), context)
-    assert cluster.taken == [("a", True)] and broker.keys(b"r") == []
-    assert context.pending is not None and context.pending.open == 1
-    broker.node.retained.retain(message(broker, "a", b""), AckContext())
-    assert cluster.taken[1:] == [("a", False)] and cluster.confirmed == []
-
-
-def test_a_deletion_of_nothing_is_confirmed_by_the_cluster() -> None:
-    broker = BrokerHarness()
-    cluster = broker.node.env.cluster = SharedRetained()
-    broker.node.retained.retain(message(broker, "a", b""), AckContext())
-    assert cluster.confirmed == ["a"] and cluster.taken == []
-
-
-def test_a_limit_and_a_full_disk_refuse_visibly() -> None:
-    broker = BrokerHarness(retained_max_messages=1)
-    store = broker.node.retained
-    store.retain(message(broker, "a"), AckContext())
-    assert store.retain(message(broker, "b"), AckContext()) == 0
-    broker.disk.full = True
-    broker.pass_s(1.0)
-    broker.node.env.store.put(b"nx", b"")
-    broker.pass_s(1.0)
-    assert store.retain(message(broker, "a", b"later"), AckContext()) == 0
-    assert [event["reason"] for event in broker.events("ret.refuse")] == ["retained_max_messages", "store_full"]
-    assert retained(broker) == ["a"]
-
-
-def test_expired_messages_are_swept_from_the_disk() -> None:
-    broker = BrokerHarness(expire_retain_cache_s=5)
-    store = broker.node.retained
-    store.retain(message(broker, "a", expires_at=broker.node.env.now + 1000), AckContext())
-    store.retain(message(broker, "b"), AckContext())
-    assert len(broker.keys(b"r")) == 2
-    broker.pass_s(6.0)
-    assert len(broker.keys(b"r")) == 1 and store.count == 1
+def test_a_message_is_an_event_at_the_level_of_messages() -> None:
+    broker, silent = Keeper(level=2), Keeper(level=1)
+    for each in (broker, silent):
+        each.retain("a")
+    assert [event["topic"] for event in broker.events("ret.set")] == ["a"]
+    assert silent.events("ret.set") == []

@@ -1,100 +1,234 @@
-"""Open QoS 2 handshakes of a publisher: on disk for a durable session, known to the cluster, forgotten at PUBREL."""
+"""Open QoS 2 handshakes of a publisher: in memory, on disk if the session lasts, and known to the cluster."""
 
 from __future__ import annotations
 
 import pytest
 
 from strogoff.broker.cluster_port import Standalone
-from strogoff.broker.queues.records import InboundRecord
+from strogoff.broker.queues.records import InboundRecord, decode_inbound
 from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.broker.sessions.inbound_qos2 import InboundHandshakes
-from tests.harness.broker import BrokerHarness
+from strogoff.storage import keys
+from tests.harness.broker import BrokerHarness, publish
 
 ELSEWHERE = [("g", "t", "n2")]
+GONE = RemoteMembers("g", "t", "n2", 1, 0)
 
 
-class Handshakes(Standalone):
-    """A cluster that records which handshakes are open."""
+class Listener(Standalone):
+    """A cluster that notes which handshakes it is told of."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[int, int]] = []
+        self.told: list[tuple[str, int, int]] = []
 
     def handshake_opened(self, boot: int, counter: int) -> None:
-        self.open.append((boot, counter))
+        self.told.append(("opened", boot, counter))
 
     def handshake_closed(self, boot: int, counter: int) -> None:
-        self.open.remove((boot, counter))
+        self.told.append(("closed", boot, counter))
 
 
-def session(durable: bool = True) -> tuple[BrokerHarness, InboundHandshakes, Handshakes]:
-    broker = BrokerHarness()
-    (broker.persistent if durable else broker.client)("c", 5)
-    cluster = Handshakes()
-    broker.node.env.cluster = cluster
-    found = broker.node.sessions.get("", "c")
-    assert found is not None
-    return broker, found.inbound, cluster
+class Owner:
+    """A session of client `p`."""
+
+    def __init__(self, durable: bool) -> None:
+        self.key = keys.client_key(0, "", "p")
+        self.incarnation = 3
+        self.durable = durable
 
 
-def record(routed: bool = False) -> InboundRecord:
-    return InboundRecord(1, 7, routed)
+class Publishing(BrokerHarness):
+    """The handshakes of one session."""
+
+    def __init__(self, durable: bool = True) -> None:
+        super().__init__()
+        self.cluster = Listener()
+        self.node.env.cluster = self.cluster
+        self.owner = Owner(durable)
+        self.inbound = InboundHandshakes(self.node.env, self.owner)
+
+    def open(self, packet_id: int, counter: int = 8) -> InboundRecord:
+        record = InboundRecord(1, counter, False)
+        self.inbound.open(packet_id, record)
+        return record
+
+    def key(self, packet_id: int) -> bytes:
+        return keys.inbound_prefix(self.owner.key, 3) + packet_id.to_bytes(2, "big")
+
+    def row(self, packet_id: int) -> InboundRecord:
+        self.settle()
+        return decode_inbound(b"", self.disk.content()[self.key(packet_id)])
+
+    def rows(self) -> list[bytes]:
+        return self.keys(b"i")
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_an_open_handshake_is_on_the_disk_of_a_durable_session_until_pubrel(durable: bool) -> None:
-    broker, inbound, cluster = session(durable)
-    assert inbound.open(5, record()) is durable
-    assert cluster.open == [(1, 7)] and len(inbound.records) == 1
-    assert len(broker.keys(b"i")) == durable
-    assert inbound.close(5) is durable
-    assert cluster.open == [] and not inbound.records and broker.keys(b"i") == []
-    assert not inbound.close(5)
+def test_open_writes_a_row_for_a_durable_session(durable: bool) -> None:
+    broker = Publishing(durable)
+    record = InboundRecord(1, 8, False)
+    assert broker.inbound.open(7, record) is durable
+    assert broker.inbound.records == {7: record}
+    assert broker.cluster.told == [("opened", 1, 8)]
+    assert broker.rows() == [broker.key(7)] * durable
+    if durable:
+        assert broker.row(7) == record
 
 
-def test_a_handshake_that_was_routed_before_a_restart_is_forwarded_again() -> None:
-    _, inbound, cluster = session()
-    inbound.restore(5, record())
-    inbound.restore(6, InboundRecord(1, 8, True))
-    assert inbound.forward_again == {6} and cluster.open == [(1, 7), (1, 8)]
+@pytest.mark.parametrize("routed", [True, False])
+def test_a_restored_message_goes_to_other_nodes_again_if_it_was_routed(routed: bool) -> None:
+    broker = Publishing()
+    record = InboundRecord(1, 8, routed)
+    broker.inbound.restore(7, record)
+    assert broker.inbound.records == {7: record}
+    assert broker.inbound.forward_again == ({7} if routed else set())
+    assert broker.cluster.told == [("opened", 1, 8)]
+    assert broker.rows() == []
 
 
-def test_what_was_routed_is_noted_with_its_members() -> None:
-    _, inbound, _ = session()
-    inbound.open(5, record())
-    pending = PendingAcks()
-    inbound.routed(5, ELSEWHERE, pending)
-    assert inbound.records[5].routed and inbound.records[5].elsewhere == ELSEWHERE
-    assert inbound.pending_acks == {5: pending}
+def test_a_node_restores_the_handshakes_of_its_sessions() -> None:
+    broker = BrokerHarness()
+    broker.persistent("p").publish("t", b"m", 2, 7)
+    broker.settle()
+    broker.restart()
+    session = broker.node.sessions.get("", "p")
+    assert session is not None
+    assert [(packet_id, record.routed) for packet_id, record in session.inbound.records.items()] == [(7, True)]
+    assert session.inbound.forward_again == {7}
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_routed_is_remembered(durable: bool) -> None:
+    broker = Publishing(durable)
+    record, pending = broker.open(7), PendingAcks()
+    broker.inbound.routed(7, ELSEWHERE, pending)
+    assert (record.routed, record.elsewhere) == (True, ELSEWHERE)
+    assert broker.inbound.pending_acks == {7: pending}
+    assert broker.rows() == [broker.key(7)] * durable
+    if durable:
+        assert broker.row(7).routed
+
+
+def test_routed_writes_only_changes() -> None:
+    broker = Publishing()
+    broker.open(7)
+    broker.inbound.routed(7, [], None)
+    broker.settle()
+    broker.inbound.routed(7, [], None)
+    assert not broker.node.env.store.is_waiting(broker.key(7))
+    broker.inbound.routed(7, ELSEWHERE, None)
+    assert broker.node.env.store.is_waiting(broker.key(7))
+    assert broker.row(7).elsewhere == ELSEWHERE
+
+
+def test_routed_knows_messages_without_a_handshake() -> None:
+    broker, pending = Publishing(), PendingAcks()
+    broker.inbound.routed(7, ELSEWHERE, pending)
+    assert broker.inbound.records == {}
+    assert broker.inbound.pending_acks == {7: pending}
+    assert (pending.reselected, broker.rows()) == (None, [])
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_other_members_are_written(durable: bool) -> None:
+    broker = Publishing(durable)
+    record = broker.open(7)
+    broker.settle()
+    assert broker.inbound.reselected(7, record, ELSEWHERE) is durable
+    assert record.elsewhere == ELSEWHERE
+    if durable:
+        assert broker.row(7).elsewhere == ELSEWHERE
+
+
+@pytest.mark.parametrize(("node", "left"), [("n3", [("g", "t", "n3")]), (None, [])])
+def test_members_of_another_node_take_the_place_of_those_that_are_gone(
+    node: str | None, left: list[tuple[str, str, str]]
+) -> None:
+    broker, pending = Publishing(), PendingAcks()
+    record = broker.open(7)
+    other = ("other", "t", "n2")
+    broker.inbound.routed(7, [*ELSEWHERE, other], pending)
+    broker.settle()
     assert pending.reselected is not None
-    assert pending.reselected(RemoteMembers("g", "t", "n2", 1, 0), "n3")
-    assert inbound.records[5].elsewhere == [("g", "t", "n3")]
-    assert pending.reselected(RemoteMembers("g", "t", "n3", 1, 0), None)
-    assert inbound.records[5].elsewhere == []
-    inbound.close(5)
-    assert not pending.reselected(RemoteMembers("g", "t", "n3", 1, 0), "n2")
+    assert pending.reselected(GONE, node) is True
+    assert record.elsewhere == [other, *left]
+    assert broker.row(7).elsewhere == [other, *left]
 
 
-def test_other_members_are_on_the_disk_before_a_copy_leaves() -> None:
-    _, inbound, _ = session()
-    made = record()
-    inbound.open(5, made)
-    assert inbound.reselected(5, made, ELSEWHERE)
-    assert made.elsewhere == ELSEWHERE
+def test_members_do_not_change_after_pubrel() -> None:
+    broker, pending = Publishing(), PendingAcks()
+    broker.open(7)
+    broker.inbound.routed(7, ELSEWHERE, pending)
+    broker.inbound.close(7)
+    broker.open(7, counter=9)
+    broker.settle()
+    assert pending.reselected is not None
+    assert pending.reselected(GONE, "n3") is False
+    assert broker.row(7).elsewhere == []
 
 
-def test_a_node_that_left_the_view_forwards_again_what_it_had_routed() -> None:
-    _, inbound, _ = session()
-    inbound.open(5, record())
-    inbound.open(6, InboundRecord(1, 8, False))
-    inbound.routed(5, [], PendingAcks())
-    inbound.cancel_forwards()
-    assert inbound.forward_again == {5} and not inbound.pending_acks
+def test_a_message_without_other_members_reselects_none() -> None:
+    broker, pending = Publishing(), PendingAcks()
+    broker.open(7)
+    broker.inbound.routed(7, [], pending)
+    assert pending.reselected is None
 
 
-def test_an_ended_session_has_no_handshakes() -> None:
-    broker, inbound, cluster = session()
-    inbound.open(5, record())
-    inbound.routed(5, [], PendingAcks())
-    inbound.discard()
-    assert cluster.open == [] and not inbound.records and not inbound.pending_acks and broker.keys(b"i") == []
+def test_cancelled_messages_go_to_other_nodes_again() -> None:
+    """A message that was not routed yet has no copies that could be lost."""
+    broker = Publishing()
+    broker.open(7)
+    broker.open(8)
+    broker.inbound.routed(7, [], PendingAcks())
+    broker.inbound.cancel_forwards()
+    assert broker.inbound.forward_again == {7}
+    assert broker.inbound.pending_acks == {}
+    assert sorted(broker.inbound.records) == [7, 8]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_close_forgets_the_handshake(durable: bool) -> None:
+    broker = Publishing(durable)
+    broker.open(7)
+    broker.inbound.routed(7, [], PendingAcks())
+    broker.inbound.forward_again.add(7)
+    broker.open(8, counter=9)
+    broker.settle()
+    assert broker.inbound.close(7) is durable
+    assert list(broker.inbound.records) == [8]
+    assert (broker.inbound.pending_acks, broker.inbound.forward_again) == ({}, set())
+    assert broker.cluster.told[2:] == [("closed", 1, 8)]
+    assert broker.rows() == [broker.key(8)] * durable
+
+
+def test_close_of_an_unknown_packet_id_waits_for_nothing() -> None:
+    broker = Publishing()
+    broker.open(7)
+    assert broker.inbound.close(8) is False
+    assert broker.cluster.told == [("opened", 1, 8)]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_discard_forgets_all_handshakes(durable: bool) -> None:
+    broker = Publishing(durable)
+    broker.open(7)
+    broker.open(8, counter=9)
+    broker.inbound.routed(7, [], PendingAcks())
+    broker.settle()
+    broker.inbound.discard()
+    assert (broker.inbound.records, broker.inbound.pending_acks) == ({}, {})
+    assert broker.cluster.told[2:] == [("closed", 1, 8), ("closed", 1, 9)]
+    assert broker.rows() == []
+
+
+def test_the_session_that_ends_discards_its_handshakes() -> None:
+    broker, cluster = BrokerHarness(), Listener()
+    broker.node.env.cluster = cluster
+    client = broker.persistent("p")
+    client.ask(publish("t", b"1", 2, 7), publish("t", b"2", 2, 8))
+    assert len(broker.keys(b"i")) == 2
+    client.leave()
+    broker.client("p").leave()
+    assert broker.keys(b"i") == []
+    assert [what for what, _, _ in cluster.told] == ["opened", "opened", "closed", "closed"]
