@@ -1,4 +1,4 @@
-"""What a broker node asks of the cluster, and the answers where there is none.
+"""The calls that a broker node makes to its cluster, and the answers of a node without a cluster.
 
 `Node` starts with `Standalone`. A node that belongs to a cluster gets an implementation that knows the other nodes
 (`clustering.adapter`). Nothing here knows how nodes talk to each other.
@@ -42,7 +42,7 @@ class ClusterMember(Protocol):
 class ClusterPort(Protocol):
     """The calls of a broker node to its cluster. All return at once; none raises.
 
-    A method that takes an `AckContext` adds to it what the answer to the packet at hand has to wait for.
+    A method that takes an `AckContext` adds to it the conditions that the answer to this packet waits for.
     """
 
     def has_lease(self) -> bool:
@@ -109,7 +109,7 @@ class ClusterPort(Protocol):
         ...
 
     def congested(self, mountpoint: str, client_id: str) -> str:
-        """The name of a node that does not take what this client publishes as fast as it comes; "" if there is none."""
+        """The name of a node that takes this client's messages more slowly than the client publishes; "" if none."""
         ...
 
     def when_relieved(self, node: str, connection: Pausable) -> None:
@@ -135,7 +135,7 @@ class ClusterPort(Protocol):
 
 
 class Standalone:
-    """A node without a cluster: it may promise what it likes, and no other node has to hear of anything."""
+    """A node without a cluster: it answers without waiting for other nodes, and sends them nothing."""
 
     def has_lease(self) -> bool:
         """As `ClusterPort.has_lease`: always."""

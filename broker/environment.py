@@ -1,4 +1,4 @@
-"""What every part of a broker node uses: time, disk, options, numbers, and where to report what happens.
+"""The environment that all parts of a broker node share: time, disk, options, numbers, and the observer.
 
 A part that needs only some of this still takes the whole `Environment`: it is below all other modules of the broker and
 knows none of them. All effects on the world go through `Ports`.
@@ -93,7 +93,7 @@ class Environment:
         self.cluster: ClusterPort = Standalone()
 
     def tick(self) -> int:
-        """Set and return `now`: to be called by whatever the world begins, a packet, a commit, a timer."""
+        """Set and return `now`. The handler of each packet, commit and timer calls this first."""
         self.now = now = self.clock.now_ms()
         return now
 

@@ -1,4 +1,4 @@
-"""What happened on a node: one place turns it into counters, events and hooks (P8)."""
+"""The observer of a node: it turns all events into counters, event log entries and hooks (P8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .reporting.metrics import Counters
 
 
 class Session(Protocol):
-    """What is told of a session."""
+    """The fields of a session that events report."""
 
     mountpoint: str
     client_id: str
@@ -25,7 +25,7 @@ class Session(Protocol):
 
 
 class Connection(Protocol):
-    """What is told of a client connection."""
+    """The fields of a client connection that events report."""
 
     mountpoint: str
     client_id: str
@@ -129,7 +129,7 @@ class Observer:
         )
 
     def reading_paused(self, connection: Connection, reason: str, count: int) -> None:
-        """A connection is not read: of what it sent, `count` packets wait for their answers."""
+        """The broker stops reading a connection: `count` packets of its client wait for their answers."""
         self._event(
             "conn.pause",
             client=connection.client_id,
@@ -182,7 +182,7 @@ class Observer:
             self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, "expired")
 
     def unhandled(self, session: Session, message: Message) -> None:
-        """A QoS 0 message for a session without a connection: nobody keeps those."""
+        """The broker drops a QoS 0 message for a session without a connection: queues never keep those."""
         self.counters.queue_message_unhandled += 1
 
     # -- events of messages, only at level `message`
@@ -205,7 +205,7 @@ class Observer:
         self.events.emit("pub.route", mid=message.mid, targets=targets)
 
     def message_queued(self, message: Message, session: Session) -> None:
-        """A session's queue was given a message; what of it is on disk is safe with the open batch."""
+        """A session's queue took a message; its record on disk is safe with the open batch."""
         self.events.emit("q.enq", mid=message.mid, client=session.client_id, topic=message.topic, qos=message.qos)
         if not session.durable or not message.qos:
             return

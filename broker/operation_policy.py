@@ -24,7 +24,7 @@ class OperationPolicy:
         """Something forbids some PUBLISH packets: the disk is full, or the cluster is not whole. A plain attribute,
         because every PUBLISH asks for it: 0.12 us less than a property."""
         self.fenced = False
-        """The cluster does not take this start: what the node has forgotten it may have promised. It serves nobody."""
+        """The cluster refuses this start: the node may have lost data that it promised to keep. It serves no client."""
         self.settling = False
         """A member that has just started: it does not know yet which other nodes have subscribers."""
 
@@ -39,7 +39,7 @@ class OperationPolicy:
         self.look_again()
 
     def look_again(self) -> None:
-        """Disk or view state has changed: whoever waits for that is called."""
+        """The state of the disk or of the view has changed: call all waiters."""
         self.restricted = not self._env.store.accepting or self._view_state is not ViewState.WHOLE
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
@@ -65,7 +65,7 @@ class OperationPolicy:
     def accepts_without_lease(self, operations: Iterable[str], modifiers: dict[str, Any]) -> bool:
         """True if the policy lets all these operations be accepted without a lease (`on`, or a plugin's flag).
 
-        `view_state` is not asked: the lease may have ended with a pause that nobody has noticed yet.
+        `view_state` is not enough: the lease may have ended during a pause that this node has not noticed yet.
         """
         if not all(self._allowed(operation, modifiers, ViewState.MINORITY) for operation in operations):
             return False

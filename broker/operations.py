@@ -1,4 +1,4 @@
-"""What an operator may do to a node and look at in it, beyond what clients do. All of it is bounded work.
+"""The operations of an operator on a node: commands and listings. Each does bounded work.
 
 Loops over many things are generators that end a step after `STEP` rows; whoever runs them lets others in between.
 """
@@ -87,7 +87,7 @@ def delete_expired_retained(node: Node) -> Iterator[int]:
 
 
 def queue_size(queue: Queue) -> Iterator[int | None]:
-    """How many messages wait in a queue: the last value; None for each step of counting what nobody has counted yet."""
+    """Yield None for each step of counting, then the number of messages that wait in the queue."""
     if not isinstance(queue, DurableQueue) or queue.low == queue.high or queue.on_disk >= 0:
         yield queue.size
         return
@@ -105,7 +105,7 @@ def queue_size(queue: Queue) -> Iterator[int | None]:
 
 
 def queued_messages(queue: Queue) -> Iterator[list[tuple[Message, int, bool]]]:
-    """The messages of a queue with QoS and DUP, those in flight first, in steps. What is unreadable is left out."""
+    """The messages of a queue with QoS and DUP, those in flight first, in steps. It skips unreadable ones."""
     if not isinstance(queue, DurableQueue):
         entries = [*queue.inflight.values(), *queue.waiting]
         yield [(each.message, each.qos, each.dup) for each in entries if each.message is not None]

@@ -1,4 +1,4 @@
-"""What the node core needs of the configuration, resolved once at start (names as in vernemq.conf where they exist)."""
+"""The configuration of the node core, resolved once at start (names as in vernemq.conf where they exist)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _FROM_SETTINGS = {
 """Configuration key -> field, where the names differ."""
 
 _NEVER = {"persistent_client_expiration": 0, "max_last_will_delay": -1}
-"""Durations for which the configuration knows a word (`never`, `client`), and what that is here."""
+"""Durations that the configuration names with a word (`never`, `client`), and their values here."""
 
 
 def from_settings(settings: Any) -> Options:

@@ -67,13 +67,13 @@ class RuntimeSettings:
         self.options: Options = from_settings(self._overlay())
 
     def share(self, shelf: Shelf) -> None:
-        """From now on keep them where all nodes have them; what this node kept for itself moves there, once."""
+        """From now on keep them in the store of the cluster; those that this node kept for itself move there, once."""
         store, rows = self._store, self._store.scan(_PREFIX, after(_PREFIX))
         kept = [(*self._whose(place), value) for place, value in rows]
         self._shelf, self._shared = shelf, True
         for node, name, value in kept:
             place = self._place(node, name)
-            # what all nodes have was set by somebody who could speak for all
+            # a value in the cluster for all nodes counts more: an operator set it there for all of them
             if node == self._node or shelf.get(place) is None:
                 shelf.put(place, value)
         for place, _ in rows:
@@ -110,19 +110,19 @@ class RuntimeSettings:
         return iter(sorted({*self._own, *self._global}))
 
     def text(self, key: str) -> str | None:
-        """What a key was set to at run time, None if it was not: for this node, otherwise for all."""
+        """The value of a key set at run time, for this node or else for all nodes; None if it was not set."""
         return self._own.get(key, self._global.get(key))
 
     def own(self, key: str) -> str | None:
-        """What a key was set to for this node, None if it was not."""
+        """The value of a key set for this node, None if it was not set."""
         return self._own.get(key)
 
     def everywhere(self, key: str) -> str | None:
-        """What a key was set to for all nodes, None if it was not."""
+        """The value of a key set for all nodes, None if it was not set."""
         return self._global.get(key)
 
     def configured(self, key: str) -> str | None:
-        """What files, environment and defaults say, as it would stand in vernemq.conf; secrets are hidden.
+        """The value from files, environment and defaults, in the form of vernemq.conf; secrets are hidden.
 
         Raises `SetError` for a key that there is not.
         """
@@ -192,7 +192,7 @@ class RuntimeSettings:
         return {self._node: self._own, EVERYWHERE: self._global}.get(node)
 
     def _copy(self, node: str, key: str, value: bytes | None) -> None:
-        """Keep in the node's own store what all nodes have for it."""
+        """Copy the cluster's values for this node into the node's own store."""
         if self._table(node) is None:
             return
         place = _copy_of(node, key)

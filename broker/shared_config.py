@@ -1,4 +1,4 @@
-"""What operators set for the cluster, as this node knows it: overrides of the configuration, and API keys.
+"""This node's copy of the settings of the cluster: overrides of the configuration, and API keys.
 
 It is the space `c` of the replicated metadata, so that a write goes to every node, outlives restarts, and of concurrent
 writes the one with the higher hybrid logical clock stays. The map finds all keys with a prefix by going through all it
@@ -20,7 +20,7 @@ Changed = Callable[[bytes, bytes | None], None]
 
 
 class Shelf(Protocol):
-    """Where what operators set is kept; `storage.store.Store` is one."""
+    """A store for the settings that operators make; `storage.store.Store` is one."""
 
     def get(self, key: bytes) -> bytes | None:
         """The value, None if there is none."""
@@ -40,7 +40,7 @@ class Shelf(Protocol):
 
 
 class ReplicatedMap(Protocol):
-    """What is asked of the metadata; `cluster.replicated_map.map.ReplicatedMap` has it."""
+    """The calls that this module makes to the replicated map, `cluster.replicated_map.map.ReplicatedMap`."""
 
     def put(self, key: bytes, value: bytes) -> int:
         """Set a value; the number of this write comes back."""
@@ -65,7 +65,7 @@ class SharedConfig:
         """Told what other nodes changed, without the letter of the space."""
 
     def load(self) -> None:
-        """Take what the map has."""
+        """Load all entries of the map."""
         self._values = {key[len(CONFIG) :]: value for key, value in self._metadata.scan(CONFIG)}
 
     def get(self, key: bytes) -> bytes | None:
@@ -98,7 +98,7 @@ class SharedConfig:
 
 
 def move(source: Shelf, target: Shelf, start: bytes, stop: bytes) -> None:
-    """Take what a node kept for itself along into its cluster. What is there already under the same key stays."""
+    """Copy a node's own entries into its cluster. A key that the cluster already has keeps its value."""
     for key, value in list(source.scan(start, stop)):
         if target.get(key) is None:
             target.put(key, value)

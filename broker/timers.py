@@ -49,13 +49,13 @@ class Timers:
             self._cancelled = 0
 
     def shift(self, by_ms: int) -> None:
-        """Cluster time was set: what was to come in so many milliseconds still comes in so many."""
+        """Move all deadlines after a jump of cluster time: each timer keeps its remaining milliseconds."""
         for _, _, timer in self._heap:
             timer.when_ms += by_ms
         self._heap = [(when_ms + by_ms, order, timer) for when_ms, order, timer in self._heap]
 
     def run(self, now_ms: int) -> None:
-        """Run all that is due. What a callback sets for now or earlier waits for the next call, so this always ends."""
+        """Run all timers that are due. A timer that a callback sets waits for the next call, so this always ends."""
         last = self._order
         heap = self._heap
         while heap and heap[0][0] <= now_ms and heap[0][1] <= last:

@@ -61,7 +61,7 @@ class Owner(Connection, Protocol):
         ...
 
     def too_late(self) -> None:
-        """Another node did not take in time what it has to have before the answer may leave."""
+        """Another node did not confirm in time; the answer waits for that."""
         ...
 
 
@@ -92,7 +92,7 @@ class AckQueue:
         self._advancing = False
 
     def accept(self, item: Item, wait: bool, context: AckContext, unacked: int = 0, operation: int = PUBLISH) -> None:
-        """`reply` to a first acceptance: it waits for what `context` has, too, and for the lease."""
+        """`reply` to a first acceptance: the answer also waits for the conditions in `context`, and for the lease."""
         self.reply(item, wait, unacked, context.take(), operation)
 
     def reply(
@@ -127,7 +127,7 @@ class AckQueue:
             self._env.store.when_committed(commit, self._advance)
 
     def requeue(self, item: Item) -> None:
-        """An item whose turn has come has to wait for the open batch after all: it stays before what came behind it."""
+        """The first item has to wait for the open batch after all: it stays before the later items."""
         commit = self._env.store.open_commit
         self.waiting.appendleft(_Answer(commit, item, 0, None, 0))
         self._wait_for(commit)

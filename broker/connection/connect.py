@@ -34,7 +34,7 @@ _OWN = frozenset(
         "topic_alias_maximum",
     )
 )
-"""Properties of CONNACK that say what the broker does."""
+"""Properties of CONNACK that state the limits and features of the broker."""
 
 
 def connect(connection: ClientConnection, packet: packets.Connect) -> None:
@@ -66,7 +66,7 @@ def connect(connection: ClientConnection, packet: packets.Connect) -> None:
 
 
 def _problem(connection: ClientConnection, packet: packets.Connect) -> tuple[ReasonCode, str] | None:
-    """What forbids this CONNECT before anybody is asked."""
+    """The reason that forbids this CONNECT before the plugins are asked."""
     options = connection.env.options
     number = packet.version | (0x80 if packet.bridge else 0)
     if number not in connection.origin.listener.allowed_protocol_versions:

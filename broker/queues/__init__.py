@@ -1,1 +1,1 @@
-"""What waits for a session, in memory and on disk."""
+"""The messages that wait for a session, in memory and on disk."""

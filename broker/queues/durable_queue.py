@@ -45,7 +45,7 @@ class DurableQueue(Queue):
         self.on_disk = 0
         self.written = 0
         self.unreadable = False
-        """The disk did not give back what it should have, since the connection was made."""
+        """Since the client connected, the disk failed to return an entry of this queue."""
 
     def restore(self, first_seq: int, next_seq: int, sent_below: int) -> None:
         """Take the state that a session record holds. How many entries there are is counted when it matters."""
@@ -295,7 +295,7 @@ class DurableQueue(Queue):
         found = self._scan(self.low, self.high, limit, reverse)
         if found is None:
             return None
-        # with lifo the range may hold what left before its neighbours were spilled
+        # with lifo the range may hold entries that left before their neighbours were spilled
         here = [row for row in found if not self._in_flight(int.from_bytes(row[0][-8:], "big"))]
         entries = self._decode_all(here)
         if entries is None:
@@ -321,7 +321,7 @@ class DurableQueue(Queue):
             try:
                 entries.append(self._decode(key, value))
             except RecordError as error:
-                # the rest of the queue goes on; what is lost is said
+                # the queue reports the lost entries and goes on with the rest
                 self.env.log("error", str(error))
                 self.env.store.delete(key)
             except StorageError as error:

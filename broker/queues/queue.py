@@ -1,4 +1,4 @@
-"""The queue of one session: what was routed to it and is not finished yet.
+"""The queue of one session: the unfinished messages that the router gave it.
 
 `Queue` is the queue of a clean session, in memory; `DurableQueue` (its own module) keeps every entry on disk. Both hand
 entries to the client connection by credit: at most `window` are in flight, the rest waits in order. A packet id is
@@ -82,7 +82,7 @@ class Owner(Protocol):
         ...
 
     def queue_unreadable(self, error: StorageError) -> None:
-        """The disk does not give back what the queue holds."""
+        """The disk fails to return entries of the queue."""
         ...
 
 
@@ -130,7 +130,7 @@ class QueueState(Enum):
 
 
 class QueueEvent(Enum):
-    """What changes the state of a queue."""
+    """The events that change the state of a queue."""
 
     ATTACH = auto()
     DETACH = auto()
@@ -256,7 +256,7 @@ class Queue:
         self.window = window
 
     def detach(self) -> None:
-        """The client is gone. What is in flight waits again."""
+        """The client disconnected. Messages in flight wait again."""
         self._change(QueueEvent.DETACH)
 
     def drain(self) -> None:
@@ -278,13 +278,13 @@ class Queue:
         return False
 
     def pump(self) -> None:
-        """Send what the window and the connection allow, in order, and let the replay go on."""
+        """Send as many messages as the window and the connection allow, in order; then continue the replay."""
         self.send_waiting()
         if self.replay is not None:
             self.replay.wake()
 
     def send_waiting(self) -> None:
-        """Send what the window and the connection allow, in order."""
+        """Send as many messages as the window and the connection allow, in order."""
         consumer = self.consumer
         while consumer is not None and consumer.is_writable:
             if not self.waiting and not self._refill():
@@ -382,7 +382,7 @@ class Queue:
             self.consumer.send_pubrel(entry.packet_id)
 
     def _forget(self, entry: Entry) -> None:
-        """The entry is finished: what was stored of it goes."""
+        """The entry is finished: delete its records."""
 
     def undeliverable(self, entry: Entry) -> None:
         """The consumer cannot send this entry at all (larger than the client's maximum packet size)."""
@@ -390,7 +390,7 @@ class Queue:
         self._forget(entry)
 
     def retry(self, before_ms: int) -> None:
-        """Send again what was sent before that time and not answered (v3 only, `retry_interval`)."""
+        """Send messages again that were sent before that time and not answered (v3 only, `retry_interval`)."""
         for entry in list(self.inflight.values()):
             consumer = self.consumer
             if consumer is None or not consumer.is_writable:
@@ -421,9 +421,9 @@ class Queue:
         return limit != UNLIMITED and self.size >= limit
 
     def hand_over(self, give: Callable[[Entry], bool]) -> None:
-        """Offer the messages of shared subscriptions to their other members; what `give` takes is finished here."""
+        """Offer the messages of shared subscriptions to other members; those that `give` takes are finished here."""
         for entry in [e for e in self.inflight.values() if e.group and e.message is not None]:
-            # nobody gets one for the first time that has expired [MQTT5-3.3.2-5]
+            # no subscriber gets an expired message for the first time [MQTT5-3.3.2-5]
             if not self._expired(entry) and give(entry):
                 del self.inflight[entry.packet_id]
                 self._forget(entry)

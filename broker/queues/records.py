@@ -35,7 +35,7 @@ class WillRecord(msgspec.Struct, array_like=True, gc=False):
 
 
 class SessionRecord(msgspec.Struct, array_like=True):
-    """What a restart must know of a session (P7).
+    """The state of a session that survives a restart (P7).
 
     `expires_at` and `will_at` are cluster time in ms, 0 for none; `next_seq` is a number that no entry has had yet;
     `attached` says that a connection was there when the record was written; `grouped` that it ever had a shared

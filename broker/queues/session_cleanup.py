@@ -1,4 +1,4 @@
-"""What ended sessions left on disk, deleted at leisure and across restarts.
+"""Deletes the records of ended sessions from disk, in small steps and across restarts.
 
 Ending a session writes one marker in the batch that ends it; the queue entries behind the marker are deleted in steps,
 a step per loop turn, so that a million of them stop nobody. A restart goes on where the markers say.
@@ -19,7 +19,7 @@ STEP = 500
 
 
 class SessionCleanup:
-    """Key ranges of queue entries that nobody will read again."""
+    """Key ranges of queue entries that no session will read again."""
 
     def __init__(self, store: Store, schedule: Callable[[Callable[[], None]], object]) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class SessionCleanup:
         self._ranges: deque[bytes] = deque()
 
     def load(self) -> None:
-        """Find what a restart left undone."""
+        """Find the deletions that a restart interrupted."""
         for key, _ in self._store.scan(b"g", b"h"):
             self._start(key[1:])
 

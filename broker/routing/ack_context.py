@@ -1,4 +1,4 @@
-"""What the answer to one packet has to wait for on other nodes, collected while the packet is handled."""
+"""The conditions on other nodes that the answer to one packet waits for, collected while this node handles it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class AckContext:
         self.answered = answered
 
     def need(self) -> PendingAcks:
-        """What the answer waits for, made when the first node or write is added to it."""
+        """The conditions that the answer waits for, made when the first node or write is added to it."""
         pending = self.pending
         if pending is None:
             pending = self.pending = PendingAcks()
         return pending
 
     def take(self) -> PendingAcks | None:
-        """Hand over what was collected; the context is as new."""
+        """Return the collected conditions and empty the context."""
         pending, self.pending = self.pending, None
         return pending
 

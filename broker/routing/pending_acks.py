@@ -1,4 +1,4 @@
-"""What has to be true on other nodes before an acknowledgement may leave (H-07; P4).
+"""The conditions on other nodes that an acknowledgement waits for (H-07; P4).
 
 One thing is pending for each node that has to have a copy, and for each barrier that metadata written with a message
 has to pass. It is completed by that node's acknowledgement or by a view without it, never by time. A barrier that takes
@@ -15,12 +15,12 @@ from .remote import RemoteMembers
 
 
 class PendingAcks(msgspec.Struct, eq=False):
-    """Counts what is pending for one answer; `waiter` is called once when the last of it is completed."""
+    """Counts the open conditions of one answer; calls `waiter` once when the last one is met."""
 
     open: int = 0
     waiter: Callable[[], None] | None = None
     retry_with: Callable[[PendingAcks], None] | None = None
-    """Waits once more for what took too long."""
+    """Waits once more for a condition that took too long."""
     reselected: Callable[[RemoteMembers, str | None], bool] | None = None
     """Notes that other members get a QoS 2 message instead of these: those of another node, or one here (None). True if
     that has to be safe before anything leaves (H-12)."""
@@ -49,7 +49,7 @@ class PendingAcks(msgspec.Struct, eq=False):
         self._tell()
 
     def retry(self) -> None:
-        """The client asks for the answer again: wait once more for what took too long."""
+        """The client asks for the answer again: wait once more for the conditions that took too long."""
         retry_with, self.retry_with = self.retry_with, None
         if retry_with is not None:
             retry_with(self)

@@ -1,4 +1,4 @@
-"""What a PUBLISH on one topic has to do, resolved once and remembered (performance.md, item 3).
+"""The plan of a PUBLISH on one topic, resolved once and cached (performance.md, item 3).
 
 A plan is dropped when a subscription that could change it changes, so the router never tests whether it is stale. The
 gain: 2 us per message for matching and merging, against 0.07 us for finding the plan.
@@ -49,7 +49,7 @@ class Plan(msgspec.Struct):
 
     @property
     def local(self) -> Plan:
-        """What is to be done on this node alone, for a message that another node accepted."""
+        """The plan for this node alone, for a message that another node accepted."""
         return Plan(self.targets) if self.groups or self.remote else self
 
     def group(self, name: str, text: str) -> SharedGroup:

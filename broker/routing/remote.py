@@ -1,4 +1,4 @@
-"""Who is to get a message on other nodes: what a plan says beside the sessions of its own node."""
+"""The receivers of a message on other nodes: the part of a plan beside the sessions of this node."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class SharedRoute(msgspec.Struct, eq=False, frozen=True, gc=False):
 
     @property
     def durable(self) -> bool:
-        """Somebody would keep a message."""
+        """A session there would keep a message."""
         return self.holding + self.lasting > 0
 
     @property
@@ -100,7 +100,7 @@ class RemoteTable:
         self._wild = LevelTree()
 
     def __len__(self) -> int:
-        """Filters that somebody elsewhere has subscribed to, shared and ordinary ones counted apart."""
+        """Filters with subscribers on other nodes, shared and ordinary ones counted apart."""
         return len(self._plain) + len(self._shared)
 
     def texts(self) -> list[str]:
@@ -121,7 +121,7 @@ class RemoteTable:
             self._plain[text] = route if _replaces(route, held) else (held, route)
 
     def set_shared(self, text: str, route: SharedRoute) -> None:
-        """Take in what a node says of its members of a group, in place of what it said before."""
+        """Replace the previous report of a node about its members of a group."""
         held = self._shared.get(text)
         if held is None:
             self._enlist(text)
@@ -132,7 +132,7 @@ class RemoteTable:
             self._shared[text] = route if _key(held) == _key(route) else {_key(held): held, _key(route): route}
 
     def get(self, text: str, node: str, group: str | None, durable: bool) -> Route | SharedRoute | None:
-        """What a node has said of a filter, or of a group of that filter."""
+        """The last report of a node about a filter, or about a group of that filter."""
         if group is None:
             for each in _routes(self._plain.get(text)):
                 if each.peer.node == node and each.durable is durable:

@@ -100,7 +100,7 @@ class RetainedMessages:
         return self._take(topic)
 
     def restore(self, topic: str, message: Message | None) -> None:
-        """Take what the store or another node has for the topic, whatever the limits are. None deletes."""
+        """Take the message of the store or of another node for the topic, regardless of limits. None deletes."""
         if message is None or not message.payload:
             self._take(topic)
         else:

@@ -24,7 +24,7 @@ from .subscriptions import Subscription, SubscriptionTable
 NO_MATCH = 0
 """No subscription matches."""
 DELIVERED = 1
-"""Somebody has it; nothing has to be written first."""
+"""A receiver has the message; the answer waits for no write."""
 AFTER_COMMIT = 2
 """The open batch holds a copy: acknowledge after its commit."""
 
@@ -203,7 +203,7 @@ class Router:
         return any(each.node == member.node for each in plan.group(member.group, member.filter).away)
 
     def has_members(self, message: Message, plans: PlanCache, groups: tuple[str, ...]) -> bool:
-        """Whether somebody on this node can take it in each of these groups, which are `$share` filters."""
+        """Whether a member on this node can take it in each of these groups, which are `$share` filters."""
         plan = plans.of(message.topic)
         return {each.text for each in plan.groups if takes(each, message)}.issuperset(groups)
 

@@ -63,7 +63,7 @@ class SharedGroup(msgspec.Struct):
         return next((each.node for each in self.elsewhere), None)
 
     def at(self, node: str | None) -> SharedGroup:
-        """The group with nobody but its members on one other node, or on this one if None."""
+        """The group reduced to its members on one other node, or on this node if None."""
         if node is None:
             return SharedGroup(self.group, self.filter, self.members)
         remote, away = (tuple([each for each in found if each.node == node]) for found in (self.remote, self.away))
@@ -102,7 +102,7 @@ POLICIES: dict[str, tuple[Tier, ...]] = {
 _DRAWS = 4
 
 Chosen = Subscription | RemoteMembers | None
-"""A member of this node; another node, which draws one of its own; or nobody."""
+"""A member of this node; another node, which draws one of its own members; or None."""
 
 
 def can_hold(member: Subscription, message: Message) -> bool:
@@ -127,7 +127,7 @@ def choose(
     exclude: Collection[Any] = (),
     online_only: bool = False,
 ) -> Chosen:
-    """Who gets a message, None if there is nobody who can take it.
+    """The member that gets a message, None if no member can take it.
 
     `policy` is a key of `POLICIES`. `exclude` are sessions of this node that are not asked: those that have refused
     the message or are going. `online_only` leaves members without a connection out.
@@ -135,7 +135,7 @@ def choose(
     tiers = POLICIES[policy]
     members, remote = group.members, group.remote
     if len(members) > _DRAWS:
-        # in a large group somebody of the first tier is soon found by lot; each has the same chance, as in the full
+        # in a large group random draws soon find a member of the first tier; each has the same chance, as in the full
         # draw, for members elsewhere that are not online take no part in the lot
         reach = len(members)
         if remote and tiers[0][1] is None:

@@ -1,4 +1,4 @@
-"""Who subscribed to what, on this node, for one mountpoint.
+"""The subscriptions of this node's sessions, for one mountpoint.
 
 All filters live in one flat dict. A topic is looked up as it is, and once for each *shape* of wildcard filters in use:
 how many levels, which of them are `+`, and whether `#` follows. From the topic `a/b/c` and the shape `+` at level 1

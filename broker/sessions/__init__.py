@@ -1,1 +1,1 @@
-"""Sessions: what the broker keeps of a client beyond its connection, and which client has which session."""
+"""Sessions: the state of a client that the broker keeps beyond its connection, and the registry of sessions."""

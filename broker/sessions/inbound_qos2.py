@@ -25,7 +25,7 @@ class Owner(Protocol):
 
 class InboundHandshakes:
     """Of one session. `records` are the open ones; `forward_again` are the packet ids whose message has to go to other
-    nodes again; `pending_acks` holds what the PUBREC of a message waits for."""
+    nodes again; `pending_acks` holds the conditions that the PUBREC of a message waits for."""
 
     __slots__ = ("_env", "_owner", "forward_again", "pending_acks", "records")
 
@@ -69,7 +69,7 @@ class InboundHandshakes:
     def routed(self, packet_id: int, elsewhere: list[tuple[str, str, str]], pending: PendingAcks | None) -> None:
         """The message of this packet id was routed, in the open batch: a repeated PUBLISH is only answered.
 
-        `elsewhere` as in `InboundRecord`; `pending` is what its answer waits for.
+        `elsewhere` as in `InboundRecord`; `pending` has the conditions that its answer waits for.
         """
         record = self.records.get(packet_id)
         if pending is not None:

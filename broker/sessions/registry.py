@@ -30,7 +30,7 @@ _LOAD_STEP = 2000
 
 
 class Registration(msgspec.Struct):
-    """What a client connection asks for at CONNECT. `window` is how many QoS 1 and 2 messages in flight it takes."""
+    """The session parameters of a CONNECT. `window` is how many QoS 1 and 2 messages in flight it takes."""
 
     connection: SessionConnection
     mountpoint: str
@@ -161,7 +161,7 @@ class SessionRegistry:
         session.grouped = record.grouped
         queue = session.queue
         if isinstance(queue, DurableQueue):
-            # a connection was there: whatever is on disk may have been sent
+            # the session had a connection: all entries on disk may have been sent
             sent_below = record.next_seq if record.attached else record.sent_below
             queue.restore(record.first_seq, record.next_seq, sent_below)
             self._restore_details(session)

@@ -62,7 +62,7 @@ class ReplaySession(Protocol):
         ...
 
     def replayed(self, text: str) -> None:
-        """Some more of what is retained for this filter is in the queue, as safe as the open batch."""
+        """The queue has more retained messages of this filter, as safe as the open batch."""
         ...
 
     def served(self, text: str) -> None:
@@ -89,7 +89,7 @@ class Replay:
         self.listed = False
         """Whether `ReplayTurns` has it in its line."""
 
-    # -- what is to be replayed
+    # -- the filters to replay
 
     def expect(self, text: str, subscription: Subscription, at: str = "") -> None:
         """Retained messages are due for this filter, from topic `at` on; `begin` starts with them."""
@@ -146,7 +146,7 @@ class Replay:
         self._turns.soon(self)
 
     def go_on(self) -> None:
-        """Put more retained messages into the queue at once, with what the turn has left."""
+        """Put more retained messages into the queue at once, within the rest of the turn."""
         self._turns.now(self)
 
     def step(self, work: int) -> int:
@@ -261,7 +261,7 @@ class ReplayTurns:
         self._schedule()
 
     def now(self, replay: Replay) -> None:
-        """It goes on at once with what the turn has left."""
+        """The replay goes on at once, within the rest of the turn."""
         self.add(replay)
         self._run()
 

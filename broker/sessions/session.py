@@ -41,7 +41,7 @@ their way; a restart came, perhaps after it.
 
 
 QUEUE_UNREADABLE = "the broker cannot read the queue of this session"
-"""What a client is told whose messages the message store does not give back."""
+"""The reason string for a client whose messages the message store fails to return."""
 
 
 class SessionConnection(observer.Connection, Protocol):
@@ -222,11 +222,11 @@ class Session:
         self.queue.replay.begin(text)
 
     def replayed(self, text: str) -> None:
-        """Some more of what is retained for this filter is in the queue, as safe as the open batch."""
+        """The queue has more retained messages of this filter, as safe as the open batch."""
         self._write_subscription(text, self.subscriptions[text])
 
     def served(self, text: str) -> None:
-        """What is retained for this filter is in the queue, as safe as the open batch."""
+        """The queue has all retained messages of this filter, as safe as the open batch."""
         if self.due.pop(text, None) is not None:
             self._write_subscription(text, self.subscriptions[text])
 

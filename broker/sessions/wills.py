@@ -21,14 +21,14 @@ PREFIX, END = b"l", b"m"
 
 
 class ClientName(Protocol):
-    """A session, or what is left of one: the client that the will is of."""
+    """The client of a will: a session, or the record of an ended one."""
 
     mountpoint: str
     client_id: str
 
 
 class PendingWill(msgspec.Struct, array_like=True):
-    """A will and whose it was."""
+    """A will and its client."""
 
     mountpoint: str
     client_id: str
@@ -47,7 +47,7 @@ class Wills:
         self._publisher = publisher
 
     def load(self) -> None:
-        """Go on with what a restart left, in another turn. Raises `RecordError`."""
+        """Continue with the wills that a restart interrupted, in another turn. Raises `RecordError`."""
         env = self._env
         for key, value in env.store.scan(PREFIX, END):
             try:
