@@ -61,7 +61,7 @@ class Owner(Connection, Protocol):
         ...
 
     def too_late(self) -> None:
-        """Another node did not confirm in time; the answer waits for that."""
+        """Another node did not confirm in time: disconnect the client."""
         ...
 
 
