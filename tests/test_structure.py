@@ -92,37 +92,45 @@ SIZE_LIMIT = 600
 
 ATTRIBUTES = 15
 
-TOO_MANY_ATTRIBUTES: dict[str, int] = {
-    "broker/clustering/adapter.py:ClusterAdapter": 18,
-    "broker/clustering/discovery.py:Discovery": 17,
-    "broker/clustering/forward_sender.py:ForwardSender": 16,
-    "broker/clustering/runtime.py:ClusterRuntime": 29,
-    "broker/connection/connection.py:ClientConnection": 27,
-    "broker/connection/output_buffer.py:OutputBuffer": 18,
-    "broker/process/eventlog.py:EventLog": 19,
-    "broker/process/server.py:Server": 29,
-    "broker/sessions/session.py:Session": 25,
-    "cluster/links/inbound_stream.py:InboundStream": 24,
-    "cluster/links/outbound_stream.py:OutboundStream": 33,
-    "cluster/membership/consensus.py:Consensus": 17,
-    "cluster/membership/coordinator.py:MembershipCoordinator": 25,
-    "cluster/membership/lease.py:LeaseHolder": 16,
-    "cluster/membership/lease_service.py:LeaseService": 16,
-    "cluster/node.py:ClusterNode": 26,
-    "cluster/raft/core.py:Raft": 16,
-    "cluster/replicated_map/map.py:ReplicatedMap": 28,
-    "netsplit/incidents.py:Ledger": 17,
-    "sim/workload/client.py:ModelClient": 23,
-    "sim/engine/machine.py:Machine": 18,
-    "sim/engine/host.py:Host": 25,
-    "sim/engine/pipe.py:Stream": 16,
-    "storage/store.py:Store": 21,
-    "testing/client.py:Client": 17,
-    "testing/log_audit/history.py:History": 26,
-    "testing/runtime/node_handle.py:NodeHandle": 19,
-    "testing/runtime/running_cluster.py:RunningCluster": 16,
+TOO_MANY_ATTRIBUTES: dict[str, dict[str, int]] = {
+    "it joins the parts of a node or process, and has little logic of its own": {
+        "broker/clustering/adapter.py:ClusterAdapter": 18,
+        "broker/clustering/runtime.py:ClusterRuntime": 29,
+        "broker/process/server.py:Server": 29,
+        "cluster/membership/consensus.py:Consensus": 17,
+        "cluster/membership/lease_service.py:LeaseService": 16,
+        "cluster/node.py:ClusterNode": 26,
+        "cluster/replicated_map/map.py:ReplicatedMap": 28,
+        "sim/engine/host.py:Host": 25,
+        "sim/engine/machine.py:Machine": 18,
+        "testing/runtime/node_handle.py:NodeHandle": 19,
+        "testing/runtime/running_cluster.py:RunningCluster": 16,
+    },
+    "every message passes it: one more object would cost a lookup for each": {
+        "broker/clustering/forward_sender.py:ForwardSender": 16,
+        "broker/connection/connection.py:ClientConnection": 27,
+        "broker/connection/output_buffer.py:OutputBuffer": 18,
+        "cluster/links/inbound_stream.py:InboundStream": 24,
+        "cluster/links/outbound_stream.py:OutboundStream": 33,
+        "sim/engine/pipe.py:Stream": 16,
+        "storage/store.py:Store": 21,
+    },
+    "its attributes are the fields of one state that a standard, a paper or the disk defines": {
+        "broker/sessions/session.py:Session": 25,
+        "cluster/membership/lease.py:LeaseHolder": 16,
+        "cluster/raft/core.py:Raft": 16,
+        "netsplit/incidents.py:Ledger": 17,
+        "sim/workload/client.py:ModelClient": 23,
+        "testing/client.py:Client": 17,
+        "testing/log_audit/history.py:History": 26,
+    },
+    "it has two jobs, and is to be split": {
+        "broker/clustering/discovery.py:Discovery": 17,
+        "broker/process/eventlog.py:EventLog": 19,
+        "cluster/membership/coordinator.py:MembershipCoordinator": 25,
+    },
 }
-"""Class -> how many it has today."""
+"""Reason -> class -> how many it has today."""
 
 
 def modules(package: str) -> list[Path]:
@@ -290,7 +298,7 @@ def test_no_class_gets_more_attributes() -> None:
         for name, number in rules.attributes(path.read_text()).items()
         if number > ATTRIBUTES
     }
-    assert found == TOO_MANY_ATTRIBUTES
+    assert found == {name: number for classes in TOO_MANY_ATTRIBUTES.values() for name, number in classes.items()}
 
 
 def test_nothing_is_left_for_later() -> None:
