@@ -1,4 +1,4 @@
-"""How often a user name was refused to an address of late: whoever guesses passwords is soon not heard any more.
+"""Counts recent refused logins by user name and address, so that guessing passwords is soon refused.
 
 Counted by user name and address together, so a device with a wrong password holds up nobody else, behind the same
 address neither; and whether the user exists or not, so the limit tells nothing about that either. The table is bounded;

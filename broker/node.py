@@ -1,7 +1,7 @@
 """The node: one broker core with everything it is made of, run by a shell or by the simulator.
 
 All effects go through `Ports`. A turn of the loop is: bytes come in to client connections, cores act, `flush` writes
-once per connection that has output, and the store starts the commit of what was written.
+once per connection that has output, and the store starts to commit the writes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Node:
     # -- life
 
     def open(self) -> None:
-        """Bring back what the store holds: retained messages, then sessions; wills and deadlines that came due fire."""
+        """Load retained messages, then sessions, from the store; wills and deadlines that came due fire."""
         env = self.env
         self.retained.load()
         self.wills.load()  # before it, for sessions that end now may park one more
@@ -84,7 +84,7 @@ class Node:
         return self.connections.pop(id(connection), None) is not None
 
     def close(self) -> None:
-        """Close every connection as a restart will: v5 clients are told 0x8B, wills fire (MQTT 5.0 section 4.13)."""
+        """Close every connection as a restart will: v5 clients get 0x8B, wills fire (MQTT 5.0 section 4.13)."""
         self.closing = True
         self.env.tick()
         for connection in list(self.connections.values()):
@@ -94,7 +94,7 @@ class Node:
         self.env.event("node.stop")
 
     def end_sessions(self, reason: str) -> None:
-        """End every session with everything it has: v5 clients are told 0x98 (administrative action)."""
+        """End every session with everything it has: v5 clients get 0x98 (administrative action)."""
         self.env.tick()
         for session in self.sessions:
             if session.connection is not None:

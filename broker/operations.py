@@ -1,6 +1,6 @@
 """The operations of an operator on a node: commands and listings. Each does bounded work.
 
-Loops over many things are generators that end a step after `STEP` rows; whoever runs them lets others in between.
+Loops over many things are generators that end a step after `STEP` rows; the caller lets other work run in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SWEEP_STEP = 500
 
 
 def disconnect(node: Node, mountpoint: str, client_id: str, cleanup: bool) -> bool:
-    """Close a client's connection, v5 clients are told 0x98; with `cleanup` its session ends too. False: no session."""
+    """Close a client's connection, a v5 client gets 0x98; with `cleanup` its session ends too. False: no session."""
     node.env.wake()
     session = node.sessions.get(mountpoint, client_id)
     if session is None:

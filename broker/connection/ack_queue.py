@@ -98,7 +98,7 @@ class AckQueue:
     def reply(
         self, item: Item, wait: bool, unacked: int = 0, pending: PendingAcks | None = None, operation: int = 0
     ) -> None:
-        """Send an acknowledgement, or do what comes after one, in order; with `wait` after the open batch is safe.
+        """Send an acknowledgement, or call a function, in order; with `wait` only when the open batch is safe.
 
         `unacked` is 1 for the answer to a PUBLISH, which counts against the Receive Maximum until it leaves.
         """

@@ -129,7 +129,7 @@ def _authenticated(connection: ClientConnection, verdict: Verdict) -> None:
 
 
 def _take_modifiers(connection: ClientConnection, handshake: Handshake, modifiers: dict[str, Any]) -> None:
-    """What the plugin changes of this client (docs/plugins.md); `register` and `_welcome` look for the rest."""
+    """Apply the modifiers of the plugin to this client (docs/plugins.md); `register` and `_welcome` read the others."""
     connection.modifiers = modifiers
     connection.username = modifiers.get("username", connection.username)
     if "subscriber_id" in modifiers:
@@ -320,7 +320,7 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
 
 def _connack_properties(connection: ClientConnection, handshake: Handshake, expiry_s: int) -> dict[str, Any]:
     packet = handshake.packet
-    # a plugin has other means to change what the broker itself goes by
+    # a plugin changes these limits of the broker by modifiers of their own
     properties = {name: value for name, value in connection.modifiers.get("properties", {}).items() if name not in _OWN}
     asked = packet.properties or {}
     if not packet.client_id:

@@ -1,6 +1,6 @@
 """One client connection: the MQTT protocol machine, the same for 3.1, 3.1.1 and 5.0.
 
-It is a core. Bytes come in by `receive`; what goes out is gathered in `output` and leaves in one write per loop turn.
+It is a core. Bytes come in by `receive`; frames are gathered in `output` and leave in one write per loop turn.
 A PUBLISH on a topic that the client may use is handled here; every other packet by a function of `dispatch`.
 
 `output` encodes and writes, `flow` decides when the socket is read, `acks` keeps the answers in the order of the
@@ -45,7 +45,7 @@ _CLOSED = State.CLOSED
 
 
 class PacketHandlers(msgspec.Struct):
-    """What a connection does with packets. `others` are by type; `first` are the types that may come before CONNECT was
+    """The functions that handle packets. `others` are by type; `first` are the types that may come before CONNECT was
     accepted; `publish` takes a PUBLISH that plugins may have to decide, `accept` one that they have decided."""
 
     publish: Callable[[ClientConnection, packets.Publish], None]
@@ -211,7 +211,7 @@ class ClientConnection:
         return self.decoder.feed(b"") if have < self.flow.per_turn and self.decoder.more else []
 
     def _process_unconnected(self, packets_in: list[Any]) -> list[Any]:
-        """Before CONNECT was accepted: CONNECT, AUTH, DISCONNECT (MQTT 5.0 section 4.12). Returns what comes after."""
+        """Before CONNECT was accepted: CONNECT, AUTH, DISCONNECT (MQTT 5.0 section 4.12). Returns the other packets."""
         handlers, flow = self.handlers, self.flow
         for number, packet in enumerate(packets_in, 1):
             if type(packet) not in handlers.first:
@@ -343,7 +343,7 @@ class ClientConnection:
             self.disconnect(ReasonCode.PACKET_TOO_LARGE, detail)
 
     def too_late(self) -> None:
-        """Another node did not take in time what it has to have before the answer may leave."""
+        """Another node did not confirm in time: disconnect the client."""
         self.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "another node does not answer: send again")
 
     def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
@@ -388,7 +388,7 @@ class ClientConnection:
         self.output.transport.close()
 
     def lost(self, reason: str) -> None:
-        """The connection is gone, by whatever cause; what it sent before and only waits for its turn still counts."""
+        """The transport is gone. Packets that came before, and only wait for their turn, are still handled."""
         self.env.tick()
         if self.flow.held_for == {TURN} and not self.flow.paused_for - {"held"}:
             self._lost_for = reason

@@ -56,7 +56,7 @@ class FlowControl:
     """The part of a client connection that decides when its socket is read. `last_seen` is cluster time in ms.
 
     `per_turn` is how many packets it handles in one turn of the loop: `turn_size`, or fewer where a rate limits them.
-    `work` counts what packets cost beyond one packet each, `turn_began` is what it was when a turn last ended for it.
+    `work` counts the cost of packets beyond one packet each; `turn_began` is its value when a turn last ended for it.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class FlowControl:
             self.pause("held")
 
     def release(self, reason: str) -> None:
-        """This reason is gone; go on with what was held when it was the last."""
+        """This reason is gone; if it was the last, handle the held packets."""
         self.held_for.discard(reason)
         if self.held_for == {TURN}:
             self._services.turns.add(self._owner)  # it may have had its turn while it was held for this reason
@@ -109,7 +109,7 @@ class FlowControl:
             self._owner.process(held)
 
     def wait_for_turn(self, rest: list[Any]) -> None:
-        """Handle the rest in later turns of the loop, or after what the connection is held for."""
+        """Handle these packets in later turns of the loop, or once the connection is released."""
         if self.held is None:
             self.hold(TURN)
             assert self.held is not None

@@ -80,7 +80,7 @@ class OutputBuffer:
     """The sending half of a client connection.
 
     `is_writable` is False before CONNACK, while the transport's buffer is full, and once a turn has gathered more than
-    `out_limit` bytes; the queue then keeps what it has. `accepted` are the operations (bits) whose first
+    `out_limit` bytes; the queue then keeps its messages. `accepted` are the operations (bits) whose first
     acknowledgement is in this turn's output.
     """
 
@@ -235,7 +235,7 @@ class OutputBuffer:
         self.out.clear()
 
     def resume(self) -> None:
-        """The connection takes more: go on with what waits."""
+        """The connection takes more: the queue sends its waiting messages."""
         session = self._owner.session
         if session is not None and self._owner.connected:
             self.is_writable = True

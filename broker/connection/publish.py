@@ -74,7 +74,7 @@ def publish(connection: ClientConnection, packet: packets.Publish) -> None:
 
 def _repeated(connection: ClientConnection, session: Session, packet: packets.Publish) -> None:
     """A packet id in use is never a first acceptance: no policy and no hook refuses it (H-13). If the message is yet to
-    be given to somebody, here or elsewhere, it is what a plugin makes of it, as it was the first time."""
+    be delivered, here or on other nodes, a plugin decides about it again, as it did the first time."""
     if session.inbound.records[packet.packet_id].routed and packet.packet_id not in session.inbound.forward_again:
         _accept_packet(connection, packet, {})
         return
@@ -160,7 +160,7 @@ def _heard(connection: ClientConnection) -> bool:
 def _hears_all(connection: ClientConnection) -> bool:
     """A plugin hears of every publish; or DUP counts, because the node does not take every PUBLISH now.
 
-    A client sets DUP after a reconnect [MQTT-4.4.0-1] [MQTT5-4.4.0-1]: what it was permitted before does not matter.
+    A client sets DUP after a reconnect [MQTT-4.4.0-1] [MQTT5-4.4.0-1]: an earlier permission does not matter.
     """
     return connection.services.policy.restricted or _heard(connection)
 
@@ -215,7 +215,7 @@ def _may_accept(connection: ClientConnection, request: PublishRequest) -> bool:
         _not_now(connection, ReasonCode.QUOTA_EXCEEDED, request)
         return False
     if qos and deferred:
-        # the flag was changed while the split went on: what came first is first
+        # the flag was changed during the split: deferred packets go before this one
         _take_deferred(connection)
     return not connection.closed
 
@@ -292,7 +292,7 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
     if message.retain:
         env.cluster.has_lease()  # as in `accept`
     if services.policy.view_state is ViewState.MINORITY and not services.policy.allows("publish", connection.modifiers):
-        # no policy refuses it, but without a lease it is not known to whom it has to go (H-04, H-13)
+        # no policy refuses it, but without a lease this node does not know all subscribers (H-04, H-13)
         _wait_for_lease(connection, message, packet_id)
         return
     plans = services.router.plans(message.mountpoint)
@@ -339,16 +339,16 @@ def _wait_for_lease(connection: ClientConnection, message: Message, packet_id: i
 
 
 def _route_waiting(connection: ClientConnection) -> None:
-    """Go on with the handshakes that waited for a lease, in their order; what was deferred since comes behind them."""
+    """Go on with the handshakes that waited for a lease, in order; packets deferred since then come behind."""
     state = connection.publishing
     waiting, state.waiting_for_lease = state.waiting_for_lease, []
     connection.acks.requeue_all(waiting)
 
 
 def _not_now(connection: ClientConnection, reason: ReasonCode, request: PublishRequest) -> None:
-    """The disk is full or the split policy says no: QoS 0 is dropped, v5 is told, v3 is deferred (H-13, H-20).
+    """The disk is full or the split policy says no: QoS 0 is dropped, v5 gets an error, v3 is deferred (H-13, H-20).
 
-    A v5 client is not told so of a message that somebody may have got already: its DUP is deferred, too.
+    A v5 client gets no error for a DUP, because a subscriber may have the message already: it is deferred, too.
     """
     env, state, qos = connection.env, connection.publishing, request.qos
     why = "netsplit" if reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR else f"store_{env.store.state}"
@@ -370,7 +370,7 @@ def _not_now(connection: ClientConnection, reason: ReasonCode, request: PublishR
 
 
 def _take_deferred(connection: ClientConnection) -> None:
-    """Accept what was deferred, in order, then what came behind it; or go on waiting, if it is not yet time."""
+    """Accept the deferred packets in order, then those behind them; wait on if the node still does not take them."""
     env, state = connection.env, connection.publishing
     if connection.closed:
         return

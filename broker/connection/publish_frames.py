@@ -1,7 +1,7 @@
-"""Encoding what goes to a subscriber, off the fast path: first of its kind, or special for one client.
+"""Encoding of PUBLISH for a subscriber, off the fast path: the first of its kind, or special for one client.
 
 Each function leaves the frame in the message: `head` is everything before the packet id (for QoS 0 the whole frame),
-`tail` everything after it, `frame_key` what it is good for, or -1 where nobody else can use it.
+`tail` everything after it, `frame_key` says for which clients, or -1 for this client alone.
 """
 
 from __future__ import annotations

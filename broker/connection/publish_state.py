@@ -1,4 +1,4 @@
-"""What a connection remembers of its client as a publisher."""
+"""The state of a connection that belongs to its client as a publisher."""
 
 from __future__ import annotations
 

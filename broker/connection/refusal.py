@@ -51,14 +51,14 @@ def refuse_verdict(connection: ClientConnection, verdict: Refuse) -> None:
         code = verdict.reason_code or ReasonCode.BAD_USER_NAME_OR_PASSWORD
         refuse(connection, ReasonCode(code), "", dict(verdict.properties), verdict.reason)
     elif verdict.reason == "invalid_credentials" or (verdict is EXHAUSTED and connection.username is not None):
-        # a user that no plugin knows and a wrong password have one answer: nobody finds out who has an account
+        # an unknown user and a wrong password get the same answer, so that no client finds out which accounts exist
         refuse(connection, ReasonCode.BAD_USER_NAME_OR_PASSWORD, verdict.reason)
     else:
         refuse(connection, ReasonCode.NOT_AUTHORIZED, verdict.reason)
 
 
 def refuse_malformed(connection: ClientConnection, error: WireError) -> None:
-    """The first packets broke the rules. A version nobody speaks gets CONNACK 1 [MQTT-3.1.2-2]; else v5 is told why."""
+    """The first packet is malformed. An unknown version gets CONNACK 1 [MQTT-3.1.2-2]; v5 gets the reason."""
     if error.reason == ReasonCode.UNSUPPORTED_PROTOCOL_VERSION:
         connection.output.version = 4
         refuse(connection, error.reason, error.detail)

@@ -21,7 +21,7 @@ FILTERS_PER_TURN = 50
 """So many filters of a SUBSCRIBE are added in one turn of the loop: in a cluster some 2 ms of CPU."""
 
 FILTERS = "filters"
-"""What a connection is held for meanwhile."""
+"""The reason for which the connection is held meanwhile."""
 
 
 def subscribe(connection: ClientConnection, packet: packets.Subscribe) -> None:
@@ -135,7 +135,7 @@ def _add(connection: ClientConnection, session: Session, adding: _Adding) -> Non
 def _add_more(connection: ClientConnection, session: Session, adding: _Adding) -> None:
     connection.env.tick()
     if connection.closed or connection.session is not session:
-        return  # there is nobody to answer
+        return  # the client is gone
     _add(connection, session, adding)
     if len(adding.answers) == len(adding.packet.subscriptions):
         connection.flow.release(FILTERS)

@@ -23,11 +23,11 @@ class ClientTransport(Protocol):
         ...
 
     def close(self) -> None:
-        """Send what was written, then close; a peer that does not read loses the rest after `CLOSE_BOUND_S`."""
+        """Send the written bytes, then close; a peer that does not read loses the rest after `CLOSE_BOUND_S`."""
         ...
 
     def abort(self) -> None:
-        """Close at once; what was not sent yet is lost."""
+        """Close at once; unsent bytes are lost."""
         ...
 
     def pause_reading(self) -> None:
@@ -48,7 +48,7 @@ CLOSE_BOUND_S = 5.0
 
 
 class ConnectionPort(Protocol):
-    """What a connection tells the core above it."""
+    """The calls of a transport to the core above it."""
 
     def receive(self, data: bytes, /) -> None:
         """Bytes of MQTT, as they came, cut anywhere."""

@@ -65,7 +65,7 @@ class Turns:
         waiting = self._waiting
         handled = 0
         until = self._now_ms() + ROUND_MS
-        for _ in range(len(waiting)):  # who comes back waits for the next round
+        for _ in range(len(waiting)):  # a connection that is added again waits for the next round
             handled += waiting.popleft().next_turn()
             if handled >= PACKETS_PER_ROUND or self._now_ms() >= until:
                 break

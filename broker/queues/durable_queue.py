@@ -88,7 +88,7 @@ class DurableQueue(Queue):
 
     def _wait_qos0(self, message: Message, retain: bool, identifiers: tuple[int, ...]) -> bool:
         if self.consumer is None or self.low != self.high:
-            # nobody is there, or the place behind the backlog is on disk, where QoS 0 never goes
+            # no client is connected, or the place behind the backlog is on disk, where QoS 0 never goes
             self.env.observer.unhandled(self.session, message)
         elif not self._room():
             self.env.observer.dropped(self.session, message, "queue_full")
@@ -285,7 +285,7 @@ class DurableQueue(Queue):
         return None if found is None else self._decode_all(found)
 
     def _failed(self, error: StorageError) -> None:
-        """What the disk holds of this queue stays there, for it may be mended; nobody but its client is concerned."""
+        """Leave the queue on disk, because it may be repaired. Only this client is affected."""
         if not self.unreadable:
             self.unreadable = True
             self.session.queue_unreadable(error)

@@ -1,4 +1,4 @@
-"""A message inside the broker: what was accepted, independent of any protocol version.
+"""A message inside the broker, independent of any protocol version.
 
 A message is made once, when a PUBLISH (or a will) is accepted, and shared by every queue that it goes to. It is never
 changed afterwards, except for `frame_key`, `head` and `tail`: the last encoding, so that a fan-out encodes once.

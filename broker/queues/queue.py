@@ -260,7 +260,7 @@ class Queue:
         self._change(QueueEvent.DETACH)
 
     def drain(self) -> None:
-        """The session ends: nothing goes to its client any more; what is here is handed over, or discarded."""
+        """The session ends: its client gets no more messages; those in the queue are handed over or discarded."""
         self._change(QueueEvent.DRAIN)
 
     def _change(self, event: QueueEvent) -> None:

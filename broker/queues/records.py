@@ -1,7 +1,7 @@
 """How sessions, queue entries and messages look on disk. Version 1.
 
 Records are msgpack arrays made by msgspec: fields are only ever added at the end, with a default, so that an older
-record stays readable. What is found but cannot be read raises `RecordError`, which names the key.
+record stays readable. A record that cannot be read raises `RecordError`, which names the key.
 """
 
 from __future__ import annotations

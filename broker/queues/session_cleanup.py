@@ -1,7 +1,7 @@
 """Deletes the records of ended sessions from disk, in small steps and across restarts.
 
 Ending a session writes one marker in the batch that ends it; the queue entries behind the marker are deleted in steps,
-a step per loop turn, so that a million of them stop nobody. A restart goes on where the markers say.
+a step per loop turn, so that a million of them do not block the loop. A restart goes on at the markers.
 """
 
 from __future__ import annotations

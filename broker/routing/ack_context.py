@@ -8,8 +8,8 @@ from .pending_acks import PendingAcks
 class AckContext:
     """Travels with a packet or message through router and cluster, which add to it.
 
-    `pending` is None while the answer waits for no other node. With `answered` False nobody waits for an answer, so
-    nobody sends the message again: a will, for example.
+    `pending` is None while the answer waits for no other node. With `answered` False no publisher waits for an
+    answer, so none sends the message again: a will, for example.
     """
 
     __slots__ = ("answered", "pending")

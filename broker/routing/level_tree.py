@@ -71,7 +71,7 @@ class LevelTree:
         del node[level]
         self._size -= 1
         while trail and len(node) == 1:
-            # a branch with one text left is folded up again, so that what goes leaves nothing behind
+            # a branch with one text left is folded up again, so that removed texts leave no nodes
             (only,) = node.values()
             if not isinstance(only, str):
                 break

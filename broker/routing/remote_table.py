@@ -53,7 +53,7 @@ class Peer(msgspec.Struct, eq=False):
 
 
 class Route(msgspec.Struct, eq=False, frozen=True, gc=False):
-    """What a node says of a filter: it has subscribers with clean sessions, or `durable` ones; a route for each kind.
+    """The route of a node for a filter: it has subscribers with clean sessions, or `durable` ones; a route for each kind.
     One object for all filters it fits.
     """
 
@@ -68,7 +68,7 @@ class Route(msgspec.Struct, eq=False, frozen=True, gc=False):
 
 
 class SharedRoute(msgspec.Struct, eq=False, frozen=True, gc=False):
-    """What a node says of its members of a group: `lasting` of those online would hold if they were not.
+    """The route of a node for a group: `lasting` of those online would hold if they were not.
 
     Members that hold nothing at any time are counted in a route of their own, which is not `durable`.
     """

@@ -137,7 +137,7 @@ class RetainedMessages:
     def step(self, search: TopicSearch, now_ms: int, limit: int, looks: int) -> tuple[list[Message], int]:
         """The next messages that a new subscription gets, by topic; expired ones are left out.
 
-        At most `limit` messages, and at most `looks` topics are looked at; how many were, is told. The search goes on
+        At most `limit` messages, and at most `looks` topics are looked at; their number is returned. The search goes on
         with the next call until it is `done`. Not for shared subscriptions, whose members get no retained messages
         (MQTT 5.0 section 4.8.2).
         """

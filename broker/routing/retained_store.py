@@ -48,7 +48,7 @@ class RetainedStore:
     # -- life
 
     def load(self) -> None:
-        """Bring back what the store holds; then expired messages are removed at intervals."""
+        """Load the retained messages from the store."""
         for mountpoint, message in self.on_disk():
             self.table(mountpoint).restore(message.topic, message)
 

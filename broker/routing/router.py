@@ -126,7 +126,7 @@ class Router:
         """Which nodes' members get a QoS 2 message: to be safe before the first copy leaves (H-12).
 
         The plan has each group as it was selected: with members on one other node, which the list names, or here alone.
-        With `previous`, such a list, a group is selected again only if nobody is left where it was to go.
+        With `previous`, such a list, a group is selected again only if its node has no member left.
         """
         plan = plans.of(message.topic)
         if not plan.groups:
@@ -146,8 +146,8 @@ class Router:
     ) -> tuple[list[Selected], bool]:
         """Which other nodes' members get a QoS 2 message again that may have left: as for `draw`, before it leaves.
 
-        A group's message goes to the same node again, which may have it, and to another one only if there is nobody
-        any more; to nobody if it came back. A member here has it now; True if the open batch holds a copy.
+        A group's message goes to the same node again, which may have it; to another one only if that node has no
+        member left; to none if it came back and a member here has it. True if the open batch holds a copy.
         """
         plan = plans.of(message.topic)
         selected: list[Selected] = []
@@ -176,7 +176,7 @@ class Router:
     def select_again(self, message: Message, gone: RemoteMembers, previous: str | None = None) -> SharedGroup:
         """The group with those alone that get the message, these members being gone: on one other node, or here.
 
-        With `previous`, the other node that was selected before, it is selected again only if nobody is left there.
+        With `previous`, the other node that was selected before, it is selected again only if it has no member left.
         """
         plan = self.plans(message.mountpoint).of(message.topic)
         group = plan.group(gone.group, gone.filter)
@@ -187,7 +187,7 @@ class Router:
     def route_group(self, message: Message, group: SharedGroup, context: AckContext) -> int:
         """A member of one shared subscription gets the message, the node that was to have it being gone."""
         if group.members and 0 < message.expires_at <= self._env.now:
-            # it waited for that node for too long: nobody gets it for the first time any more [MQTT5-3.3.2-5]
+            # it expired while it waited for that node: no member gets it for the first time [MQTT5-3.3.2-5]
             self._env.observer.expired(group.members[0].session, message)
             return DELIVERED
         chosen: list[RemoteMembers] = []
@@ -218,9 +218,9 @@ class Router:
         plan = plans.of(message.topic)
         asked = [each for each in plan.groups if each.text in groups]
         if 0 < message.expires_at <= self._env.now:
-            # it waited for this node for too long: nobody gets it for the first time any more [MQTT5-3.3.2-5]
+            # it expired while it waited for this node: no session gets it for the first time [MQTT5-3.3.2-5]
             self._expire(message, [target.session for target in plan.targets] if plain else [], asked)
-            plain, asked = False, [each for each in asked if not each.members]  # that is said where there are some
+            plain, asked = False, [each for each in asked if not each.members]  # the nodes with members report it
         wait = False
         if plain:
             wait = self.route(message, plans, context, plan.local) == AFTER_COMMIT
@@ -236,9 +236,9 @@ class Router:
         return AFTER_COMMIT if wait else DELIVERED
 
     def _route_late(self, message: Message, plan: Plan, context: AckContext) -> int:
-        """A message that waited for too long, for the disk or for a lease, is for nobody [MQTT5-3.3.2-5].
+        """A message that expired while it waited for the disk or a lease is not delivered [MQTT5-3.3.2-5].
 
-        Each node says so of its own sessions: the others are told of it, and what it is owed there.
+        Each node reports this for its own sessions, so the message goes to the other nodes all the same.
         """
         self._expire(message, [target.session for target in plan.targets], plan.groups)
         chosen: list[RemoteMembers] = []
@@ -249,7 +249,7 @@ class Router:
         return DELIVERED
 
     def _expire(self, message: Message, sessions: list[Any], groups: Iterable[SharedGroup]) -> None:
-        """Say that these do not get the message, and of each group somebody."""
+        """Report that these sessions, and a member of each group, do not get the message."""
         for session in sessions + [each.members[0].session for each in groups if each.members]:
             self._env.observer.expired(session, message)
 
@@ -265,9 +265,9 @@ class Router:
         return wait
 
     def _same(self, group: SharedGroup, node: str | None) -> SharedGroup:
-        """The group with nobody but its members on the node that was selected before, None for this one.
+        """The group with only its members on the node that was selected before (None: this node).
 
-        Another node that is there may have the message although nobody is left in the group; if not, it says so.
+        Another node in the view may have the message although it has no member left; if not, it reports so.
         """
         same = group.at(node)
         if node is None or same.size or not self._env.cluster.is_present(node):
@@ -334,7 +334,7 @@ class Router:
         ended = session.ending
         sent = Progress.SENT if entry.dup or entry.sent_at else Progress.QUEUED
         policy = env.options.shared_subscription_policy
-        if ended or not session.durable:  # what is safe on this disk does not leave it for another node's
+        if ended or not session.durable:  # a message that is safe on this disk is not moved to the disk of another node
             found = env.cluster.remote_matches(session.mountpoint, message.topic).groups
             group.remote = tuple([each for each in found if (each.group, each.filter) == (group.group, group.filter)])
         member = redistribute(group, message, sent, entry.qos, session, ended, policy, self._rng)
@@ -364,12 +364,12 @@ class Router:
         elif copy.qos < 2:
             env.cluster.forward(copy, (), [member], unanswered())
         else:
-            # had it left when a restart brings session or message back, somebody else would get it, too [MQTT5-4.8.2-5]
+            # if it left now, a restart could bring it back here, and two members would get it [MQTT5-4.8.2-5]
             env.store.when_committed(env.store.open_commit, partial(self._give_elsewhere, copy, member))
         return True
 
     def _give_elsewhere(self, message: Message, member: RemoteMembers) -> None:
-        """A member of that node gets the message, or another one if nobody is left there meanwhile."""
+        """A member of that node gets the message, or another one if that node has no member left."""
         self._env.tick()
         self.route_group(message, self.select_again(message, member, member.node), unanswered())
 

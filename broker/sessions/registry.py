@@ -92,7 +92,7 @@ class SessionRegistry:
         """Make `request.connection` the one owner of its client id; answers the session, whether it was present, and
         whether anything was written that must be safe before CONNACK.
 
-        An older connection is told 0x8E and closed first [MQTT-3.1.4-2] [MQTT5-3.1.4-3]; Clean Start ends the old
+        An older connection gets 0x8E and is closed first [MQTT-3.1.4-2] [MQTT5-3.1.4-3]; Clean Start ends the old
         session [MQTT-3.1.2-6] [MQTT5-3.1.2-4]. `refused` is called instead if the disk does not give back the
         session's queue: the session stays as it is.
         """

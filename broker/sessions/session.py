@@ -1,4 +1,4 @@
-"""The session: what the standard calls Session State, which outlives connections (MQTT 5.0 section 4.1).
+"""The session: the Session State of the standard, which outlives connections (MQTT 5.0 section 4.1).
 
 It lives at the slot's primary, holds subscriptions, queue, QoS 2 state of both directions, the will and the expiry, and
 writes every change of them to the store in the batch of its cause. A clean session is the same object without a store;
@@ -58,7 +58,7 @@ class SessionConnection(observer.Connection, Protocol):
         ...
 
     def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
-        """Close the connection; v5 clients are told why."""
+        """Close the connection; a v5 client gets the reason."""
         ...
 
     def taken_over(self) -> None:
@@ -386,7 +386,7 @@ class Session:
         self.env.observer.session_ended(self, reason)
 
     def queue_unreadable(self, error: StorageError) -> None:
-        """The disk does not give back the queue: the client is told, and everybody else goes on."""
+        """The disk does not return the queue: only this client is disconnected."""
         self.env.log("error", f"client {self.client_id!r}: its queue cannot be read: {error}")
         connection = self.connection
         if connection is not None and connection.connected:
