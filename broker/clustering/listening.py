@@ -1,7 +1,7 @@
 """Listening for other nodes, on a port that something that is over may hold for a while.
 
-The usual port, 44053, is one of those that the system gives to outgoing connections. One of them, or what is left of it
-(TIME-WAIT, a minute), holds the port although nobody listens there: then the start waits instead of ending.
+The usual port, 44053, is one of those that the system gives to outgoing connections. Such a connection, or its
+TIME-WAIT (a minute), holds the port although no process listens there: then the start waits instead of ending.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
+from enum import Enum, auto
 
 from ...cluster.membership.discovery import AddressError, parse_address
 from ...cluster.transport.wire import Accept, Calls, Transport, TransportError
@@ -23,7 +24,7 @@ AGAIN_S = 1.0
 async def listen(
     transport: Transport, address: str, accept: Accept, calls: Calls, log: Callable[[str, str], None]
 ) -> str:
-    """`Transport.serve`; where the port is held and nobody listens there, again and again for `PATIENCE_S`. Raises
+    """`Transport.serve`; if the port is held and no process listens there, again and again for `PATIENCE_S`. Raises
     `TransportError`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + PATIENCE_S
@@ -32,39 +33,53 @@ async def listen(
         try:
             return await transport.serve(address, accept, calls)
         except TransportError:
-            if loop.time() >= end or not await loop.run_in_executor(None, held_by_what_passes, address):
+            if loop.time() >= end:
                 raise
+            state = await loop.run_in_executor(None, port_state, address)
+            if state is PortState.LISTENING:
+                raise
+        if state is PortState.FREE:
+            # it became free since the attempt; any other error comes again
+            return await transport.serve(address, accept, calls)
         if not said:
             said = True
             log(
                 "warning",
-                f"listener.vmq: {address} is held by a connection of this machine, open or just closed, and "
-                f"nobody listens there: trying for {PATIENCE_S:.0f} s. To prevent it, take the port out of "
+                f"listener.vmq: {address} is held by a connection of this machine, open or just closed, and no process "
+                f"listens there: trying for {PATIENCE_S:.0f} s. To prevent it, take the port out of "
                 "net.ipv4.ip_local_port_range with net.ipv4.ip_local_reserved_ports",
             )
         await asyncio.sleep(AGAIN_S)
 
 
-def held_by_what_passes(address: str) -> bool:
-    """Whether the port cannot be had, and not because somebody listens there; blocks for a moment."""
+class PortState(Enum):
+    """FREE: a listener can have the port now, or the address is wrong; HELD: a connection has it, and no process
+    listens there; LISTENING: a process listens there."""
+
+    FREE = auto()
+    HELD = auto()
+    LISTENING = auto()
+
+
+def port_state(address: str) -> PortState:
+    """Find out whether a port can be had; blocks for a moment."""
     try:
         host, port = parse_address(address)
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (AddressError, OSError):
-        return False
+        return PortState.FREE
     with socket.socket(family, kind, protocol) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trial.bind(place)
-            return False  # it can be had again, or it is about something else
         except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                return False
-    return not _answers(family, place)
+            if error.errno == errno.EADDRINUSE:
+                return PortState.LISTENING if _answers(family, place) else PortState.HELD
+    return PortState.FREE
 
 
 def _answers(family: int, place: tuple[object, ...]) -> bool:
-    """Whether somebody listens there: the own connection of whoever holds the port is none."""
+    """True if a process listens there; a connection that holds the port does not count."""
     with socket.socket(family, socket.SOCK_STREAM) as caller:
         caller.settimeout(1.0)
         try:

@@ -1,4 +1,4 @@
-"""A port that a connection holds, though nobody listens there: the start waits for it, and for nothing else."""
+"""A port that a connection holds although no process listens there: the start waits for it, and for nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from strogoff.broker.clustering import listening
-from strogoff.broker.clustering.listening import held_by_what_passes, listen
+from strogoff.broker.clustering.listening import PortState, listen, port_state
 from strogoff.cluster.transport.wire import TransportError
 
 AT_ONCE = struct.pack("ii", 1, 0)
@@ -60,14 +60,14 @@ def start(transport: Serves, where: str, log: object) -> str:
     return asyncio.run(listen(transport, where, None, None, log))  # type: ignore[arg-type]
 
 
-def test_who_holds_a_port(server: socket.socket) -> None:
+def test_a_port_is_held_free_or_listened_on(server: socket.socket) -> None:
     with outgoing(server) as caller:
-        assert held_by_what_passes(address(caller))
+        assert port_state(address(caller)) is PortState.HELD
         free = address(caller)
-    assert not held_by_what_passes(free)
-    assert not held_by_what_passes(address(server)), "somebody listens there"
-    assert not held_by_what_passes("192.0.2.1:44053"), "no address of this machine"
-    assert not held_by_what_passes("127.0.0.1:0") and not held_by_what_passes("no.such.name.invalid:1")
+    assert port_state(free) is PortState.FREE
+    assert port_state(address(server)) is PortState.LISTENING
+    for wrong in ("192.0.2.1:44053", "127.0.0.1:0", "no.such.name.invalid:1"):
+        assert port_state(wrong) is PortState.FREE
 
 
 def test_time_wait_holds_a_port(server: socket.socket) -> None:
@@ -78,7 +78,7 @@ def test_time_wait_holds_a_port(server: socket.socket) -> None:
     caller.close()
     assert accepted.recv(1) == b""
     accepted.close()
-    assert held_by_what_passes(where)
+    assert port_state(where) is PortState.HELD
 
 
 def test_the_start_waits_until_the_port_is_free_and_says_so_once(
@@ -97,14 +97,29 @@ def test_the_start_waits_until_the_port_is_free_and_says_so_once(
     assert line.startswith(f"warning: listener.vmq: {where} is held by a connection") and transport.tries > 2
 
 
-@pytest.mark.parametrize("broken", [False, True])
-def test_what_does_not_pass_ends_the_start_at_once(server: socket.socket, broken: bool) -> None:
+def test_a_port_that_becomes_free_between_attempt_and_check_is_taken(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = outgoing(server)
+    where, transport = address(caller), Serves()
+
+    def closed_meanwhile(held: str) -> PortState:
+        caller.close()
+        return port_state(held)
+
+    monkeypatch.setattr(listening, "port_state", closed_meanwhile)
+    assert start(transport, where, lambda level, text: pytest.fail(text)) == where
+    assert transport.tries == 2
+
+
+@pytest.mark.parametrize(("broken", "tries"), [(False, 1), (True, 2)])
+def test_a_listener_or_another_error_ends_the_start_at_once(server: socket.socket, broken: bool, tries: int) -> None:
     transport = Serves(broken)
     with outgoing(server) as caller:
         where = address(caller)
     with pytest.raises(TransportError):
         start(transport, where if broken else address(server), lambda level, text: pytest.fail(text))
-    assert transport.tries == 1
+    assert transport.tries == tries
 
 
 def test_patience_has_an_end(server: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
