@@ -1,10 +1,10 @@
-"""The broker as the resident of its cluster member: what the other nodes' news mean for sessions and publishers.
+"""Joins the broker node and its cluster node. It implements the ports of both, `ClusterPort` and `ClusterEvents`.
 
-views        who is away: routes and copies under way (`ForwardSender.away`), retained messages stay
-leases       what may be promised: `Node.view_state`, and the guard in connection of every promise (H-04)
-entrances    what a node that was cut off gives up before it serves again (H-14, H-18)
-metadata     routes of the others, retained messages, what operators set
-publishes    from other nodes into the queues, and the acknowledgements of our own
+views        a node that left the view: its routes are dropped, copies for it end or wait (`ForwardSender.away`)
+leases       decide `OperationPolicy.view_state`, and whether an acknowledgement may leave (H-04)
+entering     a node that was cut off cancels its open forwards before it serves again (H-14, H-18)
+metadata     routes of other nodes, retained messages, settings of operators
+publishes    from other nodes into the queues here; acknowledgements for the copies that this node sent
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ BARRIER_LIMIT_MS = 9500
 """How long SUBACK waits for the other nodes: detection, a lease and 5 s."""
 
 NEVER_VOID = bytes(4)
-"""In connection of what has to arrive whatever becomes of its sender; see `forwarding.stamp`."""
+"""The stamp of a copy that has to arrive even if its sender leaves the view; see `forward_sender.stamp`."""
 
 NO_LEASE = "the node has lost its lease: send again"
 BARRED = "the cluster does not take this node"
@@ -76,7 +76,7 @@ class ClusterAdapter:
         self._waits: list[tuple[PendingAcks, int]] = []
         self._ticked = False
         self._kept = False
-        """The publish at hand is never void: its origin may be gone, and nobody sends it again."""
+        """The copy that is being delivered is never void: its origin may be gone, and no node sends it again."""
 
     def bind(self, member: ClusterNode) -> None:
         """Join node and member: from here on the node's ports lead to the others."""
@@ -111,7 +111,7 @@ class ClusterAdapter:
             member.ports.later(SETTLE_MS / 1000, self._waited)
 
     def _waited(self) -> None:
-        """No lease came: whoever may be served without one is served by the routes that this node knows."""
+        """No lease came: from now on this node serves, with the routes that it knows, what the policy `on` allows."""
         node = self._node
         if not node.policy.settling or node.policy.fenced or self._member.closed:
             return
@@ -122,11 +122,12 @@ class ClusterAdapter:
                 f"no lease within {SETTLE_MS // 1000} s of the start: {' and '.join(on)} go on without one, as the "
                 "policy on says. Clean sessions at other nodes, unknown here, miss what is published",
             )
-        node.policy.view_state = node.policy.view_state  # what waits is looked at anew
+        node.policy.view_state = node.policy.view_state  # the setter calls everything that waits for a change
 
     def load(self) -> None:
-        """Bring what the map has on the disk into the node's tables, and retained messages that it kept alone into the
-        map. Whose sessions last are owed what comes, also by nodes that restart while these are away (P1)."""
+        """Load routes and retained messages from the map's disk, and put into the map the retained messages that this
+        node kept while it was standalone. A restarted node thus keeps messages for durable sessions of absent nodes
+        (P1)."""
         node, metadata = self._node, self._member.metadata
         self._purge(self._member.view)
         for problem in self.routes.restore(metadata.scan(LASTING)):
@@ -186,7 +187,7 @@ class ClusterAdapter:
     def _wait_for(self, counter: int | None, context: AckContext) -> None:
         """The answer waits until all nodes of the view have our write of this number (P4).
 
-        Without a lease the packet was accepted on what the node can reach, and its answer waits for no other node.
+        Without a lease the policy accepted the packet for this node alone: its answer waits for no other node.
         """
         node = self._node
         if not counter or not self._member.clustered or node.policy.view_state is ViewState.MINORITY:
@@ -260,7 +261,7 @@ class ClusterAdapter:
         return False
 
     def _no_lease(self) -> str:
-        """What a client is told whose answer may not leave."""
+        """The reason for a client whose answer may not leave."""
         self._member.look()
         because = self._member.reporting.because
         return f"the node has lost its lease ({because}): send again" if because else NO_LEASE
@@ -314,10 +315,10 @@ class ClusterAdapter:
         self.incidents.changed()
 
     def _purge(self, view: View) -> None:
-        """Routes of writers that serve again under a later boot, or are no members any more, are nobody's; so are those
-        of a disk that was replaced, although the new one has not served yet.
+        """Remove the routes of a node that serves under a later boot, that is not a member any more, or whose disk was
+        replaced, even if the new one has not served yet.
 
-        Routes may come here before the log does: of a start that is not applied here nothing is known (H-04).
+        Routes may arrive before the log entry about their node's start: those of a later boot stay (H-04).
         """
         members, boots = self._member.membership.members, self._member.membership.boots
         for each in members.values():
@@ -357,15 +358,15 @@ class ClusterAdapter:
         self._purge(self._member.view)
         self.sender.gone(node)
         self.relay_sender.gone(node)
-        # the log is read again after a restart: who came after the one that is gone is not meant
+        # the log is read again after a restart: a later boot of this name is not meant
         self.receiver.forget(node, self._member.membership.boots[node] + (row is None))
 
     def _broken(self) -> None:
-        """The cluster does not take this start: from an old copy of a disk also `on` serves nobody (H-01)."""
+        """The cluster refuses this start: the disk may be an old copy, so `on` serves no client either (H-01)."""
         self.bar(BARRED)
 
     def bar(self, reason: str) -> None:
-        """Serve nobody, whatever the policy says, until `unbar`; clients that are there are told the reason."""
+        """Serve no client, whatever the policy says, until `unbar`; connected clients get the reason."""
         node = self._node
         node.policy.fenced = True
         node.policy.view_state = ViewState.MINORITY
@@ -380,7 +381,7 @@ class ClusterAdapter:
     # -- entering
 
     def rejoin(self, since: int) -> None:
-        """This node enters a view. What it had not acknowledged before is void, and its publishers connect anew."""
+        """This node enters a view. Its unacknowledged publishes are void, and their publishers have to reconnect."""
         node = self._node
         node.env.tick()
         if self._entered_since:
@@ -441,7 +442,7 @@ class ClusterAdapter:
                 return
             if present is None or since > present.entered_in_view:
                 raise Refuse(f"{node} is not in the view {self._member.view.id} since {since}")
-            self._present[node] = stamp  # until the next view, what has the same stamp needs no other look
+            self._present[node] = stamp  # until the next view, a copy with the same stamp needs no other check
         if not self._ticked:
             self._ticked = True
             self._node.env.tick()

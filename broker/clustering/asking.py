@@ -1,4 +1,4 @@
-"""Requests that only the leader can carry out, made of whoever is known: who does not lead says who does."""
+"""Requests that only the leader can carry out. They go to any known node; a follower names the leader."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from ...cluster.transport.wire import CallFailed, Transport
 from .operator_port import ClusterError
 
 CALL_S = 12.0
-"""How long one call to another node may take: the log waits for the last lease of whom it takes out."""
+"""How long one call to another node may take: before a node is taken out, the log waits for its last lease."""
 REDIRECTS = 5
 
 
 async def ask_leader(transport: Transport, address: str, method: str, request: bytes) -> CallAnswer:
-    """What the leader answers, which may be a problem. Raises `ClusterError` if it cannot be found."""
+    """The leader's answer, which may be a problem. Raises `ClusterError` if it cannot be found."""
     for _ in range(REDIRECTS):
         try:
             answer = decode_answer(await transport.call(address, method, request, CALL_S))

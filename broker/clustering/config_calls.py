@@ -22,8 +22,8 @@ _values = msgspec.msgpack.Decoder(list[str | None])
 
 
 async def spread(member: ClusterNode, limit_s: float) -> None:
-    """Wait until every node of the view has what this one wrote so far. Raises `ClusterError` after `limit_s`, and at
-    once without a lease: in the midst of a netsplit an operator has no time to wait for nobody."""
+    """Wait until every node of the view has the writes of this one. Raises `ClusterError` after `limit_s`, and at
+    once without a lease: during a netsplit the others may not answer for long."""
     if not member.leased():
         raise ClusterError(f"{member.me.node} has it, and no lease: the other nodes get it as soon as they are reached")
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -53,7 +53,7 @@ async def ask_values(transport: Transport, node: str, address: str, keys: list[s
 
 
 def answer_values(request: bytes, in_force: Callable[[str], str | None]) -> bytes:
-    """What a node that is asked answers. Raises `CallFailed`."""
+    """The answer of a node. Raises `CallFailed`."""
     try:
         return msgspec.msgpack.encode([in_force(key) for key in _keys.decode(request)])
     except (SetError, msgspec.MsgspecError) as error:

@@ -9,11 +9,11 @@ import threading
 from ...cluster.membership.discovery import written
 
 ANSWER_S = 2.0
-"""How long who asks waits. The question goes on, and who asks again gets what comes of it."""
+"""How long a caller waits. The question goes on, and the next caller gets its answer."""
 
 
 class NoAnswerError(OSError):
-    """DNS does not answer now: nobody knows whether there is such a name."""
+    """DNS does not answer now: whether the name exists is not known."""
 
 
 class Resolver:
@@ -53,5 +53,5 @@ def _ask(host: str, port: int, answer: asyncio.Future[list[str] | OSError]) -> N
         found = OSError("this cannot be a name: its parts have 1 to 63 characters")
     try:
         answer.get_loop().call_soon_threadsafe(answer.set_result, found)
-    except RuntimeError:  # the loop is closed: nobody waits any more
+    except RuntimeError:  # the loop is closed, with all callers
         return

@@ -1,8 +1,8 @@
 """A queue that many publishers share, and of which each gets the same part.
 
 What one publisher put in comes out in its order. Publishers take turns by bytes: the *turn* of each grows by the bytes
-that come out, and the lowest turn is next. A publisher of whom nothing waited begins where the others are. So a message
-of somebody who publishes little comes out next, whatever waits of others; who publishes much waits for itself alone.
+that come out, and the lowest turn is next. A publisher without waiting items begins where the others are. So a message
+of a publisher that sends little comes out next, and a publisher that sends much waits only for itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 
 
 class _Publisher(Generic[Item]):
-    """What waits of one publisher: (bytes, item)."""
+    """The waiting items of one publisher: (bytes, item)."""
 
     __slots__ = ("items", "key", "size_bytes")
 
@@ -52,7 +52,7 @@ class FairQueue(Generic[Item]):
         self.size_bytes = 0
         self._publishers: dict[Hashable, _Publisher[Item]] = {}
         self._turns: list[tuple[int, int, _Publisher[Item]]] = []
-        """A heap of (turn, number, publisher), also of those who had something a moment ago: they keep their turn until
+        """A heap of (turn, number, publisher), also of those that had an item a moment ago: they keep their turn until
         the others are as far."""
         self._turn = 0
         self._entries = 0
@@ -69,7 +69,7 @@ class FairQueue(Generic[Item]):
         self.items += 1
 
     def take(self, size_bytes: int) -> list[Item]:
-        """What is next: items until they have this size or a little more, or all that there are."""
+        """The next items, until they have this size or a little more, or all."""
         taken: list[Item] = []
         turns = self._turns
         left = size_bytes

@@ -25,7 +25,7 @@ _QoS = Annotated[int, msgspec.Meta(ge=0, le=2)]
 
 
 class MalformedForward(Unreadable, ValueError):
-    """A message from another node cannot be read: says what is wrong with which field."""
+    """A message from another node cannot be decoded; the text names the field and the error."""
 
 
 class ForwardedMessage(msgspec.Struct):
@@ -119,7 +119,7 @@ def decode_forward(data: bytes, origins: Origins) -> ForwardedMessage:
     if record.groups:
         _check_groups(record.groups)
     elif not record.plain:
-        raise MalformedForward("forwarded message: it is for nobody, plain is false and groups is empty")
+        raise MalformedForward("forwarded message: it has no receiver, plain is false and groups is empty")
     message = Message(
         record.mountpoint,
         record.topic,

@@ -1,8 +1,8 @@
 """The target's side of messages from other nodes: into the queues once, acknowledged when they are safe (P6).
 
-How far the lane of each origin was taken is written in the batch of the queue entries, so that after a restart what was
-taken before is not taken again; except what was relayed to a node that had not acknowledged it yet: that is noted, too,
-and comes again. A QoS 2 message can come twice under its mid, on another lane, because its origin was restarted in the
+The number up to which the lane of an origin was taken is written in the batch of the queue entries, so that no
+message is taken again after a restart; except a message that was relayed and not acknowledged: it is noted, too, and
+comes again. A QoS 2 message can come twice under its mid, on another lane, because its origin was restarted in the
 middle of a handshake; its mid is remembered until the origin says that it is over (H-12).
 """
 
@@ -32,8 +32,8 @@ PLAIN = ""
 
 
 PassOn = Callable[["Message", str, str, AckContext], bool]
-"""The port to the origin of a QoS 2 message that the named node sent for a `$share` filter, of which nobody is here:
-whether the origin gives it to somebody else, or has. Of an own message that comes back the same."""
+"""The port to the origin of a QoS 2 message that the named node sent for a `$share` filter without a member here: True
+if the origin gives the message to another member, or has done so. The same for an own message that comes back."""
 
 
 class Acknowledge(Protocol):
@@ -52,9 +52,9 @@ EARLY_MS = 250
 
 
 class _Lane(msgspec.Struct):
-    """One origin: its boot, how far its lane was taken, and (number, commit, obligation) that are not yet answered.
+    """One origin: its boot, how far its lane was taken, and (number, commit, pending acks) that are not yet answered.
 
-    `owed` are the numbers, also on the disk, of what was taken and is owed to the node that it was relayed to.
+    `owed` are the numbers, also on disk, of messages that were taken and relayed, and not yet acknowledged.
     """
 
     boot: int
@@ -64,14 +64,14 @@ class _Lane(msgspec.Struct):
     scheduled: bool = False
     owed: dict[int, None] = {}
     free: list[int] = []
-    """Numbers that wait only for what came before them."""
+    """Numbers that wait only for the numbers before them."""
     stuck: bool = False
     armed: bool = False
 
 
 class DedupEntry(msgspec.Struct):
-    """A QoS 2 message that may come again: which parts of it were taken, and whether the disk says so; which of them
-    were relayed, and what the nodes that they were relayed to have not acknowledged."""
+    """A QoS 2 message that may come again: which parts of it were taken, and whether that is on disk; which of them
+    were relayed, and the acknowledgements of other nodes that are still missing."""
 
     parts: list[str]
     stored: bool
@@ -85,10 +85,10 @@ class ForwardReceiver:
     def __init__(
         self, node: Node, acknowledge: Acknowledge, serving: Callable[[], bool], direct: ForwardReceiver | None = None
     ) -> None:
-        """`serving`: this node knows what the others know. With `direct`, the side that takes what origins send
-        themselves, this one takes what they relay.
+        """`serving`: this node has caught up with the others. With `direct`, which takes the messages that origins send
+        themselves, this one takes relayed messages.
 
-        Its acknowledgements wait for the disk only: what would have to be relayed once more is not waited for. So two
+        It acknowledges as soon as its disk has the message, and does not wait for messages that it relays. So two
         nodes that relay to each other never wait for each other (H-15).
         """
         self._node = node
@@ -143,19 +143,19 @@ class ForwardReceiver:
                 store.delete(keys.seen_key(origin, *mid))
 
     def skip(self, origin: str, seq: int) -> None:
-        """The next item of an origin's lane needs nothing more: it is done with, or void because of who the origin was
-        when it sent it (H-14)."""
+        """The next item of an origin's lane needs no work: it is finished, or void because the origin sent it before it
+        left the view (H-14)."""
         lane = self._lanes[origin]
         lane.taken = max(lane.taken, seq)
         self._answer(origin, lane, seq, 0, None)
 
     def deliver(self, origin: str, seq: int, payload: bytes) -> None:
         """Take the next message of an origin's lane. Raises `MalformedForward` before anything is taken, and `Refuse`
-        if it is for a member of a group that died with an earlier process: who else is one, this process does not know
-        before it serves, and the origin chooses again when it hears of the death."""
+        if it is for a group member that ended with an earlier process: this process does not know the other members
+        before it serves, and the origin selects another one when it hears of the restart."""
         node, lane = self._node, self._lanes[origin]
         if seq <= lane.taken and seq not in lane.owed:
-            self._answer(origin, lane, seq, 0, None)  # it comes again behind what a restart left owed
+            self._answer(origin, lane, seq, 0, None)  # it comes again behind an item that a restart left unacknowledged
             return
         if is_open_mids(payload) and not self._relays:
             self.settle_open(origin, decode_open_mids(payload))
@@ -175,7 +175,7 @@ class ForwardReceiver:
         if message.qos < 2:
             wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups, context) == AFTER_COMMIT
         else:
-            # a message that was relayed has the mid of who accepted it
+            # a relayed message has the mid of the node that accepted it
             mid = (message.origin.boot, message.counter)
             wait = self._deliver_once(origin, message.origin.node, mid, forwarded, plans, context)
         lane.taken = max(lane.taken, seq)
@@ -220,7 +220,7 @@ class ForwardReceiver:
         plain = forwarded.plain and PLAIN not in known.parts
         groups = tuple([text for text in forwarded.groups if text not in known.parts])
         if known.pending is not None and known.pending.open:
-            context.pending = known.pending  # what is on its way is not safe yet
+            context.pending = known.pending  # earlier relays of it are not acknowledged yet
         message = forwarded.message
         missing = [each for each in groups if not node.router.has_members(message, plans, (each,))]
         own = message.origin.node == node.name
@@ -257,7 +257,7 @@ class ForwardReceiver:
             self._note(message.origin.node, (message.origin.boot, message.counter), known)
 
     def _note(self, origin: str, mid: tuple[int, int], seen: DedupEntry) -> None:
-        # what was relayed a restart forgets, and the group's message comes again
+        # a restart forgets relayed parts, and the group's message comes again
         parts = [each for each in seen.parts if each not in seen.relayed]
         self._node.env.store.put(keys.seen_key(origin, *mid), "\0".join(parts).encode())
 
@@ -324,7 +324,7 @@ class ForwardReceiver:
             self._node.env.timers.at(self._node.env.now + EARLY_MS, lambda: self._still_behind(origin, lane, oldest))
 
     def _still_behind(self, origin: str, lane: _Lane, oldest: int) -> None:
-        """If the lane got no further: from now on nobody waits for a disk that is full or hangs who needs no disk."""
+        """If the lane got no further, the disk is full or hangs: items that need no disk do not wait for it now."""
         lane.armed = False
         if lane.free and lane.free[0] == oldest:
             lane.stuck = True
@@ -355,7 +355,7 @@ class ForwardReceiver:
             lane.stuck = False
             if lane.free:
                 lane.free = [each for each in lane.free if each > done]
-        # what has become void since a restart did not come again, or was answered with what came behind it
+        # an item that became void since a restart did not come again, or was answered with a later one
         for seq in [each for each in lane.owed if each <= done]:
             self._relayed(origin, lane, seq)
         if done and self._lanes.get(origin) is lane:

@@ -1,4 +1,4 @@
-"""The origin's side of messages for other nodes: one copy per node, and who still owes an acknowledgement for it.
+"""The origin's side of messages for other nodes: one copy per node, and the nodes that have not acknowledged theirs.
 
 The node that accepted a PUBLISH alone decides when it is done (H-07). Each copy is an obligation of its node,
 discharged by that node's acknowledgement; by a view without that node where only clean sessions would have had it, for
@@ -7,8 +7,8 @@ sessions of a node that is away stays pending until it is back or has left for g
 subscription, if the member that was given it may be one. Never by time.
 
 While the lane to a node is full, copies wait in the `WaitingRoom` and enter the lane publisher by publisher. Each is
-made when its message is accepted and says what is so then. Nothing of that is wrong when it leaves later: its `since`
-is that of this entrance, for another one voids what waits (`void_all`); its `qos2_stable` is below all mids that
+encoded when its message is accepted. Its fields are still right when it leaves later: its `since` is that of the
+view, because entering another one voids the waiting copies (`void_all`); its `qos2_stable` is below all mids that
 wait, for a QoS 2 mid counts as open until its copy is in the lane (`opened`), so that no copy that overtakes it, and
 no list of open mids, says that it is over; an older `hlc` turns no clock back; and it goes behind more writes of the
 map, not less.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 TELL_OPEN_EVERY = 256
-"""After so many QoS 2 messages, and after as many as there are open handshakes, a node is told which these are."""
+"""After so many QoS 2 messages, and after as many as there are open handshakes, a node gets the list of these."""
 
 
 class PublishLanes(Protocol):
@@ -63,7 +63,7 @@ class PublishLanes(Protocol):
         ...
 
     def void(self, node: str, seqs: list[int] | None = None) -> None:
-        """These matter to nobody any more (None: all): their numbers go on as voids."""
+        """Cancel these items (None: all): their numbers go on as voids."""
         ...
 
     def beside(self, node: str, items: int, size_bytes: int) -> None:
@@ -72,13 +72,13 @@ class PublishLanes(Protocol):
 
 
 COPY_BYTES = 64
-"""What a copy counts besides its payload."""
+"""Bytes that a copy counts besides its payload."""
 
 
 class OutstandingForward(msgspec.Struct, eq=False):
     """One copy under way. `groups` are the shared subscriptions that chose the node. `kept` says that it has to arrive
-    whatever happens: its publisher was answered without a lease, or nobody waits for it (a will, what a member of a
-    shared subscription left behind), or it is another origin's, who has a lease of its own."""
+    whatever happens: its publisher was answered without a lease, or no publisher waits for it (a will, a message
+    that a leaving member of a shared subscription had), or it belongs to another origin with a lease of its own."""
 
     seq: int
     message: Message
@@ -88,11 +88,11 @@ class OutstandingForward(msgspec.Struct, eq=False):
     groups: Sequence[RemoteMembers]
     kept: bool = False
     disk_bytes: int = 0
-    """What it counts in `ForwardSender.disk_bytes`."""
+    """Its part of `ForwardSender.disk_bytes`."""
 
 
 def stamp(since: int, payload: bytes) -> bytes:
-    """The payload with the view in which its sender entered in front; 0 for what is never void
+    """The payload behind the id of the view in which its sender entered; 0 for a copy that is never void
     (`OutstandingForward.kept`)."""
     return since.to_bytes(4, "big") + payload
 
@@ -108,7 +108,7 @@ class ForwardSender:
         receiving: ForwardReceiver | None = None,
     ) -> None:
         """With `direct`, the side for messages of this node, this one is for those that it relays, on lanes of their
-        own; see `ForwardReceiver`, which remembers what a session here has got."""
+        own; see `ForwardReceiver`, which remembers the messages that a session here has."""
         self._node = node
         self._lanes = lanes
         self._receiving: ForwardReceiver | None = receiving if direct is None else direct._receiving
@@ -119,7 +119,7 @@ class ForwardSender:
         self._is_origin = direct is None
         self._told_open: dict[str, tuple[int, tuple[int, int]]] = {}
         self.since = 0
-        """The view in which this node entered: what an earlier entrance sent is void everywhere (H-14)."""
+        """The view in which this node entered: copies that it sent before that are void everywhere (H-14)."""
         self._unproven: dict[str, int] = {}
         self._unproven_early: dict[str, list[int]] = {}
         self.disk_bytes: dict[str, int] = {}
@@ -131,7 +131,7 @@ class ForwardSender:
 
     @property
     def copies(self) -> int:
-        """Copies that nobody has acknowledged yet."""
+        """Copies that are not acknowledged yet."""
         return sum(len(each) for each in self._under_way.values()) + len(self._waiting)
 
     # -- out
@@ -154,7 +154,7 @@ class ForwardSender:
         waits = not policy.restricted or context.pending or relayed or policy.view_state is not ViewState.MINORITY
         if message.qos and context.answered and waits:
             pending = context.need()
-        # what another origin waits for is not ours to void, and what nobody waits for nobody sends again
+        # another origin waits for a relayed copy, and no publisher repeats one without an answer: neither is void
         kept = message.qos > 0 and (pending is None or relayed)
         chosen: dict[str, list[RemoteMembers]] = {}
         for member in members:
@@ -188,8 +188,9 @@ class ForwardSender:
         node.env.counters.router_matches_remote += len(targets) + len(chosen)
 
     def give_back(self, message: Message, text: str, context: AckContext) -> None:
-        """Tell the origin of a QoS 2 message that nobody of the group is here any more: it alone knows who has it
-        (H-07, H-09). It matters as long as the origin is in the view: then it has voided what it sent."""
+        """Tell the origin of a QoS 2 message that this node has no member of the group any more: the origin alone knows
+        which node has the message (H-07, H-09). After the origin left the view this does not matter: its copy is void.
+        """
         node = self._node
         pending = context.need()
         payload = stamp(0, encode_forward(message, False, (text,), self._stable(), node.env.events.hlc))
@@ -199,7 +200,7 @@ class ForwardSender:
         if copy.pending is not None:
             copy.pending.open += 1
         if name in self._lanes.full and (name in self._waiting.queues or self._node.env.cluster.is_present(name)):
-            # nothing overtakes what waits; but for who is away all goes into the lane, which has a bound for that
+            # no copy overtakes one that waits; a copy for an absent node goes into the lane, which has a bound for that
             message = copy.message
             self._waiting.put(name, (message.mountpoint, message.publisher), payload, copy)
             if message.qos == 2:
@@ -220,7 +221,7 @@ class ForwardSender:
             self._node.env.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
 
     def room(self, name: str) -> None:
-        """The lane to the node is full no more, or its link is down: what waits goes on, publishers in turn."""
+        """The lane to the node is not full any more, or its link is down: waiting copies go on, publishers in turn."""
         send, copies = self._lanes.send, self._under_way.setdefault(name, deque())
         while name in self._waiting.queues and name not in self._lanes.full:
             for payload, copy in self._waiting.take(name):
@@ -242,7 +243,7 @@ class ForwardSender:
 
     def _for_disk(self, name: str, copy: OutstandingForward, absent: bool) -> None:
         """A copy waits for the node's disk. From half a window on its publisher is not read: a disk that takes nothing
-        must not fill the lane, for what needs no disk goes the same way. What waits for a node that is away has a bound
+        must not fill the lane, which copies that need no disk use, too. Copies for an absent node have a bound
         of its own (`PublishLanes.slow`)."""
         if not copy.durable and not any(member.lasting for member in copy.groups):
             return
@@ -259,7 +260,7 @@ class ForwardSender:
             self.relieved(name)
 
     def _drop(self, message: Message, target: RemoteTarget) -> None:
-        """QoS 0 is the first to go: nobody promised it."""
+        """QoS 0 is dropped first: no acknowledgement was given for it."""
         reason = "absent" if target.absent else "cluster_congested"
         self._node.env.counters.drop(reason)
         self._node.env.event("fwd.drop", target=target.node, reason=reason, mid=message.mid, topic=message.topic)
@@ -279,7 +280,7 @@ class ForwardSender:
         return next((name for name, client in hit.items() if client == publisher and self._crowded(name)), "")
 
     def _crowded(self, name: str) -> bool:
-        """Whether `relieved` is going to be called for a node: who is paused after that stays so for ever."""
+        """True if `relieved` will be called for a node: a connection paused after that would stay paused for ever."""
         waits = self.disk_bytes.get(name, 0) > self._lanes.window_bytes // 4
         return waits or name in self._lanes.slow or name in self._lanes.slow_map
 
@@ -304,8 +305,8 @@ class ForwardSender:
     def acked(self, name: str, upto: int, leased: bool = True) -> None:
         """The node has everything up to this number, as safely as its sessions ask for.
 
-        While this node has no lease, others may have taken it out of the view and skip what it sent before (H-14):
-        then it is proof of nothing until the lease is back. If that comes by another entrance, all is void.
+        While this node has no lease, others may have taken it out of the view, and skip its earlier copies (H-14): an
+        acknowledgement proves nothing until the lease is back. If this node has to enter again, all copies are void.
         """
         if not leased:
             self._unproven[name] = upto
@@ -326,7 +327,7 @@ class ForwardSender:
             self._no_disk(name, size)
 
     def acked_early(self, name: str, seqs: list[int], leased: bool = True) -> None:
-        """The node has these, whose sessions ask for no disk, although it waits for its disk with what came before."""
+        """The node has these copies, which need no disk, although earlier ones still wait for its disk."""
         if not leased:
             self._unproven_early.setdefault(name, []).extend(seqs)
             return
@@ -350,7 +351,7 @@ class ForwardSender:
             self._no_disk(name, size)
 
     def proven(self) -> None:
-        """The lease is back, or what it had been for is void."""
+        """The lease is back, or the copies it was needed for are void."""
         unproven, self._unproven = self._unproven, {}
         for name, upto in unproven.items():
             self.acked(name, upto)
@@ -359,9 +360,9 @@ class ForwardSender:
             self.acked_early(name, seqs)
 
     def away(self, name: str) -> bool:
-        """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now.
+        """A view without the node's incarnation was applied: copies for its clean sessions end, as these have.
 
-        Whether they miss something by it, whenever that is acknowledged.
+        True if these sessions missed a message, acknowledged now or later.
         """
         copies = self._under_way.get(name, deque())
         kept: deque[OutstandingForward] = deque()
@@ -387,17 +388,17 @@ class ForwardSender:
         return any(copy.live and copy.message.qos for copy in ended)
 
     def _count_again(self, name: str) -> None:
-        """Some of what was under way is not any more."""
+        """Some copies are not under way any more."""
         self.disk_bytes[name] = sum([copy.disk_bytes for copy in self._copies_for(name)])
 
     def _copies_for(self, name: str) -> Iterator[OutstandingForward]:
-        """What is under way to a node, then what waits for it."""
+        """The copies under way to a node, then those that wait for its lane."""
         yield from self._under_way.get(name, ())
         yield from self._waiting.copies(name)
 
     def _may_be_given(self, copy: OutstandingForward) -> bool:
-        """A member whose session lasts may have the QoS 2 message: then it is for nobody else [MQTT5-4.8.2-5]. Also if
-        it has unsubscribed since: the node says so if it has not."""
+        """True if a member with a durable session may have the QoS 2 message: no other member gets it [MQTT5-4.8.2-5].
+        Also if that member has unsubscribed since: its node reports it if it does not have the message."""
         router = self._node.router
         return copy.message.qos == 2 and any(
             member.lasting or router.lasts(copy.message, member) for member in copy.groups
@@ -407,7 +408,7 @@ class ForwardSender:
         """Another member of the shared subscription gets the message, under the same mid."""
         for member in copy.groups:
             if copy.message.qos == 2 and self._node.env.cluster.came_back(copy.message, member.text):
-                continue  # the node that was chosen relayed it to a session here, and did not live to say so
+                continue  # the selected node relayed it to a session here, and ended before it could report that
             self._give_to_another(copy.message, member, copy.pending)
 
     def _give_to_another(
@@ -432,8 +433,8 @@ class ForwardSender:
             node.env.store.when_committed(node.env.store.open_commit, pending.add().complete)
 
     def returned(self, message: Message, text: str, name: str) -> bool:
-        """The node that was chosen has nobody of the group any more: another one gets the QoS 2 message. True if that
-        is done, now or before, or whoever goes on with the handshake does it."""
+        """The selected node has no member of the group any more: another one gets the QoS 2 message. True if it has it,
+        or if the publisher's next step of the handshake will give it to one."""
         mid = (message.origin.boot, message.counter)
         for copy in self._copies_for(name):
             gone = next((each for each in copy.groups if each.text == text), None)
@@ -473,16 +474,17 @@ class ForwardSender:
         self.relieved(name)
 
     def passing_on(self, up: Callable[[str], bool]) -> bool:
-        """Whether somebody who is up has yet to take what nobody would send again, or the disk what leads to that: a
-        will, what an ended session left behind."""
+        """True while a reachable node has not acknowledged a message that no publisher would repeat (a will, a message
+        that an ended session handed over), or while the store has uncommitted writes that may lead to one."""
         names = [name for name in {**self._under_way, **self._waiting.queues} if up(name)]
         kept = (copy.kept for name in names for copy in self._copies_for(name))
         return self._node.env.store.bytes_waiting > 0 or any(kept)
 
     def void_all(self) -> None:
-        """This node was out of the view: what nobody acknowledged to it, it has acknowledged to nobody (H-14).
+        """This node left the view: cancel each copy that its target has not acknowledged; the publisher has no answer
+        either, and repeats the message (H-14).
 
-        Nothing is discharged: the connections that wait for it are closed by the caller. What has to arrive goes on.
+        Pending acks stay open, because the caller closes their connections. Copies marked `kept` go on.
         """
         for name in {**self._under_way, **self._waiting.queues}:
             copies = self._under_way.get(name, deque())
@@ -509,7 +511,7 @@ class ForwardSender:
     def opened(self, boot: int, counter: int) -> None:
         """An inbound QoS 2 handshake began under this mid: receivers must know it again until it is closed.
 
-        So does a copy that may be sent again to the same node, also when nobody goes on with the handshake.
+        The same for a copy that may be sent again to the same node, even if the publisher never goes on.
         """
         before = self._open_mids.get((boot, counter), 0)
         self._open_mids[boot, counter] = before + 1
@@ -536,7 +538,7 @@ class ForwardSender:
         end = (numbers.boot, numbers.counter)
         self._told_open[name] = (0, end)
         if self._stable() > horizon:
-            return  # what was open when the node was told last is over: it remembers nothing older
+            return  # handshakes that were open at the last list are over: the node remembers none that is older
         for payload in encode_open_mids(end, sorted(mid for mid in self._open_mids if mid < end)):
             self._lanes.send(name, stamp(0, payload))
         if self._receiving is not None:

@@ -37,7 +37,7 @@ class IncidentMonitor:
             self._tick()
 
     def _tick(self) -> None:
-        """The member has a turn of the loop: look once in each heartbeat, at what was heard since the last look."""
+        """A turn of the loop: once in each heartbeat, check which peers were heard since the last check."""
         node, member = self._node, self._member
         mono = member.ports.now_ms()
         if not self._running or node.closing or member.closed or mono - self._looked_ms < HEARTBEAT_MS * 0.9:
@@ -77,7 +77,7 @@ class IncidentMonitor:
             self.ledger.count(operation, outcome, number)
 
     def _totals(self) -> Mapping[tuple[str, str], int]:
-        """What the node counts anyway, by operation and outcome."""
+        """The node's counters, by operation and outcome."""
         counters = self._node.env.counters
         refused, parked = sum(counters.publish_error), counters.publish_parked
         not_accepted = sum(counters.publish_auth_error) + refused + parked - counters.publish_unparked

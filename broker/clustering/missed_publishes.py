@@ -1,9 +1,8 @@
-"""What the clean sessions of a node missed while it was out of the view, and how they are told (H-18).
+"""Ends clean sessions that missed messages while their node was out of the view (H-18).
 
-Nothing is kept for clean sessions: the others let go what they had for a node that is away. So whoever accepts a
-publish that such a node does not get writes down in which view; and a node that comes back closes its clean sessions
-if anything was accepted since it was out. That goes for sessions that *were* subscribed, too: they may have sent
-UNSUBSCRIBE in between.
+No node keeps messages for clean sessions of an absent node. So a node that accepts a publish which such a node does not
+get notes the view id; and a node that comes back ends its clean sessions if any publish was accepted meanwhile. It also
+ends a session that *was* subscribed, because its client may have sent UNSUBSCRIBE in between.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class MissedPublishes:
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
             self._out_since_view = self._out_since_view or before.id + 1
         if self._out_since_view and after.id > before.id + 1:
-            self._unheard = True  # a snapshot skips views: who went in them, or came and went, nobody tells
+            self._unheard = True  # a snapshot skips views: nodes that left in them are not known
 
     def informed(self) -> None:
         """What happened while this node was away is known: clean sessions that missed a publish end."""

@@ -14,14 +14,14 @@ from ...netsplit.incidents import METRICS
 from ..shared_config import SharedConfig
 
 NodeState = Literal["serving", "joining", "absent"]
-"""serving: in the view, takes clients; joining: in the view, still being told what the others know; absent: a member
+"""serving: in the view, takes clients; joining: in the view, still catching up with the others; absent: a member
 that is not in the view."""
 Sees = Literal["whole", "majority", "minority"]
-"""What this node has: a lease and all members, a lease with someone missing, or no lease."""
+"""The state of this node: a lease and all members, a lease with a member missing, or no lease."""
 
 
 class ClusterError(Exception):
-    """The cluster cannot do what is asked; the text is a sentence for the operator that says why."""
+    """The cluster cannot carry out the request; the text gives the operator the reason."""
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     `running` is whether there is a link to it, `incarnation` reads like `boot 3 since view 7` and is empty for one that
     is not in the view, `heard_ms` is how long ago it was heard, None for this node and for one that never was, `voter`
     whether it votes, `stale` whether it has been away for longer than `cluster.forget_after`, `waiting_bytes` the
-    memory taken by what it has not acknowledged to this node.
+    memory of the messages that it has not acknowledged to this node.
     """
 
     node: str
@@ -98,7 +98,7 @@ class OperatorPort(Protocol):
         ...
 
     async def spread(self) -> None:
-        """Wait, bounded, until every node of the view has what was set here. Raises `ClusterError` if it takes longer;
+        """Wait, bounded, until every node of the view has the setting. Raises `ClusterError` if it takes longer;
         the nodes that are missing get it all the same, later."""
         ...
 
@@ -107,7 +107,7 @@ class OperatorPort(Protocol):
         ...
 
     async def ask(self, node: str, request: bytes) -> bytes:
-        """What the `operate` of another member answers, in bounded time. Raises `ClusterError`."""
+        """The answer of `operate` on another member, in bounded time. Raises `ClusterError`."""
         ...
 
     async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:

@@ -26,7 +26,7 @@ class SharedRetained:
         self._metadata = metadata
 
     def load(self) -> None:
-        """Bring in what the map has on the disk, and into the map what the node kept while it was alone."""
+        """Load retained messages from the map, and put into it those that this node kept while it was standalone."""
         node, metadata = self._node, self._metadata
         for key, value in metadata.scan(RETAINED):
             self.changed(key, value)
@@ -37,7 +37,7 @@ class SharedRetained:
             node.env.store.delete(retained_prefix(mountpoint) + message.topic.encode())
 
     def keep(self, mountpoint: str, topic: str, message: Message | None) -> int | None:
-        """A client of this node changed what is retained for a topic. Returns the number of the write, if any."""
+        """A client of this node changed the retained message of a topic. Returns the number of the write, if any."""
         key = _key(mountpoint, topic)
         return self._metadata.delete(key) if message is None else self._metadata.put(key, encode(to_record(message)))
 

@@ -1,10 +1,10 @@
-"""Tells the other nodes what is subscribed to here: writes this node's routes into the replicated map.
+"""Writes this node's routes into the replicated map, so that other nodes know its subscriptions.
 
-What was announced stands in the map itself, so a million subscriptions cost nothing more here: the routes are made from
-the subscribers that a filter has now, one for the clean sessions and one for those that last, and written if the map
-holds others. What a former process wrote of sessions that last, and this one does not write again, is purged when it
-serves (`clustering`). Only a *crowd*, a filter with many
-subscribers, is counted, so that one more costs the same as the first.
+The map itself holds the written routes, so a million subscriptions cost no more memory here. The routes of a filter are
+made from its subscribers, one for clean sessions and one for durable ones, and written if the map holds others. Routes
+for durable sessions that an earlier process wrote, and this one does not write again, are purged when this node serves
+(`adapter`). Only for a *crowd*, a filter with many subscribers, are these counted, so that one more costs the same as
+the first.
 
 A change takes 3.6 us (CPython 3.11, a dict as the map, the write included), 1 us in a crowd of 100,000, which takes
 17 ms to count once. To announce all again takes 3.3 us per subscription.
@@ -30,7 +30,7 @@ ENDED_STEP = 100
 """So many subscriptions of ended sessions are taken back in one turn of the loop."""
 
 _NOTHING, _ONLINE, _LASTING, _HOLDING = range(4)
-"""What a member does for its group: nothing; it is online; and would keep its messages if it were not; it holds."""
+"""The state of a group member: nothing; online; online and durable; offline and holding messages."""
 
 
 class RouteMap(Protocol):
@@ -50,7 +50,7 @@ class RouteMap(Protocol):
 
 
 class Subscriber(Protocol):
-    """What is asked of a session, beside `durable` and `online`."""
+    """The part of a session that is used, beside `durable` and `online`."""
 
     mountpoint: str
     subscriptions: dict[str, Subscription]
@@ -61,7 +61,7 @@ class RouteAdvertiser:
 
     `table` gives the subscriptions of a mountpoint, `sessions` all sessions of this node, `soon` runs a function in
     another turn. Who changes a table calls `added` or `removed` afterwards, and `presence` when a session gets or loses
-    its connection; what happens while the announcer is stopped need not be told, except what is removed.
+    its connection; while it is stopped only removals have to be reported.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class RouteAdvertiser:
 
     def ended(self, subscription: Subscription) -> None:
         """The same for a session that has ended. Nobody waits for it, and there may be thousands: the routes go in some
-        of the next turns. Until then other nodes send copies that nobody here takes."""
+        of the next turns. Until then other nodes send copies without a receiver here."""
         if self._since < 0:
             self.removed(subscription)
             return
@@ -179,7 +179,7 @@ class RouteAdvertiser:
         return self._since >= 0 and bool(self._owed)
 
     def settle(self) -> None:
-        """Take back some of it; what a stop leaves goes with the next `start`."""
+        """Remove some of the routes; a stop leaves the rest to the next `start`."""
         self._settling = False
         if self._since < 0:
             return
@@ -198,7 +198,7 @@ class RouteAdvertiser:
                 del self._crowds[where]
 
     def changed(self, mountpoint: str, text: str) -> int | None:
-        """The subscribers of a filter, `$share/GROUP/` included, have changed in a way that nobody told.
+        """The subscribers of a filter, `$share/GROUP/` included, have changed without a call of `added` or `removed`.
 
         Looks at all its subscribers, so `added` and `removed` are better. Returns `counter`.
         """
@@ -223,7 +223,7 @@ class RouteAdvertiser:
     # -- one filter
 
     def _announce(self, mountpoint: str, text: str, group: str | None) -> int | None:
-        """Write what is so now, if it is something else than what the others know."""
+        """Write the current routes, if the map holds others."""
         crowd = self._crowds.get((mountpoint, text))
         if crowd is None:
             held = self._table(mountpoint).holders(text)
@@ -272,7 +272,7 @@ class _SubscriberCounts:
         self.live = 0
         self.durable = 0
         self.size = 0
-        self._groups: dict[str, tuple[list[int], dict[Any, int]]] = {}  # by what they do; what each member does
+        self._groups: dict[str, tuple[list[int], dict[Any, int]]] = {}  # members by state; the state of each member
         for each in held:
             self.add(each, True)
 
@@ -317,7 +317,7 @@ class _SubscriberCounts:
 
 
 def _standing(member: Subscription) -> int:
-    """What a member does for its group. One that holds has a session that lasts and a QoS above 0 (`can_hold`)."""
+    """The state of a group member. One that holds has a session that lasts and a QoS above 0 (`can_hold`)."""
     keeps = member.session.durable and member.qos > 0
     if member.session.online:
         return _LASTING if keeps else _ONLINE

@@ -1,4 +1,4 @@
-"""Routes between nodes: on node N somebody subscribes to this filter (docs/cluster.md#the-replicated-map).
+"""Routes between nodes: node N has a subscriber for this filter (docs/cluster.md#the-replicated-map).
 
 A route is a key of the replicated map, written by its own node alone, so it needs no merging:
 
@@ -70,11 +70,11 @@ def parse_route_key(key: bytes) -> tuple[str, str, str]:
 
 
 class Routes:
-    """What the other nodes have announced; `node` is this node, whose own routes are of no interest here.
+    """The routes of other nodes; `node` is this node, whose own routes are ignored here.
 
     `changed` is a port: each of its functions is called with mountpoint and filter when the answer of `match` may be
-    another one for the topics of that filter, so that plans are dropped before anyone is told that the change has
-    arrived (H-04). The filter is `#` where any may be concerned. `soon` runs a function in another
+    another one for the topics of that filter, so that plans are dropped before the change is
+    acknowledged (H-04). The filter is `#` where any may be concerned. `soon` runs a function in another
     turn.
 
     A view changes the routes by three facts: `entered`, `drop_live` when an incarnation left, `drop` when one serves or
@@ -129,7 +129,7 @@ class Routes:
             changed(mountpoint, text)
 
     def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> list[str]:
-        """Take in keys and values that the disk had. What is no route is left out; said is what, and where."""
+        """Take in keys and values that the disk had. A malformed route is left out and reported."""
         problems = []
         for key, value in rows:
             try:
@@ -141,7 +141,7 @@ class Routes:
     def _withdraw(self, table: RemoteTable, text: str, node: str, group: str | None, durable: bool) -> bool:
         route = table.get(text, node, group, durable)
         if route is None or (route.since <= route.peer.dead and not route.dead):
-            # The map forgets what an incarnation wrote that left the view; its sessions that last are still there
+            # The map forgets the writes of an incarnation that left the view; its durable sessions are still there
             # and will be announced again, or `drop` is called.
             return False
         return table.discard(text, node, group, durable)
@@ -180,10 +180,9 @@ class Routes:
     # -- views
 
     def entered(self, node: str, since: int) -> None:
-        """The incarnation that entered in view `since` is in the applied view, as nobody is until this is called.
+        """The incarnation that entered in view `since` is in the applied view.
 
-        What an earlier incarnation said of sessions that last still counts until `drop`. To say it again changes
-        nothing.
+        Routes of an earlier incarnation for durable sessions count until `drop`. A repeated call changes nothing.
         """
         peer = self._peer(node)
         if since > peer.dead and (peer.absent or since - 1 > peer.dead):

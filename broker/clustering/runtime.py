@@ -187,7 +187,7 @@ class ClusterRuntime:
         self.clustering.unbar()
 
     def _dialled(self, hello: bytes) -> None:
-        """A member of a cluster takes this node for one of its own, or for somebody that was at this address before."""
+        """A cluster member takes this node for one of its cluster, or for the node that had this address before."""
         if self._probe is None and not self._discover and not self._claimed:
             self.probes += 1
             with suppress(MalformedFrame):
@@ -305,7 +305,7 @@ class ClusterRuntime:
     def _holds(self) -> bool:
         return bool(len(self._node.sessions) or self._node.retained.count)
 
-    # -- the office: what is
+    # -- operator queries
 
     def rows(self) -> list[NodeRow]:
         """One for each member, this node included."""
@@ -335,7 +335,7 @@ class ClusterRuntime:
             **self.clustering.incidents.ledger.metrics(),
         }
 
-    # -- the office: what is wanted
+    # -- operator commands
 
     @property
     def config(self) -> SharedConfig:
@@ -343,7 +343,7 @@ class ClusterRuntime:
         return self.clustering.config
 
     async def spread(self) -> None:
-        """Wait until every node of the view has what was set here. Raises `ClusterError`."""
+        """Wait until every node of the view has the setting. Raises `ClusterError`."""
         await spread(self._member, SPREAD_S)
 
     async def values(self, node: str, keys: list[str]) -> list[str | None]:
@@ -456,7 +456,7 @@ class ClusterRuntime:
         """Take a member out. Raises `ClusterError`."""
         member = self._member
         if node not in member.membership.members:
-            if not member.leased():  # its log may be behind, or was read by nobody yet
+            if not member.leased():  # its log may be behind
                 raise ClusterError(
                     f"{self.name} knows of no member {node}, but it has no lease, and may not know all: ask a node "
                     "that has one"

@@ -1,4 +1,4 @@
-"""What the configuration says of the way to other nodes: `listener.vmq`, `listener.vmqs`, `discovery.*`."""
+"""The part of the configuration about other nodes: `listener.vmq`, `listener.vmqs`, `discovery.*`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANY = ("0.0.0.0", "::", "")
 
 
 class ClusterLinks(msgspec.Struct, frozen=True):
-    """`listen` is HOST:PORT, `host` the one that other nodes are told, `discover` where to look for them, `expected`
+    """`listen` is HOST:PORT, `host` the one that other nodes get, `discover` where to look for them, `expected`
     how many nodes found a cluster (0: all in `discover`), `cookie` what all nodes of the cluster have in common."""
 
     listen: str
@@ -61,7 +61,7 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
             fingerprints=_fingerprints(settings),
             crlfile=Path(listener.crlfile) if listener.crlfile else None,
         )
-        tls.rules()  # a revocation list that cannot be read is told now
+        tls.rules()  # an unreadable revocation list is reported now
     host = str(settings["cluster.address"])
     if not host:
         # a node that listens everywhere is reached under the host of its name

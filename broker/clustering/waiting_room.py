@@ -1,8 +1,8 @@
-"""Copies that wait until the lane to their node has room, and the publishers who are not read because of them.
+"""Copies that wait until the lane to their node has room, and the publishers that are not read because of them.
 
-A lane is first in, first out. So that nobody waits behind thousands of messages of another publisher, a lane that is
-full takes nothing but what is next here, publishers in turn (`FairQueue`). And nobody is held up by others: when much
-waits for a node, who has more than its part of that is not read until half of its part is gone; everybody else is.
+A lane is first in, first out. So that no message waits behind thousands of another publisher, a full lane takes only
+the next copy from here, publishers in turn (`FairQueue`). And no publisher is held up by others: when much waits for a
+node, a publisher with more than its share is not read until half of its share is gone; all others are.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ..node import Node
 
 SAY_AGAIN_MS = 10_000
-"""Who publishes too much for a node is held back again and again. That is over when nobody was for so long."""
+"""A publisher with too much for a node is paused again and again. The episode ends when none was for so long."""
 
 NAMED = 5
-"""So many of those who were held back are named in the log."""
+"""So many of the paused clients are named in the log."""
 
 ITEM_BYTES = 16
-"""What a copy counts besides its payload, as in the lane."""
+"""Bytes that a copy counts besides its payload, as in the lane."""
 
 Copy = TypeVar("Copy")
 Publisher = tuple[str, str]
@@ -35,7 +35,7 @@ Publisher = tuple[str, str]
 
 
 class Beside(Protocol):
-    """The port to the links: what waits here for the lane to a node counts as if it was in that."""
+    """The port to the links: a copy that waits here counts as if it were in the lane."""
 
     ahead_bytes: int
     behind_bytes: int
@@ -53,7 +53,7 @@ class _Episode(Struct):
 
 
 class WaitingRoom(Generic[Copy]):
-    """What waits for each node."""
+    """The waiting copies of each node."""
 
     def __init__(self, node: Node, lanes: Beside) -> None:
         self._node = node
@@ -61,7 +61,7 @@ class WaitingRoom(Generic[Copy]):
         self.queues: dict[str, FairQueue[tuple[bytes, Copy]]] = {}
         """For each node for which something waits."""
         self._told: dict[str, int] = {}
-        """For each of them the size, in bytes, from which on the links are told again."""
+        """For each of them the size in bytes at which the links get the next report."""
         self._paused: dict[str, dict[Publisher, WeakValueDictionary[int, Pausable]]] = {}
         self._episodes: dict[str, _Episode] = {}
 
@@ -76,16 +76,16 @@ class WaitingRoom(Generic[Copy]):
             self._tell(name, queue)
 
     def _tell(self, name: str, queue: FairQueue[tuple[bytes, Copy]]) -> None:
-        """The links hear of what waits in steps: each message would be too often."""
+        """Report the size to the links in steps: after each message would be too often."""
         self._told[name] = queue.size_bytes + self._lanes.ahead_bytes // 4
         self._lanes.beside(name, queue.items, queue.size_bytes)
 
     def take(self, name: str) -> list[tuple[bytes, Copy]]:
-        """Some of what is next, less than a lane has room for that is not full."""
+        """Some of the next copies, fewer than a lane that is not full has room for."""
         return self._take(name, max(1, self._lanes.ahead_bytes // 4))
 
     def take_all(self, name: str) -> list[tuple[bytes, Copy]]:
-        """All that waits for a node, in its order; who is held back for it is read again."""
+        """All copies that wait for a node, in order; connections that were paused for it are read again."""
         queue = self.queues.get(name)
         taken = [] if queue is None else self._take(name, queue.size_bytes)
         self.relieve(name)
@@ -100,14 +100,14 @@ class WaitingRoom(Generic[Copy]):
         return taken
 
     def copies(self, name: str) -> Iterator[Copy]:
-        """What waits for a node; in the order of each publisher."""
+        """The copies that wait for a node, in the order of each publisher."""
         for _, copy in self.queues.get(name, ()):
             yield copy
 
     def __len__(self) -> int:
         return sum(queue.items for queue in self.queues.values())
 
-    # -- who is not read
+    # -- paused connections
 
     def crowded_by(self, publisher: Publisher) -> str:
         """A node for which too much waits, and much of it of this publisher; "" if none."""
@@ -128,13 +128,13 @@ class WaitingRoom(Generic[Copy]):
         return True
 
     def relieve(self, name: str) -> None:
-        """Read again those of whom little waits for the node."""
+        """Read the connections again of which little waits for the node."""
         paused = self._paused.get(name)
         if not paused:
             return
         queue, most = self.queues.get(name), self._lanes.ahead_bytes // 2
         for publisher in [each for each in paused if queue is None or queue.waits_of(each) <= most]:
-            # not here and now: what they say then may be for the same lane
+            # not in this turn: their next packets may be for the same lane
             self._node.env.after_turn(partial(_unpause, paused.pop(publisher)))
         if not paused:
             del self._paused[name]

@@ -53,7 +53,7 @@ class Peer(msgspec.Struct, eq=False):
 
 
 class Route(msgspec.Struct, eq=False, frozen=True, gc=False):
-    """The route of a node for a filter: it has subscribers with clean sessions, or `durable` ones; a route for each kind.
+    """The route of a node for a filter: subscribers with clean sessions, or `durable` ones, each a route.
     One object for all filters it fits.
     """
 
