@@ -30,6 +30,7 @@ class ServerHarness:
         self.network: MemoryNetwork = memory_network(0.4, 0.4)
         self.servers: dict[str, Server] = {}
         self.log: dict[str, list[str]] = {}
+        self.clients: list[SteadyClient] = []
 
     async def start(self, name: str, **settings: str) -> ClusterRuntime:
         lines = self.log.setdefault(name, [])
@@ -57,6 +58,7 @@ class ServerHarness:
 
     async def client(self, name: str, client_id: str, clean: bool = True) -> SteadyClient:
         made = SteadyClient(client_id, self.servers[name].listeners.show()[0].port, 4)
+        self.clients.append(made)  # the event loop holds tasks weakly: Python would collect an unreferenced client
         await made.connect(clean)
         return made
 
@@ -74,6 +76,8 @@ def run(folder: Path, scenario: Callable[[ServerHarness], Awaitable[None]]) -> S
         finally:
             for name in list(harness.servers):
                 await harness.stop(name)
+            for client in harness.clients:
+                await client.abort()
         return harness
 
     harness = asyncio.run(main())
