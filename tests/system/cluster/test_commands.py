@@ -93,7 +93,7 @@ def test_joins_that_cannot_be(tmp_path: Path) -> None:
         async with some(tmp_path, 2, joined=False) as (first, second):
             nobody = f"127.0.0.1:{free_port()}"
             for target, expected in {
-                first.name: f"{first.name} is this node: a node cannot join itself.",
+                first.name: f"{first.name} is this node. A node cannot join itself.",
                 first.address: f"{first.name} cannot join itself",
                 nobody: f"{nobody}: ",
                 "nonsense": "nonsense",
