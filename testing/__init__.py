@@ -1,6 +1,6 @@
-"""Brokers for users' tests: a cluster inside the test's process, a client, faults by name, an audit, a pytest plugin.
+"""Brokers for users' tests: a cluster inside the test's process, a client, faults, an audit, a pytest plugin.
 
-Nothing is imported before it is used, because pytest imports this package wherever it is installed.
+pytest imports this package in every environment that has it installed. So each module is imported at its first use.
 """
 
 from __future__ import annotations

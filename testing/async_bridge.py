@@ -1,4 +1,4 @@
-"""A client for asynchronous tests whose broker runs in another thread; it works in any asyncio loop."""
+"""A client for asynchronous tests whose broker runs in another thread. It works in any asyncio loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _T = TypeVar("_T")
 
 
 class BridgedClient(ThreadClient):
-    """As `Client`; an asynchronous context manager that disconnects at its end."""
+    """Runs a `Client` in the broker's thread; its methods are awaited in the test's loop.
+
+    An asynchronous context manager that disconnects at its end. Times are in seconds.
+    """
 
     async def _do(self, work: Coroutine[Any, Any, _T]) -> _T:
         return await self._thread.bridge(work)
@@ -22,23 +25,23 @@ class BridgedClient(ThreadClient):
     async def publish(
         self, topic: str, payload: bytes | str = b"", qos: int = 0, retain: bool = False, **options: Any
     ) -> int:
-        """As `Client.publish`."""
+        """Publish and wait for the acknowledgement. Arguments, result and errors are those of `Client.publish`."""
         return await self._do(self.client.publish(topic, payload, qos, retain, **options))
 
     async def subscribe(self, filters: Filters, qos: int = 0, **options: Any) -> list[int]:
-        """As `Client.subscribe`."""
+        """Subscribe and wait for SUBACK. Arguments, result and errors are those of `Client.subscribe`."""
         return await self._do(self.client.subscribe(filters, qos, **options))
 
     async def unsubscribe(self, filters: str | Iterable[str], timeout: float = TIMEOUT_S) -> list[int]:
-        """As `Client.unsubscribe`."""
+        """Unsubscribe and wait for UNSUBACK. Result and errors are those of `Client.unsubscribe`."""
         return await self._do(self.client.unsubscribe(filters, timeout))
 
     async def message(self, timeout: float = TIMEOUT_S) -> Message:
-        """As `Client.message`."""
+        """Wait for the next message that was not taken yet. Raises TimeoutError."""
         return await self._do(self.client.message(timeout))
 
     async def messages(self, timeout: float = TIMEOUT_S) -> AsyncIterator[Message]:
-        """Messages as they come, until none came for `timeout` seconds."""
+        """Yield messages as they arrive; end when none arrives for `timeout` seconds."""
         while True:
             try:
                 found = await self.message(timeout)
@@ -47,15 +50,15 @@ class BridgedClient(ThreadClient):
             yield found
 
     async def disconnect(self, reason: int = 0) -> None:
-        """As `Client.disconnect`."""
+        """Send DISCONNECT and wait for the end of the connection."""
         await self._do(self.client.disconnect(reason))
 
     async def reconnect(self, node: int = 0, clean_start: bool = False) -> Connack:
-        """As `Client.reconnect`."""
+        """Connect again, by default to the same session. Result and errors are those of `Client.connect`."""
         return await self._do(self.client.reconnect(node, clean_start))
 
     async def closed(self, timeout: float = TIMEOUT_S) -> Disconnect | None:
-        """As `Client.closed`."""
+        """Wait until the connection has ended. Returns the broker's DISCONNECT or None; raises TimeoutError."""
         return await self._do(self.client.closed(timeout))
 
     async def __aenter__(self) -> Self:

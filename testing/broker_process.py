@@ -1,4 +1,4 @@
-"""A broker as a process of its own: the real command, a real kill -9. Free ports, and it says when it is ready."""
+"""A broker as a separate process, started by the real command on a free port. A test can end it with kill -9."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _LISTENING = re.compile(r"listener\.tcp\.default: listening on (\S+):([0-9]+)")
 
 
 class BrokerProcess:
-    """`strogoff start` as a child, on 127.0.0.1. A context manager; `host` and `port` are known once it has started.
+    """`strogoff start` as a child process on 127.0.0.1. A context manager; `port` is 0 before the first start.
 
-    `conf` has keys of vernemq.conf. Without `directory` its data is temporary. A restart keeps the port.
+    `conf` has keys of vernemq.conf. `directory` keeps its data; without it, `close` removes the data. A restart keeps
+    the port.
     """
 
     def __init__(self, conf: Mapping[str, str] | None = None, directory: Path | None = None) -> None:
         self.host = "127.0.0.1"
         self.port = 0
         self.output: deque[str] = deque(maxlen=1000)
-        """Its last lines."""
+        """The last 1,000 lines of its output."""
         self._conf = {"allow_anonymous": "on", "log.console": "console", "log.error": "off", **(conf or {})}
         self._directory = directory
         self._temporary: Path | None = None
@@ -40,21 +41,24 @@ class BrokerProcess:
 
     @property
     def url(self) -> str:
-        """As mqtt://HOST:PORT."""
+        """The address, mqtt://HOST:PORT."""
         return f"mqtt://{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
-        """Of the running process. Raises RuntimeError if there is none."""
+        """The id of the running process. Raises RuntimeError if none runs."""
         if self._process is None:
             raise RuntimeError("the broker does not run")
         return self._process.pid
 
     def start(self) -> None:
-        """Start, and wait until it is ready. Raises RuntimeError with its output if that fails, or if it runs."""
+        """Start the broker and wait until it is ready.
+
+        Raises RuntimeError if it runs already, or, with its output, if it is not ready within 30 seconds.
+        """
         if self._process is not None and self._process.poll() is None:
             raise RuntimeError(f"the broker runs already, as process {self.pid}")
-        self._end(kill=True)  # one that has ended by itself
+        self._end(kill=True)  # collect a process that has ended without a call of `kill` or `stop`
         if self._directory is None and self._temporary is None:
             self._temporary = Path(tempfile.mkdtemp(prefix="strogoff-"))
         data = self._directory or self._temporary
@@ -75,7 +79,7 @@ class BrokerProcess:
         self._reader.start()
         try:
             started = self._ready.wait(READY_S) and self.port and self._process.poll() is None
-        except BaseException:  # the test run is interrupted: nobody else knows of the process
+        except BaseException:  # the test run is interrupted: no other code would end the process
             self._end(kill=True)
             raise
         if not started:
@@ -93,11 +97,11 @@ class BrokerProcess:
         self._ready.set()
 
     def kill(self) -> None:
-        """kill -9, and wait for its end."""
+        """Send SIGKILL and wait for the end of the process."""
         self._end(kill=True)
 
     def stop(self) -> None:
-        """SIGTERM, and wait for its end; after 30 seconds kill -9."""
+        """Send SIGTERM and wait for the end of the process; after 30 seconds send SIGKILL."""
         self._end(kill=False)
 
     def _end(self, kill: bool) -> None:
@@ -119,7 +123,7 @@ class BrokerProcess:
         process.stdout.close()
 
     def close(self) -> None:
-        """Stop it and remove what was temporary."""
+        """Stop the broker and remove its temporary data."""
         self.stop()
         if self._temporary is not None:
             with contextlib.suppress(OSError):

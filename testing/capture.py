@@ -1,4 +1,4 @@
-"""Records all that is published, for tests that ask afterwards. A drop-in for pytest-mqtt's `capmqtt`."""
+"""Records all published messages, for tests that look at them afterwards. A replacement for pytest-mqtt's `capmqtt`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .sync import SyncClient, SyncCluster
 
 
 class Capture:
-    """A client that has subscribed to everything. `messages` waits until what was published has come.
+    """A client that has subscribed to everything. `messages` waits until all published messages have arrived.
 
-    What a client in another thread has not yet handed to the system cannot be waited for: with paho, call
-    `wait_for_publish` first, or `wait` here.
+    `messages` cannot wait for a message that a client in another thread has not sent yet. With paho, call
+    `wait_for_publish` first, or call `wait` here.
     """
 
     def __init__(self, cluster: SyncCluster, filter: str = "#", name: str = "mqtt-capture") -> None:
@@ -25,17 +25,20 @@ class Capture:
 
     @property
     def messages(self) -> list[Message]:
-        """All messages since the begin, or since `clear`."""
+        """All messages since the last `clear`, or since the beginning."""
         self._cluster.settled(clients=[self._client.name])
         return self._client.received[self._begin :]
 
     @property
     def records(self) -> list[tuple[str, bytes]]:
-        """The same as pairs of topic and payload."""
+        """`messages` as pairs of topic and payload."""
         return [(message.topic, message.payload) for message in self.messages]
 
     def wait(self, count: int = 1, timeout: float = TIMEOUT_S) -> list[Message]:
-        """Wait until there are at least `count` messages. Raises TimeoutError that says how many there are."""
+        """Wait until at least `count` messages have arrived, and return all of them.
+
+        Raises TimeoutError after `timeout` seconds; its text says how many have arrived.
+        """
         deadline = time.monotonic() + timeout
         self._client.take()
         while len(self._client.received) - self._begin < count:
@@ -47,10 +50,10 @@ class Capture:
         return self._client.received[self._begin :]
 
     def clear(self) -> None:
-        """Forget what has come."""
+        """Wait until all published messages have arrived, and forget them."""
         self._cluster.settled(clients=[self._client.name])
         self._begin = len(self._client.received)
 
     def publish(self, topic: str, payload: bytes | str = b"", qos: int = 0, retain: bool = False, **more: Any) -> int:
-        """Publish something."""
+        """Publish with the client that records. Result and errors are those of `Client.publish`."""
         return self._client.publish(topic, payload, qos, retain, **more)

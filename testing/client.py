@@ -1,7 +1,7 @@
 """A small MQTT client for tests, on the broker's own codec: 3.1 (`version=3`), 3.1.1 (4) and 5.0 (5).
 
-It keeps its half of a session over connections: what was not acknowledged is sent again when the session is resumed,
-and a QoS 2 message that came twice is given out once. Everything that waits has a timeout in seconds.
+It keeps its half of the session from one connection to the next. When the broker resumes the session, the client sends
+unacknowledged messages again. It gives out a repeated QoS 2 message once. Every wait has a timeout in seconds.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ TIMEOUT_S = 5.0
 
 
 class Client(asyncio.Protocol):
-    """One client id. `Cluster.client` makes it; by itself it takes `host` and `port`.
+    """A client with the client id `name`. `Cluster.client` makes one for a node; `host` and `port` name another broker.
 
     With `clean_start=False` and version 5 the session never expires, unless `session_expiry` (seconds) says otherwise.
-    `auto_ack=False` leaves PUBACK and PUBREC to `ack`. `keepalive` 0 sends no pings. `tls` is for a listener with TLS.
+    With `auto_ack=False` the test acknowledges messages itself, by `ack`. `keepalive` is in seconds; 0 sends no pings.
+    `properties` are those of CONNECT. `tls` is for a listener with TLS.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Client(asyncio.Protocol):
         self.name = name
         self.version = version
         self.received: list[Message] = []
-        """Every message that was given out, in order."""
+        """Every message so far, in order; a repeated QoS 2 message is in it once."""
         self.session = SessionState()
         self.connack: Connack | None = None
         self.closed_by: packets.Disconnect | None = None
@@ -80,16 +81,19 @@ class Client(asyncio.Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether a connection was accepted and has not ended."""
+        """Whether the broker has accepted the connection, and the connection has not ended."""
         return self._transport is not None and self.connack is not None
 
     @property
     def session_present(self) -> bool:
-        """What the last CONNACK said."""
+        """Whether the last CONNACK said that the broker has resumed a session."""
         return self.connack is not None and self.connack.session_present
 
     async def connect(self, node: int = 0, timeout: float = TIMEOUT_S) -> Connack:
-        """Connect and wait for CONNACK. Raises `MqttRefused`, `ConnectionLost`, OSError or TimeoutError."""
+        """Connect and wait for CONNACK. `node` is the number of a node of the cluster.
+
+        Raises `MqttRefused`, `ConnectionLost`, OSError or TimeoutError, and `MqttClosed` if it is connected already.
+        """
         if self._transport is not None:
             raise MqttClosed(f"{self.name} is connected")
         loop = asyncio.get_running_loop()
@@ -103,7 +107,7 @@ class Client(asyncio.Protocol):
                 self._send(self._connect)
                 connack: Connack = await answered
         except BaseException:
-            self.abort()  # what is not answered is no connection; the next try begins with a new one
+            self.abort()  # without a CONNACK the connection is of no use: the next attempt opens a new one
             await self._gone.wait()
             raise
         if connack.reason:
@@ -119,14 +123,17 @@ class Client(asyncio.Protocol):
         return connack
 
     async def reconnect(self, node: int = 0, clean_start: bool = False, timeout: float = TIMEOUT_S) -> Connack:
-        """Connect again, by default to the same session; a connection that is still there is cut off first."""
+        """Connect again, by default to the same session. An open connection is aborted first.
+
+        Result and errors are those of `connect`.
+        """
         self.abort()
         await self._until_gone()
         self._connect.clean_start = clean_start
         return await self.connect(node, timeout)
 
     async def disconnect(self, reason: int = 0, properties: dict[str, Any] | None = None) -> None:
-        """Send DISCONNECT and wait for the end of the connection. Nothing to do if it has ended."""
+        """Send DISCONNECT and wait for the end of the connection; no effect if it has ended."""
         if self._transport is None:
             return
         self._send(packets.Disconnect(reason, properties) if self.version == 5 else packets.Disconnect())
@@ -134,12 +141,12 @@ class Client(asyncio.Protocol):
         await self._until_gone()
 
     def abort(self) -> None:
-        """Cut the connection off, without DISCONNECT: the broker sends the will."""
+        """Close the connection without DISCONNECT: the broker publishes the will."""
         if self._transport is not None:
             self._transport.abort()
 
     async def closed(self, timeout: float = TIMEOUT_S) -> packets.Disconnect | None:
-        """Wait until the connection has ended; the broker's DISCONNECT, if there was one. Raises TimeoutError."""
+        """Wait until the connection has ended. Returns the broker's DISCONNECT, or None. Raises TimeoutError."""
         async with self._within(timeout, "the connection did not end"):
             await self._gone.wait()
         return self.closed_by
@@ -165,11 +172,11 @@ class Client(asyncio.Protocol):
         timeout: float = TIMEOUT_S,
         **properties: Any,
     ) -> int:
-        """Publish and wait for PUBACK or PUBCOMP; its reason code (16: nobody subscribes), 0 for QoS 0.
+        """Publish and wait for PUBACK or PUBCOMP. Returns its reason code (16: no subscriber); 0 for QoS 0.
 
-        Raises `MqttRefused` for a code of 128 and above; `ConnectionLost` when the connection ends before, and
-        TimeoutError: then it is not known whether the broker has the message, and it is sent again when the session is
-        resumed.
+        Raises `MqttRefused` for a code of 128 or above. Raises `ConnectionLost` if the connection ends before the
+        answer, and TimeoutError. After these two the broker may or may not have the message; the client sends it again
+        when the session is resumed.
         """
         data = payload.encode() if isinstance(payload, str) else payload
         packet = Publish(topic, data, qos, retain, False, 0, properties or None)
@@ -193,7 +200,10 @@ class Client(asyncio.Protocol):
         timeout: float = TIMEOUT_S,
         **properties: Any,
     ) -> list[int]:
-        """Subscribe and wait for SUBACK; the granted QoS of each filter. Raises `MqttRefused` if one was refused."""
+        """Subscribe and wait for SUBACK. Returns the granted QoS of each filter.
+
+        Raises `MqttRefused` if the broker refuses a filter, `ConnectionLost` or TimeoutError.
+        """
         many = [filters] if isinstance(filters, str | SubscribeOptions) else list(filters)
         wanted = [SubscribeOptions(each, qos) if isinstance(each, str) else each for each in many]
         packet_id = self.session.new_id()
@@ -207,7 +217,10 @@ class Client(asyncio.Protocol):
         return suback.reasons
 
     async def unsubscribe(self, filters: str | Iterable[str], timeout: float = TIMEOUT_S) -> list[int]:
-        """Unsubscribe and wait for UNSUBACK; its reason codes (none before 5.0). Raises `MqttRefused`."""
+        """Unsubscribe and wait for UNSUBACK. Returns its reason codes; before MQTT 5.0 it has none.
+
+        Raises `MqttRefused`, `ConnectionLost` or TimeoutError.
+        """
         many = [filters] if isinstance(filters, str) else list(filters)
         packet_id = self.session.new_id()
         answered = self._expect(packets.Unsuback, packet_id)
@@ -222,7 +235,10 @@ class Client(asyncio.Protocol):
     # -- messages
 
     async def message(self, timeout: float = TIMEOUT_S) -> Message:
-        """The next message that was not yet taken. Raises TimeoutError that says how many there were."""
+        """Wait for the next message that was not taken yet.
+
+        Raises TimeoutError; its text says how many messages arrived before.
+        """
         try:
             async with asyncio.timeout(timeout):
                 return await self._fresh.get()
@@ -231,7 +247,7 @@ class Client(asyncio.Protocol):
             raise TimeoutError(f"{self.name} got no message within {timeout:g} s, {count} before") from None
 
     async def messages(self, timeout: float | None = None) -> AsyncIterator[Message]:
-        """Messages as they come, for ever; with `timeout` it ends when none comes for so many seconds."""
+        """Yield messages as they arrive. With `timeout`, end when none arrives for that many seconds."""
         while True:
             try:
                 async with asyncio.timeout(timeout):
@@ -244,18 +260,18 @@ class Client(asyncio.Protocol):
         return self.messages()
 
     def take(self) -> list[Message]:
-        """All messages that have come and were not yet taken; does not wait."""
+        """Returns all messages that have arrived and were not taken yet; does not wait."""
         return [self._fresh.get_nowait() for _ in range(self._fresh.qsize())]
 
     def ack(self, message: Message) -> None:
-        """Acknowledge a message, for `auto_ack=False`. QoS 0 needs none."""
+        """Send PUBACK or PUBREC for a message, with `auto_ack=False`; no effect for QoS 0."""
         if message.qos == 1:
             self._send(packets.Puback(message.packet_id))
         elif message.qos == 2:
             self._send(packets.Pubrec(message.packet_id))
 
     def send(self, packet: packets.Packet | bytes) -> None:
-        """Send any packet, or raw bytes. Raises `MqttClosed` without a connection."""
+        """Send a packet, or raw bytes. Raises `MqttClosed` if the client is not connected."""
         if isinstance(packet, bytes):
             self._live().write(packet)
         else:
@@ -264,13 +280,13 @@ class Client(asyncio.Protocol):
     # -- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """There is a connection."""
-        # uvloop's is none of asyncio's classes
+        """asyncio: the connection is open."""
+        # the class of uvloop's transport does not inherit from asyncio.Transport
         self._transport = cast(asyncio.Transport, transport)
         self._gone.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the broker."""
+        """asyncio: bytes have arrived from the broker. Handle each complete packet in them."""
         self.on_data()
         for packet in self._decoder.feed(data):
             self._handle(packet)
@@ -278,7 +294,7 @@ class Client(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended: nobody waits any longer."""
+        """asyncio: the connection has ended. Raise `ConnectionLost` in every call that waits for an answer."""
         self.on_data()
         self._transport = None
         if self._ping is not None:
@@ -287,7 +303,7 @@ class Client(asyncio.Protocol):
         for future in waiting.values():
             if not future.done():
                 future.set_exception(ConnectionLost(f"{self.name}: the connection ended: {exc or 'closed'}"))
-                future.exception()  # whoever waited may have given up: then nobody has to hear of it
+                future.exception()  # mark it as retrieved: after a timeout no call awaits it, and asyncio would log it
         self._gone.set()
 
     def _handle(self, packet: packets.Packet) -> None:
@@ -330,7 +346,7 @@ class Client(asyncio.Protocol):
 
     @contextlib.asynccontextmanager
     async def _within(self, timeout: float, what: str) -> AsyncIterator[None]:
-        """A limit in seconds; who reaches it says what did not come."""
+        """Limit the body to `timeout` seconds. Raises TimeoutError whose text has `what`, the missing event."""
         try:
             async with asyncio.timeout(timeout):
                 yield

@@ -1,4 +1,4 @@
-"""What can go wrong for a client under test, each with its own name."""
+"""The errors that a test's client raises."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from ..mqtt.reasons import ConnectReturn, ReasonCode
 
 
 class MqttError(Exception):
-    """The base of all errors of a client under test."""
+    """The base of all errors of a test's client."""
 
 
 class MqttClosed(MqttError):
-    """Something was asked of a client that is not in the state for it; the text says which."""
+    """A method was called in the wrong state: the client is not connected, or is connected already."""
 
 
 class ConnectionLost(MqttError, ConnectionError):
-    """The connection ended before the answer came; whether the broker did what was asked is not known."""
+    """The connection ended before the answer came. The broker may or may not have done the request."""
 
 
 class MqttRefused(MqttError):
-    """The broker said no; `reason` is its code."""
+    """The broker has refused a request; `reason` is its reason code."""
 
     def __init__(self, text: str, reason: int) -> None:
         super().__init__(text)
@@ -26,7 +26,7 @@ class MqttRefused(MqttError):
 
 
 def refusal(what: str, reason: int, version: int) -> MqttRefused:
-    """The error for a reason code; CONNECT before 5.0 has codes of its own."""
+    """Returns the error for a reason code. Any `version` before 5 means a return code of CONNACK."""
     codes = ReasonCode if version == 5 else ConnectReturn
     try:
         name = codes(reason).name.lower().replace("_", " ")

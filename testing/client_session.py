@@ -1,4 +1,4 @@
-"""A client's half of a session (section 4.1): packet ids, what was sent and not acknowledged, what is half received."""
+"""A client's half of a session (section 4.1): packet ids, unacknowledged packets, QoS 2 messages half received."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAST_ID = 65_535
 
 @dataclass(frozen=True)
 class Message:
-    """A message as a client got it."""
+    """A message as a client received it."""
 
     topic: str
     payload: bytes
@@ -35,7 +35,11 @@ class Message:
 
 
 class SessionState:
-    """What a client remembers from one connection to the next. `outgoing`: packet id -> PUBLISH, or PUBREL after it."""
+    """The session state that a client keeps from one connection to the next.
+
+    `outgoing`: packet id -> the unacknowledged PUBLISH, or the PUBREL that follows it. `half_received`: packet ids of
+    QoS 2 messages whose PUBREL has not arrived.
+    """
 
     def __init__(self) -> None:
         self.outgoing: dict[int, Publish | packets.Pubrel] = {}
@@ -43,7 +47,7 @@ class SessionState:
         self._last_id = 0
 
     def new_id(self) -> int:
-        """A packet id that is not in use [MQTT-2.3.1-2] [MQTT5-2.2.1-3]."""
+        """Returns a packet id that is not in use [MQTT-2.3.1-2] [MQTT5-2.2.1-3]. Raises OverflowError if all are."""
         for _ in range(LAST_ID):
             self._last_id = self._last_id % LAST_ID + 1
             if self._last_id not in self.outgoing:
@@ -51,7 +55,7 @@ class SessionState:
         raise OverflowError("all packet ids are in use")
 
     def resume(self, present: bool) -> list[Publish | packets.Pubrel]:
-        """What must be sent again on a new connection, in order [MQTT-4.4.0-1]; nothing if the session is new."""
+        """Returns the packets to send again on a new connection, in order [MQTT-4.4.0-1]; none in a new session."""
         if not present:
             self.outgoing.clear()
             self.half_received.clear()
@@ -62,7 +66,7 @@ class SessionState:
         return list(self.outgoing.values())
 
     def accept(self, packet: Publish) -> Message | None:
-        """A PUBLISH came: the message to give out, None for a QoS 2 message that was given out before."""
+        """Returns the message of a PUBLISH that has arrived, or None for a QoS 2 message that was given out before."""
         if packet.qos == 2:
             if packet.packet_id in self.half_received:
                 return None
@@ -78,7 +82,7 @@ class SessionState:
         )
 
     def answer(self, packet: packets.Packet) -> tuple[packets.Packet | None, tuple[int, int] | None]:
-        """An acknowledgement came: what to send for it, and (packet id, reason) of a publish that is finished."""
+        """Handle an acknowledgement. Returns the answer to send, and (packet id, reason) if a publish is finished."""
         if isinstance(packet, packets.Puback):
             return None, self._finish(packet.packet_id, packet.reason)
         if isinstance(packet, packets.Pubrec):

@@ -1,4 +1,4 @@
-"""`Cluster`: brokers in the running event loop; `Cluster.sync` runs them in a thread, for tests without asyncio."""
+"""`Cluster` runs brokers in the running event loop; `Cluster.sync` runs them in a thread, for tests without asyncio."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ class Cluster(RunningCluster):
 
     @staticmethod
     def sync(nodes: int = 1, conf: Conf | None = None, **options: Unpack[ClusterOptions]) -> SyncCluster:
-        """The same with a thread and a loop of its own, for tests without asyncio: an ordinary context manager."""
+        """Returns a cluster with its own thread and loop, for tests without asyncio: an ordinary context manager."""
         return SyncCluster(nodes, conf, **options)

@@ -1,4 +1,4 @@
-"""What stands behind the pytest plugin's fixtures; imported when a test asks for one, or has failed."""
+"""The implementation of the pytest plugin's fixtures. The plugin imports it when a test uses one, or fails."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass
 class _Traces:
-    """The clusters of one test, and where their logs go if it fails."""
+    """The clusters of one test, and the directory for their event logs if the test fails."""
 
     directory: Path
     first_seed: int
     clusters: list[tuple[RunningCluster, Callable[[], Audit]]]
-    """With what judges each, in the thread that it belongs to."""
+    """Each cluster, and the function that audits it in its own thread."""
 
 
 _TRACES = pytest.StashKey[_Traces]()
 
 
 def option(config: pytest.Config, name: str) -> str | None:
-    """An option of the command line, else of the ini file, else None."""
+    """Returns an option of the command line; else of the ini file; else None."""
     value = config.getoption(name, None)
     if value is None:
         value = config.getini(name)
@@ -46,7 +46,7 @@ def option(config: pytest.Config, name: str) -> str | None:
 
 
 def number(config: pytest.Config, name: str) -> int | None:
-    """An option that is a whole number. Raises pytest.UsageError."""
+    """Returns an option that is a whole number, or None. Raises pytest.UsageError."""
     text = option(config, name)
     try:
         return None if text is None else int(text)
@@ -55,7 +55,7 @@ def number(config: pytest.Config, name: str) -> int | None:
 
 
 def ratio(config: pytest.Config, name: str) -> float | None:
-    """An option that is a number. Raises pytest.UsageError."""
+    """Returns an option that is a number, or None. Raises pytest.UsageError."""
     text = option(config, name)
     try:
         return None if text is None else float(text)
@@ -64,12 +64,15 @@ def ratio(config: pytest.Config, name: str) -> float | None:
 
 
 def first(*values: _Number | None) -> _Number:
-    """The first that is given; 0 is given, too, and whoever takes it says that it does not do."""
+    """Returns the first value that is not None. It may be an invalid 0: the receiver of the value checks it."""
     return next(value for value in values if value is not None)
 
 
 def policy_conf(policy: str | Mapping[str, str]) -> dict[str, str]:
-    """The configuration keys for a netsplit policy: one for all operations, or some by name. pytest.UsageError."""
+    """Returns the configuration keys for a netsplit policy: one for all operations, or a mapping by operation.
+
+    Raises pytest.UsageError for an unknown operation or policy.
+    """
     rows = dict.fromkeys(OPERATIONS, policy) if isinstance(policy, str) else dict(policy)
     for operation, flag in rows.items():
         if operation not in OPERATIONS or flag not in ("off", "majority", "on"):
@@ -81,7 +84,11 @@ def policy_conf(policy: str | Mapping[str, str]) -> dict[str, str]:
 
 
 class ClusterFactory:
-    """Makes the clusters of one test. Arguments win over options, options over the marker."""
+    """Makes the clusters of one test.
+
+    An argument wins over the command line and the marker. For seed and pace the command line wins over the marker, for
+    the number of nodes the marker wins.
+    """
 
     def __init__(self, request: pytest.FixtureRequest, nodes: int | None = None) -> None:
         self._config = request.config
@@ -98,7 +105,7 @@ class ClusterFactory:
     def __call__(
         self, nodes: int | None = None, conf: Conf | None = None, **options: Unpack[ClusterOptions]
     ) -> UnopenedCluster:
-        """A cluster to be opened by `async with` or `with`; arguments as those of `Cluster`."""
+        """Returns a cluster that `async with` or `with` opens. The arguments are those of `Cluster`."""
         policy = policy_conf(self._marker.get("policy", {}))
         merged: dict[str, str | int | bool] = {**policy, **self._marker.get("conf", {}), **(conf or {})}
         seed = options.get("seed")
@@ -113,19 +120,19 @@ class ClusterFactory:
         return UnopenedCluster(self, count, merged, chosen)
 
     def opened(self, cluster: RunningCluster, sync: SyncCluster | None = None) -> None:
-        """A cluster is about to run: a failure tells of it, and the fixture's end closes it."""
+        """Remember a cluster that is about to start: a failure report describes it, `close` closes a `sync` one."""
         self._traces.clusters.append((cluster, cluster.audit if sync is None else sync.audit))
         if sync is not None:
             self._open.append(sync)
 
     def close(self) -> None:
-        """Close what the test has left open. Raises `LeakError`."""
+        """Close the blocking clusters that the test has left open. Raises `LeakError`."""
         while self._open:
             self._open.pop().close()
 
 
 class UnopenedCluster:
-    """A cluster that is not open yet; the way it is opened says of which kind it is."""
+    """A cluster before its start: `async with` makes it a `Cluster`, `with` a `SyncCluster`."""
 
     def __init__(self, factory: ClusterFactory, nodes: int, conf: Conf, options: ClusterOptions) -> None:
         self._factory = factory
@@ -161,18 +168,18 @@ class UnopenedCluster:
 
 
 class ClientFactory:
-    """Makes clients of one broker. Without a name they are client-1, client-2 and so on; options as in `Client`."""
+    """Makes clients of one broker. Default names are client-1, client-2 and so on; `options` are those of `Client`."""
 
     def __init__(self, broker: SyncCluster) -> None:
         self._broker = broker
         self._count = 0
 
     def __call__(self, name: str | None = None, node: int = 0, **options: Any) -> SyncClient:
-        """A connected client whose methods block."""
+        """Returns a connected client whose methods block."""
         return self._broker.client(self._name(name), node, **options)
 
     async def aio(self, name: str | None = None, node: int = 0, **options: Any) -> BridgedClient:
-        """A connected client whose methods are awaited, in any asyncio loop."""
+        """Returns a connected client whose methods are coroutines, for any asyncio loop."""
         thread = self._broker.thread
         client = await thread.bridge(self._broker.cluster.client(self._name(name), node, **options))
         return BridgedClient(thread, client)
@@ -184,19 +191,19 @@ class ClientFactory:
 
 @dataclass(frozen=True)
 class External:
-    """A broker that is there already."""
+    """The address of a broker that the tests do not start."""
 
     host: str
     port: int
 
     @classmethod
     def of(cls, config: pytest.Config) -> External:
-        """As the options say."""
+        """Returns the address that the options give; by default 127.0.0.1:1883."""
         return cls(option(config, "mqtt_host") or "127.0.0.1", number(config, "mqtt_port") or 1883)
 
     @property
     def url(self) -> str:
-        """As mqtt://HOST:PORT."""
+        """The address, mqtt://HOST:PORT."""
         return f"mqtt://{self.host}:{self.port}"
 
 
@@ -215,7 +222,7 @@ def _traces(request: pytest.FixtureRequest, seed: int | None) -> _Traces:
 
 
 def describe(item: pytest.Item) -> list[tuple[str, str]]:
-    """Sections for the report of a failed test: one for each of its clusters, whose log is written meanwhile."""
+    """Write the event logs of a failed test's clusters, and return the sections for its report, one per cluster."""
     traces = item.stash.get(_TRACES, None)
     sections = []
     for place, (cluster, judge) in enumerate(traces.clusters if traces is not None else []):
@@ -239,6 +246,6 @@ def describe(item: pytest.Item) -> list[tuple[str, str]]:
 
 
 def forget(item: pytest.Item) -> None:
-    """All reports of a test are made. Pytest keeps its items to the end of the run; logs and disks need not stay."""
+    """Release the clusters of a test whose reports are complete. Pytest keeps the test item until the run ends."""
     if _TRACES in item.stash:
         del item.stash[_TRACES]

@@ -1,7 +1,7 @@
-"""The pytest plugin: fixtures, options and the marker, loaded by pytest wherever this package is installed.
+"""The pytest plugin: fixtures, options and the marker. pytest loads it wherever this package is installed.
 
-So it imports nothing but pytest until a test asks for a fixture. All fixtures are synchronous and work in every kind of
-test: plain ones, pytest-asyncio's (strict and auto), anyio's on asyncio.
+So it imports only pytest until a test uses a fixture. All fixtures are synchronous and work in every kind of test:
+plain tests, pytest-asyncio's (strict and auto), anyio's on asyncio.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from .sync import SyncCluster
 
 _OPTIONS = (
-    ("mqtt_seed", "seed of the brokers' random choices, as a failed test prints it"),
-    ("mqtt_trace_dir", "where failed tests leave their event logs (default: below pytest's temporary directory)"),
-    ("mqtt_nodes", "nodes of mqtt_cluster where neither marker nor argument says it (default: 1)"),
-    ("mqtt_pace", "by how much the times of clusters are divided, where no argument says it (default: 1)"),
+    ("mqtt_seed", "seed of the brokers' random choices; the report of a failed test has it"),
+    ("mqtt_trace_dir", "directory for the event logs of failed tests (default: below pytest's temporary directory)"),
+    ("mqtt_nodes", "number of nodes of mqtt_cluster, if the test does not give one (default: 1)"),
+    ("mqtt_pace", "divide the times of clusters by this number, unless the test passes `pace` (default: 1)"),
     ("mqtt_host", "host of the external broker behind mqtt_broker_noproc (default: 127.0.0.1)"),
     ("mqtt_port", "port of the external broker behind mqtt_broker_noproc (default: 1883)"),
 )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Each option is one of the command line and one of the ini file, under the same name."""
+    """pytest: add each option to the command line and to the ini file."""
     group = parser.getgroup("mqtt", "MQTT brokers for tests (strogoff)")
     for name, text in _OPTIONS:
-        # another MQTT plugin may have --mqtt-host and --mqtt-port already: then its are read
+        # another MQTT plugin may define --mqtt-host and --mqtt-port already: then we read the values of its options
         with contextlib.suppress(ValueError, ArgumentError):
             group.addoption(f"--{name.replace('_', '-')}", dest=name, default=None, help=text)
         with contextlib.suppress(ValueError):
@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker."""
+    """pytest: register the marker `mqtt`."""
     config.addinivalue_line(
         "markers",
         "mqtt(nodes, seed, policy, conf, engine, links, pace): the brokers of a test; policy is one of off, majority "
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-    """What a failed test's brokers were: seed, faults, audit, event log."""
+    """pytest: add seed, faults, audit and event log of the test's clusters to the report of a failed test."""
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     if report.failed:
@@ -68,7 +68,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture
 def mqtt_broker(request: pytest.FixtureRequest) -> Iterator[SyncCluster]:
-    """One broker in a thread of its own: `.host`, `.port`, `.url`, faults and audit. New for each test."""
+    """One broker in its own thread, new for each test: `.host`, `.port`, `.url`, faults and audit (`SyncCluster`)."""
     from .fixtures import ClusterFactory
 
     factory = ClusterFactory(request, nodes=1)
@@ -78,9 +78,9 @@ def mqtt_broker(request: pytest.FixtureRequest) -> Iterator[SyncCluster]:
 
 @pytest.fixture
 def mqtt_cluster(request: pytest.FixtureRequest) -> Iterator[ClusterFactory]:
-    """A factory of clusters, for `async with`, or for `with` in tests without asyncio.
+    """A factory of clusters for `async with`, and for `with` in tests without asyncio.
 
-    Such as `async with mqtt_cluster(nodes=3, conf={...}) as c`.
+    Example: `async with mqtt_cluster(nodes=3, conf={...}) as c`.
     """
     from .fixtures import ClusterFactory
 
@@ -98,7 +98,7 @@ def mqtt_client(mqtt_broker: SyncCluster) -> ClientFactory:
 
 @pytest.fixture
 def mqtt_capture(mqtt_broker: SyncCluster) -> Capture:
-    """Everything that is published on `mqtt_broker`: `.messages`, `.records`."""
+    """A record of all messages that `mqtt_broker` gets: `.messages`, `.records`."""
     from .capture import Capture
 
     return Capture(mqtt_broker)
@@ -112,7 +112,7 @@ def mqtt_url(mqtt_broker: SyncCluster) -> str:
 
 @pytest.fixture(scope="session")
 def mqtt_broker_proc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One broker process for the whole run (of each worker, with xdist): `.host`, `.port`, `.url`, `.kill()`."""
+    """One broker process for the whole run, with xdist one for each worker: `.host`, `.port`, `.url`, `.kill()`."""
     from .broker_process import BrokerProcess
 
     with BrokerProcess(directory=tmp_path_factory.mktemp("mqtt_broker_proc")) as process:
@@ -121,7 +121,7 @@ def mqtt_broker_proc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broke
 
 @pytest.fixture(scope="session")
 def mqtt_broker_noproc(pytestconfig: pytest.Config) -> External:
-    """A broker that somebody else runs, at --mqtt-host and --mqtt-port."""
+    """The address of a broker that the tests do not start, from --mqtt-host and --mqtt-port."""
     from .fixtures import External
 
     return External.of(pytestconfig)

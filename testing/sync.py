@@ -1,6 +1,6 @@
-"""The cluster and its clients for tests without asyncio, and for those in another loop than the cluster's.
+"""A cluster and clients with blocking methods, for tests without asyncio and tests in another loop than the cluster's.
 
-`SyncCluster` runs a `Cluster` in a thread of its own, `SyncClient` drives a `Client` in that thread and blocks.
+`SyncCluster` runs a cluster in its own thread. `SyncClient` runs a `Client` in that thread, and blocks its caller.
 """
 
 from __future__ import annotations
@@ -25,20 +25,23 @@ Filters = str | SubscribeOptions | Iterable[str | SubscribeOptions]
 
 
 class SyncCluster:
-    """As `Cluster`, all methods blocking. A context manager; `open` and `close` for those who cannot use one."""
+    """A cluster in its own thread. Arguments are those of `Cluster`; all methods block.
+
+    A context manager; a caller that cannot use `with` calls `open` and `close`. Times are in seconds.
+    """
 
     def __init__(self, nodes: int = 1, conf: Conf | None = None, **options: Unpack[ClusterOptions]) -> None:
         self.cluster = RunningCluster(nodes, conf, **options)
-        """The cluster itself; its methods belong to another thread."""
+        """The cluster itself. Its methods may only be called in the cluster's thread."""
         self.seed = self.cluster.seed
         self._thread: LoopThread | None = None
 
     # -- life
 
     def open(self) -> None:
-        """Start the thread and the nodes. Once: again is a RuntimeError."""
+        """Start the thread and the nodes. Raises RuntimeError if the cluster was opened before."""
         if self._thread is not None:
-            raise RuntimeError("the cluster is open: it is used as it is, without `with`")
+            raise RuntimeError("the cluster is open already: use it without `with`")
         thread = LoopThread(f"strogoff cluster {self.seed}")
         try:
             thread.call(self.cluster.open())
@@ -48,7 +51,7 @@ class SyncCluster:
         self._thread = thread
 
     def close(self) -> None:
-        """Stop the nodes and the thread. Raises `LeakError`; again is no error."""
+        """Stop the nodes and the thread; no effect if they are stopped. Raises `LeakError`."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -68,7 +71,7 @@ class SyncCluster:
 
     @property
     def thread(self) -> LoopThread:
-        """Where it runs. Raises RuntimeError when it does not."""
+        """The thread in which the cluster runs. Raises RuntimeError if the cluster is not open."""
         if self._thread is None:
             raise RuntimeError("the cluster is not open")
         return self._thread
@@ -82,86 +85,89 @@ class SyncCluster:
         return len(self.cluster)
 
     def node(self, number: int = 0) -> NodeHandle:
-        """A node by its number, from 0."""
+        """Returns a node by its number, from 0. Raises `FaultError` if the cluster has no such node."""
         return self.cluster.node(number)
 
     @property
     def host(self) -> str:
-        """Of the first node."""
+        """The address of the first node."""
         return self.cluster[0].host
 
     @property
     def port(self) -> int:
-        """Of the first node's TCP listener."""
+        """The port of the first node's TCP listener."""
         return self.cluster[0].port
 
     @property
     def url(self) -> str:
-        """Of the first node, mqtt://HOST:PORT."""
+        """The address of the first node, mqtt://HOST:PORT."""
         return self.cluster[0].url
 
     @property
     def faults(self) -> list[str]:
-        """What was done to it, in order."""
+        """Descriptions of the faults, starts and stops so far, in order."""
         return self.cluster.faults
 
     @property
     def rows(self) -> list[Row]:
-        """The event log so far."""
+        """The event log so far, of all nodes, as `Cluster.rows`."""
         return self.thread.ask(lambda: self.cluster.rows) if self._thread is not None else self.cluster.rows
 
     def audit(self) -> Audit:
-        """Judge the event log so far."""
+        """Judge the event log so far: finds lost, duplicate and reordered messages, and forgotten sessions."""
         return self.thread.ask(self.cluster.audit) if self._thread is not None else self.cluster.audit()
 
     def write_log(self, directory: Path) -> Path:
-        """As `Cluster.write_log`."""
+        """Write the event log as JSON lines for `strogoff analytics`. Returns the directory; raises OSError."""
         if self._thread is None:
             return self.cluster.write_log(directory)
         return self.thread.ask(lambda: self.cluster.write_log(directory))
 
     def settled(self, timeout: float = SETTLE_S, clients: Iterable[str] | None = None) -> None:
-        """As `Cluster.settled`. What another thread's client has not yet handed to the system is not seen."""
+        """Wait until the cluster is at rest, as `Cluster.settled`. Raises `NotSettled`.
+
+        It does not wait for a message that a client in another thread has not sent yet.
+        """
         self.thread.call(self.cluster.settled(timeout, clients), timeout)
 
     def sees(self, nodes: int | Iterable[int], state: Sees, timeout: float = SERVE_S) -> None:
-        """As `Cluster.sees`."""
+        """Wait until these nodes see that much of the cluster, as `Cluster.sees`. Raises TimeoutError, `FaultError`."""
         self.thread.call(self.cluster.sees(nodes, state, timeout), timeout)
 
     def whole(self, timeout: float = SERVE_S) -> None:
-        """As `Cluster.whole`."""
+        """Wait until every node serves and sees the whole cluster. Raises TimeoutError, `FaultError`."""
         self.thread.call(self.cluster.whole(timeout), timeout)
 
     # -- clients
 
     def client(self, name: str, node: int = 0, **options: Any) -> SyncClient:
-        """A connected client whose methods block."""
+        """Returns a connected client whose methods block; `options` are those of `Client`."""
         return SyncClient(self.thread, self.thread.call(self.cluster.client(name, node, **options)))
 
     # -- faults
 
     def kill(self, node: int = 0) -> None:
-        """As kill -9."""
+        """End a node as kill -9 does: it flushes nothing, and its clients get a TCP reset."""
         self.thread.call(self.cluster.kill(node))
 
     def stop(self, node: int = 0) -> None:
-        """Stop in order."""
+        """Stop a node in order, as SIGTERM does."""
         self.thread.call(self.cluster.stop(node))
 
     def start(self, node: int = 0) -> None:
-        """Start a node that is down."""
+        """Start a node that is down, as `Cluster.start`. Raises TimeoutError."""
         self.thread.call(self.cluster.start(node))
 
     def restart(self, node: int = 0) -> None:
-        """Stop in order, then start."""
+        """Stop a node in order, then start it."""
         self.thread.call(self.cluster.restart(node))
 
     def pause(self, node: int = 0) -> None:
-        """As SIGSTOP."""
+        """Pause a node, as SIGSTOP does: its connections stay open, and it does nothing."""
         self.thread.call(self.cluster.pause(node))
 
     def resume(self, node: int = 0) -> None:
-        """As SIGCONT."""
+        """Let a paused node continue, as SIGCONT does."""
         self.thread.call(self.cluster.resume(node))
 
     def drop(
@@ -173,26 +179,26 @@ class SyncCluster:
         client: str | None = None,
         then: Then = "go on",
     ) -> SyncDrop:
-        """As `Cluster.drop`."""
+        """Drop the `nth` packet of a kind from now on. The arguments are those of `Cluster.drop`."""
         return SyncDrop(
             self.thread, self.thread.ask(lambda: self.cluster.drop(packet, node, nth, direction, client, then))
         )
 
     def partition(self, *sides: Iterable[int]) -> None:
-        """As `Cluster.partition`."""
+        """Cut the links between groups of nodes; a node in no group is alone."""
         self.thread.call(self.cluster.partition(*sides))
 
     def one_way(self, source: int, target: int) -> None:
-        """As `Cluster.one_way`."""
+        """Cut one direction of a link: `target` receives nothing from `source`."""
         self.thread.call(self.cluster.one_way(source, target))
 
     def heal(self) -> None:
-        """As `Cluster.heal`."""
+        """Restore all links; `whole` waits until the nodes have noticed."""
         self.thread.call(self.cluster.heal())
 
 
 class SyncDrop:
-    """A `Drop` that can be waited for without asyncio."""
+    """A `Drop` with a blocking wait."""
 
     def __init__(self, thread: LoopThread, drop: Drop) -> None:
         self._thread = thread
@@ -200,21 +206,21 @@ class SyncDrop:
 
     @property
     def dropped(self) -> bool:
-        """Whether it has happened."""
+        """Whether the broker's side has dropped the packet."""
         return self.drop.dropped
 
     def happened(self, timeout: float = TIMEOUT_S) -> None:
-        """Wait until the packet was dropped. Raises TimeoutError."""
+        """Wait until the packet is dropped. Raises TimeoutError."""
         self._thread.call(self.drop.happened(timeout), timeout)
 
 
 class ThreadClient:
-    """What both kinds of clients in another thread have in common."""
+    """A `Client` that runs in the cluster's thread: the base of `SyncClient` and `BridgedClient`."""
 
     def __init__(self, thread: LoopThread, client: Client) -> None:
         self._thread = thread
         self.client = client
-        """The client itself; its methods belong to the cluster's thread."""
+        """The client itself. Its methods may only be called in the cluster's thread."""
 
     @property
     def name(self) -> str:
@@ -223,34 +229,34 @@ class ThreadClient:
 
     @property
     def connected(self) -> bool:
-        """Whether a connection is there."""
+        """Whether the broker has accepted the connection, and the connection has not ended."""
         return self.client.connected
 
     @property
     def session_present(self) -> bool:
-        """What the last CONNACK said."""
+        """Whether the last CONNACK said that the broker has resumed a session."""
         return self.client.session_present
 
     @property
     def received(self) -> list[Message]:
-        """Every message so far."""
+        """Every message so far, in order; a copy."""
         return list(self.client.received)
 
     def take(self) -> list[Message]:
-        """All messages that have come and were not yet taken; does not wait."""
+        """Returns all messages that have arrived and were not taken yet; does not wait."""
         return self._thread.ask(self.client.take)
 
     def ack(self, message: Message) -> None:
-        """Acknowledge a message, for `auto_ack=False`."""
+        """Send PUBACK or PUBREC for a message, with `auto_ack=False`; no effect for QoS 0."""
         self._thread.ask(lambda: self.client.ack(message))
 
     def abort(self) -> None:
-        """Cut the connection off, without DISCONNECT."""
+        """Close the connection without DISCONNECT: the broker publishes the will."""
         self._thread.ask(self.client.abort)
 
 
 class SyncClient(ThreadClient):
-    """As `Client`, blocking. A context manager that disconnects at its end."""
+    """Runs a `Client` in the cluster's thread; its methods block. A context manager that disconnects at its end."""
 
     def _do(self, work: Coroutine[Any, Any, _T], limit_s: float = 0.0) -> _T:
         return self._thread.call(work, limit_s)
@@ -258,23 +264,23 @@ class SyncClient(ThreadClient):
     def publish(
         self, topic: str, payload: bytes | str = b"", qos: int = 0, retain: bool = False, **options: Any
     ) -> int:
-        """As `Client.publish`."""
+        """Publish and wait for the acknowledgement. Arguments, result and errors are those of `Client.publish`."""
         return self._do(self.client.publish(topic, payload, qos, retain, **options))
 
     def subscribe(self, filters: Filters, qos: int = 0, **options: Any) -> list[int]:
-        """As `Client.subscribe`."""
+        """Subscribe and wait for SUBACK. Arguments, result and errors are those of `Client.subscribe`."""
         return self._do(self.client.subscribe(filters, qos, **options))
 
     def unsubscribe(self, filters: str | Iterable[str], timeout: float = TIMEOUT_S) -> list[int]:
-        """As `Client.unsubscribe`."""
+        """Unsubscribe and wait for UNSUBACK. Result and errors are those of `Client.unsubscribe`."""
         return self._do(self.client.unsubscribe(filters, timeout))
 
     def message(self, timeout: float = TIMEOUT_S) -> Message:
-        """As `Client.message`."""
+        """Wait for the next message that was not taken yet. Raises TimeoutError."""
         return self._do(self.client.message(timeout), timeout)
 
     def messages(self, timeout: float = TIMEOUT_S) -> Iterator[Message]:
-        """Messages as they come, until none came for `timeout` seconds."""
+        """Yield messages as they arrive; end when none arrives for `timeout` seconds."""
         while True:
             try:
                 yield self.message(timeout)
@@ -282,15 +288,15 @@ class SyncClient(ThreadClient):
                 return
 
     def disconnect(self, reason: int = 0) -> None:
-        """As `Client.disconnect`."""
+        """Send DISCONNECT and wait for the end of the connection."""
         self._do(self.client.disconnect(reason))
 
     def reconnect(self, node: int = 0, clean_start: bool = False) -> Connack:
-        """As `Client.reconnect`."""
+        """Connect again, by default to the same session. Result and errors are those of `Client.connect`."""
         return self._do(self.client.reconnect(node, clean_start))
 
     def closed(self, timeout: float = TIMEOUT_S) -> Disconnect | None:
-        """As `Client.closed`."""
+        """Wait until the connection has ended. Returns the broker's DISCONNECT or None; raises TimeoutError."""
         return self._do(self.client.closed(timeout), timeout)
 
     def __enter__(self) -> Self:

@@ -1,8 +1,8 @@
-"""The gate between a node's listeners and its core: where packets are dropped and a node is paused or cut off.
+"""The gate between a node's listeners and its core. It drops packets, pauses the node, and cuts it off.
 
-It wraps the function that makes fronts (`Node.accept`): outside the gate is a connection, inside is a front, and each
-sees the gate as the other. What comes from other nodes (`faulty.py`) and the timers of the cluster pass it as well.
-Nothing of the broker is changed for it.
+It wraps `Node.accept`, the function that makes a `ClientConnection`. The listener calls the gate in place of the
+`ClientConnection`, and the `ClientConnection` calls the gate in place of its transport. Frames from other nodes
+(`faulty_transport.py`) and the timers of the cluster pass the gate as well. The broker's code is unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from .packet_drops import Drop
 
 
 class FaultGate:
-    """All passages of one boot of a node. `make_front` is the core's; `reset` closes a connection with a TCP reset."""
+    """The gate of one boot of a node.
+
+    `make_front` is the core's function for a new connection; `reset` closes a connection with a TCP reset.
+    """
 
     def __init__(
         self,
@@ -34,28 +37,28 @@ class FaultGate:
         self.activity = activity
         self.drops = drops
         self.suback_left: Callable[[str], None] = lambda client: None
-        """Told of each SUBACK that goes out to a client."""
+        """Called with the client id for each SUBACK that leaves the node."""
         self.connack_left: Callable[[ClientConnection], None] = lambda connection: None
-        """Told of each CONNACK that goes out."""
+        """Called for each CONNACK that leaves the node."""
         self.frozen = False
         self.dead = False
         self.connections: dict[int, GatedConnection] = {}
         self._held: list[Callable[[], None]] = []
 
     def accept(self, link: ClientTransport, origin: ConnectionOrigin) -> ConnectionPort:
-        """A connection was made: what the listener takes for its front."""
+        """Returns the object that the listener calls in place of the `ClientConnection` of a new connection."""
         connection = GatedConnection(self, link)
         self.connections[id(connection)] = connection
         self.when_awake(partial(connection.open, origin))
         return connection
 
     def when_awake(self, work: Callable[[], None]) -> None:
-        """Do something that the node does: now, after a pause, or never if it is dead."""
+        """Count an activity, and call `work`: now, after the pause if the node is paused, or never if it is dead."""
         self.activity.record()
         self.due(work)
 
     def due(self, work: Callable[[], None]) -> None:
-        """The same for what only time has brought about, which is no sign that anything goes on."""
+        """As `when_awake`, for a timer that fires: a timer does not count as activity."""
         if self.dead:
             return
         if self.frozen:
@@ -64,11 +67,11 @@ class FaultGate:
             work()
 
     def freeze(self) -> None:
-        """The node stands still."""
+        """Pause the node: hold all its work until `thaw`."""
         self.frozen = True
 
     def thaw(self) -> None:
-        """The node goes on, with what came meanwhile first."""
+        """End the pause: do the held work first, in order."""
         self.frozen = False
         held, self._held = self._held, []
         self.activity.record()
@@ -76,14 +79,14 @@ class FaultGate:
             self.due(work)
 
     def cut(self) -> None:
-        """The node is dead: its core hears nothing any more, its clients get a reset."""
+        """Kill the node: drop all work from now on, and reset the connections of its clients."""
         self.dead = True
         self._held.clear()
         for connection in list(self.connections.values()):
             connection.reset()
 
     def drops_now(self, packet: str, direction: str, connection: GatedConnection) -> bool:
-        """Ask all faults; each counts for itself."""
+        """Whether a fault drops this packet. Every fault counts the packet."""
         hit = [drop for drop in self.drops if drop.hits(packet, direction, connection.client_id)]
         if any(drop.then == "cut" for drop in hit):
             connection.tear()
@@ -95,7 +98,7 @@ class FaultGate:
 
 
 class GatedTimer:
-    """A timer of the node: what is due while it stands still is done when it goes on, unless cancelled by then."""
+    """A timer of the node. If it fires during a pause, its work is done after the pause, unless cancelled before."""
 
     def __init__(
         self, gate: FaultGate, loop: asyncio.AbstractEventLoop, delay_s: float, work: Callable[[], None]
@@ -109,26 +112,29 @@ class GatedTimer:
             work()
 
     def cancel(self) -> None:
-        """Do not do it."""
+        """Cancel the timer, also if it has fired and its work is held by a pause."""
         self._work = None
         self._handle.cancel()
 
 
 class GatedConnection:
-    """One connection's way through the gate: the front's link and the connection's front."""
+    """One client connection at the gate.
+
+    The listener uses it as a `ConnectionPort`, the `ClientConnection` as a `ClientTransport`.
+    """
 
     def __init__(self, gate: FaultGate, link: ClientTransport) -> None:
         self._gate = gate
         self._link = link
         self.connection: ClientConnection | None = None
-        """What of the node has the connection, once it has noticed it."""
+        """The node's side; None until the node has accepted the connection, which a pause delays."""
         self._in = FrameFilter(lambda packet: not gate.drops_now(packet, "in", self))
         self._out = FrameFilter(lambda packet: not gate.drops_now(packet, "out", self))
         self._torn = False
         self._cut = False
 
     def open(self, origin: ConnectionOrigin) -> None:
-        """The node notices the connection."""
+        """Make the node's side of the connection."""
         self.connection = self._gate.make_front(self, origin)
 
     @property
@@ -138,18 +144,18 @@ class GatedConnection:
 
     @property
     def bytes_unsent(self) -> int:
-        """Bytes that the system has not taken yet, because the peer does not read."""
+        """Bytes that wait in the transport's buffer, because the peer does not read."""
         transport = self._link.transport if isinstance(self._link, Connection) else None
         return transport.get_write_buffer_size() if transport is not None else 0
 
     def reset(self) -> None:
-        """Close the connection with a TCP reset; nothing more passes."""
+        """Close the connection with a TCP reset, and drop everything that follows."""
         self._cut = True
         if isinstance(self._link, Connection):
             self._gate.reset(self._link)
 
     def tear(self) -> None:
-        """The packet that is asked about is dropped, and the connection with it; what came before it still passes."""
+        """Drop the present packet and all later ones, then reset the connection. Earlier packets still pass."""
         self._torn = True
         self._in.end()
         self._out.end()
@@ -159,13 +165,13 @@ class GatedConnection:
             return
         self._cut = True
         if isinstance(self._link, Connection):
-            # a turn later: some loops hand to the system only at the end of a turn what was written in it
+            # in the next turn: some loops write a turn's data to the socket only at the end of the turn
             asyncio.get_running_loop().call_soon(self._gate.reset, self._link)
 
-    # -- the connection's side
+    # -- called by the listener
 
     def receive(self, data: bytes, /) -> None:
-        """As `ConnectionPort.receive`."""
+        """Pass on bytes from the client, without dropped packets (`ConnectionPort.receive`)."""
         self._gate.when_awake(partial(self._receive, data))
 
     def _receive(self, data: bytes) -> None:
@@ -175,7 +181,7 @@ class GatedConnection:
         self._tear()
 
     def lost(self, reason: str, /) -> None:
-        """As `ConnectionPort.lost`."""
+        """Pass on the end of the connection (`ConnectionPort.lost`)."""
         self._gate.when_awake(partial(self._lost, reason))
         self._gate.connections.pop(id(self), None)
 
@@ -184,17 +190,17 @@ class GatedConnection:
             self.connection.lost(reason)
 
     def writable(self, flag: bool, /) -> None:
-        """As `ConnectionPort.writable`."""
+        """Pass on whether the transport takes more data (`ConnectionPort.writable`)."""
         self._gate.when_awake(partial(self._writable, flag))
 
     def _writable(self, flag: bool) -> None:
         if self.connection is not None:
             self.connection.writable(flag)
 
-    # -- the front's side
+    # -- called by the ClientConnection
 
     def write(self, data: bytes, /) -> None:
-        """As `ClientTransport.write`."""
+        """Send bytes to the client, without dropped packets (`ClientTransport.write`)."""
         self._gate.when_awake(partial(self._write, data))
 
     def _write(self, data: bytes) -> None:
@@ -204,21 +210,21 @@ class GatedConnection:
         self._tear()
 
     def close(self) -> None:
-        """As `ClientTransport.close`."""
+        """Send the written bytes, then close (`ClientTransport.close`)."""
         self._gate.when_awake(self._link.close)
 
     def abort(self) -> None:
-        """As `ClientTransport.abort`."""
+        """Close at once (`ClientTransport.abort`)."""
         self._gate.when_awake(self._link.abort)
 
     def pause_reading(self) -> None:
-        """As `ClientTransport.pause_reading`."""
+        """Stop reading from the client (`ClientTransport.pause_reading`)."""
         self._gate.when_awake(self._link.pause_reading)
 
     def resume_reading(self) -> None:
-        """As `ClientTransport.resume_reading`."""
+        """Read from the client again (`ClientTransport.resume_reading`)."""
         self._gate.when_awake(self._link.resume_reading)
 
     def accepted(self) -> None:
-        """As `ClientTransport.accepted`."""
+        """Report that the client is accepted (`ClientTransport.accepted`)."""
         self._gate.when_awake(self._link.accepted)

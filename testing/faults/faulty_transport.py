@@ -1,7 +1,7 @@
-"""A node's transport in a cluster under test: any transport, with the cluster's cuts, and with the node's own gate.
+"""A node's transport in a cluster under test: it wraps another transport, and adds cuts and the node's `FaultGate`.
 
-What comes for a node that stands still waits at its gate; what comes for one that is dead is lost. The contract is that
-of `cluster/transport/wire.py`, towards the node and towards the transport below.
+Events for a paused node wait at its gate; events for a dead node are lost. The contract towards the node and towards
+the wrapped transport is that of `cluster/transport/wire.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .network_faults import NetworkFaults
 
 
 class FaultyTransport:
-    """The transport of node `me`; `numbers` gives the others' by name. `gate` is that of the node's present boot."""
+    """The transport of node number `me`. `numbers`: node name -> number. `gate` belongs to the node's present boot."""
 
     def __init__(
         self, inner: Transport, me: int, numbers: dict[str, int], network_faults: NetworkFaults, gate: FaultGate
@@ -30,7 +30,7 @@ class FaultyTransport:
         self._numbers = numbers
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
-        """As `Transport.dial`."""
+        """Open a stream (`Transport.dial`). Into a cut, or to a paused node, it fails after `NetworkFaults.dial_s`."""
         peer = self.network_faults.addresses.get(address)
         end = _End(self, peer, events)
         if self.network_faults.answers(self.me, peer):
@@ -40,7 +40,7 @@ class FaultyTransport:
         return end
 
     async def serve(self, address: str, accept: Accept, calls: Calls | None = None) -> str:
-        """As `Transport.serve`."""
+        """Listen on an address (`Transport.serve`). A paused or dead node refuses streams, and delays calls."""
 
         def gated(hello: bytes, wire: Wire) -> Accepted | Refused:
             if self.gate.frozen or self.gate.dead:
@@ -62,7 +62,7 @@ class FaultyTransport:
         try:
             return self._numbers.get(decode_hello(hello).node)
         except MalformedFrame:
-            return None  # the node itself says what is wrong with it
+            return None  # the node itself refuses the hello and gives the reason
 
     def _gated_calls(self, calls: Calls) -> Calls:
         async def answer(method: str, request: bytes) -> bytes:
@@ -74,14 +74,14 @@ class FaultyTransport:
         return answer
 
     async def call(self, address: str, method: str, request: bytes, timeout_s: float) -> bytes:
-        """As `Transport.call`."""
+        """Call a method once (`Transport.call`). Into a cut, or to a paused node, it fails after `timeout_s`."""
         if self.network_faults.answers(self.me, self.network_faults.addresses.get(address)):
             return await self.inner.call(address, method, request, timeout_s)
         await asyncio.sleep(timeout_s)
         raise CallFailed(f"no answer from {address} in {timeout_s:g} s")
 
     async def close(self) -> None:
-        """As `Transport.close`."""
+        """Close all wires, dials and servers (`Transport.close`)."""
         for end in list(self.network_faults.ends):
             if isinstance(end, _End) and end.transport is self:
                 end.forget()
@@ -89,7 +89,7 @@ class FaultyTransport:
 
 
 class _End:
-    """One end of a stream: a wire and a dial for the node, the events of both for the transport."""
+    """One end of a stream: for the node a `Wire` and a `Dialing`, for the wrapped transport the `WireEvents`."""
 
     def __init__(self, transport: FaultyTransport, peer: int | None, events: WireEvents | None = None) -> None:
         self.transport = transport
@@ -99,14 +99,14 @@ class _End:
         self.dialing: Dialing | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: list[tuple[bytes, bool]] = []
-        """Frames, and whether they are data."""
+        """Frames that wait for the end of a cut, each with whether it is data."""
         self._farewell: str | None = None
         self._over = False
-        """The node hears nothing any more."""
+        """The node gets no more events."""
         transport.network_faults.ends[self] = None
 
     def forget(self) -> None:
-        """Nothing comes of it any more."""
+        """Give the node no more events, and drop the frames that wait."""
         self._over = True
         self._waiting.clear()
         if self._timer is not None:
@@ -115,13 +115,13 @@ class _End:
 
     @property
     def _deaf(self) -> bool:
-        """What goes from here to the peer does not arrive."""
+        """Whether a cut blocks the direction from this node to the peer."""
         return self.transport.network_faults.is_cut(*self.nodes)
 
-    # -- the cluster's lines
+    # -- called by NetworkFaults
 
     def healed(self) -> None:
-        """As `StreamEnd.healed`."""
+        """Send the frames that waited for the end of the cut; then close, if the node has closed the wire meanwhile."""
         waiting, self._waiting = self._waiting, []
         for frame, data in waiting:
             self._pass(frame, data)
@@ -129,7 +129,7 @@ class _End:
             self._end(self._farewell)
 
     def broken(self, reason: str) -> None:
-        """As `StreamEnd.broken`."""
+        """Close the stream after a cut of `notice_s` seconds, and give the node `closed`."""
         if self.wire is not None:
             over = self._over
             self._end(reason)
@@ -143,14 +143,14 @@ class _End:
         self.forget()
 
     def give_up_after(self, seconds: float) -> None:
-        """A dial that nobody hears."""
+        """Give the node `closed` after `seconds`: its dial gets no answer."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(seconds, self._tell, partial(self._closed, "no answer to the dial"))
 
-    # -- the node's side: Dialing and Wire
+    # -- called by the node: Dialing and Wire
 
     def cancel(self) -> None:
-        """As `Dialing.cancel`."""
+        """Give up the dial, or close its wire (`Dialing.cancel`)."""
         if self.wire is not None:
             self.close("the dial was given up")
             return
@@ -160,21 +160,21 @@ class _End:
 
     @property
     def peer(self) -> str:
-        """As `Wire.peer`."""
+        """The name or address of the other end (`Wire.peer`)."""
         return self.wire.peer if self.wire is not None else "nobody"
 
     @property
     def queued_bytes(self) -> int:
-        """As `Wire.queued_bytes`."""
+        """Bytes that the network has not taken yet, with those that wait for the end of a cut (`Wire.queued_bytes`)."""
         below = self.wire.queued_bytes if self.wire is not None else 0
         return below + sum([len(frame) for frame, _ in self._waiting])
 
     def send(self, frame: bytes) -> None:
-        """As `Wire.send`; into a cut it waits."""
+        """Send an urgent frame (`Wire.send`). During a cut it waits."""
         self._send(frame, False)
 
     def send_data(self, frame: bytes) -> None:
-        """As `Wire.send_data`; into a cut it waits."""
+        """Send a frame of data (`Wire.send_data`). During a cut it waits."""
         self._send(frame, True)
 
     def _send(self, frame: bytes, data: bool) -> None:
@@ -190,7 +190,7 @@ class _End:
             (self.wire.send_data if data else self.wire.send)(frame)
 
     def close(self, reason: str) -> None:
-        """As `Wire.close`; the other end does not hear of it through a cut."""
+        """End the stream (`Wire.close`). During a cut the other end gets no `closed`."""
         if self._over:
             return
         if self._deaf:
@@ -200,13 +200,13 @@ class _End:
         else:
             self._end(reason)
 
-    # -- the transport's side: WireEvents
+    # -- called by the wrapped transport: WireEvents
 
     def _tell(self, event: Callable[[], None]) -> None:
         self.transport.gate.when_awake(event)
 
     def opened(self, wire: Wire, welcome: bytes) -> None:
-        """As `WireEvents.opened`."""
+        """The other side has accepted the hello (`WireEvents.opened`)."""
         if self._over:
             wire.close("the dial was given up")
             return
@@ -218,7 +218,7 @@ class _End:
             self.events.opened(self, welcome)
 
     def received(self, frame: bytes) -> None:
-        """As `WireEvents.received`."""
+        """A frame has arrived (`WireEvents.received`)."""
         self._tell(partial(self._received, frame))
 
     def _received(self, frame: bytes) -> None:
@@ -226,7 +226,7 @@ class _End:
             self.events.received(frame)
 
     def drained(self) -> None:
-        """As `WireEvents.drained`."""
+        """The network has taken all frames of `send` (`WireEvents.drained`)."""
         self._tell(self._drained)
 
     def _drained(self) -> None:
@@ -234,7 +234,7 @@ class _End:
             self.events.drained()
 
     def data_drained(self) -> None:
-        """As `WireEvents.data_drained`."""
+        """The network has taken all frames of `send_data` (`WireEvents.data_drained`)."""
         self._tell(self._data_drained)
 
     def _data_drained(self) -> None:
@@ -242,7 +242,7 @@ class _End:
             self.events.data_drained()
 
     def closed(self, reason: str) -> None:
-        """As `WireEvents.closed`."""
+        """The wire is closed, or the dial has failed (`WireEvents.closed`)."""
         self._tell(partial(self._closed, reason))
 
     def _closed(self, reason: str) -> None:

@@ -1,7 +1,7 @@
-"""Finds MQTT packets in a stream of bytes, and leaves out those that somebody does not want to pass.
+"""Finds MQTT packets in a stream of bytes, and leaves out the packets that a fault drops.
 
-Only the fixed header is read (section 2.1 of both standards), so it needs no version and passes malformed bytes on as
-they are: what the broker says to those is not this module's business.
+It reads only the fixed header (section 2.1 of both standards), so it does not need the protocol version. It passes
+malformed bytes on unchanged.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ PACKETS = (
     *("CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "SUBSCRIBE"),
     *("SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT", "AUTH"),
 )
-"""The names of the control packets; the type of a packet is its place here, from 1."""
+"""The names of the control packets. A packet's type is its position here, counted from 1."""
 
 _MOST_LENGTH_BYTES = 4
 
 
 class FrameFilter:
-    """One direction of one connection. `keep` is asked once for each packet, with its name, when its header is there.
+    """Filters one direction of one connection.
 
-    Bytes of a packet that passes go on as they come; at most four bytes of an incomplete header are held back.
+    When a header is complete, `keep` gets the packet's name and returns whether the packet passes. Bytes of a passing
+    packet are not delayed; only an incomplete header, at most four bytes, is held back.
     """
 
     def __init__(self, keep: Callable[[str], bool]) -> None:
@@ -32,7 +33,7 @@ class FrameFilter:
         self._over = False
 
     def feed(self, data: bytes) -> bytes:
-        """What of `data`, and of what was held back, goes on."""
+        """Returns the bytes that pass, of `data` and of the header that was held back."""
         if self._over:
             return b""
         if self._broken:
@@ -58,11 +59,11 @@ class FrameFilter:
         return bytes(out)
 
     def end(self) -> None:
-        """Nothing more goes on, from the packet on that is asked about."""
+        """Drop everything from now on. Within a call of `keep` that includes the packet in question."""
         self._over = True
 
     def _look(self, out: bytearray) -> None:
-        """Decide about the packet, once its length is known."""
+        """Decide whether the packet passes, if its header is complete."""
         header = self._header
         if header[-1] > 127:
             if len(header) > _MOST_LENGTH_BYTES:
@@ -78,7 +79,7 @@ class FrameFilter:
         header.clear()
 
     def _break(self, out: bytearray) -> None:
-        """This is no MQTT: everything from here on passes."""
+        """Pass everything from now on: the header is malformed."""
         self._broken = True
         out += self._header
         self._header.clear()

@@ -15,11 +15,14 @@ from ...cluster.transport.wire import DIAL_S, NOTICE_S
 from .packet_drops import FaultError
 
 NodePair = tuple[int, int]
-"""From a node to a node, by their numbers."""
+"""The numbers of a source node and a target node."""
 
 
 def sides_of(sides: Iterable[Iterable[int]], count: int) -> list[list[int]]:
-    """The sides of a partition of `count` nodes. A node on none is alone. Raises `FaultError` if a node is on two."""
+    """Returns the sides of a partition of `count` nodes, with a side of its own for each node that is on none.
+
+    Raises `FaultError` if a node is on two sides.
+    """
     groups = [sorted(set(side)) for side in sides]
     named = [number for group in groups for number in group]
     if len(named) != len(set(named)):
@@ -48,12 +51,12 @@ class NetworkFaults:
         self.paused: dict[int, None] = {}
         """Paused nodes: their operating system takes data, and no process answers."""
         self.addresses: dict[str, int] = {}
-        """Where each node listens."""
+        """Address -> number of the node that listens there."""
         self.ends: dict[StreamEnd, None] = {}
         self._cuts: dict[NodePair, asyncio.TimerHandle] = {}
 
     def cut(self, source: int, target: int) -> None:
-        """Nothing passes from `source` to `target`; no effect if that is so already."""
+        """Cut the direction from `source` to `target`; no effect if it is cut already."""
         if (source, target) not in self._cuts:
             loop = asyncio.get_running_loop()
             self._cuts[source, target] = loop.call_later(self.notice_s, self._notice, source, target)
@@ -64,7 +67,7 @@ class NetworkFaults:
                 end.broken("the peer does not answer")
 
     def partition(self, groups: list[list[int]]) -> list[NodePair]:
-        """Cut all links between groups, both ways; returns the pairs."""
+        """Cut all links between groups in both directions. Returns the pairs of nodes, each once."""
         pairs = [
             (one, other)
             for place, group in enumerate(groups)
@@ -78,7 +81,7 @@ class NetworkFaults:
         return pairs
 
     def heal(self) -> list[NodePair]:
-        """End all cuts; returns the cuts that there were."""
+        """End all cuts, and return them."""
         ways = list(self._cuts)
         for timer in self._cuts.values():
             timer.cancel()
@@ -88,17 +91,17 @@ class NetworkFaults:
         return ways
 
     def is_cut(self, source: int, target: int | None) -> bool:
-        """Whether nothing passes that way."""
+        """Whether the direction from `source` to `target` is cut."""
         return (source, target) in self._cuts
 
     def severed(self, one: int, other: int) -> bool:
-        """Whether there is a cut between them, in either direction."""
+        """Whether the link of two nodes is cut in either direction."""
         return self.is_cut(one, other) or self.is_cut(other, one)
 
     def answers(self, me: int, peer: int | None) -> bool:
-        """Whether a dial or a call of `me` gets an answer of `peer`."""
+        """Whether `peer` answers a dial or a call of `me`. None, a node outside of the cluster, does."""
         return peer is None or not (self.severed(me, peer) or peer in self.paused)
 
     def reached(self, me: int, others: Iterable[int]) -> list[int]:
-        """Those of `others` to whom there is no cut and who do not stand still."""
+        """Returns the nodes of `others` that are not paused and not behind a cut."""
         return [other for other in others if other != me and self.answers(me, other)]

@@ -1,4 +1,4 @@
-"""Faults of a connection as data: which packet is dropped, where, and what then."""
+"""The description of a dropped packet: its kind, number and direction, and the fate of its connection."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _ONE_WAY: dict[str, Direction] = {
     **dict.fromkeys(("CONNECT", "SUBSCRIBE", "UNSUBSCRIBE", "PINGREQ"), "in"),
     **dict.fromkeys(("CONNACK", "SUBACK", "UNSUBACK", "PINGRESP"), "out"),
 }
-"""Packets that there are in one direction only (table 2.1 of both standards)."""
+"""Packets that only a client or only a broker sends (table 2.1 of both standards)."""
 
 
 class FaultError(Exception):
-    """A fault was asked for that there is not; the text says what is possible."""
+    """A fault is impossible: its arguments are wrong, or the node is in the wrong state for it. The text says why."""
 
 
 @dataclass
 class Drop:
-    """The `nth` packet of a kind, counted over all connections of a node (or of one client id), is swallowed.
+    """Drops the `nth` packet of a kind, counted over all connections of a node, or over those of one client id.
 
-    With `then = "cut"` the connection is reset right after: the packet was on its way when the cable was cut.
-    `happened` waits for it.
+    With `then = "cut"` the connection is reset right after, as if the link broke with the packet in flight. `happened`
+    waits until the packet is dropped.
     """
 
     packet: str
@@ -55,10 +55,10 @@ class Drop:
         if _ONE_WAY.get(self.packet, self.direction) != self.direction:
             raise FaultError(f"no {self.packet} goes {self.direction}: direction={_ONE_WAY[self.packet]!r}")
         if self.packet == "CONNECT" and self.client is not None:
-            raise FaultError("whose CONNECT it is nobody knows before it is read: leave `client` out")
+            raise FaultError("a CONNECT is counted before its client id is read: leave `client` out")
 
     def hits(self, packet: str, direction: str, client: str) -> bool:
-        """Count a packet; True if it is the one."""
+        """Count a packet. Returns True if it is the one to drop."""
         if self.dropped or packet != self.packet or direction != self.direction:
             return False
         if self.client is not None and client != self.client:
@@ -71,7 +71,10 @@ class Drop:
         return True
 
     async def happened(self, timeout: float = 5.0) -> None:
-        """Wait until the packet was dropped. Raises TimeoutError (seconds) that says how many were seen."""
+        """Wait until the packet is dropped.
+
+        Raises TimeoutError after `timeout` seconds; its text says how many packets were counted.
+        """
         try:
             async with asyncio.timeout(timeout):
                 await self._event.wait()

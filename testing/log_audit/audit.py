@@ -1,13 +1,13 @@
-"""Judges an event log: whether each acknowledged message was delivered, once where that was promised, and in order.
+"""Judges an event log: whether each acknowledged message was delivered, in order, and with QoS 2 only once.
 
-The anomalies of docs/hazards.md that one log can show: A0 (holes in the log), A1 (lost although acknowledged), A3
-(unexpected), A4 (duplicate), A5 (QoS 2 more than once), A6 (reordered), A12 (session forgotten), A14 (wills). What
-cannot be known is never counted: a message whose acknowledgement was not sent is neither lost nor kept, and one that
-still waits in a queue when the log closes is not lost.
+It finds the anomalies of docs/hazards.md that one log can show: A0 (holes in the log), A1 (lost although acknowledged),
+A3 (unexpected), A4 (duplicate), A5 (QoS 2 more than once), A6 (reordered), A12 (session forgotten), A14 (wills). It
+counts only certain cases. A message without an acknowledgement is never lost. A message that waits in a queue at the
+end of the log is not lost either.
 
-In a cluster a session belongs to the node that it is on. Nothing is owed to the clean sessions of a node that was out
-of the view of the publisher's node, or dead, when a message was acknowledged; what was acknowledged without a lease is
-owed to others after the heal, and only to subscriptions from before the split.
+In a cluster a session stays on its node. A clean session is owed nothing if its node was dead, or out of the view of
+the publisher's node, when the message was acknowledged. A message that was acknowledged without a lease reaches other
+nodes after the heal: there it is owed only to durable sessions whose subscription is older than the split.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .partitions import NEVER
 
 Verdict = Literal["valid", "invalid", "unknown"]
 Queues = Mapping[str, Mapping[str, int]]
-"""Node -> client id -> how many messages are in the queue of its session, those in flight included."""
+"""Node -> client id -> number of messages in the queue of the client's session, including those in flight."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One message and one session that went wrong. `kind` says how."""
+    """An anomaly of one message and one session; `kind` names it."""
 
     kind: str
     message_id: MessageId
@@ -46,11 +46,17 @@ class Case:
 
 @dataclass
 class Audit:
-    """What an audit found. Lists are in the order of the log.
+    """The result of an audit. Lists are in the order of the log.
 
-    `lost_acked` (A1) has the kinds stale-route, queue, overtaken, not-resent and gone; `duplicates` (A4) are QoS 1,
-    which the standard allows, so they do not make a run invalid; `qos2_violations` (A5) do. `amnesia` (A12) names
-    clients, `wills` (A14) clients and kinds, `holes` (A0) what the log does not say.
+    The kinds of `lost_acked` (A1) are
+    stale-route: the node that accepted the message did not route it to the session;
+    queue: the session's queue never had the message, or a kill removed it from the queue;
+    overtaken: the session was sent a later message of the same publisher, and never this one;
+    not-resent: the broker did not send the message again when the session was resumed;
+    gone: the session's queue has fewer messages than the log says.
+
+    `duplicates` (A4) are of QoS 1: the standard allows them, so they do not make a run invalid. `qos2_violations` (A5)
+    do. `amnesia` (A12) has client ids, `wills` (A14) client ids and kinds, `holes` (A0) the missing parts of the log.
     """
 
     published: int = 0
@@ -78,7 +84,7 @@ class Audit:
         return "invalid" if broken else "valid"
 
     def problems(self) -> list[str]:
-        """A line for each thing that was found, duplicates included."""
+        """Returns a line for each anomaly, including duplicates."""
         found = [f"A0 hole in the log: {hole}" for hole in self.holes]
         found += [f"A1 lost, {case}" for case in self.lost_acked]
         found += [f"A3 unexpected, {case}" for case in self.unexpected]
@@ -101,11 +107,12 @@ def audit(
     kept: Iterable[Answer] = (),
     queues: Queues = MappingProxyType({}),
 ) -> Audit:
-    """Judge the rows of one run, of all nodes and boots, in any order. With `lifo` queues order is not judged.
+    """Judge the rows of one run, of all nodes and boots, in any order. `lifo` queues are not judged for order.
 
-    `answers`: the SUBACKs that left, where that is known: a subscription is promised from its SUBACK on. `kept`: the
-    CONNACKs of sessions that outlive their connection; the log shows that only when they have done so. `queues`: those
-    of the nodes that run, as they are now; without them a message waits that entered a queue and was not seen since.
+    `answers`: the SUBACKs that left the broker: messages are owed to a subscription from its SUBACK on. None means from
+    its row on. `kept`: the CONNACKs of sessions that outlive their connection; without them the audit knows that only
+    after a session has done so. `queues`: the present queues of the running nodes; without them the audit takes every
+    message that entered a queue, and has no later row, for one that waits.
     """
     history = History(rows, answers, kept)
     result = Audit(
@@ -137,7 +144,7 @@ def _case(kind: str, message: Accepted, session: Session) -> Case:
 
 
 def _owed(history: History, session: Session, sent: list[Sent], lifo: bool, result: Audit, there: int | None) -> None:
-    """A1 for one session; what is owed and not lost is counted as waiting. `there`: how many messages its queue has."""
+    """Find A1 for one session, and count the messages that wait. `there`: number of messages in its queue, if known."""
     waiting: list[Accepted] = []
     last_sent: dict[MessageId, int] = {}
     for each in sent:
@@ -162,7 +169,7 @@ def _owed(history: History, session: Session, sent: list[Sent], lifo: bool, resu
     if there is not None and there < len(waiting):
         missing = len(waiting) - there
         result.waiting -= missing
-        # which of them, nobody can say: the oldest are named
+        # the log does not show which of them are missing: name the oldest
         result.lost_acked += [_case("gone", message, session) for message in waiting[:missing]]
 
 
@@ -174,11 +181,11 @@ def _lost(
     overtakers: dict[tuple[object, ...], tuple[int, int]],
     lifo: bool,
 ) -> str | None:
-    """How an owed message was lost; "" if it waits; None if nobody can say."""
+    """Returns how an owed message was lost; "" if it waits; None if the log does not show it."""
     queued = history.queued.get((message.message_id, session.owner))
     if queued is None and sent is None:
         if message.client == session.client:
-            return None  # No Local is not in the log
+            return None  # the subscription may have No Local, which the log does not show
         return _never_queued(history, session, message)
     if queued is not None:
         place, node, boot = queued
@@ -197,13 +204,13 @@ def _lost(
 
 
 def _never_queued(history: History, session: Session, message: Accepted) -> str | None:
-    """How an owed message was lost that no queue ever had."""
+    """As `_lost`, for a message that never entered a queue."""
     origin, acked = message.message_id[0], history.acked[message.message_id]
     if history.died(session, acked):
         return None
     if origin != session.node:
         if not session.durable and history.partitions.was_out_of_view(origin, session.node, message.place, acked):
-            return None  # a clean session has ended for those who do not see its node
+            return None  # a clean session ends for all nodes whose view lacks its node
         alone = history.partitions.span_without_lease(origin, acked)
         if alone is not None:
             if alone[1] == NEVER:
@@ -215,7 +222,7 @@ def _never_queued(history: History, session: Session, message: Accepted) -> str 
 
 
 def _overtakers(history: History, sent: list[Sent]) -> dict[tuple[object, ...], tuple[int, int]]:
-    """Publisher's connection, topic and QoS -> the newest message that was sent, and where that was first sent."""
+    """Publisher's connection, topic and QoS -> places of the newest sent message: its acceptance, its first sending."""
     found: dict[tuple[object, ...], tuple[int, int]] = {}
     for each in sent:
         message = history.accepted.get(each.message_id)
@@ -228,7 +235,7 @@ def _overtakers(history: History, sent: list[Sent]) -> dict[tuple[object, ...], 
 
 
 def _repeated(history: History, session: Session, sent: list[Sent], result: Audit) -> None:
-    """A4 and A5 for one session: sent again after it was received, or under another packet id."""
+    """Find A4 and A5 for one session: messages sent again after their acknowledgement, or with another packet id."""
     first: dict[MessageId, Sent] = {}
     for each in sent:
         message = history.accepted.get(each.message_id)
@@ -240,7 +247,7 @@ def _repeated(history: History, session: Session, sent: list[Sent], result: Audi
             before.place < place < each.place for place in history.received.get((each.message_id, session.owner), ())
         )
         if qos == 2:
-            # the receiver knows it by its packet id, until PUBREL
+            # the receiver recognises a repeated message by its packet id, until PUBREL
             if each.packet_id != before.packet_id or (acked and not each.dup):
                 result.qos2_violations.append(_case("sent twice", message, session))
         elif acked:
@@ -253,7 +260,7 @@ def _delivered_qos(session: Session, message: Accepted) -> int:
 
 
 def _reordered(history: History, session: Session, sent: list[Sent]) -> Iterator[Case]:
-    """A6 for one session: first deliveries of one publisher's connection, topic and QoS, in the order of acceptance."""
+    """Find A6 for one session: messages of one publisher's connection, topic and QoS, first sent out of order."""
     last: dict[tuple[object, ...], int] = {}
     seen: set[MessageId] = set()
     for each in sent:
@@ -264,7 +271,7 @@ def _reordered(history: History, session: Session, sent: list[Sent]) -> Iterator
         if history.retained(session.owner, message):
             continue
         if not session.matching(message.topic, message.place):
-            continue  # shared, or it came with a later subscription
+            continue  # it came through a shared subscription, or through a later one
         lane = (*message.lane, message.topic, message.qos)
         if message.place < last.get(lane, -1):
             yield _case("behind a later one", message, session)
@@ -272,7 +279,7 @@ def _reordered(history: History, session: Session, sent: list[Sent]) -> Iterator
 
 
 def _lost_by_groups(history: History) -> Iterator[Case]:
-    """A1 for shared subscriptions: acknowledged, a member was there, and no member was given it."""
+    """Find A1 for shared subscriptions: acknowledged messages that no member of a group with members got."""
     everybody = [session for sessions in history.sessions.values() for session in sessions]
     members = [s for s in everybody if any(held.group is not None for held in s.subscriptions)]
     reached: dict[MessageId, set[Owner]] = {}
@@ -293,13 +300,13 @@ def _lost_by_groups(history: History) -> Iterator[Case]:
             text = f"$share/{group}/{pattern}"
             members_there = {each.owner for each in there}
             if history.partitions.span_without_lease(message_id[0], history.acked[message_id]) is not None:
-                continue  # the members that its node knew of may all be elsewhere
+                continue  # the publisher's node may have known only members on nodes that it could not reach
             if not any(owner[1] == text or owner in members_there for owner in reached.get(message_id, ())):
                 yield Case("stale-route", message_id, text, 0, message.topic, message.qos)
 
 
 def _unexpected(history: History) -> Iterator[Case]:
-    """A3: delivered, and never accepted; or to a session that had not subscribed."""
+    """Find A3: delivered messages that were never accepted, or that the session has no subscription for."""
     made = history.known | history.routed.keys() | {message_id for message_id, _ in history.queued}
     for each in history.sent:
         message = history.accepted.get(each.message_id)

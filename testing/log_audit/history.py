@@ -1,8 +1,8 @@
-"""From rows of the event log to what happened: sessions with their subscriptions, messages with their ways.
+"""Reads an event log: sessions with their subscriptions, and messages from PUBLISH to acknowledgement.
 
-Places are positions in the log as ordered by (hlc, node, seq). Nothing is judged here. Of what the schema calls
-optional nothing is needed; a session is known by its node, its client id and how many that client had there before:
-sessions do not move between nodes.
+A place is a position in the log as ordered by (hlc, node, seq). This module judges only wills. It needs no field that
+the schema calls optional. Sessions do not move between nodes, so a session is identified by its node, its client id and
+a number, counted per client id on a node.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .partitions import NEVER, Partitions
 Row = Mapping[str, Any]
 MessageId = tuple[str, int, int]
 Owner = tuple[str, str]
-"""Whose a session is: its node and its client id."""
+"""The node and the client id of a session."""
 Answer = tuple[int, str, str]
 """A SUBACK or CONNACK that has left the broker: hlc, node, client id."""
 
 
 @dataclass
 class Held:
-    """A subscription of a session, from place `since` until before `until`; promised to the client at `answered`."""
+    """A subscription of a session, from place `since` until before `until`. Its SUBACK left at place `answered`."""
 
     filter: str
     group: str | None
@@ -36,7 +36,7 @@ class Held:
 
 @dataclass
 class Session:
-    """A session from its begin to its end. `durable`: it is known to outlive a connection."""
+    """A session from its begin to its end. `durable`: the log shows that it outlives a connection."""
 
     node: str
     client: str
@@ -52,11 +52,11 @@ class Session:
 
     @property
     def owner(self) -> Owner:
-        """Whose it is."""
+        """The node and the client id."""
         return self.node, self.client
 
     def matching(self, topic: str, place: int, shared: bool = False) -> list[Held]:
-        """The subscriptions that match a topic at a place."""
+        """Returns the subscriptions that match a topic at a place: the shared ones, or the others."""
         return [
             held
             for held in self.subscriptions
@@ -69,7 +69,7 @@ class Session:
 
 @dataclass
 class Accepted:
-    """A PUBLISH that was accepted. `lane`: the publisher's connection. `retain`: or the row does not say."""
+    """A PUBLISH that was accepted. `lane`: the publisher's connection. `retain`: also True if the row does not say."""
 
     message_id: MessageId
     place: int
@@ -82,7 +82,7 @@ class Accepted:
 
 @dataclass
 class Sent:
-    """A PUBLISH that was sent to a subscriber; `qos` None where the row does not say."""
+    """A PUBLISH that was sent to a subscriber. `qos` is None if the row does not say."""
 
     place: int
     message_id: MessageId
@@ -94,17 +94,17 @@ class Sent:
 
 @dataclass
 class WillCase:
-    """A will that went wrong: `kind` is lost, dup or spurious."""
+    """An anomaly of a will. `kind`: lost, dup (published twice) or spurious (published although not due)."""
 
     client: str
     kind: str
 
 
 class History:
-    """What a log says. `holes` are reasons why it does not say everything.
+    """The content of a log. `holes` describes the rows that are missing.
 
-    `answers` are the SUBACKs that have left; without them a subscription counts from its row on. `kept` are those
-    CONNACKs whose sessions outlive a connection; without them a session does so once the log has shown it.
+    `answers` are the SUBACKs that left the broker; without them a subscription counts from its row on. `kept` are the
+    CONNACKs of sessions that outlive their connection; without them a session is durable once the log shows it.
     """
 
     def __init__(
@@ -117,16 +117,16 @@ class History:
         self.known: set[MessageId] = set()
         """Messages that the broker made itself: wills, copies, its own topics."""
         self.queued: dict[tuple[MessageId, Owner], tuple[int, str, int]] = {}
-        """(message, whose) -> place, node and boot of its last q.enq."""
+        """(message, owner of the session) -> place, node and boot of the last q.enq."""
         self.durable: set[tuple[MessageId, Owner]] = set()
         self.sent: list[Sent] = []
         self.received: dict[tuple[MessageId, Owner], list[int]] = {}
-        """(message, whose) -> places of dlv.ack."""
+        """(message, owner of the session) -> places of dlv.ack."""
         self.given_up: set[tuple[MessageId, Owner]] = set()
         self._brought: set[tuple[Owner, str]] = set()
-        """(whose, topic) of retained messages that a SUBSCRIBE brought."""
+        """(owner of the session, topic) of retained messages that were sent for a SUBSCRIBE."""
         self.deaths: dict[tuple[str, int], int] = {}
-        """(node, boot) -> place where it is known to have ended without a stop."""
+        """(node, boot) -> place at which the log shows that it ended without an orderly stop."""
         self.first_boot: dict[str, int] = {}
         self.amnesia: list[Session] = []
         self.wills: list[WillCase] = []
@@ -138,9 +138,9 @@ class History:
         self._closed: dict[Owner, int] = {}
         self._armed: dict[Owner, str] = {}
         self._last_will: dict[Owner, Row] = {}
-        """What the log said last of a client's wills: published, or given up."""
+        """The last row of a client's will: published or cancelled."""
         self._due_wills: dict[Owner, list[int]] = {}
-        """Wills of connections that are over, neither published nor given up yet: without a lease they wait for one."""
+        """Places where a will became due that is not published yet. A node without a lease publishes it later."""
         self._seq: dict[tuple[str, str, int], int] = {}
         self._running: dict[str, tuple[int, bool]] = {}
         for place, row in enumerate(_in_order(rows, answers or (), kept)):
@@ -157,11 +157,14 @@ class History:
         self._judge_wills()
 
     def retained(self, owner: Owner, message: Accepted) -> bool:
-        """Whether a SUBSCRIBE may have brought a message: then it comes out of turn, and as often as one subscribes."""
+        """Whether a message may have been sent as a retained message for a SUBSCRIBE.
+
+        Then it may arrive out of order, and once for each SUBSCRIBE.
+        """
         return message.retain and (owner, message.topic) in self._brought
 
     def died(self, session: Session, place: int) -> bool:
-        """Whether a session was over by then with its node, which had no time to say so."""
+        """Whether a kill of its node ended a clean session before `place`: the log has no row for that end."""
         return not session.durable and self.deaths.get((session.node, session.boot), NEVER) < place
 
     # -- the log itself, and the lives of nodes
@@ -193,7 +196,7 @@ class History:
         return sessions[-1] if sessions and sessions[-1].ended == NEVER else None
 
     def _current(self, place: int, row: Row) -> Session:
-        """The session that a row is about; one from before the log begins where it is first heard of."""
+        """Returns the session of a row. A session from before the log begins at its first row."""
         return self._open(_owner(row)) or self._begin(place, row)
 
     def _create(self, place: int, row: Row) -> None:
@@ -307,7 +310,7 @@ class History:
         self._armed[_owner(row)] = "armed"
 
     def _will_due(self, place: int, owner: Owner) -> None:
-        """The connection that brought a will is over: what is not published or given up yet may wait for a lease."""
+        """The connection with the will has ended: note that its will is due if the log has not shown its end."""
         if self._armed.get(owner) == "armed":
             del self._armed[owner]
             self._due_wills.setdefault(owner, []).append(place)
@@ -330,7 +333,7 @@ class History:
         self._last_will[_owner(row)] = row
 
     def _undone(self, row: Row) -> bool:
-        """Whether a kill may have undone what the log says of a will: it is true for good only once it is safe."""
+        """Whether a kill may have undone the last row of a will: it is final only when it is on disk."""
         last = self._last_will.get(_owner(row))
         if last is None or last["boot"] == row["boot"] or (last["node"], last["boot"]) not in self.deaths:
             return False
@@ -350,8 +353,10 @@ _LAST = 1 << 62
 
 
 def _in_order(rows: Iterable[Row], subacks: Iterable[Answer], connacks: Iterable[Answer]) -> list[Row]:
-    """All rows by (hlc, node, seq), with a row of our own for each SUBACK and CONNACK that we know of, behind what its
-    node had said by then."""
+    """Returns all rows ordered by (hlc, node, seq), with an added row for each given SUBACK and CONNACK.
+
+    An added row follows the rows of its node that have the same hlc.
+    """
     left = [("suback", each) for each in subacks] + [("connack", each) for each in connacks]
     ours = [
         {"type": kind, "hlc": hlc, "node": node, "client": client, "seq": _LAST} for kind, (hlc, node, client) in left
@@ -360,7 +365,7 @@ def _in_order(rows: Iterable[Row], subacks: Iterable[Answer], connacks: Iterable
 
 
 def message_id_of(row: Row) -> MessageId:
-    """The message of a row, as a key: rows from files have lists where rows in memory have tuples."""
+    """Returns the message id of a row as a tuple: rows from files have a list."""
     node, boot, counter = row["mid"]
     return str(node), int(boot), int(counter)
 

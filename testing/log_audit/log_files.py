@@ -1,4 +1,4 @@
-"""Writes an event log that was kept in memory to files, in the layout of the broker's own."""
+"""Writes an event log from memory to files, in the layout of the broker's own event log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AGE_MS = 3_600_000
 
 
 def write_log(rows: Iterable[Row], directory: Path) -> Path:
-    """Write all rows below `directory`, in files per node and boot; gives `directory` back. Raises OSError."""
+    """Write all rows below `directory`, in files per node and boot. Returns `directory`; raises OSError."""
     encode = msgspec.json.Encoder(enc_hook=str).encode
     lines: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
     for row in rows:

@@ -1,7 +1,7 @@
-"""From rows to partitions: which node was out of whose view, and which node had no lease.
+"""Finds partitions in an event log: which node was missing in the view of which node, and which node had no lease.
 
-A clean session ends when its node leaves the view (H-18). A node without a lease forwards an accepted message to the
-nodes that it reaches, and to the others after the heal (docs/netsplit.md#what-on-loses).
+A clean session ends when its node leaves the view (H-18). A node without a lease forwards an accepted message at once
+to the nodes that it reaches, and to the other nodes after the heal (docs/netsplit.md#what-on-loses).
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 Row = Mapping[str, Any]
 NEVER = 1 << 62
 Span = tuple[int, int]
-"""Places in the log, from the first until before the second; `NEVER` is not over."""
+"""Places in the log, from the first until before the second. A span that has not ended has `NEVER` as its second."""
 
 
 class Partitions:
-    """What the rows of views and incidents say. `note` takes every row, in order."""
+    """The partitions of one log. `note` takes every row, in order."""
 
     def __init__(self) -> None:
         self._away: dict[tuple[str, str], list[Span]] = {}
         self._alone: dict[str, list[Span]] = {}
 
     def note(self, place: int, row: Row) -> None:
-        """A row of the log."""
+        """Read a row of the log. Places rise from call to call."""
         kind, node = row["type"], row["node"]
         if kind == "mem.down":
             _begin(self._away.setdefault((node, row["target"]), []), place)
@@ -42,7 +42,7 @@ class Partitions:
         return any(left <= end and begin < back for left, back in self._away.get((origin, node), ()))
 
     def span_without_lease(self, node: str, place: int) -> Span | None:
-        """The span without a lease that a place lies in."""
+        """Returns the span without a lease that contains the place; None if the node had a lease there."""
         for begin, end in self._alone.get(node, ()):
             if begin <= place < end:
                 return begin, end

@@ -1,7 +1,7 @@
 """The clock of all nodes in one process. It does not count time in which the process did not run.
 
 Leases and elections detect a node that stops while other nodes run. In one process all nodes stop together: on a busy
-machine, in a debugger, in a test that blocks the loop. No time passes on this clock then.
+machine, in a debugger, in a test that blocks the loop. Then this clock stops, too.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import time
 
 SAMPLE_S = 0.005
 MAX_STEP_S = 0.01
-"""No step of the clock is longer: two beats."""
+"""The longest step of the clock, in seconds: two samples. A longer pause of the process counts as this much."""
 
 
 class ActiveClock:
-    """Counts from `start` to `stop`; belongs to the running loop. Both clocks are in milliseconds."""
+    """A monotonic clock and a wall clock, in milliseconds. Both run from `start` to `stop`, on the running loop."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -24,7 +24,7 @@ class ActiveClock:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Look at the time often, so that a loop without work is not taken for one that stands still."""
+        """Sample the time every `SAMPLE_S` seconds, so that the clock also runs while the loop has no work."""
         self.mono_ms()
         self._timer = asyncio.get_running_loop().call_later(SAMPLE_S, self.start)
 
@@ -34,12 +34,12 @@ class ActiveClock:
             self._timer.cancel()
 
     def mono_ms(self) -> float:
-        """A monotonic clock, as `time.monotonic` where the loop always had its turn."""
+        """Returns monotonic milliseconds: those of `time.monotonic`, without the time in which the loop was blocked."""
         now = time.monotonic()
         self._active_s += min(now - self._last, MAX_STEP_S)
         self._last = now
         return self._active_s * 1000
 
     def wall_ms(self) -> float:
-        """Milliseconds since 1970, running with the other; a step of the machine's own clock is not seen."""
+        """Returns milliseconds since 1970, at the rate of `mono_ms`. Steps of the machine's clock have no effect."""
         return self.mono_ms() + self._wall_ms

@@ -1,4 +1,4 @@
-"""How far the nodes of a cluster under test have converged: joined, serving, complete, with the same metadata."""
+"""Whether the nodes of a cluster under test have converged: joined, serving, complete, with the same metadata."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LANES = {Lane.METADATA: "writes", Lane.PUBLISH: "messages"}
 
 
 async def join(nodes: Sequence[NodeHandle], address: str) -> None:
-    """Make a cluster of nodes that have just started: all but the first join it at its address, all at once.
+    """Make a cluster of started nodes: all others join the first at its `address`, concurrently.
 
-    Raises `ClusterError`.
+    Raises `ClusterError`, in an ExceptionGroup.
     """
     async with asyncio.TaskGroup() as joining:
         for handle in nodes[1:]:
@@ -28,7 +28,7 @@ async def join(nodes: Sequence[NodeHandle], address: str) -> None:
 
 
 def member_of(handle: NodeHandle) -> ClusterNode | None:
-    """The member that a node is of its cluster; None if it is down, stands still or is alone."""
+    """Returns the node's part in the cluster protocol; None if the node is down, paused or in no cluster."""
     if not handle.up or handle.paused:
         return None
     shell = handle.server.cluster
@@ -37,7 +37,7 @@ def member_of(handle: NodeHandle) -> ClusterNode | None:
 
 
 def can_serve(handle: NodeHandle, nodes: Sequence[NodeHandle], network_faults: NetworkFaults) -> bool:
-    """Whether no injected fault keeps a started node from a majority of the voters."""
+    """Whether a started node reaches a majority of the voters, in spite of the injected faults."""
     member = member_of(handle)
     if member is None or member.consensus is None:
         return handle.up
@@ -48,7 +48,7 @@ def can_serve(handle: NodeHandle, nodes: Sequence[NodeHandle], network_faults: N
 
 
 def serves(handle: NodeHandle) -> bool:
-    """Whether a node serves: it is alone, or the view has it and it has a lease."""
+    """Whether a node serves: it is in no cluster, or it is in the view and has a lease."""
     if not handle.up or handle.paused:
         return False
     member = member_of(handle)
@@ -72,14 +72,14 @@ def complete(handle: NodeHandle) -> bool:
 
 
 def in_progress(nodes: Sequence[NodeHandle], network_faults: NetworkFaults) -> Iterator[str]:
-    """Unacknowledged items between nodes that reach each other, and nodes that still enter the cluster."""
+    """Yield a line for each node that is still entering the cluster, and for unacknowledged items on uncut links."""
     running = [each for each in nodes if each.up and not each.paused]
     for handle in running:
         member = member_of(handle)
         if member is None:
             continue
         if member.rejoin.active and can_serve(handle, nodes, network_faults):
-            yield f"node {handle.number}: it enters the cluster"
+            yield f"node {handle.number}: it is still entering the cluster"
         for number in network_faults.reached(handle.number, [each.number for each in running]):
             peer = nodes[number].name
             for lane, what in _LANES.items():
@@ -89,7 +89,7 @@ def in_progress(nodes: Sequence[NodeHandle], network_faults: NetworkFaults) -> I
 
 
 def diverged(nodes: Sequence[NodeHandle]) -> Iterator[str]:
-    """Pairs of nodes in the same view, with leases, whose metadata differ; each with the first in its view."""
+    """Yield a line for each serving node whose metadata differ from those of the first serving node of its view."""
     seen: dict[int, tuple[int, list[tuple[bytes, bytes]]]] = {}
     for handle in nodes:
         member = member_of(handle)

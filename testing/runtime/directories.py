@@ -1,4 +1,4 @@
-"""Where the nodes of a cluster under test keep their data, when the test does not say."""
+"""The default directory for the data of a cluster under test."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ Engine = Literal["memory", "leveldb"]
 
 
 def temporary_directory(engine: Engine) -> Path:
-    """A new directory. A node has a few small files even with its database in memory: these are in memory, too, where
-    the system has a place for that."""
+    """Make a temporary directory and return it. With the engine `memory` it is in /dev/shm, if the system has that.
+
+    A node writes a few small files even if its database is in memory.
+    """
     memory = Path("/dev/shm")
     with contextlib.suppress(OSError):
         if engine == "memory" and memory.is_dir():

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 
 POLL_S = 0.05
-"""The longest time between two looks, in seconds: some changes are reported by nobody."""
+"""The longest time between two checks of a condition, in seconds: some changes are not recorded as activity."""
 
 
 class IdleDetector:
@@ -23,7 +23,7 @@ class IdleDetector:
         self._event.set()
 
     async def wait_for_activity(self) -> None:
-        """Wait until the next activity, at most `POLL_S`."""
+        """Wait until the next activity, at most `POLL_S` seconds."""
         self._event.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):

@@ -1,7 +1,7 @@
-"""A `Server` that a test can kill, pause and look into. All of the broker runs as it is; only its edges are other ones.
+"""A `Server` that a test can kill, pause and inspect. The broker is unchanged; only its ports to the outside differ.
 
-The edges are the listeners' `accept` (a `FaultGate`), the engine (a `MemoryDisk` where asked for), the event log (rows
-in memory, at level `message`), the node's source of chance (from the seed), and the transport to the other nodes.
+These are the listeners' `accept` (a `FaultGate`), the storage engine (a `MemoryDisk` if the test wants one), the event
+log (rows in memory, at level `message`), the random numbers (from the seed), and the transport to other nodes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .memory_disk import Disks, MemoryDisk, MemoryDiskEngine
 
 _RESET = struct.pack("ii", 1, 0)
 _WRITE_BUFFER = 1 << 20
-"""Bytes of LevelDB's write buffer: small, because a start takes 25 ms per MiB of it that is full."""
+"""Bytes of LevelDB's write buffer: small, because a start takes 25 ms for each full MiB of it."""
 
 
 def reset(connection: Connection) -> None:
-    """Close a connection with a TCP reset, as the system does for a process that was killed with unread input."""
+    """Close a connection with a TCP reset, as the system does for a killed process with unread input."""
     if connection.transport is not None:
         handle = connection.transport.get_extra_info("socket")
         if handle is not None and handle.family != socket.AF_UNIX:
@@ -45,22 +45,22 @@ def reset(connection: Connection) -> None:
 
 
 class _GatedListeners(Listeners):
-    """Listeners whose connections come through the gate of the server that has them."""
+    """Listeners that hand each connection to the `FaultGate` of their server."""
 
     def __init__(self, server: InProcessServer, log: Callable[[str, str], None], options: LimiterOptions) -> None:
         super().__init__(log, options)
         self._server = server
 
     async def start(self, settings: Iterable[ListenerSettings], make_front: MakeConnection) -> None:
-        """As `Listeners.start`, behind the gate; the node itself takes the connections."""
+        """Start the listeners with the gate's `accept` in place of `make_front`; the gate calls the node."""
         await super().start(settings, self._server.gate.accept)
 
 
 class InProcessServer(Server):
-    """One boot of a node under test. `disks` None means LevelDB; `sink` takes every row of the event log.
+    """One boot of a node under test. `disks` None means LevelDB; `sink` gets every row of the event log.
 
-    `transport` makes what leads to the other nodes, given this boot's gate; None is gRPC without faults. `tune` changes
-    the numbers of the cluster, `clocks` are in place of the machine's.
+    `transport` makes the transport to other nodes from this boot's gate; None means gRPC without faults. `tune` changes
+    the settings of the cluster. `clocks` replace the clocks of the machine.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class InProcessServer(Server):
         return LevelDBEngine(folder, self._committed, durability, LevelDBOptions(write_buffer_size=_WRITE_BUFFER))
 
     def _committed(self, work: Callable[[], None]) -> None:
-        """The disk's thread has something for the loop."""
+        """Call `work` in the loop, behind the gate. The thread of the disk calls this after a commit."""
         self._loop.call_soon_threadsafe(self.gate.when_awake, work)
 
     def _wake_port(self, when_ms: int) -> None:
@@ -113,11 +113,11 @@ class InProcessServer(Server):
 
     @property
     def running(self) -> bool:
-        """Whether it was started and neither stopped nor killed."""
+        """Whether the server is started, and neither stopped nor killed."""
         return hasattr(self, "node") and not self.node.closing
 
     async def kill(self) -> None:
-        """End as kill -9 does: nothing is flushed, nobody is told, no will fires; clients get a reset."""
+        """End as kill -9 does: flush nothing, tell nobody, publish no wills; clients get a TCP reset."""
         self._dead = True
         self.gate.cut()
         self.node.closing = True
@@ -130,7 +130,7 @@ class InProcessServer(Server):
         if self._meta is not None:
             self._meta.close()
         if self.cluster is not None:
-            # a process that dies takes its sockets with it: the others see that at once, too
+            # the system closes the sockets of a dead process: other nodes see their streams end at once
             await self.cluster.stop()
         await self.listeners.close(0)
         assert self._plugins is not None and self._directory is not None
@@ -138,7 +138,7 @@ class InProcessServer(Server):
         self._directory.close()
 
     def left_behind(self) -> list[str]:
-        """What a server that has ended still holds, in words; nothing if all is well."""
+        """Returns descriptions of the tasks, listeners and connections that an ended server has not released."""
         found = [f"task {task.get_coro()!r}" for task in self._tasks if not task.done()]
         found += [f"listener {row.key}" for row in self.listeners.show()]
         if self.listeners.active():

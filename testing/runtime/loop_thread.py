@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers that have none, or another one."""
+"""An event loop in its own thread, for callers without a loop and callers in another loop."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .node_handle import LeakError
 
 _T = TypeVar("_T")
 CALL_S = 60.0
-"""How long a blocking call waits at most, beyond the limit that its caller has set."""
+"""Seconds that a blocking call waits at most, in addition to the limit of its work."""
 
 
 class LoopThread:
-    """Runs coroutines in its thread. `stop` ends it and raises `LeakError` for tasks that are left."""
+    """Runs coroutines in its thread. `stop` ends the thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -25,14 +25,15 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
-        # here, because the thread that stops this one may have a running loop itself
+        # here and not in `stop`, because the thread that calls `stop` may have a running loop
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
     def call(self, work: Coroutine[Any, Any, _T], limit_s: float = 0.0) -> _T:
-        """Run to the end, from a thread that may block; the result, or what it raised.
+        """Run a coroutine in the loop and block until it ends. Returns its result or raises its error.
 
-        `limit_s` is the limit that the work has itself. When the caller is interrupted, the work is cancelled.
+        `limit_s` is the timeout of the work itself. Raises TimeoutError `CALL_S` seconds after it. If the caller is
+        interrupted, the work is cancelled.
         """
         assert threading.current_thread() is not self._thread, "a blocking call from the loop itself"
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -43,11 +44,11 @@ class LoopThread:
             raise
 
     async def bridge(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Run to the end, from a coroutine of any other asyncio loop; to cancel this cancels the work."""
+        """Run a coroutine in the loop, and await its end in another asyncio loop. A cancellation cancels the work."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def ask(self, function: Callable[[], _T]) -> _T:
-        """Call a function in the loop's thread; its result."""
+        """Call a function in the loop's thread, and return its result."""
 
         async def run() -> _T:
             return function()
@@ -55,7 +56,7 @@ class LoopThread:
         return self.call(run())
 
     def stop(self) -> None:
-        """End the thread; again is no error."""
+        """End the thread; no effect if it has ended. Raises `LeakError` if tasks are left, or if it does not end."""
         if self._loop.is_closed():
             return
         left = self.call(_left())
@@ -68,7 +69,7 @@ class LoopThread:
 
 
 async def _left() -> list[asyncio.Task[Any]]:
-    """The tasks that do not end; who is cancelled is given the time to."""
+    """Returns the tasks that are not done, after a wait for those that are being cancelled."""
     me = asyncio.current_task()
     others = [task for task in asyncio.all_tasks() if task is not me]
     if ending := [task for task in others if task.cancelling()]:

@@ -1,7 +1,8 @@
-"""A disk in memory that outlives its broker: what a kill leaves is what was committed, as with files.
+"""A disk in memory that outlives its broker: after a kill it has the committed data, as with files.
 
-`MemoryDisk` is the platter; it belongs to the test. `MemoryDiskEngine` is one opening of it, by one boot of a node. A
-batch lands a turn after it was written, all of it or nothing; one that is under way when the engine closes never lands.
+`MemoryDisk` is the data; the test owns it. `MemoryDiskEngine` is the storage engine of one boot of a node on it. A
+batch is committed as a whole, one turn of the loop after it was written. A batch in progress is lost when the engine
+closes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ...storage.memory import Table
 
 
 class MemoryDisk:
-    """The content of a disk. `commits` counts the batches that have landed since it was made."""
+    """The content of a disk. `commits` counts the committed batches."""
 
     def __init__(self) -> None:
         self.table = Table()
@@ -22,7 +23,7 @@ class MemoryDisk:
 
 
 Disks = dict[str, MemoryDisk]
-"""The disks of a node, by the name of the folder that each stands for."""
+"""The disks of a node, by the name of the folder that each one replaces."""
 
 
 class MemoryDiskEngine:
@@ -37,15 +38,15 @@ class MemoryDiskEngine:
         self._closed = False
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None when there is none."""
+        """Returns the value of a key, or None."""
         return self._table().values.get(key)
 
     def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
-        """As `Engine.scan`."""
+        """Returns pairs of key and value in a range of keys (`Engine.scan`)."""
         return self._table().scan(start, stop, limit, reverse)
 
     def keys(self, start: bytes, stop: bytes, limit: int = 0) -> list[bytes]:
-        """As `Engine.keys`."""
+        """Returns the keys in a range (`Engine.keys`)."""
         return self._table().keys(start, stop, limit)
 
     def _table(self) -> Table:
@@ -54,7 +55,7 @@ class MemoryDiskEngine:
         return self._disk.table
 
     def write(self, batch: Batch, done: Done) -> None:
-        """Land the batch in a later turn."""
+        """Commit the batch in a later turn of the loop, then call `done`."""
         assert not self._busy, "a write is under way"
         assert not self._closed, "written after close"
         self._busy = True
@@ -69,5 +70,5 @@ class MemoryDiskEngine:
         done(None)
 
     def close(self) -> None:
-        """End this opening; the disk keeps what has landed."""
+        """Close the engine; the disk keeps the committed batches."""
         self._closed = True

@@ -1,4 +1,4 @@
-"""A node of a cluster under test: its port, its disk and its log stay, its server comes and goes."""
+"""A node of a cluster under test. Its port, disk and log stay; its server is a new one after each start."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _THREADS = ("leveldb ", "eventlog")
 
 
 class LeakError(AssertionError):
-    """Something of a broker is left after its end: a task, a thread, a connection or a listener."""
+    """A broker has ended and left a task, a thread, a connection or a listener behind."""
 
 
 class NodeHandle:
-    """One node. Its methods that change something are the cluster's; this is what a test looks at.
+    """One node. A test reads its properties; to start, stop or pause the node it calls the methods of the cluster.
 
-    `number` counts from 0. `host` and `port` are those of the TCP listener and stay the same over restarts: the port is
-    reserved, by a bound socket that never listens, for as long as the handle is open. `sink` takes the rows of its log,
-    `answered` hears of each SUBACK that leaves, `kept` of each CONNACK of a session that outlives its connection.
+    `number` counts from 0. `host` and `port` are those of the TCP listener and stay the same over restarts: a bound
+    socket that never listens reserves the port until `release`. `sink` gets the rows of the event log. `answered` is
+    called for each SUBACK that leaves, `kept` for each CONNACK of a session that outlives its connection.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class NodeHandle:
         self.disks = disks
         self.drops: list[Drop] = []
         self.log: deque[str] = deque(maxlen=1000)
-        """Its last log lines, as `level: text`."""
+        """The last 1,000 log lines, as `level: text`."""
         self._seed = f"{seed} {self.name}"
         self._activity = activity
         self._sink = sink
@@ -69,7 +69,7 @@ class NodeHandle:
         self._node_links = node_links
         self._server: InProcessServer | None = None
         self._changing = asyncio.Lock()
-        """Held while the node starts or ends: what is asked meanwhile comes after it."""
+        """Held while the node starts or ends: another start or end waits for it."""
         self._threads: list[threading.Thread] = []
         self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -81,17 +81,17 @@ class NodeHandle:
 
     @property
     def url(self) -> str:
-        """As mqtt://HOST:PORT."""
+        """The address, mqtt://HOST:PORT."""
         return f"mqtt://{self.host}:{self.port}"
 
     @property
     def up(self) -> bool:
-        """Whether it runs; a paused node does."""
+        """Whether the node runs; a paused node counts as running."""
         return self._server is not None
 
     @property
     def paused(self) -> bool:
-        """Whether it stands still."""
+        """Whether the node is paused."""
         return self._server is not None and self._server.gate.frozen
 
     @property
@@ -108,20 +108,23 @@ class NodeHandle:
 
     @property
     def sees(self) -> str:
-        """How much of the cluster it sees: "whole", "majority" (somebody is missing) or "minority" (no lease).
+        """How much of the cluster the node sees: "whole", "majority" (a node is missing) or "minority" (no lease).
 
         Raises `FaultError` if the node is down.
         """
         return self.node.policy.view_state.value
 
     def ports(self) -> dict[str, int]:
-        """Listener -> port, of all MQTT listeners that run."""
+        """Returns the ports of all running MQTT listeners, by the name of the listener."""
         return {row.key: row.port for row in self.server.listeners.show()}
 
     # -- life; called by the cluster
 
     async def start(self) -> None:
-        """Start a server on the disk that there is. Raises what `Server.start` raises, and `ConfigError`."""
+        """Start a server on the node's disk.
+
+        Raises `FaultError` if the node is up, `ConfigError`, and the errors of `Server.start`.
+        """
         async with self._changing:
             await self._start()
 
@@ -155,12 +158,12 @@ class NodeHandle:
             self._kept((server.node.env.events.hlc, self.name, connection.client_id))
 
     async def stop(self) -> None:
-        """Stop in order: everything is written, clients are told. Raises `LeakError` if something is left."""
+        """Stop in order: write all data and tell the clients. Raises `LeakError`; `FaultError` if the node is down."""
         async with self._changing:
             await self._stop()
 
     async def end(self, leaks: list[str]) -> None:
-        """Stop if it runs, also if it is just about to; give the port back. Adds to `leaks` what is left behind."""
+        """Stop the node if it runs or is starting, and release its port. Adds the text of a `LeakError` to `leaks`."""
         try:
             async with self._changing:
                 if self.up:
@@ -178,7 +181,7 @@ class NodeHandle:
         await self._check(server)
 
     async def kill(self) -> None:
-        """As kill -9. What was committed is on the disk, the rest is gone."""
+        """End as kill -9 does: only committed data remains. Raises `LeakError`, or `FaultError` if the node is down."""
         async with self._changing:
             server, self._server = self.server, None
             self._awake()
@@ -187,7 +190,10 @@ class NodeHandle:
             await self._check(server)
 
     def pause(self) -> None:
-        """As SIGSTOP: connections stay open, nothing is read, written or timed."""
+        """Pause the node, as SIGSTOP does: connections stay open; the node reads and writes nothing, no timer fires.
+
+        Raises `FaultError` if the node is down or paused.
+        """
         if self.paused:
             raise FaultError(f"node {self.number} is paused")
         self.server.node.env.event("fault.pause", nodes=[self.name])
@@ -196,7 +202,10 @@ class NodeHandle:
             self._node_links.network_faults.paused[self.number] = None
 
     def resume(self) -> None:
-        """As SIGCONT: what came meanwhile is taken up, then deadlines that have passed."""
+        """Let the node continue, as SIGCONT does: it first does the work that was held during the pause.
+
+        Raises `FaultError` if the node is not paused.
+        """
         if not self.paused:
             raise FaultError(f"node {self.number} is not paused")
         self._awake()
@@ -208,7 +217,7 @@ class NodeHandle:
             self._node_links.network_faults.paused.pop(self.number, None)
 
     def release(self) -> None:
-        """Give the port back."""
+        """Release the reserved port."""
         self._reserved.close()
 
     async def _check(self, server: InProcessServer) -> None:
@@ -222,29 +231,29 @@ class NodeHandle:
         self.log.append(f"{level}: {text}")
 
     def queued(self) -> dict[str, int]:
-        """How many messages the queue of each session has, those in flight included."""
+        """Returns the number of messages in the queues of each client id, including those in flight."""
         found: dict[str, int] = {}
         for each in self.node.sessions:
             found[each.client_id] = found.get(each.client_id, 0) + each.queue.size + len(each.queue.inflight)
         return found
 
-    # -- rest
+    # -- pending work
 
     def pending(self) -> Iterator[str]:
-        """Everything that waits for something, in words; a node that is down or paused waits for nothing."""
+        """Yield a line for all work that is not complete; none if the node is down or paused."""
         server = self._server
         if server is None or server.gate.frozen:
             return
         node = server.node
         if node.env.store.bytes_waiting:
-            yield f"node {self.number}: {node.env.store.bytes_waiting} bytes to be committed ({node.env.store.state})"
+            yield f"node {self.number}: {node.env.store.bytes_waiting} bytes are not committed ({node.env.store.state})"
         if len(node.cleanup):
-            yield f"node {self.number}: {len(node.cleanup)} deleted ranges"
+            yield f"node {self.number}: the data of {len(node.cleanup)} deleted ranges is not removed"
         yield from _connections(node)
         yield from _queues(node)
         for passage in server.gate.connections.values():
             if passage.bytes_unsent:
-                yield f"{passage.client_id or NOBODY}: does not read, {passage.bytes_unsent} bytes wait"
+                yield f"{passage.client_id or NOBODY}: it does not read, {passage.bytes_unsent} bytes wait"
 
 
 def _connections(node: Node) -> Iterator[str]:
@@ -254,7 +263,7 @@ def _connections(node: Node) -> Iterator[str]:
             acks = connection.acks
             yield f"{name}: {acks.unacked} publishes without acknowledgement, {len(acks.waiting)} answers wait"
         if connection.output.out:
-            yield f"{name}: output that is not flushed"
+            yield f"{name}: its output is not flushed"
 
 
 def _queues(node: Node) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What connects the nodes of a cluster under test: a network in memory or gRPC on 127.0.0.1, and the faults on it."""
+"""The links between the nodes of a cluster under test: a network in memory or gRPC on 127.0.0.1, with its faults."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ HOST = "127.0.0.1"
 
 
 class NodeLinks:
-    """The links of a cluster whose nodes have these names, by number. Belongs to the running loop.
+    """The links of a cluster. `names` are the nodes' names, by number. Belongs to the running loop.
 
-    Each node keeps its address over restarts: over gRPC its port is reserved by a bound socket that never listens.
+    Each node keeps its address over restarts. With gRPC a bound socket that never listens reserves the port.
     """
 
     def __init__(self, kind: Links, names: Sequence[str], pace: float) -> None:
@@ -38,7 +38,7 @@ class NodeLinks:
 
     def _address(self, number: int) -> str:
         if self._network is not None:
-            return f"{HOST}:{number + 1}"  # no port of the machine
+            return f"{HOST}:{number + 1}"  # only a name in the memory network: no port of the machine is used
         reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind((HOST, 0))
@@ -46,11 +46,11 @@ class NodeLinks:
         return f"{HOST}:{reserved.getsockname()[1]}"
 
     def address(self, number: int) -> str:
-        """Where a node listens for the others."""
+        """Returns the address on which a node listens for other nodes."""
         return self._addresses[number]
 
     def transport(self, number: int, gate: FaultGate) -> Transport:
-        """The transport of one boot of a node."""
+        """Returns the transport for one boot of a node."""
         inner: Transport
         if self._network is not None:
             inner = AsyncioMemoryTransport(self._network, f"node{number}")
@@ -59,11 +59,11 @@ class NodeLinks:
         return FaultyTransport(inner, number, self._numbers, self.network_faults, gate)
 
     def tune(self, settings: Settings) -> Settings:
-        """The numbers of a cluster of so many nodes at this pace."""
+        """Returns the settings of the cluster, scaled to its pace and its number of nodes."""
         return scaled(settings, self.pace, len(self._numbers))
 
     def release(self) -> None:
-        """Give the ports back, and stop the clock."""
+        """Release the reserved ports, and stop the clock."""
         self.clock.stop()
         for each in self._reserved:
             each.close()

@@ -39,20 +39,20 @@ from .time_scale import check_pace
 
 MAX_NODES = 7
 ROWS_KEPT = 1_000_000
-"""Rows of the event log kept in memory; beyond that the oldest go, and an audit says `unknown`."""
+"""The number of event log rows kept in memory. If there are more, the oldest are dropped, and an audit is `unknown`."""
 IDLE_TURNS = 5
-"""Turns of the loop without anything going on after which a cluster is at rest: what a client in this loop has just
-been sent, it has read two turns later."""
+"""After this number of turns of the loop without activity a cluster is at rest. A client in the same loop reads sent
+data within two turns."""
 SETTLE_S = 10.0
 SERVE_S = 20.0
-"""How long a state of the cluster is waited for, in seconds."""
+"""Seconds to wait for a state of the cluster, unless the test gives another timeout."""
 
 Sees = Literal["whole", "majority", "minority"]
 Conf = Mapping[str, str | int | bool]
 
 _DEFAULTS = {"allow_anonymous": "on", "systree_enabled": "off"}
 _OURS = {"eventlog.level": "off"}
-"""The log is kept in memory, whatever the configuration says."""
+"""These win over `conf`: the event log is kept in memory and not in files."""
 
 
 class ClusterOptions(TypedDict, total=False):
@@ -66,17 +66,17 @@ class ClusterOptions(TypedDict, total=False):
 
 
 def text(value: str | int | bool) -> str:
-    """A value as vernemq.conf has it."""
+    """Returns a value in the form of vernemq.conf."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
 
 
 class NotSettled(TimeoutError):
-    """The cluster did not come to rest in time; `pending` says what waits."""
+    """The cluster did not come to rest in time; `pending` has a line for each incomplete operation."""
 
     def __init__(self, timeout: float, pending: list[str]) -> None:
-        waits = "; ".join(pending) or "there is no end of traffic"
+        waits = "; ".join(pending) or "the traffic does not end"
         super().__init__(f"not settled within {timeout:g} s: {waits}")
         self.pending = pending
 
@@ -84,11 +84,11 @@ class NotSettled(TimeoutError):
 class RunningCluster:
     """`nodes` brokers in the running loop, joined to a cluster; an asynchronous context manager.
 
-    `conf` has keys of vernemq.conf; anonymous clients are allowed and `$SYS` is off unless it says otherwise. `engine`:
-    `memory` is a disk in memory that outlives a kill, `leveldb` is the real one. `links` is how nodes talk to each
-    other. `seed` drives every random choice of the brokers; None takes a new one. `directory` keeps the nodes' data
+    `conf` has keys of vernemq.conf; by default anonymous clients are allowed and `$SYS` is off. `engine`: `memory` is a
+    disk in memory that outlives a kill, `leveldb` is the real one. `links`: the transport between nodes, `memory` or
+    `grpc`. `seed` determines every random choice of the brokers; None takes a new one. `directory` has the nodes' data
     directories; None makes one and removes it at the end. `pace` divides the times of the cluster (lease 1.7 s,
-    detection 2 s, election 0.5 to 0.8 s at pace 1).
+    detection 2 s, election 0.5 to 0.8 s at pace 1). Raises ValueError for an impossible argument.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class RunningCluster:
         self.links: Links = links
         self.pace = pace
         self.faults: list[str] = []
-        """What was done to it, in order, in words."""
+        """Descriptions of the faults, starts and stops so far, in order."""
         self._count = nodes
         self._conf = {**_DEFAULTS, **{key: text(value) for key, value in (conf or {}).items()}, **_OURS}
         self._directory = Path(directory) if directory is not None else None
@@ -138,12 +138,12 @@ class RunningCluster:
         await self.close()
 
     async def open(self) -> None:
-        """Start all nodes, and join them to a cluster. Raises what a node's start raises; then nothing is left.
+        """Start all nodes, join them to a cluster, and wait until it is whole.
 
-        Once: again is a RuntimeError.
+        Raises the errors of a node's start, after a cleanup, and RuntimeError if the cluster was opened before.
         """
         if self.nodes:
-            raise RuntimeError("this cluster was opened before: it is used as it is, or another one is made")
+            raise RuntimeError("this cluster was opened before: use it as it is, or make another one")
         self._activity = IdleDetector()
         if self._directory is None:
             self._temporary = temporary_directory(self.engine)
@@ -171,18 +171,18 @@ class RunningCluster:
         return NodeHandle(number, conf, place, disks, self.seed, self._activity, *told, self._node_links)
 
     def _row(self, row: Row) -> None:
-        """Take a row of a node's log. What happens anywhere after it is stamped later: one loop knows the order."""
+        """Add a row of a node's event log. Advance the clocks of the other nodes, so that their next rows are later."""
         self._rows.append(row)
         for handle in self.nodes:
             if handle.up and handle.name != row["node"]:
                 handle.node.env.events.observe(row["hlc"])
 
     async def close(self) -> None:
-        """Close the clients, stop the nodes that run, remove what was temporary. Raises `LeakError`."""
+        """Close the clients, stop the running nodes, and remove temporary data. Raises `LeakError`."""
         leaks: list[str] = []
         for client in self._clients:
             client.abort()
-        async with contextlib.AsyncExitStack() as ending:  # all of it, whatever fails or is cancelled on the way
+        async with contextlib.AsyncExitStack() as ending:  # does every step, even if one fails or is cancelled
             if self._temporary is not None:
                 ending.callback(shutil.rmtree, self._temporary, ignore_errors=True)
             if self._node_links is not None:
@@ -201,33 +201,34 @@ class RunningCluster:
         return len(self.nodes)
 
     def node(self, number: int = 0) -> NodeHandle:
-        """A node by its number, from 0. Raises `FaultError` if there is none of that number."""
+        """Returns a node by its number, from 0. Raises `FaultError` if the cluster has no such node."""
         if not 0 <= number < len(self.nodes):
             raise FaultError(f"there is no node {number}: this cluster has nodes 0 to {len(self.nodes) - 1}")
         return self.nodes[number]
 
     @property
     def rows(self) -> list[Row]:
-        """The event log so far, all nodes, as `analytics/schema.py` defines it, at level `message`.
+        """The event log of all nodes so far, as `analytics/schema.py` defines it, at level `message`.
 
-        A copy, made in one step: the report of a failed test is written while its brokers go on in another thread.
+        It is a copy made in one step: pytest reads it for a failure report while the brokers run in another thread.
         """
         return list(self._rows)
 
     def audit(self) -> Audit:
-        """Judge the event log so far: what was lost, duplicated, reordered, forgotten."""
+        """Judge the event log so far: finds lost, duplicate and reordered messages, and forgotten sessions."""
         queues = {each.name: each.queued() for each in self.nodes if each.up and not each.paused}
         return audit(self.rows, answers=list(self._answers), kept=list(self._kept), queues=queues)
 
     def write_log(self, directory: Path) -> Path:
-        """Write the event log as JSON lines in the layout that `strogoff analytics` reads; gives the directory back."""
+        """Write the event log as JSON lines for `strogoff analytics`. Returns the directory; raises OSError."""
         return write_log(self.rows, directory)
 
     async def settled(self, timeout: float = SETTLE_S, clients: Iterable[str] | None = None) -> None:
-        """Wait until nothing is on its way: all is committed and acknowledged, queues of connected clients are empty.
+        """Wait until the cluster is at rest.
 
-        With `clients` only what concerns these client ids counts, and what concerns none. Raises `NotSettled` after
-        `timeout` seconds. A node that is paused or down is not waited for.
+        Then all writes are committed, all messages are acknowledged, and the queues of connected clients are empty.
+        With `clients`, connections and queues of other client ids may be busy. Paused and stopped nodes are ignored.
+        Raises `NotSettled` after `timeout` seconds.
         """
         wanted = None if clients is None else set(clients)
         idle_turns, seen = 0, -1
@@ -259,9 +260,10 @@ class RunningCluster:
         return [line for line in found if line.startswith(ours)]
 
     async def sees(self, nodes: int | Iterable[int], state: Sees, timeout: float = SERVE_S) -> None:
-        """Wait until these nodes see that much of the cluster (`NodeHandle.sees`). Raises TimeoutError that says more.
+        """Wait until these nodes see that much of the cluster (`NodeHandle.sees`).
 
-        A node that is down or stands still is an error: `FaultError`.
+        Raises TimeoutError after `timeout` seconds; its text has the state of each node. Raises `FaultError` if one of
+        these nodes is down or paused.
         """
         handles = [self.node(nodes)] if isinstance(nodes, int) else [self.node(number) for number in nodes]
         for handle in handles:
@@ -270,9 +272,10 @@ class RunningCluster:
         await self._until(lambda: all(each.sees == state for each in handles), timeout, f"{nodes} to see {state}")
 
     async def whole(self, timeout: float = SERVE_S) -> None:
-        """Wait until all nodes serve, each sees the whole cluster, and all those vote that should.
+        """Wait until every node serves and sees the whole cluster, and the intended voters vote.
 
-        Raises TimeoutError that says more, and `FaultError` for a node that is down or stands still.
+        Raises TimeoutError after `timeout` seconds; its text has the state of each node. Raises `FaultError` if a node
+        is down or paused.
         """
         for handle in self.nodes:
             if not handle.up or handle.paused:
@@ -291,7 +294,7 @@ class RunningCluster:
     # -- clients
 
     async def client(self, name: str, node: int = 0, **options: Any) -> Client:
-        """A connected client; `options` are those of `Client`. It is closed with the cluster."""
+        """Returns a client, connected to a node. `options` are those of `Client`. `close` closes the client, too."""
         client = Client(name, **options)
         client.address_of = lambda number: (self.node(number).host, self.node(number).port)
         client.on_data = self._activity.record
@@ -302,21 +305,25 @@ class RunningCluster:
     # -- faults
 
     async def kill(self, node: int) -> None:
-        """As kill -9: nothing is flushed, nobody is told. With both engines what was committed survives."""
+        """End a node as kill -9 does: it flushes nothing, and its clients get a TCP reset.
+
+        Committed data survives with both engines. Raises `FaultError` if the node is down.
+        """
         handle = self.node(node)
         self._note("kill", handle)
         await handle.kill()
 
     async def stop(self, node: int) -> None:
-        """Stop in order, as SIGTERM does."""
+        """Stop a node in order, as SIGTERM does. Raises `FaultError` if it is down, `LeakError`."""
         handle = self.node(node)
         self._note("stop", handle)
         await handle.stop()
 
     async def start(self, node: int) -> None:
-        """Start a node that is down, on its disk and its ports; it serves when this returns.
+        """Start a node that is down, with its disk and its ports, and wait until it serves.
 
-        Without a majority of the nodes that vote it cannot serve: then this does not wait for it. Raises TimeoutError.
+        A node that reaches no majority of the voters cannot serve: then `start` does not wait. Raises `FaultError` if
+        the node is up, and TimeoutError.
         """
         handle = self.node(node)
         self._note("start", handle)
@@ -325,18 +332,21 @@ class RunningCluster:
             await self._until(lambda: serves(handle), SERVE_S, f"node {node} to serve")
 
     async def restart(self, node: int) -> None:
-        """Stop in order, then start."""
+        """Stop a node in order, then start it."""
         await self.stop(node)
         await self.start(node)
 
     async def pause(self, node: int) -> None:
-        """As SIGSTOP: connections stay, nothing is read, answered or timed until `resume`."""
+        """Pause a node, as SIGSTOP does: its connections stay open, and it does nothing until `resume`.
+
+        Raises `FaultError` if the node is down or paused.
+        """
         handle = self.node(node)
         self._note("pause", handle)
         handle.pause()
 
     async def resume(self, node: int) -> None:
-        """As SIGCONT."""
+        """Let a paused node continue, as SIGCONT does. Raises `FaultError` if it is not paused."""
         handle = self.node(node)
         self._note("resume", handle)
         handle.resume()
@@ -350,10 +360,11 @@ class RunningCluster:
         client: str | None = None,
         then: Then = "go on",
     ) -> Drop:
-        """Swallow the `nth` packet of a kind from now on: `drop("PUBACK", nth=3, direction="out", then="cut")`.
+        """Drop the `nth` packet of a kind from now on: `drop("PUBACK", nth=3, direction="out", then="cut")`.
 
-        `direction` is `out` (broker to client) or `in`; `client` counts only those of one client id; `then = "cut"`
-        resets the connection too, as a cable that breaks under the packet. `await drop.happened()` waits for it.
+        `direction` is `out` (broker to client) or `in`. With `client` only packets of this client id count. `then =
+        "cut"` also resets the connection, as if the link broke with the packet in flight. `await drop.happened()` waits
+        until the packet is dropped. Raises `FaultError` for impossible arguments.
         """
         fault = Drop(packet, nth, direction, client, then)
         handle = self.node(node)
@@ -366,7 +377,7 @@ class RunningCluster:
     async def partition(self, *sides: Iterable[int]) -> None:
         """Cut the links between groups of nodes, as in `partition({0}, {1, 2})`; a node in no group is alone.
 
-        Links within a group stay as they are.
+        Links within a group do not change. Raises `FaultError` if a node is in two groups, or the cluster has one node.
         """
         network_faults = self._network_faults("partition")
         groups = sides_of([[self.node(number).number for number in side] for side in sides], len(self.nodes))
@@ -375,7 +386,10 @@ class RunningCluster:
             self._tell("fault.pair_cut", one, other)
 
     async def one_way(self, source: int, target: int) -> None:
-        """`target` hears nothing of `source` any more; the other way works."""
+        """Cut one direction of a link: `target` receives nothing from `source`. The other direction works.
+
+        Raises `FaultError` if both are the same node.
+        """
         network_faults = self._network_faults("one_way")
         if self.node(source) is self.node(target):
             raise FaultError(f"one_way({source}, {target}): two nodes are needed")
@@ -384,7 +398,7 @@ class RunningCluster:
         network_faults.cut(source, target)
 
     async def heal(self) -> None:
-        """Mend all links; `whole` waits until the cluster has noticed."""
+        """Restore all links; `whole` waits until the nodes have noticed."""
         network_faults = self._network_faults("heal")
         self.faults.append("heal")
         for source, target in sorted({(min(way), max(way)) for way in network_faults.heal()}):
@@ -396,7 +410,7 @@ class RunningCluster:
         return self._node_links.network_faults
 
     def _tell(self, kind: str, *nodes: int, **more: str) -> None:
-        """An event of a fault, in the log of the first of these nodes that runs."""
+        """Write the event of a fault to the event log of the first running node of `nodes`."""
         running = [self.nodes[number] for number in nodes if self.nodes[number].up]
         for handle in running[:1]:
             handle.node.env.event(kind, nodes=[self.nodes[number].name for number in nodes], **more)

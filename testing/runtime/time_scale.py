@@ -1,8 +1,8 @@
-"""The times of a cluster under test: how often a node looks at the clock, and all deadlines divided by a pace.
+"""The times of a cluster under test: the interval of its timer ticks, and all deadlines divided by a pace.
 
-The proportions stay (four heartbeats fit in a lease, detection comes after the last lease), so a cluster at pace 10
-takes the same steps as one in production, in a tenth of the time. What a faster pace asks for is a machine that does
-not stand still: at pace 10 a lease is 200 ms.
+The proportions stay: four heartbeats fit in a lease, and detection takes longer than a lease. So a cluster at pace 10
+takes the same steps as a cluster in production, in a tenth of the time. A fast pace needs a machine without long
+pauses: at pace 10 a lease is 170 ms.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from ...cluster.ports import Settings
 
 TICK_S = 0.005
 BEAT_MS = 8.0
-"""Nodes in one process have little to do, and a test waits for them: they look at the clock this often, and speak to
-each other every so many milliseconds times the number of nodes, so that the traffic does not grow with its square."""
+"""Nodes in one process have little load, and a test waits for them, so they tick every `TICK_S` seconds.
+
+The interval of heartbeats is `BEAT_MS` milliseconds times the number of nodes. So the traffic does not grow with the
+square of the number of nodes.
+"""
 MAX_PACE = 20.0
 
 
 def scaled(settings: Settings, pace: float, nodes: int) -> Settings:
-    """The same settings with all deadlines divided by `pace`, and heartbeats as often as the steps of a join need them.
+    """Returns the settings with all deadlines divided by `pace`, and with heartbeats so frequent that joins are fast.
 
     Raises ValueError for a pace outside of 0.1 to 20.
     """
@@ -55,6 +58,6 @@ def scaled(settings: Settings, pace: float, nodes: int) -> Settings:
 
 
 def check_pace(pace: float) -> None:
-    """Raises ValueError for a pace outside of 0.1 to 20."""
+    """Check a pace. Raises ValueError outside of 0.1 to 20."""
     if not 0.1 <= pace <= MAX_PACE:
         raise ValueError(f"pace = {pace:g}: between 0.1 and {MAX_PACE:g}; 1 is as in production")
