@@ -17,7 +17,7 @@ READY_S = 30.0
 
 
 PORTS = Path(tempfile.gettempdir()) / f"strogoff-ports-{os.getuid()}"
-"""A file for each port that was ever taken; who has it locked has the port."""
+"""A folder with a file for each port that was ever reserved. The process that has locked the file has the port."""
 _FIRST_PORT = 20_000
 _taken: list[IO[str]] = []
 
@@ -46,7 +46,7 @@ def free_port() -> int:
 
 
 class BrokerProcess:
-    """`strogoff start` on a data directory. Its output is kept in `log`, all boots in one file."""
+    """`strogoff start` on a data directory. The file `log` has the output of all its boots."""
 
     def __init__(self, data: Path, port: int, **settings: str) -> None:
         self.data = data
@@ -54,11 +54,11 @@ class BrokerProcess:
         self.settings = settings
         self.log = data.parent / f"{data.name}.log"
         self.folder: Path | None = None
-        """Where it runs, if not where its parent does."""
+        """The working directory of the process; None means that of its parent."""
         self.process: asyncio.subprocess.Process | None = None
 
     def command(self) -> list[str]:
-        """The command line."""
+        """Returns the command line."""
         wanted = {
             "allow_anonymous": "on",
             "log.console": "console",
@@ -72,7 +72,10 @@ class BrokerProcess:
         return command
 
     async def start(self) -> None:
-        """Start, and wait until it says that it is ready. RuntimeError with its output if it does not."""
+        """Start the broker and wait until its log says that it is ready.
+
+        Raises RuntimeError with its output if it ends before that, and TimeoutError after `READY_S` seconds.
+        """
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *self.command(),
@@ -98,15 +101,15 @@ class BrokerProcess:
             ready.set_result(False)
 
     async def kill(self) -> None:
-        """kill -9."""
+        """Send SIGKILL and wait for the end of the process."""
         await self._end(signal.SIGKILL)
 
     async def stop(self) -> int:
-        """SIGTERM; the exit status."""
+        """Send SIGTERM and wait for the end of the process. Returns the exit status."""
         return await self._end(signal.SIGTERM)
 
     async def interrupt(self) -> int:
-        """SIGINT, which is Ctrl-C; the exit status."""
+        """Send SIGINT, as Ctrl-C does, and wait for the end of the process. Returns the exit status."""
         return await self._end(signal.SIGINT)
 
     async def _end(self, number: int) -> int:
@@ -120,7 +123,7 @@ class BrokerProcess:
         return status
 
     def tracebacks(self) -> list[str]:
-        """Lines of the log that no log should have."""
+        """Returns the lines of the log that show a defect: tracebacks and errors."""
         if not self.log.exists():
             return []
         return [line for line in self.log.read_text().splitlines() if "Traceback" in line or "[ERROR]" in line]

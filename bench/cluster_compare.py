@@ -30,11 +30,11 @@ SCENARIOS = {
     "S4d": ("S4, subscribers persistent", "--topology pair -P 100 -S 100 --qos 1 --window 20 --persistent"),
     "L4": ("QoS 1, one in flight", "--topology pair -P 1 -S 1 --qos 1 --window 1"),
 }
-"""Name -> what it is, and mqttload's options for it."""
+"""Name -> description of the scenario, and mqttload's options for it."""
 
 
 def measure(mqttload: Path, where: list[str], pids: list[int], options: str, seconds: float) -> dict[str, Any]:
-    """One run of the load generator; its JSON line."""
+    """Run the load generator once and return its JSON result. Raises RuntimeError if it fails."""
     command = ["taskset", "-c", "1", str(mqttload), *where, "--broker-pid", ",".join(map(str, pids))]
     command += ["--duration", str(seconds), *options.split()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False)
@@ -45,13 +45,13 @@ def measure(mqttload: Path, where: list[str], pids: list[int], options: str, sec
 
 
 def figures(result: dict[str, Any]) -> tuple[float, float, float, float]:
-    """CPU microseconds per delivered message, messages/s, end-to-end p50 and p99 in microseconds."""
+    """Returns CPU microseconds per delivered message, messages/s, end-to-end p50 and p99 in microseconds."""
     late = result["e2e_us"]
     return result["broker_us_per_delivered"], result["delivered_s"], late["p50"], late["p99"]
 
 
 async def run(arguments: argparse.Namespace) -> list[str]:
-    """All rounds; the lines of the table."""
+    """Run all rounds and return the lines of the table."""
     names = arguments.only.split(",") if arguments.only else ["S3", "S4", "S5"]
     found: dict[str, dict[str, list[tuple[float, ...]]]] = {name: {"one": [], "two": []} for name in names}
     with tempfile.TemporaryDirectory(prefix="strogoff-cluster-") as folder:

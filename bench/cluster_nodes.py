@@ -16,11 +16,11 @@ from strogoff.admin.wire import TruncatedResult, from_lines
 from .broker_process import BrokerProcess, free_port
 
 WITHIN_S = 20.0
-"""How long anything may take that is waited for."""
+"""The default limit of a wait, in seconds."""
 LOOK_S = 0.02
-"""How often it is looked whether something has happened."""
+"""The interval between two checks of a condition, in seconds."""
 STOPPED_S = 1.0
-"""A node that does not answer the operator for so long hangs, or is stopped."""
+"""A node that does not answer vmq-admin within this time, in seconds, counts as stopped."""
 
 Row = dict[str, Any]
 
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 
 async def until(what: str, condition: Callable[[], Awaitable[object]], within_s: float = WITHIN_S) -> float:
-    """Wait until something has happened that only looking can tell; how many seconds it took. Raises `TimeoutError`."""
+    """Check the condition again and again until it is true. Returns the seconds that it took; raises `TimeoutError`."""
     began = time.monotonic()
     while not await condition():
         if time.monotonic() - began > within_s:
@@ -44,7 +44,7 @@ async def until(what: str, condition: Callable[[], Awaitable[object]], within_s:
 
 
 class Node(BrokerProcess):
-    """One node. `space` is the network namespace that it runs in, if it is not to share ours."""
+    """One node. `space` is its network namespace; "" means that of this process."""
 
     def __init__(self, folder: Path, name: str, host: str = "127.0.0.1", space: str = "", **settings: str) -> None:
         super().__init__(folder / name, 1883 if space else free_port(), **settings)
@@ -62,11 +62,11 @@ class Node(BrokerProcess):
 
     @property
     def address(self) -> str:
-        """Where the other nodes reach it."""
+        """The address of the listener for other nodes, HOST:PORT."""
         return f"{self.host}:{self.links}"
 
     def command(self) -> list[str]:
-        """The command line."""
+        """Returns the command line."""
         return [*(("ip", "netns", "exec", self.space) if self.space else ()), *super().command()]
 
     def signal(self, number: signal.Signals) -> None:
@@ -75,12 +75,12 @@ class Node(BrokerProcess):
         self.process.send_signal(number)
 
     async def ask(self, *words: str, within_s: float = 90) -> Answer:
-        """Carry out a command of vmq-admin, over its socket."""
+        """Execute a command of vmq-admin over the node's socket. Raises TimeoutError after `within_s` seconds."""
         client = UnixSocketClient(self.name, self.data / "admin.sock")
         return await asyncio.wait_for(asyncio.to_thread(_asked, client, list(words)), within_s)
 
     async def status(self) -> Row:
-        """The result of `cluster status`: the facts, and a row for each node under "nodes". Empty without an answer."""
+        """Returns the result of `cluster status`, with a row for each node under "nodes"; empty without an answer."""
         try:
             answer = await self.ask("cluster", "status", within_s=STOPPED_S)
         except (TimeoutError, Unreachable, TruncatedResult):
@@ -90,11 +90,11 @@ class Node(BrokerProcess):
         return {**{row["Status"]: row["Value"] for row in answer.tables[0]}, "nodes": answer.tables[1]}
 
     async def sees(self) -> str:
-        """whole, majority, minority, or nothing if it does not answer."""
+        """Returns the node's view state: whole, majority or minority; "" if it does not answer."""
         return str((await self.status()).get("sees", ""))
 
     async def whole_with(self, count: int) -> bool:
-        """It serves in a cluster of so many nodes that all serve, and so many vote as should: an odd number."""
+        """Whether the node sees a cluster of `count` nodes that all serve, with the largest odd number of voters."""
         status = await self.status()
         voters = sum(row["Voter"] for row in status.get("nodes", []))
         facts = (status.get("sees"), status.get("members"), status.get("serving"), voters)
@@ -108,7 +108,7 @@ def _asked(client: UnixSocketClient, words: list[str]) -> Answer:
 
 
 async def whole(nodes: Iterable[Node], count: int = 0, within_s: float = WITHIN_S) -> float:
-    """Wait until all of these nodes see a whole cluster; how many seconds it took."""
+    """Wait until all of these nodes see a whole cluster of `count` nodes (0: only these). Returns the seconds taken."""
     members = list(nodes)
     began = time.monotonic()
     for node in members:
@@ -136,12 +136,12 @@ async def end(nodes: Iterable[Node]) -> None:
 
 
 def bad_lines(nodes: Iterable[Node]) -> list[str]:
-    """The lines of the logs that indicate a defect."""
+    """Returns the lines of the logs that show a defect."""
     return [f"{node.name}: {line}" for node in nodes for line in node.tracebacks()]
 
 
 async def leader_of(nodes: Iterable[Node]) -> str:
-    """The name of the node that leads, as soon as one of these knows."""
+    """Wait until one of these nodes knows the leader, and return the leader's name."""
     found: list[str] = []
 
     async def led() -> bool:

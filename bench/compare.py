@@ -31,11 +31,11 @@ SCENARIOS = {
     "L4": ("QoS 1, one in flight", "--topology pair -P 1 -S 1 --qos 1 --window 1"),
     "S4d": ("QoS 1 pairs, subscribers persistent", "--topology pair -P 100 -S 100 --qos 1 --window 20 --persistent"),
 }
-"""Name -> what it is, and mqttload's options for it."""
+"""Name -> description of the scenario, and mqttload's options for it."""
 
 
 def measure(mqttload: Path, port: int, pid: int, options: str, seconds: float) -> dict[str, Any]:
-    """One run of the load generator; its JSON line."""
+    """Run the load generator once and return its JSON result. Raises RuntimeError if it fails."""
     command = ["taskset", "-c", "1", str(mqttload), "--target", f"127.0.0.1:{port}", "--broker-pid", str(pid)]
     command += ["--duration", str(seconds), *options.split()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False)
@@ -46,12 +46,12 @@ def measure(mqttload: Path, port: int, pid: int, options: str, seconds: float) -
 
 
 def cost(result: dict[str, Any]) -> float:
-    """CPU microseconds of the broker per delivered message."""
+    """Returns CPU microseconds of the broker per delivered message."""
     return float(result["broker_us_per_delivered"])
 
 
 async def run(arguments: argparse.Namespace) -> list[str]:
-    """All rounds; the lines of the table."""
+    """Run all rounds and return the lines of the table."""
     mosquitto = shutil.which("mosquitto")
     if mosquitto is None:
         raise SystemExit("mosquitto is not installed (Debian package mosquitto)")

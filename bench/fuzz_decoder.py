@@ -28,13 +28,13 @@ FILTERS = (*NAMES, "#", "+", "a/+/b", "+/#", "$share/g/a/#", "$share/g//", "/+",
 
 
 class Generator:
-    """Random legal packets of one version from one side."""
+    """Makes random legal packets of one protocol version from one side."""
 
     def __init__(self, rng: random.Random, version: int, sender: str) -> None:
         self.rng, self.version, self.sender = rng, version, sender
 
     def properties(self, packet: str) -> p.Properties | None:
-        """None, or a few legal properties of the packet."""
+        """Returns None or a few legal properties of the packet."""
         if self.version < 5 or self.rng.random() < 0.4:
             return None
         found: p.Properties = {}
@@ -52,7 +52,7 @@ class Generator:
         return found or None
 
     def value(self, name: str, lowest: int, highest: int) -> Any:
-        """A legal value of a property."""
+        """Returns a legal value of a property."""
         if highest:
             return self.rng.choice((lowest, highest, self.rng.randint(lowest, highest)))
         if name == "user_property":
@@ -62,7 +62,7 @@ class Generator:
         return self.rng.choice(NAMES if name == "response_topic" else TEXTS)
 
     def packet(self) -> p.Packet:
-        """Any packet that the sender may send after the connection was made."""
+        """Returns a random packet that the sender may send after CONNECT."""
         common: list[Callable[[], p.Packet]] = [self.publish, self.publish, self.answer]
         own: list[Callable[[], p.Packet]]
         if self.sender == "client":
@@ -75,7 +75,7 @@ class Generator:
         return self.rng.choice(common + own)()
 
     def packet_id(self) -> int:
-        """1 to 65,535."""
+        """Returns a packet id, 1 to 65,535."""
         return self.rng.choice((1, 255, 256, 65_535, self.rng.randint(1, 65_535)))
 
     def connect(self) -> p.Connect:
@@ -165,7 +165,7 @@ class Generator:
 
 
 def mutate(rng: random.Random, data: bytes) -> bytes:
-    """The bytes with some of them changed, cut out, doubled, inserted or cut off; sometimes pure noise."""
+    """Returns the bytes with random changes, deletions, repetitions, insertions or a cut; sometimes random bytes."""
     if rng.random() < 0.1:
         return rng.randbytes(rng.randint(0, 60))
     out = bytearray(data)
@@ -189,7 +189,7 @@ def mutate(rng: random.Random, data: bytes) -> bytes:
 
 
 def chunks(rng: random.Random, data: bytes) -> list[bytes]:
-    """The bytes in random pieces: all single bytes, or a few large ones."""
+    """Split the bytes at random: into single bytes, or into a few large pieces."""
     if len(data) < 400 and rng.random() < 0.3:
         return [data[at : at + 1] for at in range(len(data))]
     cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randint(0, 6)))
@@ -197,7 +197,7 @@ def chunks(rng: random.Random, data: bytes) -> list[bytes]:
 
 
 def feed_all(decoder: Decoder, piece: bytes) -> list[p.Packet]:
-    """All packets that the bytes complete, in as many calls as the decoder wants."""
+    """Feed the bytes, and call the decoder again until it has no more packets. Returns all packets."""
     found = decoder.feed(piece)
     while decoder.more:
         found += decoder.feed(b"")
@@ -208,7 +208,7 @@ Outcome = tuple[list[p.Packet], tuple[type[WireError], int, str] | None]
 
 
 def decode(settings: dict[str, Any], pieces: list[bytes]) -> Outcome:
-    """The result of a new decoder for the pieces: the packets, and class, reason and text of the error."""
+    """Decode the pieces with a new decoder. Returns the packets, and class, reason and text of the error."""
     decoder = Decoder(**settings)
     found = [packet for piece in pieces for packet in feed_all(decoder, piece)]
     error = decoder.error
@@ -216,7 +216,7 @@ def decode(settings: dict[str, Any], pieces: list[bytes]) -> Outcome:
 
 
 def again_decoded(settings: dict[str, Any], packets: list[p.Packet]) -> Outcome:
-    """The packets after encoding and decoding them once more."""
+    """Encode the packets and decode them again."""
     version = settings["version"]
     if packets and isinstance(packets[0], p.Connect):
         version = packets[0].version

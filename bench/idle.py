@@ -3,8 +3,8 @@
     python -m bench.idle [--nodes 3] [--seconds 20] [--rounds 3] [--python OTHER/.venv/bin/python ...]
 
 Each `--python` is an interpreter with another version of Strogoff to compare. The versions alternate, one cluster at a
-time, so that other load of the machine affects all of them. Times are those of
-/proc/PID/stat, user and system together, in percent of one core; switches are context switches of all threads.
+time, so that other load of the machine affects all of them. Processor time is user and system time of /proc/PID/stat,
+in percent of one core. Switches are context switches of all threads.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from pathlib import Path
 from .nodes import ClusterNode, start_cluster
 
 SETTLE_S = 5.0
-"""After all serve, before the measurement: the exchange of the metadata has ended."""
+"""Seconds between the start of the cluster and the measurement: the first exchange of metadata ends in this time."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class OtherNode(ClusterNode):
-    """A node that another interpreter runs."""
+    """A node that runs with the interpreter `python`."""
 
     python = sys.executable
 
     def command(self) -> list[str]:
-        """The command line."""
+        """Returns the command line."""
         return [self.python, *super().command()[1:]]
 
 
 def spent(pid: int) -> tuple[float, int]:
-    """Seconds of processor time of a process so far, and context switches of its threads."""
+    """Returns the seconds of processor time of a process so far, and the context switches of its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     switches = 0
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
@@ -44,7 +44,7 @@ def spent(pid: int) -> tuple[float, int]:
 
 
 async def measure(python: str, nodes: int, seconds: float) -> list[tuple[float, float]]:
-    """Percent of a core and context switches per second of each node of an idle cluster; the leader comes first."""
+    """Returns percent of a core and context switches per second for each node of an idle cluster, the leader first."""
     with tempfile.TemporaryDirectory(prefix="strogoff-idle-") as folder:
         members = [OtherNode(Path(folder), f"n{number}") for number in range(1, nodes + 1)]
         for member in members:
@@ -67,7 +67,7 @@ async def measure(python: str, nodes: int, seconds: float) -> list[tuple[float, 
 
 
 async def run(arguments: argparse.Namespace) -> None:
-    """All rounds, then the table of medians."""
+    """Run all rounds, then print the table of medians."""
     pythons = [*arguments.python, sys.executable]
     rounds: dict[str, list[list[tuple[float, float]]]] = {python: [] for python in pythons}
     for number in range(arguments.rounds):

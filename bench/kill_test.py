@@ -3,9 +3,10 @@
     python -m bench.kill_test --kills 200 [--durability os|sync|both] [--seed N] [--keep DIR]
 
 Publishers and subscribers have persistent sessions and resend as the standard says. After the last kill the broker
-starts again, all queues are drained, and the ledger is audited: each acknowledged message reached each subscriber,
-QoS 2 exactly once, in order per publisher and topic; packet ids in flight kept their messages; messages with an expiry
-interval kept their deadline; wills with a delay fired at their time and once. Exit status 1 if anything is wrong.
+starts again and all queues drain. Then the audit checks these claims: each acknowledged message reached each
+subscriber, QoS 2 exactly once, in order per publisher and topic. Packet ids in flight kept their messages. Messages
+with an expiry interval kept their deadline. Each will with a delay was published once, at its time. Exit status 1 if a
+claim is wrong.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ LONG_EXPIRY_S = 100_000
 WILL_DELAY_S = 2
 WILL_SLACK_S = 3.0
 STALL_S = 15.0
-"""So long without any delivery, and what is missing is called lost."""
+"""After this time without any delivery, in seconds, a missing message counts as lost."""
 PAUSE_S = 0.01
-"""A publisher rests so long every twenty messages, or the backlog of the slowest subscriber takes minutes to drain."""
+"""A publisher pauses for this time, in seconds, about every twenty messages. Otherwise the queue of the slowest
+subscriber would take minutes to drain."""
 
 
 class Ledger:
@@ -42,12 +44,12 @@ class Ledger:
         self.faults: list[str] = []
 
     def reader(self, client: SteadyClient) -> None:
-        """Record the deliveries of this subscriber."""
+        """Record the deliveries to this subscriber from now on."""
         got = self.delivered.setdefault(client.client_id, [])
         client.delivered = lambda topic, payload, qos, properties: got.append(payload)
 
     def audit(self) -> list[str]:
-        """Everything that is wrong, in words."""
+        """Returns a line for each violation."""
         wrong = list(self.faults)
         for name, got in self.delivered.items():
             counts = Counter(got)
@@ -62,7 +64,7 @@ class Ledger:
 
 
 def _disorder(name: str, got: list[bytes]) -> list[str]:
-    """First deliveries of each writer and QoS that come after a later one."""
+    """Returns a line for each message first delivered after a later message of the same publisher and QoS."""
     last: dict[bytes, int] = {}
     seen: set[bytes] = set()
     wrong = []
@@ -87,11 +89,11 @@ class Wills:
         self._count = 0
 
     def listen(self, client: SteadyClient) -> None:
-        """This subscriber gets the wills."""
+        """Record the wills that this subscriber gets."""
         client.delivered = lambda topic, payload, qos, properties: self.came.setdefault(payload, []).append(time.time())
 
     async def die(self) -> None:
-        """One more client connects with a will and is gone."""
+        """Connect another client with a will, and break its connection."""
         from strogoff.mqtt.packets import Will
 
         self._count += 1
@@ -103,7 +105,7 @@ class Wills:
         await client.abort()
 
     def audit(self, up_again_s: float) -> list[str]:
-        """`up_again_s` is the longest time from a kill to the broker's return."""
+        """Returns a line for each violation. `up_again_s` is the longest time from a kill to the broker's return."""
         wrong = []
         for name, due in self.due.items():
             came = self.came.get(name, [])
@@ -190,7 +192,8 @@ class Run:
             self.expiring_acked[payload] = time.time()
 
     def _expiring(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:
-        """The interval runs from the acceptance, which lies between the sending and the acknowledgement."""
+        """Check the expiry of a message. Its interval begins when the broker accepts it: after the sending, and before
+        the acknowledgement."""
         now, sent = time.time(), float(payload[1:])
         acked = self.expiring_acked.get(payload, now)
         left = properties.get("message_expiry_interval")
@@ -202,7 +205,7 @@ class Run:
             self.expiry_faults.append(f"{left} s left of a message {told}")
 
     async def _load(self) -> None:
-        """Publish from all sides until the moment comes."""
+        """Publish with all publishers for a random time, at most 0.4 s."""
         tasks = [asyncio.create_task(self._publish(client)) for client in self.publishers]
         if self.rng.random() < 0.3:
             tasks.append(asyncio.create_task(self.wills.die()))
@@ -234,7 +237,10 @@ class Run:
             await self.short.connect()
 
     async def _drain(self) -> None:
-        """Reconnect all clients, and wait until no message is in flight."""
+        """Reconnect all clients, and wait until every acknowledged message and every will has arrived.
+
+        Gives up after `STALL_S` seconds without a delivery.
+        """
         for client in self._everybody():
             if not client.online:
                 await client.connect()
@@ -250,15 +256,15 @@ class Run:
             if total != progress:
                 progress, since = total, time.time()
             await asyncio.sleep(0.2)
-        # what would come twice has its chance to
+        # time in which a duplicate would arrive
         await asyncio.sleep(1.0)
         for client in self._everybody():
             await client.disconnect()
 
 
 def main() -> int:
-    """Run the command line; the exit status."""
-    parser = argparse.ArgumentParser(description="kill -9 the broker under load and audit what it acknowledged")
+    """Run the command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(description="kill -9 the broker under load and audit the acknowledged messages")
     parser.add_argument("--kills", type=int, default=200, help="for each durability")
     parser.add_argument("--durability", choices=("os", "sync", "both"), default="both")
     parser.add_argument("--seed", type=int, default=1)

@@ -2,13 +2,14 @@
 
     python -m bench.link_test --rounds 200 [--seed N] [--keep DIR]
 
-Publishers are connected to the first of three nodes, subscribers with persistent sessions to the second. In each round
-one of the two is partitioned, or their link is cut in one direction or both, or one is killed or stopped and started
-again, or paused for less or more than the detection time. In the end all faults are healed, all queues drained, and the
-ledger is audited: each acknowledged message reached each subscriber, QoS 2 exactly once, in order per publisher and
-topic; and the event logs: no queue took a message twice under one mid (P1, P2, P6). Each node has its own network
-namespace, so the test needs root, and the programs ip and nft. Exit status 1 if anything is wrong. `--keep` keeps the
-nodes' data and logs, and diary.tsv: each fault, send, acknowledgement and delivery with its time.
+Publishers are connected to the first of three nodes, subscribers with persistent sessions to the second. Each round has
+one fault: one of the two nodes is partitioned, killed, stopped, or paused for less or more than the detection time; or
+their link is cut in one direction or both. After the last round all links are restored and all queues drain. Then the
+audit checks these claims: each acknowledged message reached each subscriber, QoS 2 exactly once, in order per publisher
+and topic; in the event logs no queue took a message twice under one mid (P1, P2, P6). Exit status 1 if one is wrong.
+
+Each node has its own network namespace, so the test needs root, and the programs ip and nft. `--keep` keeps the nodes'
+data and logs, and diary.tsv: each fault, send, acknowledgement and delivery with its time.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ CONNECT_S = 5.0
 FAULTS = ("cut", "cut_there", "cut_back", "isolate_sender", "isolate_receiver")
 DEEDS = (*FAULTS, *(f"{what}_{whom}" for what in ("kill", "stop", "pause") for whom in ("sender", "receiver")))
 SHORT_S, LONG_S = (0.05, 1.2), (2.6, 4.5)
-"""How long a fault lasts: too short for the detection, or longer than it."""
+"""Ranges of the length of a fault, in seconds: shorter than the detection time, and longer."""
 REST_S = (0.1, 1.6)
-"""How long all may recover, before the next one: too short for it, or long enough."""
+"""The range of the time between two faults, in seconds: sometimes too short for the cluster to recover."""
 
 
 class Run:
-    """One run, in a space that this thread has entered."""
+    """One run, in network namespaces that this thread has entered."""
 
     def __init__(self, rounds: int, seed: int, folder: Path, space: Space) -> None:
         self.rounds = rounds
@@ -123,7 +124,7 @@ class Run:
         return noted
 
     async def _stay(self, client: SteadyClient) -> None:
-        """Connect again whenever the connection is gone."""
+        """Connect again whenever the connection ends."""
         while True:
             await client.gone.wait()
             try:
@@ -176,7 +177,7 @@ class Run:
             space.cut_one_way(*((1, 2) if deed == "cut_there" else (2, 1)))
 
     async def _drain(self) -> None:
-        """Wait until all that was acknowledged has arrived, or nothing moves any more."""
+        """Wait until all acknowledged messages have arrived, or nothing arrives for `STALL_S` seconds."""
         wanted = set(self.ledger.acked)
         progress, since = -1, time.time()
         while time.time() - since < STALL_S:
@@ -189,22 +190,22 @@ class Run:
             await asyncio.sleep(0.2)
         else:
             waiting = {client.client_id: len(client.outgoing) for client in self.publishers}
-            self.ledger.faults.append(f"nothing moves, with {len(wanted)} acknowledged and unanswered {waiting}")
-        # what would come twice has its chance to
+            self.ledger.faults.append(f"nothing arrives, with {len(wanted)} acknowledged and unanswered {waiting}")
+        # time in which a duplicate would arrive
         await asyncio.sleep(1.0)
 
 
 def twice(nodes: list[Node]) -> list[str]:
-    """Messages that one queue took twice, by their mid."""
+    """Returns a line for each message that one queue took twice, by its mid; at most 20."""
     taken: Counter[tuple[str, tuple[int, ...]]] = Counter()
     for row in events(nodes, "q.enq"):
         taken[row["client"], tuple(row["mid"])] += 1
     again = [f"{client}: {mid} was queued {count} times" for (client, mid), count in taken.items() if count > 1]
-    return again[:20] if taken else ["there is no q.enq in the event logs"]
+    return again[:20] if taken else ["the event logs have no q.enq"]
 
 
 def events(nodes: list[Node], kind: str) -> Iterator[dict[str, Any]]:
-    """All rows of one kind in the nodes' event logs. The last line of a process that was killed may be torn."""
+    """Yield all rows of one kind in the nodes' event logs. A killed process may leave an incomplete last line."""
     for node in nodes:
         for file in sorted((node.data / "eventlog").rglob("*.jsonl")):
             for line in file.read_text(errors="replace").splitlines():
@@ -215,8 +216,8 @@ def events(nodes: list[Node], kind: str) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    """Run the command line; the exit status."""
-    parser = argparse.ArgumentParser(description="cut, kill and pause nodes under load and audit what passed them")
+    """Run the command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(description="cut, kill and pause nodes under load and audit the messages")
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="keep data directories, logs and event logs in this folder")

@@ -15,11 +15,11 @@ from strogoff.admin.wire import TruncatedResult, from_lines
 from .broker_process import BrokerProcess, free_port
 
 LOOK_S = 0.05
-"""How often it is looked whether something has happened."""
+"""The interval between two checks of a condition, in seconds."""
 
 
 class ClusterNode(BrokerProcess):
-    """One node; `meet` names the nodes that it looks for."""
+    """One node. `meet` sets the nodes that it discovers."""
 
     def __init__(self, folder: Path, name: str, **settings: str) -> None:
         super().__init__(folder / name, free_port(), **settings)
@@ -28,24 +28,24 @@ class ClusterNode(BrokerProcess):
         self.settings = {"nodename": self.name, "listener.vmq.c": self.address, **self.settings}
 
     def meet(self, nodes: Sequence[ClusterNode]) -> None:
-        """Look for these at the next start."""
+        """Discover these nodes at the next start."""
         self.settings["discovery.nodes"] = ",".join(node.address for node in nodes)
 
     @property
     def pid(self) -> int:
-        """Of the process. It has to run."""
+        """The id of the process, which must run."""
         assert self.process is not None
         return self.process.pid
 
     async def status(self) -> dict[str, Any]:
-        """The result of `vmq-admin cluster status`; empty if the node does not answer."""
+        """Returns the result of `vmq-admin cluster status`; empty if the node does not answer."""
         try:
             return await asyncio.wait_for(asyncio.to_thread(_ask, self.name, self.data / "admin.sock"), 5)
         except (TimeoutError, Unreachable, TruncatedResult):
             return {}
 
     async def whole(self, count: int) -> bool:
-        """It sees so many members, and all of them serve."""
+        """Whether the node sees a whole cluster of `count` members that all serve."""
         status = await self.status()
         return (status.get("sees"), status.get("members"), status.get("serving")) == ("whole", count, count)
 
@@ -57,7 +57,7 @@ def _ask(name: str, socket: Path) -> dict[str, Any]:
 
 
 async def until(what: str, true: Callable[[], Awaitable[bool]], within_s: float) -> float:
-    """Wait for something that only looking can tell; how many seconds it took. Raises `TimeoutError`."""
+    """Check the condition again and again until it is true. Returns the seconds that it took; raises `TimeoutError`."""
     began = time.monotonic()
     while not await true():
         if time.monotonic() - began > within_s:
@@ -67,7 +67,7 @@ async def until(what: str, true: Callable[[], Awaitable[bool]], within_s: float)
 
 
 async def start_cluster(nodes: Sequence[ClusterNode]) -> None:
-    """Start them, and wait until each sees all others serve."""
+    """Start the nodes, and wait until each sees all others serve."""
     for node in nodes:
         node.meet(nodes)
     await asyncio.gather(*[node.start() for node in nodes])

@@ -21,7 +21,7 @@ EVERY_S = 0.01
 
 
 class PlainClient:
-    """A clean session at 127.0.0.1. Everything blocks; `within_s` is how long, then it is a `TimeoutError`."""
+    """A client with a clean session at 127.0.0.1. Its calls block, and raise TimeoutError after `within_s` seconds."""
 
     def __init__(self, port: int, client_id: str, within_s: float = 60) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), within_s)
@@ -41,7 +41,7 @@ class PlainClient:
         self._socket.sendall(frame)
 
     def receive(self, kind: type) -> Any:
-        """The next packet of this kind; others are dropped. Raises `ConnectionError` at the end of the stream."""
+        """Wait for the next packet of this kind; drop others. Raises `ConnectionError` at the end of the stream."""
         while True:
             while self._came:
                 packet = self._came.pop(0)
@@ -53,7 +53,7 @@ class PlainClient:
             self._came = list(self._decoder.feed(data))
 
     def subscribe(self, filters: list[str], qos: int = 1) -> float:
-        """Subscribe to all in one packet; how many seconds SUBACK took. Raises `ValueError` for a refusal."""
+        """Subscribe to the filters in one packet. Returns the seconds until SUBACK. Raises `ValueError` if refused."""
         self._packet_id = self._packet_id % 65535 + 1
         began = time.monotonic()
         self.send(packets.Subscribe(self._packet_id, [packets.SubscribeOptions(each, qos) for each in filters]))
@@ -68,16 +68,16 @@ class PlainClient:
         self.send(packets.Publish(topic, payload, 1, packet_id=self._packet_id))
 
     def answer(self, publish: packets.Publish) -> None:
-        """Send PUBACK for received messages."""
+        """Send PUBACK for a received message."""
         self.send(packets.Puback(publish.packet_id))
 
     def close(self) -> None:
-        """End, without DISCONNECT."""
+        """Close the connection without DISCONNECT."""
         self._socket.close()
 
 
 def percentile(sorted_values: list[float], share: float) -> float:
-    """The value below which this share of all lies; 0 of nothing."""
+    """Returns the value below which this share (0 to 1) of the values lies; 0 if the list is empty."""
     return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))] if sorted_values else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Three nodes and a million routes: memory, time, pauses; then one node is killed and restarted.
+"""Three nodes and a million routes: memory, times and pauses. Then one node is killed and restarted.
 
     python -m bench.routes_million [--filters 1000000] [--clients 10] [--each 200]
 
@@ -22,18 +22,18 @@ from .probe import PlainClient, percentile
 
 GIVE_UP_S = 600.0
 QUIET_S = 20.0
-"""How long is looked at nodes that have nothing to do: some rounds of anti-entropy."""
+"""Seconds of a measurement of idle nodes: a few rounds of anti-entropy."""
 
 
 class Probe:
-    """`bench.probe` at a node, from `start` to `stop`."""
+    """Runs `bench.probe` at a node, from `start` to `stop`."""
 
     def __init__(self, node: ClusterNode) -> None:
         self._node = node
         self._process: asyncio.subprocess.Process
 
     async def start(self) -> None:
-        """Begin."""
+        """Start the process of the probe."""
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "bench.probe", str(self._node.port), stdin=pipe, stdout=pipe
@@ -47,7 +47,7 @@ class Probe:
 
 
 def memory_mb(node: ClusterNode) -> float:
-    """Resident memory of the process."""
+    """Returns the resident memory of the node's process, in MiB."""
     for line in Path(f"/proc/{node.pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -55,13 +55,13 @@ def memory_mb(node: ClusterNode) -> float:
 
 
 def cpu_s(node: ClusterNode) -> float:
-    """Processor time that the process has used."""
+    """Returns the processor time that the node's process has used, in seconds."""
     fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
 
 def subscribe(port: int, name: str, first: int, last: int, each: int) -> tuple[PlainClient, list[float]]:
-    """One client with its filters; how long each SUBACK took."""
+    """Connect a client and subscribe, `each` filters per SUBSCRIBE. Returns it and the seconds until each SUBACK."""
     client = PlainClient(port, name)
     took = []
     for begin in range(first, last, each):
@@ -90,7 +90,7 @@ def told(nodes: list[ClusterNode], what: str, before: list[float]) -> None:
 
 
 async def fill(nodes: list[ClusterNode], arguments: argparse.Namespace, clients: list[PlainClient]) -> None:
-    """All filters, at node 1; until the last SUBACK, and until the others say that they have them."""
+    """Subscribe to all filters at node 1, and wait until the other nodes have all routes."""
     began = time.monotonic()
     share = -(-arguments.filters // arguments.clients)
     work = [
@@ -120,12 +120,12 @@ async def fill(nodes: list[ClusterNode], arguments: argparse.Namespace, clients:
 
 
 async def has_all(node: ClusterNode, filters: int) -> bool:
-    """The node's map has at least so many keys."""
+    """Whether the node's replicated map has at least `filters` keys."""
     return int((await node.status()).get("metadata_keys", 0)) >= filters
 
 
 async def come_back(node: ClusterNode, filters: int) -> None:
-    """A node that was killed is started again; until it serves and has all."""
+    """Start a killed node again, and wait until it serves and has all routes."""
     began = time.monotonic()
     await node.start()
     print(f"the process of {node.name} is ready after {time.monotonic() - began:.1f} s", flush=True)
@@ -136,7 +136,7 @@ async def come_back(node: ClusterNode, filters: int) -> None:
 
 
 async def run(arguments: argparse.Namespace) -> None:
-    """The whole of it."""
+    """Run all measurements."""
     with tempfile.TemporaryDirectory(prefix="strogoff-routes-") as folder:
         nodes = [
             ClusterNode(Path(folder), f"n{number}", allow_publish_during_netsplit="majority") for number in (1, 2, 3)

@@ -1,10 +1,10 @@
-"""A cluster under attack, to see whether attackers and careless clients disturb the others.
+"""Attack a cluster, and measure whether attackers and careless clients disturb well-behaved clients.
 
     python -m bench.siege --minutes 10 [--clients 500] [--attacks flood,idle_sockets] [--keep DIR]
 
-Three nodes run as processes on 127.0.0.1. 500 well-behaved clients, each with a partner at another node, send a message
-of QoS 1 every five seconds; the partner sends it back. Meanwhile `bench.siege_attacks` runs all attacks at
-once. It runs with a lower priority (nice 10), because real attackers use processors of their own.
+Three nodes run as processes on 127.0.0.1. Each of 500 well-behaved clients sends a message of QoS 1 every five seconds
+to a partner at another node, and the partner sends it back. Meanwhile `bench.siege_attacks` runs all attacks at once,
+with a lower priority (nice 10), because real attackers have their own processors.
 
 Requirements: the 99th percentile of the round trips is below 100 ms, no message is missing, no connection of a
 well-behaved client ends, the view never changes, the memory of the nodes is bounded, the log has no traceback and the
@@ -41,24 +41,24 @@ LATE_S = 10.0
 """A message that has not come back after this time is missing."""
 P99_MS = 100.0
 MEMORY_MB = 600.0
-"""No node may ever need more."""
+"""The memory limit of a node."""
 GROWTH = 1.25
 """The largest memory in the last third, as a multiple of the largest in the second third."""
 DESCRIPTORS = 2000
-"""Each node may have so many, so that idle sockets can exhaust them."""
+"""The limit of file descriptors of a node: so low that idle sockets can exhaust it."""
 COOKIE = "a cookie of the siege's own"
 ROUND_S = 10.0
-"""How often memory and view are looked at."""
+"""The interval between two checks of memory and view, in seconds."""
 
 
 class Pairs:
     """The well-behaved clients, and the round trips of their messages."""
 
     def __init__(self, nodes: Sequence[ClusterNode], count: int) -> None:
-        """`count` clients in turn at the nodes."""
+        """Make `count` clients, assigned to the nodes round robin."""
         self.clients = [SteadyClient(f"good-{n}", nodes[n % NODES].port, 5 if n % 2 else 4) for n in range(count)]
         self.trips: list[tuple[float, float]] = []
-        """When a message was sent, and how long it was on its way there and back, in seconds."""
+        """When a message was sent, and its round-trip time, in seconds."""
         self.waiting: dict[bytes, float] = {}
         self.number = 0
 
@@ -70,7 +70,7 @@ class Pairs:
             await client.subscribe(f"good/{n}", 1)
 
     def _partner(self, n: int) -> int:
-        """Clients 2k and 2k + 1 are partners; their nodes differ, because three does not divide one."""
+        """Returns the partner of client `n`. Clients 2k and 2k + 1 are partners; they are at different nodes."""
         return n ^ 1
 
     def _arrived(self, n: int, payload: bytes) -> None:
@@ -117,13 +117,13 @@ class Pairs:
 
 
 def percentile(trips: list[tuple[float, float]], part: float) -> float:
-    """Of the times on the way, in seconds."""
+    """Returns a percentile of the round-trip times, in seconds. `part` is 0 to 1."""
     times = sorted(took for _, took in trips)
     return times[min(len(times) - 1, int(part * len(times)))]
 
 
 class Watch:
-    """Memory, view and members of all nodes, looked at again and again."""
+    """Records memory, view and members of all nodes every `ROUND_S` seconds."""
 
     def __init__(self, nodes: Sequence[ClusterNode]) -> None:
         self.nodes = nodes
@@ -132,13 +132,13 @@ class Watch:
         self.wrong: list[str] = []
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Record until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(ROUND_S)
 
     async def look(self) -> None:
-        """Once."""
+        """Record the present memory, view and members."""
         for node in self.nodes:
             if node.process is None or node.process.returncode is not None:
                 self.wrong.append(f"{node.name} has ended")
@@ -167,7 +167,7 @@ class Watch:
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory of a process."""
+    """Returns the resident memory of a process, in MiB; 0 if it has ended."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -175,7 +175,7 @@ def resident_mb(pid: int) -> float:
 
 
 class BesiegedNode(ClusterNode):
-    """A node with every kind of listener, a cookie of its own, and few descriptors."""
+    """A node with all kinds of listeners, the siege's cookie, and few file descriptors."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.ws, self.http = free_port(), free_port()
@@ -190,17 +190,17 @@ class BesiegedNode(ClusterNode):
         )
 
     def command(self) -> list[str]:
-        """The command line, with a low limit of descriptors that the node may raise up to `DESCRIPTORS`."""
+        """Returns the command line. It limits file descriptors to 256; the node may raise this to `DESCRIPTORS`."""
         return ["prlimit", f"--nofile=256:{DESCRIPTORS}", *super().command()]
 
     @property
     def target(self) -> Target:
-        """The targets of the attackers."""
+        """The ports and the data directory that the attackers use."""
         return Target(self.name, self.port, self.ws, self.http, self.address, str(self.data))
 
 
 async def start_attackers(nodes: list[BesiegedNode], folder: Path, attacks: str) -> asyncio.subprocess.Process:
-    """Start them, and wait until they have prepared the ground."""
+    """Start the process of the attackers, and wait until its attacks begin."""
     file = folder / "targets.json"
     file.write_text(json.dumps([asdict(node.target) for node in nodes]))
     process = await asyncio.create_subprocess_exec(
@@ -243,7 +243,7 @@ async def run(arguments: argparse.Namespace, folder: Path) -> list[str]:
 
 
 async def until_told(work: Coroutine[Any, Any, list[str]]) -> list[str]:
-    """Do the work; SIGTERM ends it as Ctrl-C does, so that no node stays behind."""
+    """Do the work. SIGTERM cancels it, as Ctrl-C does, so that its cleanup stops all nodes."""
     task = asyncio.ensure_future(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task
@@ -265,7 +265,7 @@ def tell(pairs: Pairs, watch: Watch, report: dict[str, Any]) -> None:
 
 
 def _worst_stretch(trips: list[tuple[float, float]]) -> float:
-    """The largest 99th percentile of a stretch of ten seconds, in seconds."""
+    """Returns the largest 99th percentile of any interval of ten seconds, in seconds."""
     stretches: dict[int, list[tuple[float, float]]] = {}
     for trip in trips:
         stretches.setdefault(int(trip[0] // ROUND_S), []).append(trip)

@@ -2,7 +2,7 @@
 
     python -m bench.siege_attacks TARGETS.json      # until SIGTERM; prints a JSON report
 
-TARGETS.json names the nodes. Every attack is bounded in time, in connections and in bytes, goes to 127.0.0.1 alone, and
+TARGETS.json has the nodes. Every attack is bounded in time, connections and bytes, and connects only to 127.0.0.1. It
 starts again after a pause. A successful attack reports a breach.
 """
 
@@ -32,7 +32,7 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 
 STRIKE_S = 20.0
-"""No attack lasts longer without a pause."""
+"""The longest time of an attack without a pause, in seconds; some have 60 s."""
 PAUSE_S = 1.0
 IDLE_SOCKETS = 1500
 RETAINED = 20_000
@@ -40,7 +40,7 @@ RETAINED = 20_000
 
 @dataclass
 class Target:
-    """One node: the ports that strangers reach."""
+    """One node: its ports, the address of its listener for nodes, and its data directory."""
 
     name: str
     mqtt: int
@@ -59,13 +59,13 @@ class Report:
     breaches: list[str] = field(default_factory=list)
 
     def breach(self, text: str) -> None:
-        """Note a breach; the first hundred are kept."""
+        """Record a breach; only the first hundred are kept."""
         if len(self.breaches) < 100:
             self.breaches.append(text)
 
 
 class Attack(Protocol):
-    """One strike. It ends by itself, by `Closed`, or after `STRIKE_S`."""
+    """An attack. It returns, raises `Closed`, or is cancelled after `STRIKE_S`."""
 
     __name__: str
 
@@ -75,11 +75,11 @@ class Attack(Protocol):
 
 
 class Closed(Exception):
-    """The node closed the connection, which is its right."""
+    """The node has closed the connection, or does not answer: the attack is repelled."""
 
 
 class Connection:
-    """One TCP connection that speaks MQTT only as far as the attack needs."""
+    """One TCP connection, with only those parts of MQTT that an attack needs."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -95,12 +95,12 @@ class Connection:
             async with asyncio.timeout(5):
                 self.writer.write(data)
                 await self.writer.drain()
-                await asyncio.sleep(0)  # drain alone lets nobody else run while the buffer has room
+                await asyncio.sleep(0)  # drain does not let other tasks run while the buffer has space
         except (OSError, TimeoutError) as error:
             raise Closed from error
 
     async def read(self, within_s: float = 5.0) -> bytes:
-        """Whatever comes next. `Closed` at the end."""
+        """Returns the next bytes. Raises `Closed` at the end of the stream, and after `within_s` seconds."""
         try:
             async with asyncio.timeout(within_s):
                 data = await self.reader.read(65536)
@@ -113,7 +113,7 @@ class Connection:
 
 @contextlib.asynccontextmanager
 async def opened(port: int) -> AsyncIterator[Connection]:
-    """A connection to a port of 127.0.0.1; closed without a word at the end."""
+    """A connection to a port of 127.0.0.1. At the end it is aborted. Raises `Closed`."""
     try:
         async with asyncio.timeout(5):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -129,7 +129,7 @@ async def opened(port: int) -> AsyncIterator[Connection]:
 async def mqtt(
     port: int, client_id: str, version: int = 4, clean: bool = True, **more: Any
 ) -> AsyncIterator[Connection]:
-    """A connection that has its CONNACK."""
+    """A connection whose CONNECT is answered."""
     async with opened(port) as connection:
         connection.send(packets.Connect(client_id, version, clean, **more), version)
         await connection.read()
@@ -218,7 +218,7 @@ async def many_filters(nodes: list[Target], report: Report) -> None:
 
 
 async def replay_retained(nodes: list[Target], report: Report) -> None:
-    """Sixty times the filter # where 20,000 messages are retained; the client reads slowly."""
+    """A client subscribes sixty times to the filter #, with 20,000 retained messages, and reads slowly."""
     async with mqtt(random.choice(nodes).mqtt, f"replay-{random.randrange(3)}") as connection:
         for packet_id in range(1, 61):
             await connection.write(encode(packets.Subscribe(packet_id, [packets.SubscribeOptions("#", 0)]), 4))
@@ -228,7 +228,7 @@ async def replay_retained(nodes: list[Target], report: Report) -> None:
 
 
 async def large_retained(nodes: list[Target], report: Report) -> None:
-    """A hundred retained messages of 100 KiB in one go, over those of the time before."""
+    """A client publishes a hundred retained messages of 100 KiB at once; they replace those of the attack before."""
     async with mqtt(random.choice(nodes).mqtt, "large-retained") as connection:
         payload = random.randbytes(100 << 10)
         for number in range(100):
@@ -240,7 +240,7 @@ async def large_retained(nodes: list[Target], report: Report) -> None:
 
 
 async def open_handshake(nodes: list[Target], report: Report) -> None:
-    """One QoS 2 publish is never released, while the same node forwards thousands of later ones."""
+    """A client never sends PUBREL for one QoS 2 message, while its node forwards thousands of later messages."""
     here, there = random.sample(nodes, 2)
     async with (
         mqtt(there.mqtt, "handshake-reader", clean=False) as reader,
@@ -262,7 +262,7 @@ async def open_handshake(nodes: list[Target], report: Report) -> None:
 
 
 async def endless_window(nodes: list[Target], report: Report) -> None:
-    """A publisher of MQTT 3.1.1 sends QoS 1 to a session that is away, and waits for no PUBACK."""
+    """A publisher of MQTT 3.1.1 sends QoS 1 for a session without a connection, and does not wait for PUBACK."""
     here, there = random.sample(nodes, 2)
     async with mqtt(there.mqtt, "away", clean=False) as reader:
         reader.send(packets.Subscribe(1, [packets.SubscribeOptions("away/#", 1)]))
@@ -314,7 +314,7 @@ async def takeovers(nodes: list[Target], report: Report) -> None:
 
 
 async def idle_sockets(nodes: list[Target], report: Report) -> None:
-    """Connections that say nothing, more than the node has descriptors."""
+    """1,500 connections without any data to one node: they use up its file descriptors."""
     node = random.choice(nodes)
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(IDLE_SOCKETS):
@@ -325,7 +325,7 @@ async def idle_sockets(nodes: list[Target], report: Report) -> None:
 
 
 async def ends(process: asyncio.subprocess.Process, within_s: float) -> bool:
-    """Whether a process ends by itself in time; it is killed otherwise, also when the attack is cancelled."""
+    """Whether a process ends within `within_s` seconds. Otherwise, and when the attack is cancelled, it is killed."""
     try:
         async with asyncio.timeout(within_s):
             await process.wait()
@@ -341,7 +341,7 @@ async def ends(process: asyncio.subprocess.Process, within_s: float) -> bool:
 
 
 async def wrong_http(nodes: list[Target], report: Report) -> None:
-    """An HTTP/2 preface, malformed requests, and a body that comes byte by byte."""
+    """An HTTP/2 preface, malformed requests, and a body sent byte by byte."""
     port = random.choice(nodes).http
     for data in (
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -364,7 +364,7 @@ async def wrong_http(nodes: list[Target], report: Report) -> None:
 
 
 async def slow_expression(nodes: list[Target], report: Report) -> None:
-    """`vmq-admin session show` with a regular expression that backtracks for ever."""
+    """`vmq-admin session show` with a regular expression of exponential time."""
     node = random.choice(nodes)
     command = [sys.executable, "-m", "strogoff.admin.cli", "--data-dir", node.data]
     command += ["session", "show", "--client_id=~^([a-z0-9-]+)+$x"]
@@ -375,11 +375,11 @@ async def slow_expression(nodes: list[Target], report: Report) -> None:
     await asyncio.sleep(5)
 
 
-# -- strangers between the nodes
+# -- attacks on the port between nodes
 
 
 async def stranger_calls(nodes: list[Target], report: Report) -> None:
-    """Calls and hellos on the port between nodes, without the cookie: none may be answered with a fact."""
+    """Calls and hellos on the port between nodes, without the cookie: no answer may contain the name of a node."""
     node = random.choice(nodes)
     names = [each.name.encode() for each in nodes]
     async with grpc.aio.insecure_channel(node.peer) as channel:
@@ -409,7 +409,7 @@ async def stranger_calls(nodes: list[Target], report: Report) -> None:
 
 
 async def impostor(nodes: list[Target], report: Report) -> None:
-    """A real node by the name of a live member, with an empty disk: once with the cookie, once without."""
+    """A real node with the name of a live member and an empty disk; its cookie is correct or a guess, at random."""
     victim, other = random.sample(nodes, 2)
     cookie = random.choice([os.environ["SIEGE_COOKIE"], "a guess"])
     with tempfile.TemporaryDirectory(prefix="strogoff-impostor-") as folder:
@@ -450,13 +450,13 @@ ATTACKS: tuple[Attack, ...] = (
 
 
 async def quietly(strike: Awaitable[None]) -> None:
-    """A strike that the node ended by closing is a strike that was repelled."""
+    """Await a part of an attack, and ignore `Closed`: the node has repelled it."""
     with contextlib.suppress(Closed):
         await strike
 
 
 async def repeat(attack: Attack, nodes: list[Target], report: Report) -> None:
-    """Attack, wait, repeat. An unexpected error of an attack counts as a breach, so that the report has it."""
+    """Repeat an attack with pauses. An unexpected error counts as a breach, so that the report has it."""
     name = attack.__name__
     while True:
         report.strikes[name] += 1
@@ -471,7 +471,7 @@ async def repeat(attack: Attack, nodes: list[Target], report: Report) -> None:
 
 
 async def fill_retained(node: Target) -> None:
-    """20,000 small retained messages, for `replay_retained`."""
+    """Publish 20,000 small retained messages for `replay_retained`."""
     async with mqtt(node.mqtt, "fill-retained") as connection:
         for first in range(0, RETAINED, 500):
             for number in range(first, first + 500):
@@ -484,7 +484,7 @@ async def fill_retained(node: Target) -> None:
 
 async def main(nodes: list[Target]) -> None:
     """Attack until SIGTERM."""
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # writes to closed connections are what attackers do
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # attackers write to closed connections: do not log that
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     report = Report()

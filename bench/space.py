@@ -20,7 +20,7 @@ _count = itertools.count()
 
 
 class SpaceError(Exception):
-    """This system has no namespaces for us."""
+    """This system does not let us make network namespaces. The text has the failed command."""
 
 
 def _run(*words: str) -> None:
@@ -33,9 +33,9 @@ def _run(*words: str) -> None:
 
 
 class Space:
-    """A bridge and `count` namespaces at it. Host `n` is 10.77.0.n, in the namespace `names[n - 1]`.
+    """A bridge with `count` namespaces. Host `n` is 10.77.0.n, in the namespace `names[n - 1]`.
 
-    Raises `SpaceError` where the system does not let us: it takes root, and the programs ip and nft.
+    Raises `SpaceError` without root or without the programs ip and nft.
     """
 
     def __init__(self, count: int) -> None:
@@ -69,40 +69,40 @@ class Space:
         _run("ip", "netns", "exec", self.hub, "nft", *words)
 
     def enter(self) -> None:
-        """Bring this thread into the bridge's namespace; the sockets and processes that it makes are there."""
+        """Move this thread, and the sockets and processes that it makes from now on, to the bridge's namespace."""
         with open(f"/run/netns/{self.hub}") as place:
             if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), CLONE_NEWNET) != 0:
                 raise SpaceError(f"setns: {os.strerror(ctypes.get_errno())}")
 
     def nodes(self, folder: Path, **settings: str) -> list[Node]:
-        """A node in each namespace, not started."""
+        """Returns a node for each namespace, not started."""
         return [Node(folder, f"n{n}", f"10.77.0.{n}", name, **settings) for n, name in enumerate(self.names, 1)]
 
     # -- cuts; nodes are counted from 1
 
     def cut_one_way(self, source: int, target: int) -> None:
-        """No packet of `source` reaches `target`."""
+        """Drop every packet from `source` to `target`."""
         self._nft("add", "rule", "bridge", "cuts", "between", "iifname", f"v{source}", "oifname", f"v{target}", "drop")
 
     def cut(self, one: int, other: int) -> None:
-        """Neither reaches the other."""
+        """Drop every packet between two nodes, in both directions."""
         self.cut_one_way(one, other)
         self.cut_one_way(other, one)
 
     def isolate(self, node: int) -> None:
-        """It reaches no other node, and none reaches it; clients reach all."""
+        """Drop every packet between a node and all other nodes. Clients still reach all nodes."""
         self._nft("add", "rule", "bridge", "cuts", "between", "iifname", f"v{node}", "drop")
         self._nft("add", "rule", "bridge", "cuts", "between", "oifname", f"v{node}", "drop")
 
     def heal(self) -> None:
-        """Everything is reached again."""
+        """End all cuts."""
         self._nft("flush", "chain", "bridge", "cuts", "between")
 
     async def soon(self, work: object, *arguments: int) -> None:
-        """Call one of the above beside the loop."""
+        """Call one of the above in a thread, so that the loop continues."""
         await asyncio.to_thread(work, *arguments)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Take it all down."""
+        """Delete the bridge and all namespaces."""
         for name in (*self.names, self.hub):
             subprocess.run(("ip", "netns", "del", name), capture_output=True, timeout=20)

@@ -1,7 +1,7 @@
-"""A client that keeps its session state across broken connections and records all packets.
+"""A client that keeps its session state across broken connections, and records the violations of the broker.
 
-It follows the standard strictly: QoS 1 and 2 senders resend in order with DUP, and a QoS 2 receiver drops duplicates by
-packet id. It records each violation of the broker.
+It follows the standard strictly: as a sender of QoS 1 and 2 it resends in order with DUP, as a receiver of QoS 2 it
+drops duplicates by packet id.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ NEVER = 0xFFFFFFFF
 
 
 class SteadyClient:
-    """One client id. `delivered` gets (topic, payload, qos, properties) once per application delivery.
+    """One client id. `delivered` gets (topic, payload, qos, properties) of each message, QoS 2 only once.
 
-    `acked` is called with the payload of each PUBACK or PUBREC. `faults` lists the violations of the broker.
+    `acked` gets the payload of each message that a PUBACK or PUBREC acknowledges. `faults` lists the violations of the
+    broker.
     """
 
     def __init__(self, client_id: str, port: int, version: int = 5, host: str = "127.0.0.1", **connect: Any) -> None:
@@ -48,11 +49,11 @@ class SteadyClient:
 
     @property
     def online(self) -> bool:
-        """A connection is there."""
+        """Whether the client is connected."""
         return not self.gone.is_set()
 
     async def connect(self, clean: bool = False) -> packets.Connack:
-        """Connect and resume the session. OSError if the broker does not listen or refuses."""
+        """Connect and resume the session. Raises OSError if the broker does not listen or refuses."""
         reader, self._writer = await asyncio.open_connection(self.host, self.port)
         decoder = Decoder("client", self.version)
         fields = dict(self.connect_fields)
@@ -158,7 +159,7 @@ class SteadyClient:
         if not self._writer.is_closing():
             self._writer.write(encode(packet, self.version))
 
-    # -- what an application does
+    # -- called by the application
 
     def _packet_id(self) -> int:
         while True:
@@ -167,7 +168,7 @@ class SteadyClient:
                 return self._next_id
 
     async def publish(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any] | None = None) -> None:
-        """Hand a message to the session; waits for room in the window, not for the acknowledgement."""
+        """Wait until the window has space, then send a message; does not wait for the acknowledgement."""
         while len(self.outgoing) >= self.window or not self.online:
             self._room.clear()
             await self._room.wait()
@@ -188,13 +189,13 @@ class SteadyClient:
         return answer
 
     async def disconnect(self) -> None:
-        """Leave in order; the session stays."""
+        """Send DISCONNECT and close the connection; the session stays."""
         if self.online:
             self._send(packets.Disconnect())
             await self.abort()
 
     async def abort(self) -> None:
-        """Leave without a word."""
+        """Close the connection without DISCONNECT."""
         if self._writer is not None:
             self._writer.close()
         await self.gone.wait()

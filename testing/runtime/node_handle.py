@@ -253,7 +253,7 @@ class NodeHandle:
         yield from _queues(node)
         for passage in server.gate.connections.values():
             if passage.bytes_unsent:
-                yield f"{passage.client_id or NOBODY}: it does not read, {passage.bytes_unsent} bytes wait"
+                yield f"{passage.client_id or NOBODY}: does not read, {passage.bytes_unsent} bytes wait"
 
 
 def _connections(node: Node) -> Iterator[str]:
