@@ -3,7 +3,7 @@
     python dev/coverage_floors.py REPORT             # a report of `coverage json`; status 1 below a floor
     python dev/coverage_floors.py REPORT --write     # raise the floors in dev/coverage_floors.toml to the report
 
-A floor is the percentage of executed lines, rounded down to a whole number. Floors are never lowered by this script.
+A floor is a percentage of executed lines, a whole number. This script never lowers a floor.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any
 FLOORS = Path(__file__).with_name("coverage_floors.toml")
 
 TOP = "strogoff"
-"""The name in the table for modules that are in no package, such as cli.py."""
+"""The name in the table for modules outside of packages, such as cli.py."""
 
 SLACK = 0.25
-"""A run executes a few lines more or less than the next one: a floor is so many points below the report, or more."""
+"""A floor is at least this number of percentage points below the report, because two runs differ by a few lines."""
 
 HEAD = "# The least percentage of lines that the fast tests execute, for each package: see dev/coverage_floors.py.\n"
 
@@ -42,7 +42,7 @@ def percentages(report: Mapping[str, Any]) -> dict[str, float]:
 
 
 def complaints(found: Mapping[str, float], floors: Mapping[str, int]) -> list[str]:
-    """Say which packages are below their floors, which have no floor, and which floors have no package."""
+    """Return a line for each package below its floor or without a floor, and for each floor without a package."""
     said = []
     for package in sorted({*found, *floors}):
         if package not in floors:

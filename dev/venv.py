@@ -1,10 +1,10 @@
-"""Make `.venv` ready for `make run` and `make test`, and mend it when it is broken.
+"""Make the virtual environment for `make run` and `make test`, and make it again when it is broken.
 
-    python3 dev/venv.py .venv run      # the broker
-    python3 dev/venv.py .venv test     # and what the tests need
+    python3 dev/venv.py .venv run      # installs the broker
+    python3 dev/venv.py .venv test     # installs the broker and the dependencies of the tests
 
-The script runs on any Python 3, for it is what tells the user that a Python is too old. It installs nothing when
-`.venv` already holds what pyproject.toml asks for.
+The script runs on any Python 3, because it tells the user when a Python is too old. It installs nothing if `.venv`
+already has the dependencies of this pyproject.toml.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def unfit_python(version: "Version", has_ensurepip: bool) -> str:
-    """Why this Python cannot run Strogoff, as one sentence with what to do, or "" if it can."""
+    """Return the reason why this Python cannot run Strogoff, and the remedy; "" if it can."""
     name = "Python {}.{}".format(*version[:2])
     allowed = "Python {}.{} to {}.{}".format(*(OLDEST + NEWEST))
     if not OLDEST <= tuple(version[:2]) <= NEWEST:
@@ -49,10 +49,10 @@ def unfit_python(version: "Version", has_ensurepip: bool) -> str:
 
 
 def unfit_venv(folder: str, version: "Version") -> str:
-    """Why the virtual environment at `folder` has to be made anew, or "" if it can be used."""
+    """Return the reason why the virtual environment at `folder` cannot be used; "" if it can."""
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(python):
-        return "it has no Python, or one that is gone"
+        return "it has no Python, or a link to a Python that does not exist"
     try:
         code = "import pip, sys; print(sys.version_info[0], sys.version_info[1], sys.prefix)"
         ran = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
@@ -71,7 +71,7 @@ def unfit_venv(folder: str, version: "Version") -> str:
 
 
 def _scripts_point_into(folder: str) -> bool:
-    """Whether pip, whose first line names its interpreter, names the one of `folder`."""
+    """Whether the script `pip`, which has its interpreter in the first line, has the interpreter of `folder`."""
     try:
         with open(os.path.join(folder, "bin", "pip")) as script:
             first = script.readline()
@@ -81,14 +81,14 @@ def _scripts_point_into(folder: str) -> bool:
 
 
 def fingerprint(what: str, version: "Version") -> str:
-    """What an installation depends on: the Python, what is installed, and pyproject.toml."""
+    """Return a text that changes with the version of Python, the word `what`, and pyproject.toml."""
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
     return "{}.{} {} {}\n".format(version[0], version[1], what, digest)
 
 
 def is_installed(folder: str, what: str, version: "Version") -> bool:
-    """Whether a former run of this script has finished installing `what`, or more, from this pyproject.toml."""
+    """Whether a previous run of this script has installed `what`, or more, with this pyproject.toml."""
     words = ("run", "test") if what == "run" else ("test",)
     try:
         with open(os.path.join(folder, "installed")) as file:
@@ -99,11 +99,11 @@ def is_installed(folder: str, what: str, version: "Version") -> bool:
 
 
 def make_ready(folder: str, what: str, version: "Version", run: "Run") -> None:
-    """Make the environment if there is no usable one, and install into it. `run` executes a command or raises."""
+    """Make the environment if no usable one exists, and install into it. `run` executes a command or raises."""
     if os.path.lexists(folder):
         reason = unfit_venv(folder, version)
         if reason:
-            print("{} is made anew: {}".format(folder, reason), flush=True)
+            print("Making {} again: {}".format(folder, reason), flush=True)
             os.unlink(folder) if os.path.islink(folder) else shutil.rmtree(folder)
     if not os.path.exists(folder):
         run([sys.executable, "-m", "venv", folder])
@@ -116,7 +116,7 @@ def make_ready(folder: str, what: str, version: "Version", run: "Run") -> None:
 
 
 def main(arguments: "list[str]") -> int:
-    """The command line; the exit status."""
+    """Run the command line. Return the exit status."""
     if len(arguments) != 2 or arguments[1] not in EXTRAS:
         print(__doc__)
         return 2
@@ -131,7 +131,7 @@ def main(arguments: "list[str]") -> int:
         make_ready(folder, what, version, lambda command: subprocess.run(command, check=True, cwd=ROOT))
     except subprocess.CalledProcessError as error:
         command = " ".join(error.cmd[:4])
-        print("{} ended with status {}. Mend what it says above and run make again.".format(command, error.returncode))
+        print("{} failed with status {}. Fix the error above and run make again.".format(command, error.returncode))
         return 1
     return 0
 

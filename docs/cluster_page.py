@@ -1,6 +1,6 @@
-"""The tables of docs/cluster.md, made from the sources: `python docs/cluster_page.py` rewrites, `--check` compares.
+"""Makes the tables of docs/cluster.md from the sources: `python docs/cluster_page.py` rewrites, `--check` compares.
 
-A table says what code says: kinds and numbers that are on the wire, commands of the log, keys on disk, times.
+The tables have the kinds and numbers of messages, the commands of the log, the keys on disk, and the times.
 """
 
 from __future__ import annotations
@@ -29,53 +29,53 @@ DATAGRAMS = {
     Datagram.RAFT: ("any peer", "a message of Raft: votes, entries, heartbeats, snapshots"),
     Datagram.LEASE_REQUEST: (
         "the leader",
-        "which process asks, from which view, whom it hears, with whom it exchanged",
+        "the asking process, its view, the peers that it hears, the peers with which it completed an exchange",
     ),
-    Datagram.LEASE_REPLY: ("who asked", "the lease that was asked for with this number; the leader's cluster time"),
-    Datagram.BOOT: ("the leader", "a start of a member; again every 300 ms until the log has it"),
-    Datagram.BOOT_REFUSED: ("who started", "the process that the log refused, and why"),
-    Datagram.GOODBYE: ("the leader", "a process that stops: it holds no lease any more"),
+    Datagram.LEASE_REPLY: ("the asking node", "the lease for the request of this number; the leader's cluster time"),
+    Datagram.BOOT: ("the leader", "a start of a member; repeated every 300 ms until the log has it"),
+    Datagram.BOOT_REFUSED: ("the started node", "the process that the log refused, and the reason"),
+    Datagram.GOODBYE: ("the leader", "a process that stops, and gives up its lease"),
     Datagram.METADATA: ("any peer", "`ClockReport`: the sender's clocks, for collecting tombstones"),
 }
 LANES = {
-    Lane.METADATA: ("writes of the replicated map, their acknowledgements, exchanges", "nothing: always taken"),
+    Lane.METADATA: ("writes of the replicated map, their acknowledgements, exchanges", "nothing"),
     Lane.APPEND: ("messages that a node passes on for their origin", "disks"),
     Lane.PUBLISH: ("messages for sessions of the target", "appends"),
 }
 CALLS = {
     discovery.WHO: (
         "any node, with its name",
-        "who lives here, in which cluster, and whether the asker is a member of it",
+        "the node at this address, its cluster, and whether the asking node is a member of it",
     ),
     admission.JOIN: (
         "a node that is alone",
-        "a member's answer: all members, the cluster id; or whom to ask; or why not",
+        "a member's answer: all members and the cluster id; or the node to ask; or the reason of a refusal",
     ),
-    admission.LEAVE: ("a member", "the same, once the log has it"),
-    cluster_shell.DEPART: ("a member, of the one that is to go", "two bytes: close sessions, accept their loss"),
-    config_calls.VALUES: ("a member", "the values in force at the one that is asked"),
+    admission.LEAVE: ("a member", "the same, after the log has the command"),
+    cluster_shell.DEPART: ("a member, of the node that leaves", "two bytes: close sessions, accept their loss"),
+    config_calls.VALUES: ("a member", "the configuration values of the asked node"),
     cluster_shell.OPERATE: (
         "a member",
-        "what an operator wants of the sessions of the one that is asked: rows, at most 1 MiB",
+        "the result of an operator's command for the sessions of the asked node: rows, at most 1 MiB",
     ),
 }
 NAMESPACES = {
-    b"f": "routes: which filters clean sessions of the node subscribe to; written by that node alone",
-    b"l": "the same for sessions that last; such a route outlives a restart of everybody else",
+    b"f": "routes: the filters of the node's clean sessions; only that node writes them",
+    b"l": "routes: the filters of the node's durable sessions; they outlive a restart of all other nodes",
     b"t": "retained messages: mountpoint, topic",
-    b"c": "what operators set: overrides of the configuration, API keys",
+    b"c": "settings of operators: overrides of the configuration, API keys",
     b"p": "`p node`: the last view with a member missing in which that node accepted a publish",
 }
 
 
 def datagrams() -> str:
-    """Kinds of datagrams."""
+    """Returns the table of the kinds of datagrams."""
     rows = [[str(kind.value), f"`{kind.name}`", *DATAGRAMS[kind]] for kind in Datagram]
     return _table(["kind", "name", "to", "content"], rows)
 
 
 def lanes() -> str:
-    """The lanes, highest rank first."""
+    """Returns the table of the lanes, highest rank first."""
     window = ports.Settings().links
     sizes: dict[Lane, int | str] = {
         Lane.METADATA: "none",
@@ -87,28 +87,28 @@ def lanes() -> str:
 
 
 def calls() -> str:
-    """Single calls."""
-    return _table(["call", "who asks", "what is answered or said"], ([f"`{name}`", *CALLS[name]] for name in CALLS))
+    """Returns the table of the single calls."""
+    return _table(["call", "asked by", "content or answer"], ([f"`{name}`", *CALLS[name]] for name in CALLS))
 
 
 def log_commands() -> str:
-    """Commands of the Raft log."""
+    """Returns the table of the commands of the Raft log."""
     rows = []
     for kind in get_args(commands.Command):
         fields = ", ".join(kind.__struct_fields__)
         rows.append([str(kind.__struct_config__.tag), f"`{kind.__name__}`", fields, _first(kind)])
-    return _table(["tag", "command", "fields", "what it says"], sorted(rows))
+    return _table(["tag", "command", "fields", "meaning"], sorted(rows))
 
 
 def metadata_messages() -> str:
-    """Messages about the map."""
+    """Returns the table of the messages about the replicated map."""
     kinds = (Writes, Ack, ClockReport, SyncRequest, Batch, BatchAck)
     rows = [[str(kind.__struct_config__.tag), f"`{kind.__name__}`", _first(kind)] for kind in kinds]
-    return _table(["tag", "message", "what it says"], rows)
+    return _table(["tag", "message", "meaning"], rows)
 
 
 def metadata_keys() -> str:
-    """Spaces of the replicated map."""
+    """Returns the table of the namespaces of the replicated map."""
     rows = []
     for letter, space in clustering.CLUSTER_SPACES.items():
         where = "memory and disk" if space.durable else "memory"
@@ -124,58 +124,62 @@ def metadata_keys() -> str:
 
 
 def durable_keys() -> str:
-    """The layout of the message database, and what is in the one of Raft."""
+    """Returns the layout of the message database and of the Raft database."""
     layout = (keys.__doc__ or "").split("\n\n")[1]
     return f"```\n{inspect.cleandoc(layout)}\n```"
 
 
 def times() -> str:
-    """Numbers with a meaning for all nodes."""
+    """Returns the table of the times and sizes that all nodes rely on."""
     settings = ports.Settings()
     raft, views, links = settings.raft, settings.views, settings.links
     low, high = raft.election_ms
     rows = [
-        ["lease", f"{views.lease_ms:g} ms", "from the moment it was asked for, on the asker's clock"],
+        ["lease", f"{views.lease_ms:g} ms", "from the moment of the request, on the clock of the asking node"],
         ["a lease has certainly ended", f"{views.expiry_ms:g} ms", f"clock rates differ by less than {views.drift:g}"],
-        ["detection", f"{views.detection_ms:g} ms", "who was not heard for so long by the leader leaves the view"],
+        [
+            "detection",
+            f"{views.detection_ms:g} ms",
+            "a node that the leader did not hear for this time leaves the view",
+        ],
         [
             "heartbeat",
             f"{views.heartbeat_ms:g} ms",
-            f"an empty frame of a dialer that had nothing else to say; while all is calm {2 * raft.heartbeat_ms:g} ms",
+            f"an empty frame of a dialer without other frames; {2 * raft.heartbeat_ms:g} ms in a stable cluster",
         ],
         [
             "lease request",
             f"{raft.heartbeat_ms:g} ms",
-            "with each answer to the leader's heartbeat; without one each heartbeat",
+            f"with each answer to the leader's heartbeat; without an answer every {views.heartbeat_ms:g} ms",
         ],
-        ["election", f"{low:g} to {high:g} ms", "silence of the leader before somebody stands for election"],
+        ["election", f"{low:g} to {high:g} ms", "silence of the leader before a voter starts an election"],
         [
             "Raft heartbeat",
             f"{raft.heartbeat_ms:g} ms",
-            "one round confirms the leader for all leases asked for before it",
+            "one round confirms the leader for all lease requests before it",
         ],
         [
-            "the next round, for who has no lease",
+            "an extra round, for a node without a lease",
             f"{lease_service.ROUND_MS:g} ms",
-            "after the one before, at the earliest",
+            "at the earliest after the round before",
         ],
         [
             "echo",
             f"{links.echo_s * 1000:g} ms",
-            "an empty frame of the acceptor, if its own stream does not say that it hears",
+            "an empty frame of the acceptor, unless its own stream reports that it hears the dialer",
         ],
         ["a stream is silent", f"{links.silence_s * 1000:g} ms", "the dialer closes it; the acceptor after twice that"],
         ["redial", f"{links.redial_first_s * 1000:g} to {links.redial_last_s * 1000:g} ms", ""],
         ["transport notices a dead peer", f"{wire.NOTICE_S * 1000:g} ms", "by its own pings"],
         [
-            "a member looks at the time",
+            "tick of a member",
             f"{settings.tick_s * 1000:g} ms",
-            f"with the leader's heartbeat, at most {settings.calm_tick_s * 1000:g} ms, while all is calm",
+            f"in a stable cluster with the leader's heartbeat, at most {settings.calm_tick_s * 1000:g} ms",
         ],
         [
             "a join or leave waits for the log",
             f"{admission.CALL_TIMEOUT_S:g} s",
-            "then the caller is told what is missing",
+            "then the caller gets an error with the reason",
         ],
         [
             "a SUBACK waits for a barrier",
@@ -192,44 +196,44 @@ def times() -> str:
         ["a piece of a large item", _size(links.piece_bytes), "one for each lane in a frame"],
         ["largest item of a lane", _size(links.max_item_bytes), "four times the largest MQTT packet"],
         [
-            "a held lane is asked for",
+            "the receiver asks for a held lane",
             f"{links.hold_first_s * 1000:g} to {links.hold_last_s * 1000:g} ms",
-            "after the item was refused; at once with another view",
+            "after it refused the item; at once with another view",
         ],
         [
             "a lane is full",
             _size(links.ahead_bytes),
-            "of publishes that no frame has taken: who publishes takes turns",
+            "of publishes that are in no frame yet: then publishers take turns",
         ],
         [
             "a publisher is held back",
             _size(links.behind_bytes),
-            f"that wait for a full lane, more than {_size(links.ahead_bytes)} of them its own",
+            f"wait for a full lane, more than {_size(links.ahead_bytes)} of them from this publisher",
         ],
         [
             "a lane is slow",
             _size(links.buffer_bytes),
-            "memory, `outgoing_clustering_buffer_size`; nothing is dropped but QoS 0, its publishers are not read",
+            "of memory, `outgoing_clustering_buffer_size`; only QoS 0 is dropped, its publishers are not read",
         ],
         [
             "the lane `METADATA` is slow",
             _size(links.map_bytes),
-            "memory; writers of retained messages are not read, for publishes wait behind what is there",
+            "of memory; clients that write retained messages are not read, because publishes wait for this lane",
         ],
         [
             "data frames wait",
             f"{links.flight_units} units",
-            "not handled by the peer's loop: 16 for an item, 1 for 64 bytes; more where the peer is far",
+            "that the peer's loop has not handled: 16 for an item, 1 for 64 bytes; more for a distant peer",
         ],
         [
             "a disk is slow",
             _size(links.publish_window_bytes // 2),
-            "under way to it, half a window; who publishes for sessions that last there is not read",
+            "in flight to it, half a window; clients that publish for durable sessions there are not read",
         ],
         [
-            "a disk takes nothing",
+            "a disk commits nothing",
             f"{forward_receiver.EARLY_MS} ms",
-            "then copies that do not wait for it are acknowledged alone",
+            "then copies that need no commit are acknowledged separately",
         ],
     ]
     return _table(["what", "how long, how much", ""], rows)
@@ -245,16 +249,16 @@ PARTS = {
     "the durable keys": durable_keys,
     "the times": times,
 }
-"""What the page takes from the sources, by the names in its marks."""
+"""The derived parts of the page, by the names in its marks."""
 
 
 def renewed(page: str) -> str:
-    """The page with its derived parts made anew. Raises ValueError where the marks are missing."""
+    """Returns the page with its derived parts made again. Raises ValueError if a mark is missing."""
     return policy_page.renewed(page, PARTS)
 
 
 def main(argv: list[str]) -> int:
-    """Rewrite the page; with `--check` only say whether that would change it."""
+    """Rewrite the page. With `--check` only return 1 if the page is out of date."""
     page = PAGE.read_text(encoding="utf-8")
     if argv == ["--check"]:
         return int(renewed(page) != page)
@@ -263,7 +267,7 @@ def main(argv: list[str]) -> int:
 
 
 def _first(kind: Any) -> str:
-    """The first paragraph of a docstring, in one line."""
+    """Returns the first paragraph of a docstring, in one line."""
     return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
 
 

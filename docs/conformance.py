@@ -1,10 +1,9 @@
-"""Write docs/conformance.md: every numbered statement of the MQTT standards beside the tests that hold it.
+"""Write docs/conformance.md: every numbered statement of the MQTT standards, and the tests of each.
 
-The statements stand in docs/conformance/*.tsv. A test holds a statement by citing its number in square brackets, in
-a docstring, a comment or a case table; the numbers of MQTT 5.0 are written with the prefix MQTT5-, so that they differ
-from those of 3.1.1. `make conformance` rewrites the page; `--check` fails when the page is out of date, or when a
-statement that binds the server has neither a test nor a reason. A citation of a number that does not exist is an
-error in both cases.
+The statements are in docs/conformance/*.tsv. A test cites a statement by its number in square brackets, in a docstring,
+a comment or a case table. Numbers of MQTT 5.0 have the prefix MQTT5-, so that they differ from those of 3.1.1. `make
+conformance` rewrites the page. `--check` fails if the page is out of date, or if a statement has neither a test nor a
+reason. In both cases a citation of an unknown number is an error.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ the client have a test where the broker's answer to a client that breaks them ma
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One numbered statement: who must obey (server, client, both), and why it has no test, if it needs none."""
+    """One numbered statement. `who` must obey it: server, client or both. `reason`: why it has no test, or ""."""
 
     id: str
     who: str
@@ -60,13 +59,13 @@ class Statement:
 
     @property
     def section(self) -> str:
-        """The section of the standard that heads its table, such as 3.1."""
+        """The section of the standard that contains the statement, such as 3.1."""
         return "{}.{}".format(*self.numbers)
 
 
 @dataclass(slots=True)
 class Citations:
-    """Who cites which statement: id -> tests (`path::function`), id -> source files; and what could not be read."""
+    """The citations: id -> tests (`path::function`), id -> source files; and errors in them."""
 
     tests: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     code: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -74,7 +73,7 @@ class Citations:
 
 
 def load_statements(path: Path) -> list[Statement]:
-    """The statements of one standard in numeric order; ValueError with file and line for a row that is not one."""
+    """Returns the statements of one standard in numeric order. Raises ValueError with file and line for a wrong row."""
     prefix = "MQTT5" if path.stem == "mqtt5" else "MQTT"
     statements: dict[str, Statement] = {}
     for line_number, row in enumerate(path.read_text("utf-8").splitlines(), 1):
@@ -99,13 +98,13 @@ def load_statements(path: Path) -> list[Statement]:
 
 
 def load_titles(path: Path) -> dict[tuple[str, str], str]:
-    """(standard, section) -> title of the section."""
+    """Returns (standard, section) -> title of the section."""
     rows = [row.split("\t") for row in path.read_text("utf-8").splitlines()[1:]]
     return {(standard, section): title for standard, section, title in rows}
 
 
 def skipped_numbers(statements: Sequence[Statement]) -> list[str]:
-    """Ids that the standard's own numbering leaves out."""
+    """Returns the ids that the numbering of the standard skips."""
     last: dict[str, int] = defaultdict(int)
     known = {statement.id for statement in statements}
     for statement in statements:
@@ -116,13 +115,13 @@ def skipped_numbers(statements: Sequence[Statement]) -> list[str]:
 
 
 def cited_ids(line: str) -> Iterator[str]:
-    """The ids cited in one line of text; one pair of brackets may hold several, with commas."""
+    """Yield the ids cited in one line of text. One pair of brackets may have several, separated by commas."""
     for match in CITATION.finditer(line):
         yield from re.split(r"[,;\s]+", match[1].strip())
 
 
 def _fill(names: list[str], lines: list[str], node: ast.stmt, outer: str) -> None:
-    """Give the lines of a class or test function, with its decorators and the comments around it, its name."""
+    """Set `names` for the lines of a class or test function, with its decorators and the comments around it."""
     if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         return
     if not isinstance(node, ast.ClassDef) and not node.name.startswith("test"):
@@ -143,7 +142,7 @@ def _fill(names: list[str], lines: list[str], node: ast.stmt, outer: str) -> Non
 
 
 def places(text: str, path: str) -> list[str]:
-    """For each line the test it belongs to: `path::function`, `path::Class::function`, or the module's path alone."""
+    """Returns for each line its test: `path::function`, `path::Class::function`, or only the path of the module."""
     lines = text.splitlines()
     names = [path] * len(lines)
     if path.endswith(".py"):
@@ -153,7 +152,7 @@ def places(text: str, path: str) -> list[str]:
 
 
 def _files(root: Path) -> Iterator[tuple[Path, bool]]:
-    """Files that may cite: (path, whether it is a test), in a fixed order."""
+    """Yield the files that may cite statements, in a fixed order: (path, whether it is a test)."""
     for top in sorted(root.iterdir()):
         if top.name.startswith("."):
             continue
@@ -166,14 +165,14 @@ def _files(root: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def scan(root: Path, known: set[str]) -> Citations:
-    """Read the tests and the source below `root`; a citation that is not in `known` becomes an error with its line."""
+    """Read the citations of the tests and the source below `root`. An id that is not in `known` becomes an error."""
     citations = Citations()
     for path, is_test in _files(root):
         relative = path.relative_to(root).as_posix()
         try:
             text = path.read_text("utf-8")
         except UnicodeDecodeError:
-            continue  # recorded bytes, compiled modules: they cite nothing
+            continue  # recorded bytes and compiled modules have no citations
         if not CITATION.search(text):
             continue
         try:
@@ -195,7 +194,7 @@ def scan(root: Path, known: set[str]) -> Citations:
 
 
 def open_statements(statements: Sequence[Statement], citations: Citations) -> list[Statement]:
-    """Statements with neither a test nor a reason."""
+    """Returns the statements with neither a test nor a reason."""
     return [statement for statement in statements if not citations.tests[statement.id] and not statement.reason]
 
 
@@ -218,7 +217,7 @@ def _summary(standards: dict[str, list[Statement]], citations: Citations) -> Ite
 
 
 def render(standards: dict[str, list[Statement]], titles: dict[tuple[str, str], str], citations: Citations) -> str:
-    """The whole page."""
+    """Returns the text of the page."""
     lines = [HEADER.rstrip(), *_summary(standards, citations)]
     for standard, statements in standards.items():
         lines.append(f"\n## {STANDARDS[standard]}")
@@ -236,9 +235,11 @@ def render(standards: dict[str, list[Statement]], titles: dict[tuple[str, str], 
 
 
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Write the page, or with --check compare it; 0 if all is well, 1 with the reasons on standard error."""
+    """Write the page, or with --check compare it. Returns 0, or 1 after printing the problems to standard error."""
     parser = argparse.ArgumentParser(description="Write docs/conformance.md.")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if out of date or anything is open")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; fail if the page is out of date or a statement is open"
+    )
     check = parser.parse_args(argv).check
     data, page = root / "docs" / "conformance", root / "docs" / "conformance.md"
     standards = {standard: load_statements(data / f"{standard}.tsv") for standard in STANDARDS}

@@ -1,4 +1,4 @@
-"""Draws docstrings of the product at random, so that a reader can judge whether a stranger understands them.
+"""Draws random docstrings of the product, so that a reader can judge how easy they are to understand.
 
     python docs/draw_docstrings.py --seed 7 --count 10
 
@@ -20,7 +20,7 @@ PACKAGES = ("admin", "analytics", "broker", "cluster", "configs", "mqtt", "netsp
 
 
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:
-    """Name and docstring of the module, its classes and its functions; (path:line, text)."""
+    """Yield (path:line name, docstring) of the module, its classes and its functions."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -32,14 +32,14 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def draw(seed: int, count: int) -> list[tuple[str, str]]:
-    """So many docstrings of the product, in the order in which they were drawn."""
+    """Returns `count` random docstrings of the product, as (path:line name, docstring)."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     found = [each for path in paths for each in docstrings(path)]
     return Random(seed).sample(found, count)
 
 
 def main() -> None:
-    """Print the docstrings."""
+    """Run the command line: print the docstrings."""
     parser = argparse.ArgumentParser(description="Draw docstrings at random.")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=10)

@@ -1,1 +1,1 @@
-"""Hand-written mutants: one wrong line of the product each, which some test or simulated seed must find."""
+"""Hand-written mutants: each is one wrong change of the product that a test or a simulated seed must find."""

@@ -1,8 +1,8 @@
 """`python -m strogoff.mutants`: try every mutant of the list, and print which test and which seed find it.
 
-Status 0 if each mutant is found, 1 if one survives, 2 if the list is wrong. The whole list is tried in both ways, by
-unit tests and by seeds, and the table goes into docs/simulation.md. A sample stops at the first find, and writes
-nothing.
+Exit status 0 if each mutant is found, 1 if one survives, 2 if the list is wrong. A run of the whole list tries unit
+tests and seeds for each mutant, and writes the table to docs/simulation.md. A sample tries seeds only if the unit tests
+find nothing, and does not write the table.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m strogoff.mutants", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutants; nothing is written then")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutants; does not write the table")
     parser.add_argument("--check", action="store_true", help="try all of them, but do not write the table")
-    parser.add_argument("--sample", type=int, metavar="N", help="try N of them, which the date decides")
-    parser.add_argument("--within", type=float, metavar="S", help="begin no mutant after S seconds of wall clock")
+    parser.add_argument("--sample", type=int, metavar="N", help="try N mutants, chosen by the date")
+    parser.add_argument("--within", type=float, metavar="S", help="start no mutant after S seconds of wall clock")
     parser.add_argument("--seeds", type=int, default=200, metavar="N", help="seeds for each mutant (default: 200)")
     parser.add_argument("--limit", type=float, default=600.0, metavar="S", help="seconds for the seeds of one mutant")
-    parser.add_argument("--jobs", type=int, default=2, metavar="J", help="mutants at a time (default: 2)")
+    parser.add_argument("--jobs", type=int, default=2, metavar="J", help="mutants tried in parallel (default: 2)")
     parser.add_argument("--no-tests", action="store_true", help="only seeds")
     parser.add_argument("--no-seeds", action="store_true", help="only unit tests")
     return parser
 
 
 def chosen(mutants: tuple[Mutant, ...], names: Sequence[str], sample: int | None, day: date) -> list[Mutant]:
-    """The mutants to try. Raises `ListError` for a name that is not in the list."""
+    """Returns the mutants to try. Raises `ListError` for a name that is not in the list."""
     known = {mutant.name: mutant for mutant in mutants}
     if missing := [name for name in names if name not in known]:
         raise ListError(f"no mutant is called {', '.join(missing)}; there are {', '.join(known)}")
@@ -73,7 +73,7 @@ def _told(what: str, verdict: Verdict) -> str:
 
 
 def run(mutants: list[Mutant], arguments: argparse.Namespace) -> list[Row]:
-    """Try mutants, some at a time, and print each result. Mutants that have not begun in time are left out."""
+    """Try mutants in parallel, and print each result. Mutants not started within the time limit are left out."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="strogoff-mutants-") as place, ThreadPoolExecutor(arguments.jobs) as pool:
         free: SimpleQueue[Checkout] = SimpleQueue()
@@ -96,7 +96,7 @@ def run(mutants: list[Mutant], arguments: argparse.Namespace) -> list[Row]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
+    """Run the command line. Returns the exit status."""
     arguments = _parser().parse_args(argv)
     try:
         mutants = read()

@@ -32,7 +32,7 @@ class Mutant:
     first: int = 0
 
     def apply(self, source: str) -> str:
-        """The source with the mutant in it. Raises `ListError` unless `before` occurs exactly once."""
+        """Returns the source with the mutant's change. Raises `ListError` unless `before` occurs exactly once."""
         count = source.count(self.before)
         if count != 1:
             raise ListError(
@@ -43,7 +43,7 @@ class Mutant:
 
 
 def read(path: Path = LIST) -> tuple[Mutant, ...]:
-    """All mutants of the list, in its order. Raises `ListError` for a wrong entry."""
+    """Returns all mutants of the list, in its order. Raises `ListError` for a wrong entry."""
     try:
         rows = tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", [])
     except tomllib.TOMLDecodeError as error:
@@ -61,7 +61,7 @@ def _mutant(row: dict[str, object]) -> Mutant:
     name = row.get("name", "without a name")
     strings = ("name", "file", "before", "after", "breaks")
     if wrong := [key for key in strings if not isinstance(row.get(key), str)]:
-        raise ListError(f"mutant {name}: {', '.join(wrong)} must be there, as text")
+        raise ListError(f"mutant {name}: {', '.join(wrong)} must be given, as text")
     if unknown := sorted(set(row) - {*strings, "tests", "sim", "first"}):
         raise ListError(f"mutant {name}: unknown keys {', '.join(unknown)}")
     tests, sim, first = row.get("tests", []), row.get("sim", ""), row.get("first", 0)

@@ -1,4 +1,4 @@
-"""The table of mutants in docs/simulation.md, between its two marks."""
+"""Makes the table of mutants in docs/simulation.md, between its two marks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = tuple[Mutant, Verdict, Verdict]
 
 
 def table(rows: list[Row], header: str) -> str:
-    """The table, after a sentence with `header` and the numbers of found mutants."""
+    """Returns the table, after a sentence with `header` and the numbers of found mutants."""
     by_tests = sum(bool(tests.found) for _, tests, _ in rows)
     by_seeds = sum(bool(seeds.found) for _, _, seeds in rows)
     alive = [mutant.name for mutant, tests, seeds in rows if not tests.found and not seeds.found]
@@ -47,7 +47,7 @@ def _seed(mutant: Mutant, verdict: Verdict) -> str:
 
 
 def with_table(page: str, text: str) -> str:
-    """The page with this table between the marks. Raises `ListError` unless each mark occurs once."""
+    """Returns the page with this table between the marks. Raises `ListError` unless each mark occurs once."""
     _between(page)
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -56,5 +56,5 @@ def with_table(page: str, text: str) -> str:
 
 def _between(page: str) -> str:
     if page.count(BEGIN) != 1 or page.count(END) != 1:
-        raise ListError(f"{PAGE.name}: the marks {BEGIN} and {END} must each be there once")
+        raise ListError(f"{PAGE.name}: the marks {BEGIN} and {END} must each occur once")
     return page.partition(BEGIN)[2].partition(END)[0]

@@ -16,9 +16,9 @@ from pathlib import Path
 from .catalogue import ListError, Mutant
 
 TEST_S = 300.0
-"""Seconds after which unit tests count as hanging: that kills the mutant, too."""
+"""Seconds after which unit tests count as hanging: then they have found the mutant, too."""
 ENDED_S = 10.0
-"""Seconds that a child has to end before it is killed."""
+"""Seconds between SIGTERM and SIGKILL for a child process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ NOT_RUN = Verdict("", "", 0.0, False)
 
 
 class Checkout:
-    """A copy under `place` of the files of `root` that git does not ignore. Mutants are put into the copy only."""
+    """A copy, at `place`, of the files of `root` that git does not ignore. Only the copy gets mutants."""
 
     def __init__(self, root: Path, place: Path) -> None:
         self.place = place
@@ -54,8 +54,7 @@ class Checkout:
             (place / "dev" / "strogoff").symlink_to("..")
 
     def put(self, mutant: Mutant) -> str:
-        """Put the mutant in. Returns the source from before, for `restore`. Raises `ListError` if there is no such
-        file."""
+        """Apply the mutant. Returns the previous source, for `restore`. Raises `ListError` if it has no such file."""
         path = self.place / mutant.file
         if not path.exists():
             raise ListError(f"mutant {mutant.name}: there is no file {mutant.file}")
@@ -64,13 +63,13 @@ class Checkout:
         return source
 
     def restore(self, mutant: Mutant, source: str) -> None:
-        """Take the mutant out again."""
+        """Undo the mutant: write the previous source."""
         self._write(self.place / mutant.file, source)
 
     def _write(self, path: Path, source: str) -> None:
         path.write_text(source, encoding="utf-8")
         self._count += 1
-        # Python compares compiled files by size and whole seconds of this time: no two versions may have the same
+        # Python detects a changed source by its size and its time in whole seconds: give each version another time
         stamp = path.stat().st_mtime + 10 * self._count
         os.utime(path, (stamp, stamp))
 

@@ -131,7 +131,7 @@ def test_a_broken_environment_is_made_anew(
     harm(environment)
     commands = Commands()
     script.make_ready(str(environment), "run", HERE, commands)
-    assert f"{environment} is made anew: " in capsys.readouterr().out
+    assert f"Making {environment} again: " in capsys.readouterr().out
     assert commands.ran[0][1:3] == ["-m", "venv"]
     assert commands.installed == ["."]
     assert os.access(environment / "bin" / "python", os.X_OK)

@@ -1,4 +1,4 @@
-"""A node on virtual time for transcripts: clients speak packets, the disk does what the test says."""
+"""A node on virtual time for transcripts. The test sends and receives packets, and controls the disk."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ Properties = dict[str, Any]
 
 
 class PacketClient(Peer):
-    """A client that decides nothing: it sends what the test says and shows what it gets."""
+    """A client without logic: it sends the packets of the test and returns the received packets."""
 
     def __init__(self, broker: BrokerHarness, version: int, **listener: Any) -> None:
         super().__init__(broker.host, version, **listener)
         self.broker = broker
 
     def ask(self, *sent: Any) -> list[Any]:
-        """Send, let everything that is due happen, and return what came."""
+        """Send packets, run everything that is due, and return the received packets."""
         self.send(*sent)
         self.broker.settle()
         return self.take()
 
     def subscribe(self, *wanted: Any, packet_id: int = 1, **properties: Any) -> list[Any]:
-        """SUBSCRIBE to (filter, QoS) pairs or full options; returns what came."""
+        """Send SUBSCRIBE for (filter, QoS) pairs or full options. Returns the received packets."""
         options = [each if isinstance(each, packets.SubscribeOptions) else option(*each) for each in wanted]
         return self.ask(packets.Subscribe(packet_id, options, properties or None))
 
     def unsubscribe(self, *filters: str, packet_id: int = 1) -> list[Any]:
-        """UNSUBSCRIBE; returns what came."""
+        """Send UNSUBSCRIBE. Returns the received packets."""
         return self.ask(packets.Unsubscribe(packet_id, list(filters)))
 
     def publish(
@@ -49,20 +49,20 @@ class PacketClient(Peer):
         dup: bool = False,
         **properties: Any,
     ) -> list[Any]:
-        """PUBLISH; returns what came."""
+        """Send PUBLISH. Returns the received packets."""
         return self.ask(publish(topic, payload, qos, packet_id, retain, dup, **properties))
 
     def messages(self) -> list[packets.Publish]:
-        """The PUBLISH packets that came since the last look; everything else that came is forgotten."""
+        """Returns the PUBLISH packets received since the last call, and drops all other received packets."""
         self.broker.settle()
         return [packet for packet in self.take() if isinstance(packet, packets.Publish)]
 
     def payloads(self) -> list[bytes]:
-        """The payloads of `messages`."""
+        """Returns the payloads of `messages`."""
         return [packet.payload for packet in self.messages()]
 
     def drain(self, limit: int = 100_000) -> list[packets.Publish]:
-        """Take messages and answer them for good until no more come."""
+        """Take messages, and answer them completely, until no more arrive. Returns them."""
         found: list[packets.Publish] = []
         while True:
             self.broker.settle()
@@ -76,7 +76,7 @@ class PacketClient(Peer):
             assert len(found) <= limit
 
     def answer(self, packet: Any) -> None:
-        """What a good subscriber says to a packet."""
+        """Send the answer of a correct subscriber to a packet, if it needs one."""
         if isinstance(packet, packets.Pubrel):
             self.send(packets.Pubcomp(packet.packet_id))
         elif isinstance(packet, packets.Publish) and packet.qos:
@@ -84,18 +84,18 @@ class PacketClient(Peer):
             self.send(kind(packet.packet_id))
 
     def leave(self) -> None:
-        """DISCONNECT: the session goes on without a connection, or ends."""
+        """Send DISCONNECT: the session continues without a connection, or ends."""
         self.send(packets.Disconnect())
         self.broker.settle()
 
     def vanish(self) -> None:
-        """The connection is lost."""
+        """Break the connection without DISCONNECT."""
         self.break_off()
         self.broker.settle()
 
 
 class BrokerHarness:
-    """One node and its disk; `options` are fields of `Options`, `level` is that of the events."""
+    """One node and its disk. `options` are fields of `Options`; `level` is the level of the event log."""
 
     def __init__(self, plugin: object | None = None, level: int = 1, seed: int = 0, **options: Any) -> None:
         self.loop = VirtualLoop()
@@ -114,17 +114,17 @@ class BrokerHarness:
         return self.host.node
 
     def settle(self) -> None:
-        """Everything that is due happens; time stands still."""
+        """Run everything that is due; no time passes."""
         self.loop.settle()
 
     def pass_s(self, seconds: float) -> None:
-        """Time passes."""
+        """Let time pass."""
         self.loop.run_for(seconds)
 
     def client(
         self, client_id: str, version: int = 4, clean: bool = True, expiry_s: int | None = None, **fields: Any
     ) -> PacketClient:
-        """A connected client. `expiry_s` and other lower-case properties of CONNECT are v5's; `will` is a `Will`."""
+        """Returns a connected client. `expiry_s` and the properties in `fields` need version 5; `will` is a `Will`."""
         client, connack = self.connect(client_id, version, clean, expiry_s, **fields)
         assert connack.reason == 0, connack
         return client
@@ -132,7 +132,7 @@ class BrokerHarness:
     def connect(
         self, client_id: str, version: int = 4, clean: bool = True, expiry_s: int | None = None, **fields: Any
     ) -> tuple[PacketClient, packets.Connack]:
-        """A client and the CONNACK that it got; what came behind CONNACK is still to be taken."""
+        """Returns a client and its CONNACK. The client keeps the packets that followed CONNACK."""
         client = PacketClient(self, version)
         client.send(connect(client_id, version, clean, expiry_s, **fields))
         self.settle()
@@ -142,20 +142,20 @@ class BrokerHarness:
         return client, connack
 
     def persistent(self, client_id: str, version: int = 4, **fields: Any) -> PacketClient:
-        """A client whose session goes on without a connection, the old one if there is one."""
+        """Returns a connected client with a persistent session: its existing one, or a new one."""
         return self.client(client_id, version, False, 1000 if version == 5 else None, **fields)
 
     def hold_disk(self) -> None:
-        """No write ends until `free_disk`."""
+        """Stall the disk: no write completes until `free_disk`."""
         self.disk.stall_until = inf
 
     def free_disk(self) -> None:
-        """Writes go on."""
+        """End the stall of the disk."""
         self.disk.stall_until = 0.0
         self.settle()
 
     def restart(self, power: bool = False) -> None:
-        """The process is killed (`power`: with its machine) and started again on what the disk kept."""
+        """Kill the process (`power`: cut the power of its machine), and start it again with the content of the disk."""
         self.disk.crash(power)
         self.host.kill()
         self.settle()
@@ -165,21 +165,21 @@ class BrokerHarness:
         self.settle()
 
     def events(self, *types: str) -> list[dict[str, Any]]:
-        """The events of these types so far."""
+        """Returns the events of these types so far."""
         return [event for event in self.host.events if event["type"] in types]
 
     def drops(self) -> list[tuple[str, str, str]]:
-        """What was dropped: client, topic, reason."""
+        """Returns client, topic and reason of each dropped message."""
         return [(event["client"], event["topic"], event["reason"]) for event in self.events("q.drop")]
 
     def keys(self, first: bytes) -> list[bytes]:
-        """The keys on disk that begin with this byte."""
+        """Returns the keys on disk that begin with this byte."""
         self.settle()
         return [key for key in self.disk.content() if key[:1] == first]
 
 
 def option(text: str, qos: int = 0, **fields: Any) -> packets.SubscribeOptions:
-    """One filter of a SUBSCRIBE; `fields` are v5's options."""
+    """Returns a filter of a SUBSCRIBE; `fields` are options of MQTT 5."""
     return packets.SubscribeOptions(text, qos, **fields)
 
 
@@ -192,14 +192,14 @@ def publish(
     dup: bool = False,
     **properties: Any,
 ) -> packets.Publish:
-    """A PUBLISH; the packet id counts above QoS 0 only."""
+    """Returns a PUBLISH. With QoS 0 it has no packet id."""
     return packets.Publish(topic, payload, qos, retain, dup, packet_id if qos else 0, properties or None)
 
 
 def connect(
     client_id: str, version: int = 4, clean: bool = True, expiry_s: int | None = None, **fields: Any
 ) -> packets.Connect:
-    """A CONNECT; what is no field of the packet is a property."""
+    """Returns a CONNECT. Each of `fields` that is no field of the packet is a property."""
     own = {name: fields.pop(name) for name in ("will", "username", "password", "keepalive_s") if name in fields}
     if expiry_s is not None:
         fields["session_expiry_interval"] = expiry_s

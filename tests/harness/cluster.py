@@ -30,18 +30,18 @@ from tests.harness.simulation import Simulation
 MAJORITY: dict[str, Any] = {
     f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")
 }
-"""Options: each policy serves the majority of a split cluster."""
+"""Options: during a netsplit every policy allows its operation on the majority side."""
 
 ON: dict[str, Any] = dict.fromkeys(MAJORITY, "on")
 
 
 def snapshots_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that was away catches up by a snapshot, never by entries of the log."""
+    """Configure Raft so that a node that was away catches up by a snapshot, never by entries of the log."""
     monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0, snapshot_every=1)))
 
 
 class PausableHost(ClusterHost):
-    """A machine whose process can stand still (SIGSTOP): its clocks go on, and whatever reaches it waits."""
+    """A machine whose process can be paused (SIGSTOP). During a pause its clocks run, and its input waits."""
 
     gate: ProcessGate
     wall_ahead_ms = 0.0
@@ -102,7 +102,7 @@ class NodeHarness:
         self.cluster.settle()
 
     def client(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> PacketClient:
-        """A connected client."""
+        """Returns a connected client."""
         client, connack = self.connect(client_id, version, clean, **fields)
         assert connack.reason == 0, connack
         return client
@@ -118,19 +118,19 @@ class NodeHarness:
         return client, connack
 
     def connect_soon(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> PacketClient:
-        """A client whose CONNECT may not be answered yet."""
+        """Returns a client that has sent CONNECT, without waiting for CONNACK."""
         client = PacketClient(self, version)  # type: ignore[arg-type]
         client.send(connect(client_id, version, clean, fields.pop("expiry_s", None), **fields))
         self.settle()
         return client
 
     def pause_process(self) -> None:
-        """SIGSTOP. When it goes on the process reads its sockets before it looks at its timers, as asyncio does."""
+        """Pause the process (SIGSTOP). After the pause it reads sockets before it runs timers, as asyncio does."""
         self.host.gate.sockets_first = True
         self.host.gate.stop()
 
     def resume_process(self) -> None:
-        """SIGCONT: what came meanwhile comes now, in order."""
+        """End the pause (SIGCONT): the process gets the input of the pause, in order."""
         self.host.gate.go_on()
 
     def kill(self, power: bool = False) -> None:
@@ -144,7 +144,10 @@ class NodeHarness:
         self.host.start()
 
     def replace_disk(self) -> None:
-        """A new machine under the old name, whose operator has been told above which number its starts have to be."""
+        """Replace the machine by a new one with the same name and empty disks.
+
+        Its boot is above all numbers that the old machine may have used, as an operator must configure it.
+        """
         host = self.host
         if host.up:
             self.kill()
@@ -153,7 +156,7 @@ class NodeHarness:
         host.boot += UNLOGGED_MAX
 
     def join(self, address: str = "n1:1") -> str:
-        """Join the cluster of the node at that address; the problem, if there is one."""
+        """Join the cluster of the node at that address. Returns the reason if that fails, else ""."""
         problems: list[str] = []
         self.host.join(address, problems.append)
         self.cluster.until(lambda: bool(problems))
@@ -193,7 +196,10 @@ class ClusterHarness(Simulation[GatedNetwork]):
             self.until(self._settled)
 
     def _settled(self) -> bool:
-        """All who should vote do, as far as each node knows: else one that dies may be half of the voters."""
+        """Whether all intended voters vote, in the configuration of each node.
+
+        Until then a single node may be half of the voters, and its death would stop the cluster.
+        """
         members = [harness.host.member for harness in self.nodes]
         return all(
             each
@@ -204,21 +210,21 @@ class ClusterHarness(Simulation[GatedNetwork]):
         )
 
     def __getitem__(self, number: int) -> NodeHarness:
-        """Node n1 has number 1."""
+        """Returns a node; n1 has number 1."""
         return self.nodes[number - 1]
 
     def isolate(self, number: int) -> None:
-        """Nothing passes between this node and the others."""
+        """Cut all links between this node and the others."""
         for other in range(1, len(self.nodes) + 1):
             if other != number:
                 self.network.cut(f"n{number}", f"n{other}")
 
     def state_of(self, number: int, state: ViewState) -> float:
-        """Let time pass until a node sees the cluster so."""
+        """Let time pass until a node has this view state. Returns the seconds that it took."""
         return self.until(lambda: self[number].node.policy.view_state is state)
 
     def whole(self) -> float:
-        """All nodes that are up see all members."""
+        """Let time pass until all running nodes see the whole cluster. Returns the seconds that it took."""
         return self.until(lambda: all(state is ViewState.WHOLE for state in self.states()))
 
     def states(self) -> list[ViewState]:

@@ -1,4 +1,4 @@
-"""The links of a node in the hands of a test: what is sent waits until the test acknowledges it."""
+"""Fake links of a node: sent messages wait until the test acknowledges them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.harness.broker import BrokerHarness
 
 
 class FakeLinks:
-    """A lane to each node: (number, stamp, message) in the order of sending, and what became void."""
+    """A lane to each node. `sent`: (number, stamp, message) in order. `voided`: the cancelled numbers."""
 
     def __init__(self, broker: BrokerHarness) -> None:
         self.broker = broker
@@ -35,7 +35,7 @@ class FakeLinks:
         self.slow_map: Collection[str] = []
         self.full: Collection[str] = ()
         self.takes: int | None = None
-        """So many messages from now on and a lane is full; None: it never is."""
+        """The number of further messages until a lane is full; None: lanes are never full."""
         self.window_bytes = 8 << 20
         self.ahead_bytes = 64 << 10
         self.behind_bytes = 1 << 20
@@ -63,18 +63,18 @@ class FakeLinks:
         self.waiting[node] = (items, size_bytes)
 
     def payloads(self, node: str) -> list[bytes]:
-        """What a node would get: no voids."""
+        """Returns the payloads that a node would get, without the cancelled ones."""
         return [
             each.message.payload for seq, _, each in self.sent.get(node, []) if seq not in self.voided.get(node, [])
         ]
 
     def stamps(self, node: str) -> list[int]:
-        """In front of what was sent."""
+        """Returns the stamps of the sent messages."""
         return [stamp for _, stamp, _ in self.sent.get(node, [])]
 
 
 class ForwardingCluster(Standalone):
-    """A cluster whose lease, subscribers and view the test decides. `present`: every other node is in the view."""
+    """A cluster whose lease, subscribers and view the test sets. `present`: every other node is in the view."""
 
     def __init__(self, forwarding: ForwardSender, matches: dict[str, RemoteMatch]) -> None:
         self.sender = forwarding
@@ -117,7 +117,7 @@ class ForwardingCluster(Standalone):
 
 
 class ForwardingHarness(BrokerHarness):
-    """A broker that forwards to other nodes: `matches` says what these have subscribed to."""
+    """A broker that forwards to other nodes. `matches`: topic -> their subscribers."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -125,7 +125,7 @@ class ForwardingHarness(BrokerHarness):
         self.wire()
 
     def wire(self) -> None:
-        """Join the node, which was started just now, to lanes of its own."""
+        """Connect the newly started node to new fake links."""
         self.links = FakeLinks(self)
         self.sender = ForwardSender(self.node, self.links)
         self.sender.since = 7
@@ -133,34 +133,34 @@ class ForwardingHarness(BrokerHarness):
         self.node.env.cluster = self.cluster
 
     def route(self, topic: str, *targets: RemoteTarget, groups: tuple[RemoteMembers, ...] = ()) -> None:
-        """Others have subscribed to a topic."""
+        """Set the subscribers of a topic on other nodes."""
         self.matches[topic] = RemoteMatch(targets, groups)
         self.node.router.plans("").invalidate(topic)
 
     def handshakes(self, client_id: str) -> list[InboundRecord]:
-        """The QoS 2 messages of a publisher that wait for PUBREL."""
+        """Returns the QoS 2 messages of a publisher that wait for PUBREL."""
         session = self.node.sessions.get("", client_id)
         assert session is not None
         return list(session.inbound.records.values())
 
     def room(self, node: str, takes: int | None = None) -> None:
-        """The lane to a node takes so many messages; None: all that there are."""
+        """Let the lane to a node take `takes` messages; None: all."""
         self.links.takes = takes
         self.links.full = set(self.links.full) - {node}
         self.sender.room(node)
         self.settle()
 
     def acked(self, node: str, upto: int) -> None:
-        """A node has everything up to this number."""
+        """Acknowledge everything up to this number in the name of a node."""
         self.sender.acked(node, upto)
         self.settle()
 
 
 def live(node: str) -> RemoteTarget:
-    """A node with a clean session."""
+    """Returns a target node with a clean session."""
     return RemoteTarget(node, live=True, durable=False)
 
 
 def durable(node: str, absent: bool = False) -> RemoteTarget:
-    """A node with a session that lasts."""
+    """Returns a target node with a durable session."""
     return RemoteTarget(node, live=False, durable=True, absent=absent)

@@ -21,7 +21,7 @@ both_loops = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]], loop: str = "asyncio", complaint: str = "") -> None:
-    """Run a coroutine to its end on that kind of loop; the loop must complain of nothing, or only of that exception."""
+    """Run a coroutine on that kind of loop. Fails if the loop reports an exception other than `complaint`."""
     complaints: list[dict[str, Any]] = []
 
     async def bounded() -> None:
@@ -69,7 +69,7 @@ class EchoConnection:
 
 
 class ListenerHarness:
-    """The listeners of a node whose handlers are echoes. `lines` is its log."""
+    """The listeners of a node, with an `EchoConnection` for each connection. `lines` is its log."""
 
     def __init__(self, **options: Any) -> None:
         self.lines: list[str] = []
@@ -92,12 +92,12 @@ class ListenerHarness:
         return handler
 
     async def open(self, *settings: ListenerSettings) -> int:
-        """Open these; the port of the first."""
+        """Open these listeners. Returns the port of the first."""
         await self.listeners.start(settings, self.make_handler)
         return self.listeners.show()[0].port
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait for something that the handler or the log will show; other changes are checked every turn."""
+        """Wait until the condition is true. It is checked after changes of a handler or the log, and every 10 ms."""
         async with asyncio.timeout(10):
             while not condition():
                 self.changed.clear()
@@ -106,7 +106,7 @@ class ListenerHarness:
                 waiter.cancel()
 
     async def handler(self, number: int = 0) -> EchoConnection:
-        """The handler of that number, once it exists."""
+        """Wait for the handler of that number, and return it."""
         await self.until(lambda: len(self.handlers) > number)
         return self.handlers[number]
 
@@ -114,7 +114,7 @@ class ListenerHarness:
 def with_listeners(
     test: Callable[[ListenerHarness], Awaitable[None]], loop: str = "asyncio", complaint: str = "", **options: Any
 ) -> None:
-    """Run a test in a harness, which is closed afterwards and must be empty then."""
+    """Run a test with a harness, then close it. Fails if a connection is left."""
 
     async def whole() -> None:
         harness = ListenerHarness(**options)
@@ -131,7 +131,7 @@ def with_listeners(
 
 
 def tcp(**fields: Any) -> ListenerSettings:
-    """Settings of a listener on a free port of 127.0.0.1."""
+    """Returns the settings of a listener on a free port of 127.0.0.1."""
     fields = {"type": "tcp", "name": "default", "host": "127.0.0.1", "port": 0, **fields}
     return ListenerSettings(**fields)
 
@@ -163,7 +163,7 @@ class Peer:
             assert await self.reader.readexactly(len(data)) == data
 
     async def rest(self) -> bytes:
-        """All up to the end of the stream; a reset ends it as well."""
+        """Returns all bytes up to the end of the stream; b"" if a reset ends it."""
         async with asyncio.timeout(10):
             try:
                 return await self.reader.read()
@@ -193,6 +193,6 @@ class Authority:
             blob.write_to_path(self.certfile, append=number > 0)
 
     def settings(self, **fields: Any) -> ListenerSettings:
-        """Settings of a listener with TLS."""
+        """Returns the settings of a listener with TLS."""
         files = {"cafile": self.cafile, "certfile": self.certfile, "keyfile": self.keyfile}
         return tcp(**{"type": "ssl", **files, "tls_versions": ("tlsv1.2", "tlsv1.3"), **fields})

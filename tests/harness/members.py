@@ -1,4 +1,4 @@
-"""Members of a cluster on virtual time, with a listener that records its events: no broker is needed."""
+"""Members of a cluster on virtual time, without brokers. A listener records their events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.harness.simulation import Simulation
 
 
 class RecordingListener:
-    """A listener that has no routes to announce and takes every item."""
+    """A listener without routes that takes every item, and records its calls in `said`."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -79,7 +79,7 @@ class RecordingListener:
 
 
 class Machine:
-    """One machine: two disks, a number of starts, and the process that runs there."""
+    """One machine: two disks, the number of its last boot, and the process that runs there."""
 
     def __init__(self, cluster: MemberHarness, name: str) -> None:
         self.cluster = cluster
@@ -99,7 +99,7 @@ class Machine:
         self.left = 0
 
     def start(self, boot: int | None = None) -> None:
-        """Start a process."""
+        """Start a process, by default with the next boot."""
         loop = self.cluster.loop
         self.boot = self.boot + 1 if boot is None else boot
         self.life += 1
@@ -137,7 +137,7 @@ class Machine:
         self.left += 1
 
     def kill(self, power: bool = False) -> None:
-        """The process is gone."""
+        """Kill the process (`power`: cut the power of the machine)."""
         self.up = False
         for disk in self.disks:
             disk.crash(power)
@@ -145,22 +145,25 @@ class Machine:
         self.disks = [disk.reopen() for disk in self.disks]
 
     def backup(self) -> list[dict[bytes, bytes]]:
-        """What the disks hold."""
+        """Returns the content of both disks."""
         return [disk.content() for disk in self.disks]
 
     def restore(self, backup: list[dict[bytes, bytes]]) -> None:
-        """The disks of a node that does not run become those of a backup."""
+        """Replace the disks of a stopped node by those of a backup."""
         self.disks = [self.cluster.disk(f"{self.name}/restored", content) for content in backup]
 
     def replace_disk(self, name: str) -> None:
-        """A new machine under the old name, whose operator has been told above which number its starts have to be."""
+        """Replace the machine by a new one with the same name and empty disks.
+
+        Its boot is above all numbers that the old machine may have used, as an operator must configure it.
+        """
         self.boot += UNLOGGED_MAX
         self.disk_id = name
         self.cluster_id = f"cluster-of-{name}"
         self.disks = [self.cluster.disk(f"{name}/{kind}") for kind in ("messages", "meta")]
 
     def ask(self, address: str, method: str, request: bytes, answers: list[CallAnswer]) -> None:
-        """A call that follows redirections; the last answer is added to `answers`."""
+        """Make a call and follow redirections. The last answer is appended to `answers`."""
 
         def came(result: bytes | CallFailed) -> None:
             answer = CallAnswer(str(result)) if isinstance(result, CallFailed) else decode_answer(result)
@@ -172,7 +175,7 @@ class Machine:
         self.transport.ask(address, method, request, 12.0, came)
 
     def join(self, address: str) -> list[CallAnswer]:
-        """Ask to become a member; the list gets the answer, and the member adopts it."""
+        """Ask the node at `address` for membership. The returned list gets the answer, for `adopt`."""
         answers: list[CallAnswer] = []
         me = self.member.me
         request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, replace=True)
@@ -180,20 +183,20 @@ class Machine:
         return answers
 
     def adopt(self, answer: CallAnswer) -> None:
-        """Become the member that the answer welcomes."""
+        """Become a member with an answer to `join`."""
         assert not answer.problem, answer
         self.cluster_id = answer.cluster_id
         self.member.adopt(answer)
 
     def leave(self, node: str) -> list[CallAnswer]:
-        """Ask this node to take a member out."""
+        """Ask this node to remove the member `node`. The returned list gets the answer."""
         answers: list[CallAnswer] = []
         self.ask(f"{self.name}:1", "leave", encode_call(LeaveRequest(node, True)), answers)
         return answers
 
     @property
     def settled(self) -> bool:
-        """It sees all members, and those vote that should."""
+        """Whether the node sees all members, and the intended voters vote."""
         member = self.member
         if member.consensus is None:
             return member.whole
@@ -201,7 +204,7 @@ class Machine:
 
     @property
     def serving(self) -> bool:
-        """It has a lease, and the view lets it serve."""
+        """Whether the node runs with a lease and in a cluster."""
         return self.up and self.member.leased() and self.member.clustered
 
 
@@ -219,22 +222,25 @@ class MemberHarness(Simulation[MemoryNetwork]):
             self.whole()
 
     def __getitem__(self, number: int) -> Machine:
-        """Node n1 has number 1."""
+        """Returns a machine; n1 has number 1."""
         return self.machines[number - 1]
 
     def join(self, machine: Machine, address: str = "n1:1") -> None:
-        """The node becomes a member and serves."""
+        """Make a node a member, and wait until it serves."""
         answers = machine.join(address)
         self.until(lambda: bool(answers))
         machine.adopt(answers[0])
         self.until(lambda: machine.serving)
 
     def whole(self) -> float:
-        """All that run serve, see all members, and know all voters that there should be."""
+        """Let time pass until all running nodes serve, see all members, and the intended voters vote.
+
+        Returns the seconds that it took.
+        """
         return self.until(lambda: all(machine.serving and machine.settled for machine in self.machines if machine.up))
 
     def leader(self) -> Machine:
-        """The node that leads; fails unless there is exactly one."""
+        """Returns the leader. Fails unless exactly one node leads."""
         leading = [
             machine
             for machine in self.machines

@@ -1,8 +1,8 @@
-"""A whole cluster of views and leases on virtual time. The true clock is known here, and to nobody inside.
+"""A cluster with only views and leases, on virtual time. The harness knows the true time; the nodes do not.
 
-Raft is stood in for by one ordered log with a leader that changes: entries that were not committed when it does may
-survive or not, and every node applies the log when it gets around to it. Machines have clocks of their own rates, stop,
-freeze, lose their disks' attention and each other. After every event the leases are checked against each other.
+One ordered log with a changing leader replaces Raft. When the leader changes, an uncommitted entry survives or is lost,
+at random. Every node applies the log at its own speed. The clocks of machines run at different rates. Machines are
+killed, paused or frozen, their disks stall, and links are cut. After every event the harness checks the leases.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ CLUSTER = "c"
 
 
 class Violation(AssertionError):
-    """A promise was broken, at a time of the true clock."""
+    """A promise is broken. The text has the true time, in ms."""
 
 
 class Parts:
-    """What a world is made of; a plant overrides one."""
+    """The cores of the harness. Each planted bug overrides one of them."""
 
     membership: type[MembershipState] = MembershipState
     holder: type[LeaseHolder] = LeaseHolder
     coordinator: type[MembershipCoordinator] = MembershipCoordinator
     confirms: bool = True
     kinds: tuple[str, ...] = ()
-    """The faults that show a plant; all kinds if there are none."""
+    """The kinds of faults that show the planted bug; empty means all kinds."""
 
 
 class MembershipHarness:
-    """`names` a, b, c... of `size` hosts, all started and joined at time 0, in milliseconds."""
+    """`size` hosts, named a, b, c, ..., all started and joined at time 0. Times are in milliseconds."""
 
     def __init__(self, seed: int, size: int, parts: type[Parts] = Parts, slow: float = 0.02) -> None:
         self.rng = random.Random(seed)
@@ -75,7 +75,7 @@ class MembershipHarness:
         return self.loop.now_s * 1000
 
     def later(self, delay_ms: float, act: Callable[[], None]) -> None:
-        """Do something after a time on the true clock, and check the leases after it."""
+        """Call `act` after a delay of the true clock, then check the leases."""
         self.loop.call_later(delay_ms / 1000, partial(self._act, act))
 
     def _act(self, act: Callable[[], None]) -> None:
@@ -83,11 +83,11 @@ class MembershipHarness:
         self.check()
 
     def run(self, ms: float) -> None:
-        """Let time pass, and look after every event."""
+        """Let time pass, and check the leases after every event."""
         self.loop.run_for(ms / 1000)
 
     def run_until(self, condition: Callable[[], bool], limit_ms: float) -> float:
-        """Milliseconds until the condition held; fails after `limit_ms`."""
+        """Let time pass until the condition is true. Returns the milliseconds; raises `Violation` after `limit_ms`."""
         begin = self.now
         while not condition():
             if self.now - begin >= limit_ms:
@@ -99,11 +99,11 @@ class MembershipHarness:
     # -- the network
 
     def connected(self, a: str, b: str) -> bool:
-        """True if each reaches the other."""
+        """Whether both directions between two nodes work."""
         return (a, b) not in self.cuts and (b, a) not in self.cuts
 
     def send(self, source: str, target: str, act: Callable[[Host], None]) -> None:
-        """Deliver after a while, unless it is cut then; to a host that stands still, when it goes on."""
+        """Deliver a message after a random delay, unless the link is cut then. A paused host gets it later."""
         if (source, target) in self.cuts:
             return
         delay = self.rng.uniform(0.5, 5)
@@ -118,7 +118,7 @@ class MembershipHarness:
 
         self.later(delay if source != target else 0.1, arrive)
 
-    # -- the stand-in for Raft
+    # -- the replacement of Raft
 
     def commit(self, command: Command) -> None:
         """Put a command into the log at once."""
@@ -132,12 +132,12 @@ class MembershipHarness:
             self.views.append((self.now, self.truth.view.nodes))
 
     def propose(self, term: int, data: bytes) -> None:
-        """A leader of that term appends to its log. What an old leader appends never counts."""
+        """Append a leader's proposal to the log, uncommitted. A proposal from an old term is lost."""
         if term == self.term:
             self.uncommitted.append(data)
 
     def has_quorum(self, name: str, disks: bool) -> bool:
-        """True if a majority of voters goes on and is connected with the node; `disks`: theirs too."""
+        """Whether a majority of voters runs and is connected with the node. With `disks` their disks must work."""
         near = [v for v in self.voters if v == name or self.connected(v, name)]
         near = [v for v in near if self.hosts[v].running and not (disks and self.hosts[v].stalled)]
         return self.hosts[name].running and len(near) * 2 > len(self.voters)
@@ -162,7 +162,7 @@ class MembershipHarness:
         self.later(self.rng.uniform(5, 25), self._raft)
 
     def elect(self, name: str) -> None:
-        """Another leader, or the same for another term. Some of what was not committed was in its log."""
+        """Make a node the leader of the next term. A random number of uncommitted entries survives."""
         for data in self.uncommitted[: self.rng.randint(0, len(self.uncommitted))]:
             self._append(data)
         self.uncommitted = []
@@ -172,7 +172,7 @@ class MembershipHarness:
         self.hosts[name].elected(self.term)
 
     def confirm(self, host: Host, ticket: int) -> None:
-        """Ask a majority whether this host leads still: it answers after half a round trip."""
+        """Ask a majority whether this host still leads. It decides after half a round trip."""
         term, process = host.leads, host.process
         away = self.rng.uniform(0.5, 5)
         if self.rng.random() < self.slow:
@@ -190,10 +190,10 @@ class MembershipHarness:
         self.later(away, ask)
         self.later(away * 2, hear)
 
-    # -- looking
+    # -- checks
 
     def check(self) -> None:
-        """The two promises of leases, on the true clock."""
+        """Check the promises of leases, at the true time. Raises `Violation`."""
         holders = [host for host in self.hosts.values() if host.running and host.valid()]
         for x in holders:
             mine = x.holder.incarnation
@@ -206,6 +206,6 @@ class MembershipHarness:
                     raise Violation(f"at {self.now:.0f}: {x.name} serves as {mine} and {y.name} does not know it")
 
     def is_whole(self) -> bool:
-        """All serve, know it and hold leases."""
+        """Whether all nodes serve, know that, and have leases."""
         hosts = self.hosts.values()
         return self.truth.whole and all(host.running and host.holder.serving and host.valid() for host in hosts)

@@ -1,4 +1,4 @@
-"""Cores with one mistake each: what a hurried design would do. Each must be found by a walk."""
+"""Cores with one plausible mistake each. A walk must find each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .membership import Parts
 
 
 class _NodesOnly(MembershipState):
-    """A view of nodes: a restart that nobody noticed keeps its place (H-01)."""
+    """A view of nodes without boots: a node that restarts unnoticed keeps its row (H-01)."""
 
     def _boot(self, command: Boot) -> tuple[MembershipEvent, ...]:  # type: ignore[override]
         known = self.members[command.node]
@@ -34,7 +34,7 @@ class ViewWithoutBoot(Parts):
 
 
 class _Hasty(MembershipCoordinator):
-    """Knows no grant of a former leader, so there is none (H-05)."""
+    """A new leader assumes that the former leader has granted no leases (H-05)."""
 
     def elected(self, now_ms: float) -> None:
         super().elected(now_ms - self.settings.expiry_ms)
@@ -45,7 +45,7 @@ class NewLeaderDoesNotWait(Parts):
 
 
 class _FromReceipt(LeaseHolder):
-    """The lease begins when it comes."""
+    """The lease begins when the reply arrives, not when the request was made."""
 
     def reply(self, reply: LeaseReply, now_ms: float) -> bool:
         taken = super().reply(reply, now_ms)
@@ -60,7 +60,7 @@ class LeaseFromReceipt(Parts):
 
 
 class _OneStep(MembershipState):
-    """Who comes in serves at once (H-04)."""
+    """A node serves as soon as it is in the view (H-04)."""
 
     def apply(self, index: int, data: bytes) -> tuple[MembershipEvent, ...]:
         command = decode_command(data)
@@ -76,14 +76,14 @@ class DirectJoin(Parts):
 
 
 class AnsweredWithoutMajority(Parts):
-    """A leader that is cut off goes on granting (H-05)."""
+    """A leader without a majority continues to grant leases (H-05)."""
 
     confirms = False
     kinds = ("isolate", "one way in")
 
 
 class _NeverFrozen(LeaseHolder):
-    """The monotonic clock is the time."""
+    """The node trusts the monotonic clock, and so does not notice that the machine was frozen."""
 
     def turn(self, now_ms: float, wall_ms: float) -> None:
         super().turn(now_ms, now_ms)
@@ -100,7 +100,7 @@ class FreezeUnnoticed(Parts):
 
 
 class _RemovesAtOnce(MembershipCoordinator):
-    """Proposes the view without a node as soon as it wants to, and lets the lease end by itself."""
+    """The leader removes a node from the view at once, without waiting for the end of its lease."""
 
     def expired(self, node: str, now_ms: float) -> bool:
         return now_ms - self.elected_ms >= self.settings.expiry_ms
@@ -119,4 +119,4 @@ PLANTS: dict[type[Parts], int] = {
     FreezeUnnoticed: 20,
     RemovedBeforeExpiry: 10,
 }
-"""Plant -> within how many seeds it must be found."""
+"""Planted bug -> the number of seeds within which a walk must find it."""

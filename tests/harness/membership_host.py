@@ -1,4 +1,4 @@
-"""One machine of the world: its clocks, its disk, and a process that wires the cores as a member does."""
+"""One machine of `MembershipHarness`: its clocks, its disk, and a process that connects the cores as a member does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .membership import MembershipHarness
 
 RATES = (0.955, 1.045)
-"""Clocks differ by less than 10 %."""
+"""The range of clock rates: two clocks differ by less than 10 %."""
 
 
 class Host:
@@ -180,13 +180,13 @@ class Host:
 
     @property
     def _leader(self) -> str:
-        """Whom it takes for the leader: an old one goes on believing in itself."""
+        """The leader, as this node believes. An old leader continues to believe in itself."""
         return self._believes if self.leads is None else self.name
 
     # -- the log
 
     def follow(self) -> None:
-        """Apply what a follower has got by now."""
+        """Apply the entries of the log that a follower has by now."""
         world = self.world
         if world.rng.random() < world.slow / 2:
             self._lag_until = world.now + world.rng.uniform(50, 800)
@@ -234,7 +234,7 @@ class Host:
 
     def elected(self, term: int) -> None:
         self.leads = term
-        self.catch_up()  # and decides: the news of the election may come after that, or never
+        self.catch_up()  # this also decides: the coordinator may hear of the election later, or never
         if self.world.rng.random() < 0.5:
             self.coordinator.elected(self.mono)
 
@@ -265,6 +265,6 @@ def _take(data: bytes, host: Host) -> None:
 
 
 def _answer(asked_as: Incarnation, asker: Incarnation, host: Host) -> None:
-    """A full exchange, answered once the view in which the asker entered has been applied here."""
+    """Answer a full exchange, if this host has applied the view in which the asking node entered."""
     if host.holder.incarnation == asked_as and host.membership.view.id >= asker.entered_in_view:
         host.world.send(host.name, asker.node, lambda back: back.holder.exchanged(asked_as, asker.entered_in_view))

@@ -1,4 +1,4 @@
-"""Seeded walks: faults of all kinds that overlap, then everything is healed and must be whole."""
+"""Seeded walks: overlapping faults of all kinds. Then all faults end, and the cluster must become whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = (
 
 
 def walk(seed: int, parts: type[Parts] = Parts, ms: float = 25_000) -> MembershipHarness:
-    """One walk; raises `Violation`. The seed decides the size, which kinds of faults there are, and all the rest."""
+    """Run one walk. The seed determines the size of the cluster and all faults. Raises `Violation`."""
     world = MembershipHarness(seed, 2 + seed % 4, parts)
     rng = world.rng
     kinds = [kind for kind in parts.kinds or KINDS if parts.kinds or rng.random() < 0.5] or list(KINDS)
@@ -40,7 +40,7 @@ def walk(seed: int, parts: type[Parts] = Parts, ms: float = 25_000) -> Membershi
 
 
 def inject(world: MembershipHarness, kind: str, name: str, ms: float) -> None:
-    """One fault at one host, and its end after a time."""
+    """Inject a fault at one host, and end it after `ms`."""
     host = world.hosts[name]
     others = [other for other in world.names if other != name]
     if not host.running:
@@ -76,7 +76,7 @@ def inject(world: MembershipHarness, kind: str, name: str, ms: float) -> None:
 
 
 def heal(world: MembershipHarness) -> None:
-    """Everything works again from now on; messages are fast."""
+    """End all faults and slow messages."""
     world.cuts.clear()
     world.slow = 0
     for host in world.hosts.values():
@@ -88,7 +88,7 @@ def heal(world: MembershipHarness) -> None:
 
 
 def first_seed_that_fails(parts: type[Parts], seeds: int, ms: float = 25_000) -> int | None:
-    """The first seed whose walk breaks a promise; None if none of them does."""
+    """Returns the first seed whose walk breaks a promise, or None."""
     for seed in range(seeds):
         try:
             walk(seed, parts, ms)

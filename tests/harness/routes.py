@@ -1,4 +1,4 @@
-"""Nodes as far as routes concern them: sessions and tables, without connections, joined by maps that lose nothing."""
+"""Nodes with only sessions and routes, without connections. Their maps lose nothing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from strogoff.mqtt.topics import parse_shared
 
 
 class Queue(msgspec.Struct):
-    """What is asked of a queue."""
+    """The part of a queue that routes use."""
 
     upgrade: bool = False
 
 
 class Client:
-    """A session: what announcer, plans and choices ask of one."""
+    """The part of a session that the advertiser, plans and shared groups use."""
 
     def __init__(self, mountpoint: str, client_id: str, durable: bool) -> None:
         self.mountpoint = mountpoint
@@ -32,32 +32,32 @@ class Client:
 
 
 class RouteMap:
-    """A map that one node writes; writes are counted, and told to whoever wants to know."""
+    """A map that one node writes. `writes` has every write, in order."""
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
         self.writes: list[tuple[bytes, bytes | None]] = []
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """Returns the value of a key, or None."""
         return self.values.get(key)
 
     def put(self, key: bytes, value: bytes) -> int:
-        """Set it."""
+        """Set a value, which must differ from the present one. Returns the number of writes so far."""
         assert self.values.get(key) != value
         self.values[key] = value
         self.writes.append((key, value))
         return len(self.writes)
 
     def delete(self, key: bytes) -> int:
-        """Take it away."""
+        """Delete a key. Returns the number of writes so far."""
         del self.values[key]
         self.writes.append((key, None))
         return len(self.writes)
 
 
 class RouteNode:
-    """One node: its clients, what it announces, and what it knows of the others."""
+    """One node: its clients, the routes that it announces, and the routes of other nodes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -72,13 +72,13 @@ class RouteNode:
         self.announced: list[int | None] = []
 
     def table(self, mountpoint: str) -> SubscriptionTable:
-        """The subscriptions of a mountpoint."""
+        """Returns the subscriptions of a mountpoint."""
         if mountpoint not in self.tables:
             self.tables[mountpoint] = SubscriptionTable()
         return self.tables[mountpoint]
 
     def cache(self, mountpoint: str) -> PlanCache:
-        """The plans of a mountpoint."""
+        """Returns the plans of a mountpoint."""
         if mountpoint not in self.caches:
             self.caches[mountpoint] = PlanCache(
                 self.table(mountpoint), remote=lambda topic: self.routes.match(mountpoint, topic)
@@ -86,12 +86,12 @@ class RouteNode:
         return self.caches[mountpoint]
 
     def plan(self, mountpoint: str, topic: str) -> Plan:
-        """The plan for a topic, remembered or made."""
+        """Returns the plan for a topic, from the cache or newly built."""
         cache = self.cache(mountpoint)
         return cache.plans.get(topic) or cache.build(topic)
 
     def run(self) -> int:
-        """Let all turns pass; returns how many there were."""
+        """Run all scheduled turns. Returns their number."""
         turns = 0
         while self.later:
             self.later.pop(0)()
@@ -99,18 +99,18 @@ class RouteNode:
         return turns
 
     def enter(self, since: int) -> None:
-        """Enter a view."""
+        """Start the advertiser in the view `since`."""
         self.advertiser.start(since, self.announced.append)
 
     def client(self, client_id: str, durable: bool = False, mountpoint: str = "") -> Client:
-        """A session that is connected, made if there is none."""
+        """Returns the session of a client id, a new one if none exists."""
         client = self.clients.get((mountpoint, client_id))
         if client is None:
             client = self.clients[mountpoint, client_id] = Client(mountpoint, client_id, durable)
         return client
 
     def subscribe(self, client: Client, text: str, qos: int = 1) -> int | None:
-        """Subscribe; what the announcer answers comes back."""
+        """Subscribe, and return the result of the advertiser."""
         group, pattern = parse_shared(text)
         subscription = Subscription(client, pattern, group, qos, False, False, 0, 0)
         client.subscriptions[text] = subscription
@@ -126,7 +126,7 @@ class RouteNode:
         return subscription
 
     def connect(self, client: Client, online: bool) -> None:
-        """Come, or go: a clean session ends, and so does one that is told to."""
+        """Connect or disconnect a client. A clean session ends when it disconnects."""
         client.online = online
         if not online and not client.durable:
             self.end(client)
@@ -134,7 +134,7 @@ class RouteNode:
         self.advertiser.presence(client)
 
     def end(self, client: Client, settled: bool = True) -> None:
-        """The session is over, and what it had is taken back unless it is to take its turns."""
+        """End a session. With `settled` its routes are withdrawn at once, else in later turns."""
         client.online = False
         for text in list(client.subscriptions):
             self.advertiser.ended(self._remove(client, text))

@@ -18,7 +18,7 @@ from strogoff.testing.runtime.time_scale import scaled
 
 
 def quick(settings: ClusterSettings) -> ClusterSettings:
-    """A lease of 400 ms."""
+    """Returns the settings with all times divided by five: a lease of 340 ms."""
     return scaled(settings, 5, 3)
 
 

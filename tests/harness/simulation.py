@@ -11,7 +11,7 @@ from strogoff.sim.engine.disk import SimDisk
 from strogoff.sim.engine.loop import VirtualLoop
 
 STEP_S = 0.01
-"""How often `until` looks, in seconds of virtual time."""
+"""The interval between two checks of `until`, in seconds of virtual time."""
 
 PATIENCE_S = 20.0
 
@@ -19,18 +19,18 @@ Network = TypeVar("Network", bound=MemoryNetwork)
 
 
 class Simulation(Generic[Network]):
-    """Virtual time and a network of the type `network`, both empty."""
+    """Virtual time without events, and a network of the type `network` without nodes."""
 
     def __init__(self, network: type[Network]) -> None:
         self.loop = loop = VirtualLoop()
         self.network: Network = network(loop.call_soon, loop.call_later)
 
     def disk(self, name: str, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
-        """A disk that takes no time, empty or with this content. `name` seeds its random choices."""
+        """Returns a disk that takes no time, empty or with this content. `name` seeds its random choices."""
         return SimDisk(Random(name), self.loop.call_later, lambda: self.loop.now_s, "sync", (0.0, 0.0), content)
 
     def settle(self) -> None:
-        """Do everything that is due; time stands still."""
+        """Run everything that is due; no time passes."""
         self.loop.settle()
 
     def pass_s(self, seconds: float) -> None:

@@ -47,7 +47,7 @@ def test_an_entry_is_read(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         (entry() + "\n" + entry(), "mutant a: the name is in the list twice"),
-        (entry(after=""), "mutant a: after must be there, as text"),
+        (entry(after=""), "mutant a: after must be given, as text"),
         (entry(after='"one"'), "mutant a: before and after are the same"),
         (entry(tests=""), "mutant a: neither tests nor sim, so nothing can find it"),
         (entry(seed="3"), "mutant a: unknown keys seed"),

@@ -36,5 +36,5 @@ def test_the_table_stands_between_its_marks() -> None:
     page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
     written = with_table(page, "| `one` | x |")
     assert written == f"before\n{BEGIN}\n\n| `one` | x |\n\n{END}\nafter\n"
-    with pytest.raises(ListError, match="must each be there once"):
+    with pytest.raises(ListError, match="must each occur once"):
         with_table("no marks", "x")
