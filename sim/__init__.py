@@ -1,1 +1,1 @@
-"""The simulator: one node or a whole cluster in one thread, with time, network and disks made from one seed."""
+"""The simulator: one node or a whole cluster in one thread. A seed determines time, network and disks."""

@@ -1,4 +1,4 @@
-"""What one seed decides for several nodes: clocks, network, policies, nodes of clients, and a schedule of faults."""
+"""The plan of a seed for several nodes: clocks, network, policies, nodes of clients, and a schedule of faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .faults.schedule import FaultSchedule, Step
 from .workload.swarm import Swarm, draw
 
 STOP = "stop"
-"""An orderly stop and a start a little later. It is no fault, so `faults.kinds` has no word for it."""
+"""An orderly stop, and a start a little later. It is not a fault, so `faults.kinds` does not have it."""
 
 KINDS = {
     "kill": 0.6, "power_loss": 0.4, "fast_restart": 0.5, "pause": 0.5, "vm_freeze": 0.3, "cut": 0.6, "pair_cut": 0.4,
@@ -29,13 +29,13 @@ KINDS = {
 """Kind of fault -> the share of seeds in which it happens."""
 
 ALL = "all"
-"""Among the chosen kinds: the seed decides about those of `KINDS`."""
+"""A word among the chosen kinds: the seed also draws kinds of `KINDS`."""
 
 _AT_ONE_NODE = {
     "disk_stall": "stall", "disk_full": "full", "raft_full": "full", "raft_stall": "stall", "volume_full": "full",
     "volume_stall": "stall", "volume_slow": "stall", "write_fails": "stall",
 }  # fmt: skip
-"""Kind -> the name that the checkers use for faults that delay a commit."""
+"""Kind of fault -> the name that the checkers use for it, if it delays a commit."""
 
 USUAL = Settings()
 """The settings of members, unless the seed makes their limits small."""
@@ -45,16 +45,16 @@ YEAR_MS = 365 * 86400 * 1000
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """Everything that one seed decides before anything happens, for several nodes.
+    """Everything that a seed decides for several nodes before the simulation begins.
 
     `rates` are the speeds of the machines' clocks, `network_delay_s` the range of a message's delay. `late` has (time,
     name) of nodes that join while faults happen. `homes` maps clients to their nodes; clients in `roaming` choose a
     node for each connection. `stops` are (time, node) of orderly stops.
 
-    The rest belongs to `variants`: the `settings` of members; how many writes the log of metadata holds (`log_dots`, 0
-    as usual); how often nodes compare metadata (`sync_ms`, 0 as usual); the bandwidth of a link; (time, node) of a
-    `departure` and of a `twin`, a stranger that joins under the name of the node; whether somebody publishes as soon as
-    a SUBACK comes (`publish_at_suback`).
+    The rest belongs to `variants`. `settings`: those of members. `log_dots`: the number of writes in the log of
+    metadata. `sync_ms`: the interval at which nodes compare metadata. For both 0 means the default. `bytes_per_s`: the
+    bandwidth of a link. `departure`: (time, node) of a node that an operator removes. `twin`: (time, node) of a
+    stranger that joins with the name of the node. `publish_at_suback`: clients publish as soon as a SUBACK arrives.
     """
 
     swarm: Swarm
@@ -75,7 +75,7 @@ class ClusterPlan:
     twin: tuple[float, str] | None = None
     publish_at_suback: bool = False
     slow_data: tuple[tuple[str, str, float], ...] = ()
-    """Two nodes, and how much longer data takes between them, in seconds."""
+    """Two nodes, and the extra delay of data between them, in seconds."""
 
 
 def plan(
@@ -85,8 +85,8 @@ def plan(
     seconds: float = 20.0,
     kinds: tuple[str, ...] | None = None,
 ) -> ClusterPlan:
-    """The plan of a seed. `kinds` are the kinds of faults; None lets the seed decide among those in `KINDS`, and so
-    does `ALL` among other kinds."""
+    """Returns the plan of a seed. `kinds` are the kinds of faults. With None, or with `ALL` among them, the seed draws
+    kinds of `KINDS`."""
     rng = Random(f"fleet/{nodes}/{seed}")
     swarm = draw(seed, durability, seconds)
     names = tuple([f"n{number}" for number in range(1, nodes + 1)])
@@ -126,7 +126,8 @@ _LIMITS: dict[str, Any] = {"max_online_messages": 1000, "max_offline_messages": 
 
 
 def _shared(swarm: Swarm) -> dict[str, Any]:
-    """Without the policy `local_only`: with it a message reaches no client if its node has no member."""
+    """Returns the policy of shared subscriptions, with `random` for `local_only`: that policy delivers a message to no
+    client if the node has no member."""
     policy = swarm.options.shared_subscription_policy
     return {"shared_subscription_policy": "random" if policy == "local_only" else policy}
 

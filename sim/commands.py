@@ -24,18 +24,18 @@ def register(parser: argparse.ArgumentParser) -> None:
         "Simulate one node or a cluster with model clients on virtual time, under kills, power loss, full and slow "
         "disks, wrong clocks, cuts and bad networks, and check the promises. The same seed always runs the same."
     )
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many seeds to run (default: 1)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="number of seeds (default: 1)")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="the first seed (default: 0)")
     parser.add_argument("--nodes", type=int, choices=range(1, 8), default=1, metavar="N", help="nodes (default: 1)")
     _add_kinds(
         parser, "--faults", kinds_of,
-        "kinds of faults in every seed, such as kill,cut; none; all: the seed decides (default); rare: kinds that no "
-        "seed draws; all,rare: both",
+        "kinds of faults in every seed, such as kill,cut; none; all: the seed draws them (default); rare: kinds that "
+        "no seed draws; all,rare: both",
     )  # fmt: skip
     parser.add_argument(
         "--workload", choices=sorted(WORKLOADS), default="",
-        help="other clients than those that the seed draws, for several nodes; groups: shared subscriptions whose "
-        "members come and go; routes: subscribers of topics in use that come and go on other nodes",
+        help="clients instead of those that the seed draws, for several nodes; groups: shared subscriptions with "
+        "changing members; routes: subscribers of topics in use that connect and disconnect at other nodes",
     )  # fmt: skip
     _add_kinds(
         parser, "--variant", variants_of,
@@ -44,7 +44,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--scenario", choices=sorted(SCENARIOS), default="", metavar="NAME",
-        help="faults and clients that somebody wrote down, for several nodes: those of a planted bug, without the bug, "
+        help="hand-written faults and clients, for several nodes: those of a planted bug, without the bug, "
         f"or one of {', '.join(name for name in SCENARIOS if name not in CLUSTER_BUGS)}",
     )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
@@ -57,7 +57,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes to use (default: 1)")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
     parser.add_argument(
-        "--limit", type=float, default=inf, metavar="S", help="begin no seed after S seconds of real time"
+        "--limit", type=float, default=inf, metavar="S", help="start no seed after S seconds of real time"
     )
     parser.set_defaults(run=partial(run, parser))
 
@@ -84,13 +84,13 @@ def _begin_work() -> None:
 
 
 def _spare_collector() -> None:
-    """A simulation makes few cycles. To collect them seldom, and never among the modules, takes half the time."""
+    """Let the garbage collector run rarely, and skip the loaded modules: this halves the time of a simulation."""
     gc.freeze()
     gc.set_threshold(5000, 10, 10)
 
 
 def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
-    """The command that repeats this seed."""
+    """Returns the command that repeats this seed."""
     words = [f"strogoff sim --first {outcome.seed} --trace"]
     if arguments.seconds != SECONDS:
         words.append(f"--seconds {arguments.seconds:g}")
@@ -136,7 +136,7 @@ def _print_bugs() -> int:
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Run the command; 1 if a promise was broken, 130 if it was stopped by Ctrl-C. `SystemExit` for a wrong line."""
+    """Run the command. Returns 1 if a promise is broken, 130 after Ctrl-C, else 0. `SystemExit` for bad options."""
     if arguments.workload and (arguments.nodes == 1 or arguments.bug or arguments.scenario):
         parser.error("--workload is for several nodes, without --bug and --scenario")
     if arguments.scenario and (arguments.nodes == 1 or arguments.bug):

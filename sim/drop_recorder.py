@@ -1,4 +1,4 @@
-"""The plugin that notes which messages a simulated node drops, and why."""
+"""A plugin that records the messages that a simulated node drops, with the reasons."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .workload.sender import key_of
 
 
 class DropRecorder(AllowAll):
-    """Allows everything, and notes every dropped message in the history."""
+    """Allows everything, and records every dropped message in the history."""
 
     def __init__(self, history: History) -> None:
         self._history = history
 
     def on_message_drop(self, subscriber: Any, message: Message, reason: str) -> None:
-        """The node dropped a message: its queue was full, or it had expired."""
+        """Record a message that the node drops, because a queue is full or the message has expired."""
         history = self._history
         key = key_of(message.payload)
         history.drops.append(Dropped(subscriber[1], key, reason, history.next(), history.now()))

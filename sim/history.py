@@ -1,7 +1,7 @@
 """The history of one simulation: clients, faults and disks write it, and checkers read it afterwards.
 
-Every entry has a number from one counter, so "before" is a comparison of numbers. Times are true time in seconds since
-the begin. Messages are identified by the writer's own counter (`key`), never by the broker's identifiers.
+Every entry has a number from one counter, so the order of two events is a comparison of numbers. Times are true time in
+seconds since the begin. A `key` with the writer's own counter identifies a message, never an identifier of the broker.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ FIRST = "n1"
 
 @dataclass(slots=True)
 class Attempt:
-    """A PUBLISH as its writer knows it. `acked` is the number of its PUBACK or PUBREC, `refused` that of one with an
-    error.
+    """A PUBLISH as its writer knows it.
 
-    `mark` counts the commits of all disks when the node sent that acknowledgement; `without_lease`: it had no lease
-    then. `resent` counts how often the PUBLISH was sent again, `node_changes` how often the writer had changed nodes
-    before.
+    `acked` is the number of its PUBACK or PUBREC, `refused` the number of one with an error. `mark`: the number of
+    commits of all disks when the node sent the acknowledgement. `without_lease`: the node had no lease then. `resent`
+    counts the repetitions of the PUBLISH, `node_changes` the changes of the writer to another node before it.
     """
 
     key: str
@@ -50,10 +49,9 @@ class Attempt:
 
 @dataclass(slots=True)
 class Delivery:
-    """A PUBLISH that came to a client; `sent_at` is when the node wrote it.
+    """A PUBLISH that arrived at a client; `sent_at` is when the node wrote it.
 
-    `first`: the client passed it to the application. A QoS 2 PUBLISH with a packet id that is in use is dropped
-    instead.
+    `first`: the client passed it to the application. It drops a QoS 2 PUBLISH whose packet id is in use.
     """
 
     key: str
@@ -71,7 +69,7 @@ class Delivery:
 
 
 class IdReuse(NamedTuple):
-    """A packet id that came to this connection with another message while it was in use."""
+    """A packet id that arrived on this connection with another message while it was in use."""
 
     client: str
     connection: int
@@ -82,8 +80,8 @@ class IdReuse(NamedTuple):
 class Subscribed:
     """One filter of one client's session.
 
-    The numbers say when it was asked for, granted (NEVER if no SUBACK came), given up, and when UNSUBACK came (`gone`).
-    `without_lease`: the node had no lease at the SUBACK, so other nodes learn of the filter later.
+    Numbers of events: `asked` is SUBSCRIBE, `granted` is SUBACK, `given_up` is UNSUBSCRIBE, `gone` is UNSUBACK; NEVER
+    if it did not happen. `without_lease`: the node had no lease at the SUBACK, so other nodes get the route later.
     """
 
     client: str
@@ -102,7 +100,7 @@ class Subscribed:
 
 @dataclass(slots=True)
 class Will:
-    """The will of one connection; `delay_s` as the client asked for."""
+    """The will of one connection; `delay_s` is its will delay interval."""
 
     key: str
     topic: str
@@ -143,12 +141,12 @@ class Connection:
 
     @property
     def arrived(self) -> bool:
-        """Whether the node got everything that was sent."""
+        """Whether the node has received all bytes of the client."""
         return self.pipe is not None and not self.pipe.to_node.under_way
 
     @property
     def noticed_at(self) -> float | None:
-        """When the node knew that the connection is over; None if it does not know yet."""
+        """When the node noticed the end of the connection; None if it has not noticed."""
         over_at = None if self.pipe is None else self.pipe.over_at
         return self.came_back_at if over_at is None else over_at
 
@@ -178,7 +176,7 @@ class Dropped:
 
 @dataclass(slots=True)
 class Fault:
-    """Something was done to a node, or to the whole world ("")."""
+    """A fault of a node, or of the whole world (node "")."""
 
     kind: str
     number: int
@@ -190,7 +188,7 @@ class Fault:
 class Life:
     """The processes of one node: times of their starts and ends, of losses of the disk, and of entries into a view.
 
-    `full_until` is when its store could last not write; infinite while it cannot.
+    `full_until` is the last time at which its store could not write; infinite while it cannot.
     """
 
     starts: list[float] = field(default_factory=list)
@@ -207,7 +205,7 @@ class ViewLog:
     states: dict[str, list[tuple[float, ViewState]]] = field(default_factory=dict)
 
     def note(self, node: str, at_s: float, state: ViewState) -> None:
-        """Record the state of a node; the same state as before is no change."""
+        """Record the state of a node, if it has changed."""
         known = self.states.setdefault(node, [])
         if not known or known[-1][1] is not state:
             known.append((at_s, state))
@@ -237,10 +235,10 @@ class ViewLog:
 class History:
     """Everything that happened in one simulation.
 
-    `lines` is the readable trace, None if nobody asked for one. `commits` counts the finished batches on all disks.
-    `assigned` has (`$share` filter, client, key) for each shared message and the member whose queue got it. `durable`
-    maps (client, key) to the commit that stored the message for this client. `problems` are violations that were found
-    at once.
+    `lines` is the readable trace; None means no trace. `commits` counts the finished batches on all disks. `assigned`
+    has (`$share` filter, client, key) for each shared message and the member whose queue got it. `durable` maps
+    (client, key) to the commit that stored the message for this client. `problems` are violations found during the
+    simulation.
     """
 
     now: Callable[[], float]
@@ -265,14 +263,14 @@ class History:
     healed_at: float = 0.0
 
     def life(self, node: str = FIRST) -> Life:
-        """The starts and ends of a node."""
+        """Returns the starts and ends of a node."""
         found = self.lives.get(node)
         if found is None:
             found = self.lives[node] = Life()
         return found
 
     def next(self) -> int:
-        """The number of the event that happens now."""
+        """Returns the number for a new event."""
         self.count += 1
         return self.count
 
@@ -282,11 +280,11 @@ class History:
             self.lines.append(f"{self.now():12.6f}  {who:<8} {what}")
 
     def fault(self, kind: str, node: str = FIRST) -> None:
-        """A fault begins or ends."""
+        """Record the begin or end of a fault."""
         self.faults.append(Fault(kind, self.next(), self.now(), node))
         self.trace("FAULT", kind)
 
     def problem(self, what: str) -> None:
-        """Note something that is wrong, whatever else happens."""
+        """Record a violation."""
         self.problems.append(what)
         self.trace("PROBLEM", what)

@@ -1,6 +1,6 @@
-"""Invariants: what has to hold at every moment of a cluster, by true time.
+"""Invariants: conditions that a cluster must fulfil at every moment of true time.
 
-The monitor looks at all machines at once. It finds violations that no node can know of, and those that last a moment.
+The monitor reads the state of all machines at once. So it finds violations that no node can detect, and short ones.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .workload.roaming_client import RoamingClient
 from .world import ClusterWorld
 
 EVERY_S = 0.05
-"""How often the machines are looked at."""
+"""The interval between two checks, in seconds."""
 
 AT_PROMISES = 3
-"""So many of the `invariants`, from the first on, are also checked at each promise: a violation may last a moment."""
+"""The number of `invariants`, from the first on, that are also checked at each promise: a violation may be short."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A lease that a process holds now, by the view that it has applied.
+    """A lease that a process holds now, with the view that the process has applied.
 
     `rows` are (node, since) of that view. `boot` and `process` are those of the process; `row_boot` is the boot in the
     view, `row_process` the process in the membership.
@@ -43,14 +43,14 @@ class Lease:
 
 
 Judge = Callable[[ClusterWorld, list[Lease]], Iterable[str]]
-"""Gets the world and the leases that are held now, and yields a sentence for each violation."""
+"""Gets the world and the present leases, and yields a sentence for each violation."""
 
 Leaders = Mapping[str, tuple[str, ...]]
-"""Node that believes to lead -> the voters as it knows them."""
+"""Node that believes that it leads -> the voters in its configuration."""
 
 
 class OnLeaseChange:
-    """Asks a judge that looks at leases alone, and only when they have changed."""
+    """Calls a judge that reads only leases, and only when the leases have changed."""
 
     def __init__(self, judge: Callable[[list[Lease]], Iterator[str]]) -> None:
         self._judge = judge
@@ -67,15 +67,15 @@ class OnLeaseChange:
 class MajorityReach:
     """Remembers when each node could last reach a majority (H-21).
 
-    If one cut ends and another begins between two looks, messages came through on ways that neither of them cuts. A
-    machine that is suspended at both looks may have run in between.
+    If one cut ends and another begins between two checks, messages may have passed on every link that only one of them
+    cuts. A machine that is suspended at both checks may have run in between.
     """
 
     def __init__(self) -> None:
         self._reached: dict[str, float] = {}
         self._reaching: list[str] = []
         self._ways: object = None
-        """What `_reaching` was computed from: leaders with their voters, suspended machines, cuts."""
+        """The input of `_reaching`: leaders with their voters, suspended machines, cuts."""
         self._cuts: dict[Path, int] = {}
         self._still: dict[str, tuple[int, int]] = {}
 
@@ -105,7 +105,7 @@ def _reaching(world: ClusterWorld, leaders: Leaders, hears: Callable[[str, str],
 
 
 class Unanswered:
-    """Remembers since when the cluster is calm, and which publishes wait meanwhile (H-06)."""
+    """Remembers since when the cluster is stable, and which publishes wait during that time (H-06)."""
 
     def __init__(self) -> None:
         self._waits = unanswered.Waits()
@@ -132,7 +132,7 @@ class Unanswered:
             flight.attempt
             for client in world.clients
             if client.connected and client.host.name in nodes and client.reads
-            if client.is_read or not world.network.slowed  # if not, its node waits for a slow link before it reads more
+            if client.is_read or not world.network.slowed  # else its node waits for a slow link before it reads more
             for flight in client.sender.open.values()
             if not flight.released and _accepted(world, client, flight.attempt)
         ]
@@ -140,10 +140,10 @@ class Unanswered:
 
 
 def _accepted(world: ClusterWorld, client: RoamingClient, attempt: Attempt) -> bool:
-    """Whether the node has accepted this PUBLISH for sure.
+    """Whether the node has certainly accepted this PUBLISH.
 
-    The client sent earlier ones again with DUP when its connection began. A PUBLISH that waits for the disk, or behind
-    one that does, comes to the policy later: when the policy denied it, it had come for sure.
+    A PUBLISH from before the connection was sent again with DUP when the connection began. A PUBLISH may wait for the
+    disk before the policy decides on it; an event of a denial shows that the policy has decided.
     """
     assert client.connection is not None
     flag = world.swarm.options.allow_publish_during_netsplit
@@ -155,7 +155,7 @@ def _accepted(world: ClusterWorld, client: RoamingClient, attempt: Attempt) -> b
 
 
 def invariants() -> tuple[Judge, ...]:
-    """All invariants, new for each simulation."""
+    """Returns all invariants, new for each simulation."""
     return (
         OnLeaseChange(roles.judge),
         OnLeaseChange(leases.judge),
@@ -177,8 +177,8 @@ def _refused(world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
 class InvariantMonitor:
     """Checks the invariants every `EVERY_S`, from `begin` on, and some of them at each promise that leaves a node.
 
-    `problems` has the violations as sentences, each once, in the order in which they were found. `leases` counts the
-    leases that were seen.
+    `problems` has each violation once, as a sentence, in the order of discovery. `leases` counts the leases that the
+    checks have read.
     """
 
     def __init__(self, world: ClusterWorld) -> None:
@@ -191,7 +191,7 @@ class InvariantMonitor:
         self._since: dict[str, tuple[int, int]] = {}
 
     def begin(self) -> None:
-        """Look from now on."""
+        """Check from now on."""
         self._look()
 
     def _look(self) -> None:
@@ -209,7 +209,7 @@ class InvariantMonitor:
                 self.report(text)
 
     def watch(self, machine: ClusterMachine) -> None:
-        """Look also at each moment at which a process that has just started sends a promise, or its lease changes."""
+        """Also check whenever a newly started process sends a promise or its lease changes."""
         clustering = machine.clustering
         assert clustering is not None
         changed = clustering.lease_changed
@@ -222,7 +222,7 @@ class InvariantMonitor:
         self.watch_promises(machine)
 
     def watch_promises(self, machine: ClusterMachine) -> None:
-        """Look at each moment at which the node's guard lets a promise leave."""
+        """Also check whenever the node lets an acknowledgement leave."""
         node: Any = machine.node
         options = self._world.swarm.options
         allows = node.env.cluster.may_acknowledge
@@ -246,13 +246,13 @@ class InvariantMonitor:
         self._check(self._judges[:AT_PROMISES], self._leases_now())
 
     def report(self, text: str) -> None:
-        """Note a violation, the same one only once."""
+        """Record a violation, the same one only once."""
         if text not in self.problems:
             self.problems[text] = None
             self._world.history.trace("PROBLEM", text)
 
     def note_state(self, machine: ClusterMachine) -> None:
-        """Let the history have what the node sees of the cluster now, and when it entered a view."""
+        """Record in the history the node's view state, and the time when it entered a view."""
         node, history = machine.node, self._world.history
         if node is None or machine.member is None:
             return
@@ -282,7 +282,7 @@ class InvariantMonitor:
         return [self._lease(machine) for machine in self._world.machines.values() if _holds_lease(machine)]
 
     def _lease(self, machine: ClusterMachine) -> Lease:
-        """The lease that a machine holds; the same object until something in it changes."""
+        """Returns the lease that a machine holds. It is the same object until a field changes."""
         member, name = machine.member, machine.name
         assert member is not None
         known = member.membership.members.get(name)
@@ -306,7 +306,7 @@ class InvariantMonitor:
 
 
 def _holds_lease(machine: ClusterMachine) -> bool:
-    """Whether a process that runs holds a lease. Asking changes nothing in the process."""
+    """Whether a running process holds a lease. The check does not change the process."""
     member = machine.member
     if member is None or member.lease_service is None or member.closed or machine.gate.shut:
         return False

@@ -1,4 +1,4 @@
-"""The machines of a simulation: machines of the engine whose disks, drops and shared deliveries the history records."""
+"""The machines of a simulation. The history records their disks, dropped messages and shared deliveries."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .workload.swarm import Swarm
 
 
 class NodeMachine(Host):
-    """The machine of a simulation with one node, which is no member of a cluster."""
+    """The machine of a simulation with one standalone node."""
 
     title = "the node"
-    """What the trace calls it when it starts."""
+    """The machine's name in the trace when it starts."""
     speaker = "node"
     """The name before the node's events in the trace."""
 
@@ -37,17 +37,17 @@ class NodeMachine(Host):
         self.on_node = partial(record_assignments, history)
 
     def crash(self, power: bool) -> None:
-        """The process or, with `power`, the machine dies."""
+        """Kill the process or, with `power`, cut the power of the machine."""
         self.messages.crash(power)
         self.kill()
 
     def stopped(self) -> None:
-        """The process has ended in order."""
+        """Open the disk for the next process: the last one has ended in order."""
         self.messages.reopen()
 
 
 class ClusterMachine(Machine):
-    """A machine of a simulated cluster. `on_member` gets the machine whose member is made and not open yet."""
+    """A machine of a simulated cluster. `on_member` gets the machine when its member is made and not open yet."""
 
     def __init__(
         self, loop: VirtualLoop, network: SimNetwork, history: History, plan: ClusterPlan, name: str, rate: float
@@ -65,11 +65,11 @@ class ClusterMachine(Machine):
         self.on_member: Callable[[ClusterMachine], None] | None = None
 
     def message_disk(self, disk: SimDisk) -> ReplaceableDisk:
-        """As `Machine.message_disk`, for the history."""
+        """Returns the disk of messages; the history records its commits."""
         return RecordingDisk(self._history, disk)
 
     def bound(self) -> None:
-        """Give the member the plan's limits of metadata, and the bug that is planted."""
+        """Set the plan's limits of metadata in the new member, and apply the planted bug."""
         assert self.member is not None
         metadata = self.member.metadata
         if self._plan.log_dots:

@@ -1,4 +1,4 @@
-"""A disk that records which message is durable for which session, and since which commit."""
+"""A disk that records the commit that made a message durable for a session."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _ORIGINS = Origins()
 
 
 class RecordingDisk(ReplaceableDisk):
-    """A disk that lets the history count its finished batches, over all disks and restarts.
+    """A disk that counts its finished batches in the history, together with all other disks.
 
-    `writes` counts the writes that began. `on_write` is called at the begin of each.
+    `writes` counts the begun writes. `on_write` is called at the begin of each.
     """
 
     def __init__(self, history: History, disk: SimDisk) -> None:
@@ -29,7 +29,7 @@ class RecordingDisk(ReplaceableDisk):
         self._writing: Batch = {}
 
     def reopen(self) -> None:
-        """As `ReplaceableDisk.reopen`. A write that was under way, or failed, counts if the disk has all of it."""
+        """Open the disk for the next process. An unfinished or failed write counts if the disk has all of it."""
         super().reopen()
         batch, self._writing = self._writing, {}
         if batch and all(self.get(key) == value for key, value in batch.items()):
@@ -37,12 +37,12 @@ class RecordingDisk(ReplaceableDisk):
             self._note(batch)
 
     def replace(self, disk: SimDisk) -> None:
-        """As `ReplaceableDisk.replace`. The queues on the old disk say nothing about those on the new one."""
+        """Replace the disk, and forget the queues of the old one."""
         super().replace(disk)
         self._places.clear()
 
     def write(self, batch: Batch, done: Done) -> None:
-        """As `Engine.write`."""
+        """Write a batch (`Engine.write`), and record it when it is committed."""
         self.writes += 1
         if self.on_write is not None:
             self.on_write()
@@ -69,7 +69,7 @@ class RecordingDisk(ReplaceableDisk):
             elif kind == b"q":
                 record = decode_entry(key, value)
                 if record.message is not None:
-                    if record.message.topic.startswith("t/"):  # a SUBSCRIBE may bring a retained one again
+                    if record.message.topic.startswith("t/"):  # a SUBSCRIBE may add a retained message again
                         self._place(key, (record.message.node, record.message.boot, record.message.counter))
                     message = key_of(record.message.payload)
                 elif record.mid:
@@ -79,9 +79,9 @@ class RecordingDisk(ReplaceableDisk):
                 durable.setdefault((client_of(key), message), commits)
 
     def _place(self, key: bytes, mid: tuple[str, int, int]) -> None:
-        """A message is only once in a queue (H-07)."""
+        """Record the place of a message in a queue, and report a second place (H-07)."""
         if self._history.power_lost:
-            return  # with durability `os` the entry may be lost, and its message routed again
+            return  # with durability `os` the entry may be lost, and the message routed again
         queue, seq = key[:-8], key[-8:]
         if self._places.setdefault((queue, mid), seq) != seq:
             node, boot, counter = mid
@@ -89,7 +89,7 @@ class RecordingDisk(ReplaceableDisk):
 
 
 def client_of(key: bytes) -> str:
-    """The client id in a key of the kinds s, b, q and i."""
+    """Returns the client id of a key of the kinds s, b, q and i."""
     start = 2 + 2 + int.from_bytes(key[2:4], "big")
     length = int.from_bytes(key[start : start + 2], "big")
     return key[start + 2 : start + 2 + length].decode()

@@ -21,7 +21,7 @@ from .workload.shared_groups import with_groups
 from .workload.swarm import Swarm, draw
 
 SECONDS = 20.0
-"""Virtual time under faults, before the healing."""
+"""Virtual time under faults, in seconds, before all faults end."""
 
 DRAWN = "drawn"
 """Stands for the variants that the seed decides on."""
@@ -42,8 +42,8 @@ class RunOptions:
 
     `seconds` is the virtual time under faults. `kinds` are the kinds of faults; None lets each seed decide. `workload`
     is a key of `WORKLOADS`, "" for the clients that each seed draws. `variants` are keys of `VARIANTS`, for several
-    nodes; None lets each seed decide. `scenario` is a key of `SCENARIOS`: faults and clients that somebody wrote down,
-    instead of those that the seed draws. `bug` is a key of `NODE_BUGS` or `CLUSTER_BUGS`.
+    nodes; None lets each seed decide. `scenario` is a key of `SCENARIOS`: hand-written faults and clients, instead of
+    those that the seed draws. `bug` is a key of `NODE_BUGS` or `CLUSTER_BUGS`.
     """
 
     seconds: float = SECONDS
@@ -57,12 +57,14 @@ class RunOptions:
 
 
 WORKLOADS: dict[str, Callable[[ClusterPlan], ClusterPlan]] = {"groups": with_groups, "routes": with_changing_routes}
-"""Other clients than those that a seed draws, for several nodes."""
+"""Name -> function that replaces the clients of a plan, for several nodes."""
 
 
 def kinds_of(text: str) -> tuple[str, ...] | None:
-    """Kinds of faults from words with commas between them: `all` alone is None, `none` no kind. Raises
-    ArgumentTypeError."""
+    """Returns kinds of faults from words separated by commas. `all` alone means None, `none` no kind.
+
+    Raises ArgumentTypeError.
+    """
     if text == "all":
         return None
     asked = [word for word in text.split(",") if word and word != "none"]
@@ -74,7 +76,10 @@ def kinds_of(text: str) -> tuple[str, ...] | None:
 
 
 def variants_of(text: str) -> tuple[str, ...] | None:
-    """Variants from words with commas between them: `drawn` is None, `usual` no variant. Raises ArgumentTypeError."""
+    """Returns variants from words separated by commas. `drawn` means None, `usual` no variant.
+
+    Raises ArgumentTypeError.
+    """
     if text == DRAWN:
         return None
     asked = tuple([word for word in text.split(",") if word and word != "usual"])

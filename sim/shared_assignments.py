@@ -1,5 +1,5 @@
-"""Notes to which members of shared groups a node assigns messages: the member's queue got the message, whatever
-follows."""
+"""Records the members of shared groups to which a node assigns messages. Assigned means: the member's queue got the
+message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .workload.sender import key_of
 
 
 def record_assignments(history: History, node: Node) -> None:
-    """From now on `History.assigned` gets each shared message and its member."""
+    """From now on record each shared message and its member in `History.assigned`."""
     router: Any = node.router
     push = router._push_member
 

@@ -1,4 +1,7 @@
-"""One seed from begin to verdict: faults while clients work, then the healing, then everything has to come to rest."""
+"""Runs one seed from begin to verdict: faults while clients work, then the end of all faults, then a wait for rest.
+
+A world is at rest when no message, write or request is in progress.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +24,24 @@ from .workload.swarm import Swarm
 from .world import ClusterWorld, NodeWorld
 
 JOIN_S = 30.0
-"""Virtual time within which all nodes must have become one cluster at the begin."""
+"""Virtual time, in seconds, within which all nodes must become one cluster at the begin."""
 STEP_S = 1.0
-"""How often the simulation looks whether everything is at rest."""
+"""The interval between two checks for rest, in virtual seconds."""
 WILL_S = 8.0
-"""The simulation goes on at least so long after the healing: longer than any will waits or session lasts."""
+"""The least virtual time after the end of all faults, in seconds: longer than any will delay or session expiry."""
 OPERATORS_S = 2.0
-"""How often operators look at their nodes while faults happen, where a member may have been away too long."""
+"""The interval in which operators check their nodes during faults, in virtual seconds, if `looks_early`."""
 STEADY_S = 5.0
-"""In a cluster a backlog may take longer, as long as a message is delivered every `STEADY_S`."""
+"""In a cluster a backlog may take longer, as long as a message is delivered every `STEADY_S` seconds."""
 LONGEST_S = 600.0
-"""No simulation waits longer for rest."""
+"""The longest wait for rest, in virtual seconds."""
 
 W = TypeVar("W", NodeWorld, ClusterWorld)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The verdict of one seed: the violations, how much happened, and the trace if one was asked for."""
+    """The verdict of one seed: the violations, the numbers of events, and the trace if it was requested."""
 
     seed: int
     violations: tuple[str, ...]
@@ -50,17 +53,17 @@ class Outcome:
 
 
 class Simulation(Generic[W]):
-    """The phases that simulations of one node and of several have in common."""
+    """The common phases of simulations with one node and with several nodes."""
 
     heal_s = 60.0
-    """Virtual time within which everything must have come to rest after the healing."""
+    """Virtual time, in seconds, from the end of all faults until everything must be at rest."""
     waits_for_backlog = False
 
     def __init__(self, world: W) -> None:
         self.world: W = world
 
     def run(self) -> Outcome:
-        """All phases; the verdict."""
+        """Run all phases and return the verdict."""
         loop = self.world.loop
         self.begin()
         self.begin_faults()
@@ -78,40 +81,40 @@ class Simulation(Generic[W]):
         raise AssertionError("each kind of simulation begins in its way")
 
     def begin_faults(self) -> None:
-        """From now on faults happen."""
+        """Inject faults from now on."""
         raise AssertionError("each kind of simulation has its faults")
 
     def heal(self) -> str:
-        """End the faults; a text for the trace if nodes are restarted, too."""
+        """End all faults. Returns a text for the trace if nodes are restarted, too."""
         raise AssertionError("each kind of simulation ends its faults")
 
     def restart(self) -> None:
-        """Restart what has to be restarted at the healing."""
+        """Restart nodes at the end of the faults, if this simulation does so."""
         raise AssertionError("each kind of simulation has its restarts")
 
     def operate(self, healed: bool = False) -> None:
-        """Do what an operator does for nodes that cannot go on; `healed`: no fault happens any more."""
+        """Do an operator's work for nodes that cannot continue. `healed`: all faults have ended."""
 
     def at_rest(self) -> bool:
-        """Whether nothing is under way any more."""
+        """Whether no message, write or request is in progress."""
         raise AssertionError("each kind of simulation knows its rest")
 
     def verdict(self) -> Iterator[str]:
-        """Every violation."""
+        """Yield every violation."""
         raise AssertionError("each kind of simulation has its checkers")
 
     @property
     def looks_early(self) -> bool:
-        """Whether operators look at the nodes while faults happen, too."""
+        """Whether operators check the nodes during faults, too."""
         return False
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The violations that were seen before the end."""
+        """The violations found before the end."""
         return ()
 
     def outcome(self, violations: tuple[str, ...]) -> Outcome:
-        """The verdict, with what happened so far."""
+        """Returns the verdict with these violations, and the numbers of events so far."""
         history = self.world.history
         return Outcome(
             self.world.swarm.seed,
@@ -148,7 +151,7 @@ class Simulation(Generic[W]):
 
 
 class NodeSimulation(Simulation[NodeWorld]):
-    """A simulation with one node. `apply_bug` puts a bug into each node that is made, before it opens its disk."""
+    """A simulation with one node. `apply_bug` plants a bug in each new node before it opens its disk."""
 
     def __init__(
         self,
@@ -168,40 +171,40 @@ class NodeSimulation(Simulation[NodeWorld]):
         apply_bug(node)
 
     def begin(self) -> None:
-        """The node starts, then the clients come."""
+        """Start the node, then the clients."""
         self.world.start(self.world.machine)
         for behaviour in self.world.behaviours:
             behaviour.begin()
 
     def begin_faults(self) -> None:
-        """As `Simulation.begin_faults`."""
+        """Inject faults from now on."""
         self.injector.begin()
 
     def heal(self) -> str:
-        """As `Simulation.heal`."""
+        """End all faults. Returns a text for the trace."""
         self.injector.heal()
         return ", the node is restarted"
 
     def restart(self) -> None:
-        """Kill the process, also one that is stopping and perhaps waits for its disk, and start it again."""
+        """Kill the process, also one that is stopping and may wait for its disk, and start it again."""
         machine = self.world.machine
         if machine.node is not None:
             self.world.crash(machine, False)
         self.world.start(machine)
 
     def at_rest(self) -> bool:
-        """As `Simulation.at_rest`."""
+        """Whether no message, write or request is in progress."""
         return verdict.node_rests(self.world)
 
     def verdict(self) -> Iterator[str]:
-        """As `Simulation.verdict`."""
+        """Yield every violation."""
         return verdict.of_node(self.world)
 
 
 class ClusterSimulation(Simulation[ClusterWorld]):
-    """A simulation with several nodes. `apply_bug` puts a bug into each member that is made, before it opens.
+    """A simulation with several nodes.
 
-    `script` is called when the faults begin, with the simulation.
+    `apply_bug` plants a bug in each new member before it opens. `script` gets the simulation when the faults begin.
     """
 
     heal_s = 90.0
@@ -225,12 +228,12 @@ class ClusterSimulation(Simulation[ClusterWorld]):
 
     @property
     def looks_early(self) -> bool:
-        """Where limits are small: there the others may give up a member that was away for too long."""
+        """Whether operators check the nodes during faults: with small limits a cluster may give up an absent member."""
         return self.world.plan.settings != USUAL
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """As `Simulation.problems`."""
+        """The violations found before the end."""
         return tuple(self.monitor.problems)
 
     def _started(self, machine: ClusterMachine) -> None:
@@ -241,7 +244,7 @@ class ClusterSimulation(Simulation[ClusterWorld]):
         self.monitor.note_state(machine)
 
     def begin(self) -> None:
-        """All nodes start, those that are not late join, then the clients come."""
+        """Start all nodes, let those that are not late join, then start the clients."""
         world = self.world
         first, *others = world.machines.values()
         late = {name for _, name in world.plan.late}
@@ -263,13 +266,13 @@ class ClusterSimulation(Simulation[ClusterWorld]):
             behaviour.begin()
 
     def begin_faults(self) -> None:
-        """As `Simulation.begin_faults`, and the script begins."""
+        """Inject faults from now on, and start the script."""
         self.injector.begin()
         if self._script is not None:
             self._script(self)
 
     def heal(self) -> str:
-        """As `Simulation.heal`."""
+        """End all faults. Returns a text for the trace if all nodes are restarted."""
         self.injector.heal()
         return ", all nodes are restarted" if self.world.plan.restart_all else ""
 
@@ -284,18 +287,18 @@ class ClusterSimulation(Simulation[ClusterWorld]):
             self.injector.start(machine)
 
     def at_rest(self) -> bool:
-        """As `Simulation.at_rest`."""
+        """Whether no message, write or request is in progress."""
         return verdict.cluster_rests(self.world)
 
     def verdict(self) -> Iterator[str]:
-        """As `Simulation.verdict`."""
+        """Yield every violation."""
         yield from self.problems
         yield from verdict.of_cluster(self.world)
 
     def operate(self, healed: bool = False) -> None:
-        """Operators empty the data directory of a node that is refused or was taken out (H-01).
+        """Empty the data directory of a node that the cluster has refused or removed, as an operator does (H-01).
 
-        Nodes that are down, or whose disk has failed, they start when all is `healed`.
+        If all is `healed`, also start nodes that are down or have a failed disk.
         """
         history = self.world.history
         for machine in self.world.machines.values():
@@ -317,10 +320,10 @@ class ClusterSimulation(Simulation[ClusterWorld]):
         self.injector.start(machine)
 
     def _look_for_a_reason(self, machine: ClusterMachine) -> None:
-        """A node may be refused if its disk was replaced or is an old copy, if it was taken out, or was away too long.
+        """Report a refused node, unless the refusal has a reason.
 
-        An operator who asked for a departure and got no answer does not know whether it happened (3 nodes, seed
-        200101).
+        The reasons are: its disk was replaced or is an old copy; it was removed; it was away too long; an operator
+        asked for its removal and got no answer, so the removal may have happened (3 nodes, seed 200101).
         """
         plan = self.world.plan
         explained = plan.settings != USUAL or plan.twin or self.injector.may_be_out(machine)

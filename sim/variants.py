@@ -1,7 +1,7 @@
 """Variants of a cluster plan: few subscribers, small limits, little bandwidth, a node that an operator removes, and
 others.
 
-Each kind has its own random numbers, so a seed that is forced to have one kind stays the same otherwise.
+Each kind has its own random numbers: the choice of one kind does not change the rest of a seed's plan.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA = "sparse", "small", "narrow", "l
 VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25}
 """Kind of variant -> the share of seeds that have it.
 
-* sparse: no client subscribes to everything, so a node gets only what its own subscribers asked for. Whenever a SUBACK
-  comes, somebody publishes on a topic of that filter at once.
+* sparse: no client subscribes to everything, so a node gets only the messages for its own subscribers. After each
+  SUBACK a client at each other node publishes on a topic of that filter at once.
 * small: all limits are small (`limits`).
 * narrow: links have little bandwidth.
 * leaves: an operator removes one node from the cluster, and lets it join again with an empty disk.
-* twin: a stranger with its own disk asks to join under the name of a node that serves.
+* twin: a stranger with its own disk asks to join with the name of a serving node.
 * slow-data: between some nodes data takes longer than urgent messages, so that one overtakes the other.
 """
 
 LOG_DOTS = (4, 12, 50)
-"""Writes that the log of metadata holds with small limits, one of these by chance."""
+"""Numbers of writes in the log of metadata with small limits; the seed chooses one of them."""
 SYNC_MS = 1000
-"""How often nodes compare their metadata with small limits, in milliseconds."""
+"""The interval at which nodes compare their metadata with small limits, in milliseconds."""
 
 
 def vary(plan: ClusterPlan, kinds: tuple[str, ...] | None = None) -> ClusterPlan:
-    """The plan of a seed with its variants; `kinds` None lets the seed decide which it has."""
+    """Returns the plan of a seed with its variants. With `kinds` None the seed chooses the variants."""
     for kind, share in VARIANTS.items():
         rng = Random(f"world/{kind}/{len(plan.nodes)}/{plan.swarm.seed}")
         drawn = rng.random() < share
@@ -72,7 +72,7 @@ def _sparse(plan: ClusterPlan, rng: Random) -> ClusterPlan:
 
 
 def _narrowed(client: ClientSpec, rng: Random) -> ClientSpec:
-    """The client with single topics in the place of `t/#` and `t/+`; the watcher subscribes to wills alone."""
+    """Returns the client with single topics instead of `t/#` and `t/+`. The watcher subscribes only to wills."""
     if client.name == WATCHER:
         return replace(client, filters=((WILL_FILTER, 2),))
     filters = {(rng.choice(TOPICS) if name in ("t/#", "t/+") else name): qos for name, qos in client.filters}
@@ -96,7 +96,7 @@ def _leaves(plan: ClusterPlan, rng: Random) -> ClusterPlan:
 
 def _twin(plan: ClusterPlan, rng: Random) -> ClusterPlan:
     if plan.departure is not None or plan.settings != USUAL:
-        return plan  # a name is free when its node was removed or given up
+        return plan  # a name becomes free when the cluster removes its node or gives it up
     at_s = 1.0 + rng.random() * max(plan.swarm.seconds - 2.0, 0.0)
     return replace(plan, twin=(round(at_s, 3), rng.choice(plan.nodes)))
 

@@ -1,4 +1,4 @@
-"""The verdict on a world at its end: what does not rest, and every violation that the checkers find."""
+"""The verdict on a world at its end: everything that is not at rest, and every violation that the checkers find."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CHECKERS: tuple[Checker, ...] = (
 def make_case(
     history: History, swarm: Swarm, clients: list[ModelClient], node: Node, content: Mapping[bytes, bytes]
 ) -> Case:
-    """What the checkers need of a world with one node at its end."""
+    """Returns the input of the checkers for a world with one node at its end."""
     sessions = {client.name: client.epoch for client in clients if client.connected}
     found = rest.pending(node, clients, not history.power_lost)
     if not found:
@@ -66,13 +66,13 @@ def make_case(
 
 
 def judge(case: Case) -> Iterator[str]:
-    """Every violation, in the order of the checkers."""
+    """Yield every violation, in the order of the checkers."""
     for check in CHECKERS:
         yield from check(case)
 
 
 def node_rests(world: NodeWorld) -> bool:
-    """Whether nothing is under way any more in a world with one node."""
+    """Whether no message, write or request is in progress in a world with one node."""
     node = world.machine.node
     assert node is not None
     if node.env.store.bytes_waiting or not all(client.connected or client.gone for client in world.clients):
@@ -85,7 +85,7 @@ def _queues_rest(node: Node) -> bool:
 
 
 def of_node(world: NodeWorld) -> Iterator[str]:
-    """Every violation in a world with one node."""
+    """Yield every violation in a world with one node."""
     machine = world.machine
     assert machine.node is not None
     case = make_case(world.history, world.swarm, world.clients, machine.node, machine.messages.disk.content())
@@ -93,7 +93,7 @@ def of_node(world: NodeWorld) -> Iterator[str]:
 
 
 def cluster_rests(world: ClusterWorld) -> bool:
-    """Whether nothing is under way any more in a world with several nodes."""
+    """Whether no message, write or request is in progress in a world with several nodes."""
     if not all(client.connected or client.gone for client in world.clients):
         return False
     if any(client.sender.open or client.wants for client in world.clients if client.connected):
@@ -102,7 +102,7 @@ def cluster_rests(world: ClusterWorld) -> bool:
 
 
 def _waiting(world: ClusterWorld) -> Iterator[str]:
-    """Everything that is not at rest on some node, as sentences."""
+    """Yield a sentence for everything that is not at rest on any node."""
     for machine in world.machines.values():
         node, member = machine.node, machine.member
         if node is None or member is None or machine.clustering is None:
@@ -126,10 +126,10 @@ def _still(world: ClusterWorld) -> Iterator[Pause | Freeze]:
 
 
 def _without_lease(world: ClusterWorld) -> None:
-    """Note for all entries whether their node had no lease when it was asked, or when it answered.
+    """Set `without_lease` of all entries: the node had no lease at some time between request and answer.
 
-    Such a node accepts on what it can reach. If the policy forbids that, an answer without a lease is no excuse: it
-    must not leave the node (H-04).
+    Such a node serves only the nodes that it reaches. If the policy is not `on`, an answer without a lease is no
+    excuse: it must not leave the node (H-04).
     """
     history, options, between = world.history, world.swarm.options, world.history.views.between
     for attempt in history.attempts.values():
@@ -152,7 +152,7 @@ def _without_lease(world: ClusterWorld) -> None:
 
 
 def of_cluster(world: ClusterWorld) -> Iterator[str]:
-    """The violations in a world with several nodes that are found at its end."""
+    """Yield the violations in a world with several nodes that are found at its end."""
     history = world.history
     _without_lease(world)
     found = list(_waiting(world))
@@ -179,6 +179,6 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
 
 
 def _metadata(machine: ClusterMachine) -> dict[bytes, object]:
-    """What all nodes must have alike: the values of each key, and the writes that they come from."""
+    """Returns the metadata that must be equal on all nodes: the values of each key, and the writes that made them."""
     assert machine.member is not None
     return dict(machine.member.metadata.versions())

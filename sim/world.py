@@ -1,6 +1,6 @@
 """The simulated world of one seed: virtual time, one machine or several, clients, and the history that they write.
 
-Injectors, invariants and checkers act on a world and look at it. The world knows none of them.
+Injectors, invariants and checkers use a world. The world does not know them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HEADER = ("v", "run_id", "node", "boot", "seq", "hlc", "mono_ns", "type")
 
 
 class World(Generic[M, C]):
-    """Everything that one seed consists of. `on_started` gets each machine whose process has just been started."""
+    """The machines, clients and history of one seed. `on_started` gets each machine after the start of its process."""
 
     def __init__(self, swarm: Swarm, trace: bool) -> None:
         self.swarm = swarm
@@ -48,24 +48,24 @@ class World(Generic[M, C]):
         self.on_started: Callable[[M], None] | None = None
 
     def add_machine(self, machine: M) -> None:
-        """Let the history have the events of this machine, and the time and lease of all that it sends."""
+        """Add a machine. The history records its events, and time and lease of everything that it sends."""
         machine.event_level = 1
         machine.on_event = partial(self._event, machine)
         machine.mark = partial(self._mark, machine)
         self.machines[machine.name] = machine
 
     def add_clients(self, clients: Iterable[C]) -> None:
-        """These clients take part, each with a behaviour of its own."""
+        """Add clients, each with its own behaviour."""
         seed = self.swarm.seed
         self.clients = list(clients)
         self.behaviours = [
             Behaviour(client, self.swarm, Random(f"{seed}/{client.name}/mood")) for client in self.clients
         ]
 
-    # -- what is done to machines
+    # -- starts and ends of machines
 
     def start(self, machine: M) -> None:
-        """Start the process of a machine. Its wall clock is right again: else it cannot know how long it was away."""
+        """Start the process of a machine, with a correct wall clock: it computes from it how long it was away."""
         machine.wall_off_ms = 0.0
         history, now = self.history, self.loop.now_s
         history.trace("FAULT", f"{machine.title} starts")
@@ -81,20 +81,20 @@ class World(Generic[M, C]):
                     connection.came_back_at = now
 
     def crash(self, machine: M, power: bool) -> None:
-        """The process or, with `power`, the machine dies."""
+        """Kill the process of a machine or, with `power`, cut the power of the machine."""
         if power and self.swarm.durability == "os":
             self.history.power_lost = True
         self.history.life(machine.name).ends.append(self.loop.now_s)
         machine.crash(power)
 
     def stopped(self, machine: M) -> None:
-        """A process has ended in order. If the disk did not take everything in time, the history notes a kill."""
+        """Record the orderly end of a process; it counts as a kill if the disk did not take everything in time."""
         if machine.unwritten:
             self.history.fault("kill", machine.name)
         self.history.life(machine.name).ends.append(self.loop.now_s)
         machine.stopped()
 
-    # -- what machines report
+    # -- reports of machines
 
     def _mark(self, machine: M) -> Mark:
         node = machine.node
@@ -114,7 +114,7 @@ class World(Generic[M, C]):
 
 
 class NodeWorld(World[NodeMachine, ModelClient]):
-    """A world with one node. `durability` is what its disk does, by default what the swarm says."""
+    """A world with one node. `durability` is that of its disk, by default that of the swarm."""
 
     def __init__(self, swarm: Swarm, trace: bool = False, durability: Durability | None = None) -> None:
         super().__init__(swarm, trace)
@@ -127,7 +127,7 @@ class NodeWorld(World[NodeMachine, ModelClient]):
         )
 
     def set_delay(self, delay_s: tuple[float, float]) -> None:
-        """From now on bytes between clients and node take between these two times in seconds."""
+        """Set the range of the delay between clients and node, in seconds, also for open connections."""
         for client in self.clients:
             client.delay_s = delay_s
         for pipe in self.machine.pipes:
@@ -163,7 +163,7 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
         return client
 
     def _publish_at_once(self, granted: Subscribed) -> None:
-        """After a SUBACK: of each other node one writer publishes on a topic of the filter."""
+        """After a SUBACK let one writer at each other node publish on a topic of the filter."""
         asked = {granted.node}
         for client in self.clients:
             if self.history.healed != NEVER or client.host.name in asked or not client.connected:
@@ -175,13 +175,13 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
                 client.sender.publish(topics[0], 1)
 
     def hears(self, a: str, b: str) -> bool:
-        """Whether machine `a` hears machine `b`: both run, and no cut is on the way from `b` to `a`."""
+        """Whether machine `a` hears machine `b`: both run, and no cut blocks the direction from `b` to `a`."""
         return self.machines[a].runs and self.machines[b].runs and not self.network.is_cut(b, a)
 
     def lose_disk(self, machine: ClusterMachine) -> None:
-        """The machine loses all that its node had stored, and with the sessions its clients forget their QoS 2 ids.
+        """Replace the disk of a machine by an empty one. Its clients forget their QoS 2 packet ids with the sessions.
 
-        The clients need not hear of it. If the CONNACK that says so is lost, the next CONNACK speaks of the session
+        A client may not notice the loss. If the CONNACK without a session is lost, the next CONNACK reports the session
         that the unanswered CONNECT has made.
         """
         for client in self.clients:

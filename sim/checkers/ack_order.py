@@ -1,7 +1,7 @@
-"""Acknowledgements come in the order of the PUBLISH packets of their connection (H-07, H-13).
+"""Acknowledgements have the order of the PUBLISH packets of their connection (H-07, H-13).
 
-The checker compares packets of one connection and QoS that were sent for the first time on it. A packet that is
-acknowledged while an earlier one has no answer has overtaken it.
+The checker compares packets of one connection and QoS that were first sent on this connection. It reports a packet that
+is acknowledged while an earlier packet has no answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Look at every writer, connection by connection."""
+    """Check each connection of every writer."""
     lanes: dict[tuple[str, int, int], list[Attempt]] = {}
     opened = {name: [each.asked for each in found] for name, found in case.history.connections.items()}
     for attempt in case.history.attempts.values():

@@ -8,7 +8,7 @@ Contents = Mapping[str, Mapping[bytes, object]]
 
 
 def judge(contents: Contents) -> Iterator[str]:
-    """`contents` maps node -> key -> whatever must be equal on all nodes."""
+    """Compare the metadata of all nodes. `contents`: node -> key -> value that must be equal on all nodes."""
     nodes = sorted(contents)
     if not nodes:
         return

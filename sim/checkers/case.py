@@ -1,4 +1,4 @@
-"""The input of checkers: the history of one simulation, and what they may demand of it."""
+"""The input of checkers: the history of one simulation, with its bounds and exceptions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Case:
     """One finished simulation.
 
     `sessions` has the epoch of every client that is connected at the end. `kept` is False if the durability promises
-    nothing: the power was lost with `os`. `end_s` is the time of the end. `pending` has everything that is not at rest,
-    as sentences. `scattered`: there are several nodes. `drift` is the greatest difference of the clocks' rates.
-    `stood_s` is how long machines were suspended; `stood` has (node, from, to) of each suspension.
+    nothing: the power was lost with `os`. `end_s` is the time of the end. `pending` has a sentence for everything that
+    is not at rest. `scattered`: the world has several nodes. `drift` is the greatest difference of the clocks' rates.
+    `stood_s` is the total time of suspensions; `stood` has (node, from, to) of each suspension.
     """
 
     history: History
@@ -37,17 +37,17 @@ class Case:
 
     @property
     def slack_s(self) -> float:
-        """How far deadlines in cluster time may be off in true time, in s."""
+        """The largest difference between a deadline in cluster time and in true time, in s."""
         return (SLEW + self.drift) * self.end_s + self.stood_s + 0.05
 
     @property
     def commit_s(self) -> float:
-        """How long a commit may take in this simulation, in s: a kill may undo unacknowledged work of this time."""
+        """The longest time of a commit in this simulation, in s. A kill may undo unacknowledged work of this time."""
         slow = {"stall", "full", "fails"} & set(self.swarm.faults)
         return 4 * self.swarm.latency_s[1] + (20.0 if slow else 0.0)
 
     def up_from(self, time_s: float, node: str = FIRST) -> float:
-        """The time itself if a process of the node ran then, else the next start."""
+        """Returns the time itself if a process of the node ran then, else the time of the next start."""
         life = self.history.life(node)
         ended = max((each for each in life.ends if each <= time_s), default=-1.0)
         starts = [each for each in life.starts if each >= ended]
@@ -61,8 +61,8 @@ class Case:
         return known
 
     def by_old_copy(self, client: str, number: int) -> bool:
-        """Whether the node of this connection served without a lease on another disk than before, with which it never
-        entered a view."""
+        """Whether the node of this connection served without a lease on a replaced disk, and had not entered a view
+        since."""
         connection = next((each for each in self.history.connections.get(client, []) if each.number == number), None)
         if connection is None or not connection.without_lease:
             return False
@@ -71,14 +71,14 @@ class Case:
         return emptied > max([at_s for at_s in life.entered if at_s < connection.asked_at], default=-1.0)
 
     def received(self) -> dict[tuple[str, int], set[str]]:
-        """The keys that each session got, by client and epoch."""
+        """Returns the keys that each session got, by client and epoch."""
         found: dict[tuple[str, int], set[str]] = {}
         for each in self.history.deliveries:
             found.setdefault((each.client, each.epoch), set()).add(each.key)
         return found
 
     def first_deliveries(self) -> dict[tuple[str, int], list[Delivery]]:
-        """For each session the first delivery of each message, in the order of arrival."""
+        """Returns for each session the first delivery of each message, in the order of arrival."""
         found: dict[tuple[str, int], list[Delivery]] = {}
         seen: set[tuple[str, int, str]] = set()
         for each in self.history.deliveries:
@@ -88,16 +88,16 @@ class Case:
         return found
 
     def dropped(self) -> set[tuple[str, str]]:
-        """The messages that a node dropped and reported, as (client, key)."""
+        """Returns the messages that a node dropped and reported, as (client, key)."""
         return {(each.client, each.key) for each in self.history.drops}
 
     def owed(self, shared: bool) -> Iterator[tuple[Subscribed, Attempt]]:
-        """Each acknowledged message with each subscription that it is owed to, of sessions that exist at the end.
+        """Yield each acknowledged message with each subscription that it is owed to, of sessions that exist at the end.
 
-        The subscription was granted before the message was sent, and not given up before the message was acknowledged;
-        both answers came with a lease. A session ends with its node's disk (docs/promises.md). The client need not know
-        that: if the CONNACK that says so is lost, the next CONNACK speaks of the empty session that the unanswered
-        CONNECT has made.
+        The subscription was granted before the message was sent, and given up after the message was acknowledged. The
+        nodes had leases at both answers. A session ends with its node's disk (docs/promises.md). The client may not
+        notice that: if the CONNACK without a session is lost, the next CONNACK reports the empty session that the
+        unanswered CONNECT has made.
         """
         attempts = [
             each
@@ -122,7 +122,7 @@ class Case:
 
 
 def topic_matches(pattern: str, topic: str) -> bool:
-    """Whether a filter without `$share` matches a topic: a simple version to check the broker's fast one against."""
+    """Whether a filter without `$share` matches a topic. It is simple, and independent of the broker's fast version."""
     wanted, levels = pattern.split("/"), topic.split("/")
     for at, level in enumerate(wanted):
         if level == "#":

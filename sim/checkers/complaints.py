@@ -1,5 +1,5 @@
-"""Problems that were found at once: an answer that no message waits for, too many messages in flight, an error in the
-log (P9)."""
+"""Reports problems found during the simulation: an answer without a waiting message, too many messages in flight, an
+error in the log (P9)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Pass on the problems of the history."""
+    """Yield the problems of the history."""
     for text in case.history.problems:
         yield f"wrong: {text}"

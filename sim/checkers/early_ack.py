@@ -1,7 +1,7 @@
-"""No acknowledgement leaves before the commit that has the entry (anomaly A2), even if nothing is lost this time.
+"""No acknowledgement leaves before the commit of the entry (anomaly A2), even if nothing is lost in this run.
 
-The acknowledgement carries the number of commits that were finished when the node wrote it. By then one of them must
-have the entry of each persistent session that is owed the message, or the session must have got the message.
+The history has the number of finished commits at the time when the node wrote the acknowledgement. By then each
+persistent session that is owed the message must have its entry in one of these commits, or must have got the message.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Look at the sessions that exist at the end: they existed at the time, too."""
+    """Check the sessions that exist at the end: they also existed when the message was acknowledged."""
     if not case.kept:
         return
     dropped = case.dropped()

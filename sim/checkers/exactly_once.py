@@ -1,15 +1,14 @@
-"""QoS 2 exactly once: a message that is sent and subscribed with QoS 2 reaches the application at most once (anomaly
-A5).
+"""QoS 2 exactly once: a message published and subscribed with QoS 2 reaches the application at most once (anomaly A5).
 
-The checker counts messages that a client passes on, by the writer's own counter; `lost` checks that each comes at least
-once. These are not counted twice:
+The checker counts the messages that a client passes to the application, by the writer's own counter. The checker `lost`
+demands at least one. These are not counted:
 
-* a retained message that a SUBSCRIBE brings again;
-* messages from an old copy of a disk. It gets no lease, but with the policy `on` a node needs none to serve;
-* a shared message that another member gets because nothing records the first delivery: it went to a clean session whose
-  node died or was cut off, or to a session whose node lost its disk or was removed;
-* a message whose handshake went with the disk of its writer's node. If the CONNACK that says so is lost, the client
-  goes on with the handshake.
+* a retained message that a node sends again for a SUBSCRIBE;
+* messages from a node with an old copy of its disk. It gets no lease, but with the policy `on` it serves without one;
+* a shared message that another member gets because no node knows of the first delivery: it went to a clean session
+  whose node died or was cut off, or to a session whose node lost its disk or was removed;
+* a message whose writer's node lost its disk, and with it the state of the handshake. If the CONNACK without a session
+  is lost, the client continues the handshake.
 """
 
 from __future__ import annotations
@@ -55,14 +54,14 @@ def _handshake_lost(case: Case, attempt: Attempt, delivery: Delivery) -> bool:
 
 
 def _group(case: Case, delivery: Delivery) -> str:
-    """The shared subscription by which a client got a message; "" for an ordinary one."""
+    """Returns the shared subscription through which a client got a message; "" if it was not a shared one."""
     filters = [each.filter for each in case.history.subscriptions if each.client == delivery.client]
     shared = [each for each in filters if each.startswith("$share/") and case.matches(each, delivery.topic)]
     return shared[0] if shared else ""
 
 
 def _without_a_record(case: Case, delivery: Delivery) -> bool:
-    """Whether nothing records this delivery any more.
+    """Whether no node can know of this delivery any more.
 
     The node lost its disk since then, or was removed (3 nodes, `--variant leaves`, seed 205526). Or the session was
     clean, and since then the node's process ended or entered a view again.

@@ -13,7 +13,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Look at drops for expiry, and at deliveries of messages with an interval."""
+    """Check the drops of expired messages, and the deliveries of messages with an expiry interval."""
     attempts = case.history.attempts
     for each in case.history.drops:
         attempt = attempts.get(each.key)

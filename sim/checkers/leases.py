@@ -31,7 +31,7 @@ class HeldLease(Protocol):
 
 
 def judge(held: Sequence[HeldLease]) -> Iterator[str]:
-    """A node with a valid lease is in the newest view of all that hold one, by the same entrance."""
+    """Every node with a valid lease must be in the newest view of all lease holders, with the same entrance."""
     if not held:
         return
     newest = max(held, key=lambda each: each.view)

@@ -9,7 +9,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Every drop needs a reason: a small queue in the options, or an expiry interval in the message."""
+    """Check that every drop has a reason: a small queue in the options, or an expiry interval in the message."""
     options = case.swarm.options
     small = min(size for size in (options.max_online_messages, options.max_offline_messages, 1 << 30) if size >= 0)
     for each in case.history.drops:
@@ -25,7 +25,7 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _qos(case: Case, client: str, attempt: Attempt) -> int:
-    """The highest QoS at which a client may get a message."""
+    """Returns the highest QoS at which a client may get a message."""
     wanted = [
         each.qos
         for each in case.history.subscriptions

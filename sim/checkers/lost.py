@@ -1,7 +1,7 @@
-"""P1, acked means kept: an acknowledged message comes to every session that subscribed before (anomaly A1).
+"""P1, acked means kept: an acknowledged message reaches every session that subscribed before (anomaly A1).
 
-A session counts if it exists at the end. A message that a node dropped and reported, for a limit or its expiry, is
-excused. A shared message must come to some member of its group, unless the member that it was assigned to is gone.
+The checker judges sessions that exist at the end. It excuses messages that a node dropped and reported, for a limit or
+expiry. A shared message must reach a member of its group, unless the session of its assigned member has ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Yield each message that was acknowledged, is owed, and never came."""
+    """Yield each acknowledged message that is owed to a session and never reached it."""
     if not case.kept:
         return
     received, dropped = case.received(), case.dropped()
@@ -27,7 +27,7 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _shared(case: Case, dropped: set[tuple[str, str]]) -> Iterator[str]:
-    """Look at each group by itself. Members count that existed when the message was sent, or later."""
+    """Check each group. Its members are those of the time when the message was sent, and later ones."""
     groups: dict[str, list[Subscribed]] = {}
     for each in case.history.subscriptions:
         if each.filter.startswith("$share/"):
@@ -42,9 +42,9 @@ def _shared(case: Case, dropped: set[tuple[str, str]]) -> Iterator[str]:
 
 
 def _took_it_along(case: Case, member: Subscribed, attempt: Attempt) -> bool:
-    """Whether the message may have gone with this member.
+    """Whether this member may have caused the loss of the message.
 
-    It was assigned to the member, whose session is over or asked for QoS 0; or the member's node lost its disk.
+    The member's session got the message, and has ended or has QoS 0; or the member's node lost its disk.
     """
     if member.gone < attempt.sent:
         return False

@@ -1,17 +1,17 @@
-"""P2, in order: first deliveries to a session come in the order of acceptance, per writer, topic and QoS (anomaly A6).
+"""P2, in order: first deliveries to a session have the order of acceptance, per writer, topic and QoS (anomaly A6).
 
-"Per writer" holds while the writer stays at one node: unacknowledged messages at a former node may come at any time.
-Across writers: if m1 was acknowledged before m2 was sent, m1 comes first.
+The order per writer holds while the writer stays at one node: unacknowledged messages at a former node may arrive at
+any time. Across writers: if m1 was acknowledged before m2 was sent, m1 arrives first.
 
-Not judged are:
+The checker does not judge:
 
 * `lifo` queues, and shared subscriptions, whose messages may change members;
 * retained topics, because a SUBSCRIBE brings old messages;
 * messages that were accepted without a lease;
-* messages whose first copy the session may have missed, so that it got one that was sent again. They were first sent
-  before the SUBACK; or while other nodes did not know a subscription that was granted without a lease; or they were
-  dropped for a limit, or refused for a full disk, which their writer may not know;
-* messages from an old copy of a disk, which serves without a lease until the others refuse it.
+* messages whose first copy the session may have missed, and whose repetition it got. The first copy was sent before the
+  SUBACK; or while other nodes did not know a subscription that was granted without a lease; or a node dropped it for a
+  limit, or refused it because its disk was full;
+* messages from a node with an old copy of its disk. It serves without a lease until the other nodes refuse it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Look at every session that ever was."""
+    """Check every session, including those that have ended."""
     if case.swarm.options.queue_type == "lifo":
         return
     dropped = case.dropped()
@@ -58,10 +58,10 @@ def _unsure(case: Case, attempt: Attempt) -> bool:
 
 
 def _covered(case: Case, delivery: Delivery, attempt: Attempt) -> bool:
-    """Whether the session was surely subscribed from before the message was first sent until it was delivered.
+    """Whether the session was certainly subscribed from before the first sending of the message until its delivery.
 
-    Other nodes learn later of a subscription that was granted without a lease. A message that is sent again by then may
-    come as if it were new.
+    Other nodes get the route of a subscription that was granted without a lease later. The session may miss the first
+    copy of a message, and get its repetition as a new message.
     """
     return any(
         each.granted < attempt.sent

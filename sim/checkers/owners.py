@@ -9,7 +9,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """The node ends an older connection by the time a later one of the same client id is open there."""
+    """Check that a node ends a connection before it accepts a later one of the same client id."""
     for connections in case.history.connections.values():
         for place, older in enumerate(connections):
             opened = [each for each in connections[place + 1 :] if each.opened != NEVER and each.node == older.node]

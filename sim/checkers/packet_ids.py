@@ -1,12 +1,12 @@
-"""P7: a packet id stands for one message until its handshake is over, across connections and restarts (H-11).
+"""P7: a packet id stands for one message until its handshake is complete, across connections and restarts (H-11).
 
-`History.ids` has the ids that came with another message while they were in use. Besides, a message that comes again
-with DUP must have the same id as before. A session may get two copies of a message, each with its own id, in these
-cases: its writer sent it again with QoS 1; a SUBSCRIBE brings it as retained; it went to another member of a group;
-with QoS 1, the node of the writer sent it again to a node that died before it had the message on disk.
+`History.ids` has the ids that arrived with another message while they were in use. The checker also demands that a
+repetition with DUP has the same id as before. A session may get two copies of a message, each with its own id, in these
+cases: its writer sent it again with QoS 1; a node sends it as a retained message for a SUBSCRIBE; another member of a
+group had it before; with QoS 1, the node of the writer sent it again to a node that died before its commit.
 
-An old copy of a disk has forgotten which ids are in use. It gets no lease, but with the policy `on` a node needs none,
-and serves until the others refuse it. Another checker demands that it stops then.
+A node with an old copy of its disk does not know the ids in use. It gets no lease, but with the policy `on` it serves
+without one until the other nodes refuse it. Another checker demands that it stops then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Look at every QoS 1 and 2 delivery."""
+    """Check every delivery with QoS 1 and 2."""
     if not case.kept:
         return
     for mixed in case.history.ids:

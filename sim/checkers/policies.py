@@ -1,8 +1,8 @@
 """Policies hold: a node accepts nothing that its policy forbids (anomaly A19), and delivers nothing that it refused
 (H-20).
 
-A QoS 2 PUBLISH whose packet id the node has not released is the same message again, and no new acceptance. After a loss
-of power with durability `os` the node may have ids that the client has long used up.
+A QoS 2 PUBLISH whose packet id the node has not released is a repetition and not a new acceptance. After a loss of
+power with durability `os` the node may still have ids that the client has released.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ..history import NEVER, Attempt
 from .case import Case
 
 States = Callable[[str, float, float], set[ViewState]]
-"""The states of a node between two times: how much of the cluster it saw."""
+"""Returns the view states of a node between two times, in s."""
 
 
 def check(case: Case, states: States) -> Iterator[str]:
-    """Yield each message that was accepted although no state between question and answer allowed it, and each that was
-    refused and delivered."""
+    """Yield each request accepted although no view state between request and answer allowed it, and each message that
+    was refused and delivered."""
     options = case.swarm.options
     for attempt in case.history.attempts.values():
         if not attempt.qos or attempt.acked == NEVER or attempt.resent or _has_old_ids(case, attempt):

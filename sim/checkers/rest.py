@@ -1,6 +1,6 @@
-"""After the healing everything comes to rest: a wait that lasts until the end would last for ever.
+"""After the end of all faults everything comes to rest: a wait that lasts until the end would never end.
 
-And the disk holds nothing without an owner: entries, subscriptions and payloads of sessions that are gone.
+At rest the disk has no entries, subscriptions and payloads of ended sessions.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Report what was gathered at the end."""
+    """Yield everything that was not at rest at the end."""
     for what in case.pending:
         yield f"not at rest: {what}"
 
 
 def pending(node: Node, clients: list[ModelClient], kept: bool, alone: bool = True) -> list[str]:
-    """Everything that waits in a node, and must not at rest; `kept`: the node has lost nothing.
+    """Returns a sentence for everything that waits in a node and its clients. `kept`: the node has lost nothing.
 
-    A node of a cluster (not `alone`) writes for every lease, so its store may be busy.
+    A node of a cluster (not `alone`) writes for every lease, so its store may be busy at rest.
     """
     found = [*clients_waiting(clients, kept), *_connections(node)]
     if (alone and node.env.store.bytes_waiting) or node.env.store.state != "serving":
@@ -41,7 +41,7 @@ def pending(node: Node, clients: list[ModelClient], kept: bool, alone: bool = Tr
 
 
 def clients_waiting(clients: list[ModelClient], kept: bool) -> Iterator[str]:
-    """The waits of clients, as sentences; `kept`: the nodes have lost nothing."""
+    """Yield a sentence for each wait of a client. `kept`: the nodes have lost nothing."""
     for client in clients:
         if client.gone:
             continue
@@ -69,7 +69,7 @@ def _connections(node: Node) -> Iterator[str]:
 
 
 def leftovers(content: Mapping[bytes, bytes]) -> Iterator[str]:
-    """Records on the disk that belong to no session."""
+    """Yield a sentence for each record on the disk that belongs to no session."""
     owners: set[bytes] = set()
     for key, value in content.items():
         if key[:1] == b"s":

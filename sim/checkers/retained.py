@@ -1,6 +1,6 @@
 """Retained messages: a new subscription gets the newest acknowledged message, or one sent since (anomaly A16).
 
-Judged are subscriptions whose connection lasted for a while after SUBACK.
+The checker judges subscriptions whose connection lasts until the end, and at least `LAST_S` seconds after SUBACK.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ..workload.swarm import RETAINED_TOPICS
 from .case import Case
 
 LAST_S = 3.0
-"""How long a connection has to last after SUBACK: longer than the slowest network needs for the message."""
+"""The least time of a connection after SUBACK, in s: longer than the slowest network needs for the message."""
 
 
 def check(case: Case) -> Iterator[str]:
-    """Look at every granted subscription that matches a retained topic."""
+    """Check every granted subscription that matches a retained topic."""
     if not case.kept:
         return
     dropped = case.dropped()
@@ -30,7 +30,7 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _connection(case: Case, subscription: Subscribed) -> Connection | None:
-    """The connection of the SUBACK, if it is open at the end."""
+    """Returns the connection of the SUBACK if it is open at the end, else None."""
     if subscription.granted == NEVER or subscription.given_up != NEVER:
         return None
     for each in case.history.connections[subscription.client]:

@@ -1,4 +1,4 @@
-"""No process serves in the place of another: its own boot and process are in the view that it serves by (H-01)."""
+"""No process serves with the role of another process: its view has its own boot and process (H-01)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class Role(Protocol):
 
     @property
     def boot(self) -> int:
-        """The number of this start of the node."""
+        """The boot of the process."""
         ...
 
     @property
     def row_boot(self) -> int:
-        """The number of the start that the view has for the node."""
+        """The boot that the view has for the node."""
         ...
 
     @property
     def process(self) -> str:
-        """The random text of this process."""
+        """The random id of this process."""
         ...
 
     @property
     def row_process(self) -> str:
-        """The text of the process that the log of members has for the node."""
+        """The id of the process that the membership has for the node."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""Sessions live exactly as long as promised, over kills and wrong clocks (P7; anomalies A12, A13).
+"""Sessions live exactly as long as promised, across kills and with wrong clocks (P7; anomalies A12, A13).
 
-The checker compares each CONNACK with what the connections before it imply. Both answers are right where the client
+The checker predicts the flag of each CONNACK from the connections before it. It accepts both values where the client
 cannot know: after a connection without a CONNACK, or close to the deadline.
 """
 
@@ -16,7 +16,7 @@ from .case import Case
 
 @dataclass(slots=True)
 class _Known:
-    """What a client knows of its session while it is away: the session ends between `low` and `high`, in s."""
+    """A disconnected client's knowledge of its session: it ends between `low` and `high`, in s."""
 
     low: float
     high: float
@@ -26,7 +26,7 @@ NONE = _Known(-inf, -inf)
 
 
 def check(case: Case) -> Iterator[str]:
-    """Follow each client from connection to connection."""
+    """Check all connections of each client, in order."""
     if not case.kept:
         return
     for connections in case.history.connections.values():
@@ -45,7 +45,7 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _emptied(case: Case, connection: Connection) -> bool:
-    """Whether the node has lost its disk since the client was first there."""
+    """Whether the node has lost its disk since the first connection of the client."""
     before = case.history.connections[connection.client][0]
     emptied = case.history.life(connection.node).emptied
     return any(before.asked_at < at_s < connection.opened_at for at_s in emptied)
@@ -62,10 +62,9 @@ def _answer(case: Case, known: _Known, connection: Connection) -> Iterator[str]:
 
 
 def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connection: Connection) -> Iterator[str]:
-    """A session that its client leaves alone ends by its deadline, or when the node is up again; or it goes with the
-    disk.
+    """Check that the session of an absent client ends by its deadline, or when the node is up again, or with the disk.
 
-    `since_s` is when the client last came to it.
+    `since_s` is the time of the client's last CONNECT.
     """
     client, node = connection.client, connection.node
     if known.low == -inf or known.high + case.slack_s >= until_s:
@@ -83,7 +82,7 @@ def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connecti
 
 
 def _after(case: Case, connection: Connection) -> _Known:
-    """What the client knows once this connection is over."""
+    """Returns the client's knowledge after the end of this connection."""
     if connection.closed == NEVER:
         return _Known(inf, inf)
     expiries = {connection.expiry_s}
@@ -98,7 +97,7 @@ def _after(case: Case, connection: Connection) -> _Known:
 
 
 def _perhaps(case: Case, known: _Known, connection: Connection) -> _Known:
-    """What the client knows after a CONNECT that was never answered: the node may have it or not."""
+    """Returns the client's knowledge after a CONNECT without an answer: the node may or may not have received it."""
     if connection.expiry_s == 0:
         return _Known(-inf, known.high)
     begins, ends = detached(case, connection)
@@ -113,10 +112,10 @@ def _deadline(since_s: float, expiry_s: int | None) -> float:
 
 
 def detached(case: Case, connection: Connection) -> tuple[float, float]:
-    """The earliest and the latest time from which the node may count the absence of this client.
+    """Returns the earliest and the latest time from which the node may count the absence of this client.
 
-    A kill shortly after the end undoes the node's knowledge of it: then it counts from its return. A suspended node
-    learns of the end when it goes on, unless it is killed before.
+    A kill shortly after the end of the connection may undo the record of that end: then the node counts from its next
+    start. A suspended node notices the end when it resumes, unless it is killed before.
     """
     noticed = connection.noticed_at
     if noticed is None:
@@ -130,9 +129,9 @@ def detached(case: Case, connection: Connection) -> tuple[float, float]:
 
 
 def heeded(case: Case, connection: Connection) -> bool:
-    """Whether the node has acted on the DISCONNECT for good.
+    """Whether the effect of the DISCONNECT is certainly durable.
 
-    DISCONNECT has no answer. A kill undoes it if the node has not read it or not yet stored its effect.
+    DISCONNECT has no answer. A kill undoes it if the node has not read it, or has not stored its effect.
     """
     over_at = None if connection.pipe is None else connection.pipe.over_at
     return connection.arrived and over_at is not None and detached(case, connection)[1] == over_at
@@ -144,5 +143,5 @@ def _killed_within(case: Case, node: str, since_s: float, until_s: float) -> boo
     knows_s = since_s
     for name, at_s, end_s in sorted(case.stood, key=lambda each: each[1]):
         if name == node and at_s <= knows_s + case.commit_s and end_s > knows_s:
-            knows_s = end_s  # it was suspended before it knew, or before its disk had it
+            knows_s = end_s  # it was suspended before it noticed the end, or before its disk had it
     return any(since_s <= at_s <= min(until_s, knows_s + case.commit_s) for at_s in kills)

@@ -1,10 +1,10 @@
-"""Unacknowledged means void: messages that a cut-off node had not acknowledged are not delivered after the heal (H-14).
+"""Messages that a cut-off node accepted and did not acknowledge are not delivered after newer ones (H-14).
 
-Their writer may have gone to another node and published something newer. Such a message was never acknowledged nor sent
-again, and its node has entered the cluster again since. It must not come after a newer, acknowledged message of the
-same writer, if the node entered before the newer one was sent; or between the two deliveries, if the subscriber had no
-other messages waiting. A message that a policy deferred is accepted when the policy allows it, at the heal: only an
-entrance after that makes it void (H-13).
+Their writer may have gone to another node and published something newer. The checker judges messages that were never
+acknowledged and never sent again, and whose node has entered the cluster again since. Such a message must not arrive
+after a newer, acknowledged message of the same writer, if the node entered before the newer one was sent. The same
+holds if the node entered between the two deliveries and the subscriber had no waiting messages. A message that a policy
+deferred is accepted when the policy allows it, at the heal: only an entrance after that makes it void (H-13).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .policies import States
 from .unanswered import accepted
 
 LOOK_S = 0.1
-"""After this time it is known what a node saw of the cluster."""
+"""The longest delay between a change of a node's view state and its record in the history, in s."""
 
 
 def check(case: Case, states: States) -> Iterator[str]:
-    """Look at all first deliveries of every session."""
+    """Check all first deliveries of every session."""
     attempts = case.history.attempts
     for (client, _), deliveries in case.first_deliveries().items():
         newest: dict[tuple[str, str], tuple[Attempt, Delivery]] = {}
@@ -47,7 +47,7 @@ def _void(case: Case, states: States, attempt: Attempt, delivery: Delivery, newe
     ):
         return False
     if "lifo" in case.swarm.features:
-        return False  # a backlog comes newest first: a later delivery may be an older entry of the queue
+        return False  # a queue delivers its newest message first: a later delivery may be an older message
     entrances = case.history.life(attempt.node).entered
     entered = [at_s for at_s in entrances if attempt.sent_at < at_s and _accepted(case, states, attempt, at_s)]
     if any(at_s < newer.sent_at for at_s in entered):
@@ -58,9 +58,10 @@ def _void(case: Case, states: States, attempt: Attempt, delivery: Delivery, newe
 
 
 def _accepted(case: Case, states: States, attempt: Attempt, before_s: float) -> bool:
-    """Whether the node had surely accepted the PUBLISH before this time, with a lease, and not deferred it.
+    """Whether the node certainly accepted the PUBLISH before this time, with a lease, without deferring it.
 
-    A suspended node accepts when it goes on, in its state then. Messages that are accepted without a lease are kept.
+    A suspended node accepts it when it resumes, with its view state then. A message that was accepted without a lease
+    remains valid after the heal.
     """
     come_at = attempt.sent_at + case.swarm.delay_s[1]
     stood = [end_s for name, at_s, end_s in case.stood if name == attempt.node and at_s <= come_at < end_s]

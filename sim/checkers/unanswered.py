@@ -1,14 +1,13 @@
-"""Nothing waits for ever while a majority is alive (H-06, H-07).
+"""No publish waits for ever while a majority is alive (H-06, H-07).
 
-A publish is owed an answer within three detection times during which everything that it may wait for is there:
+A publish must get an answer after three detection times in which these conditions hold:
 
 * its client is connected and reads;
 * its node holds a lease, and so does every node that may have a durable session for it;
 * earlier messages of the client with the same QoS are answered, because acknowledgements leave in that order.
 
-A publish waits for sessions of a node that is away: that makes them durable. A publish that the node has not accepted
-is owed nothing: a policy that forbids it defers it (H-13), and a node that waits for a slow link stops reading its
-publishers.
+A publish rightly waits for an absent node with durable sessions for it. A publish that its node has not accepted may
+also wait: a policy defers it (H-13), or the node waits for a slow link and does not read its publishers.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ PATIENCE_S = 3 * Settings().detection_ms / 1000
 
 
 def accepted(flag: str, arrival: set[ViewState], later: set[ViewState], dup: bool) -> bool:
-    """Whether a node with this policy has surely accepted a PUBLISH, unless it refused it.
+    """Whether a node with this policy has certainly accepted a PUBLISH, unless it refused it.
 
-    `arrival` has the states that the node may have been in when the PUBLISH came, `later` those since then. The policy
-    must allow all of the first, or one of the second. A PUBLISH with DUP is taken on every side with a lease.
+    `arrival` has the possible view states of the node when the PUBLISH arrived, `later` those since then. The policy
+    must allow all of the first, or one of the second. A node with a lease always accepts a PUBLISH with DUP.
     """
     allowed = {state for state in ViewState if decide(flag, state) is not Decision.REFUSE}
     return arrival <= (allowed | {ViewState.MAJORITY} if dup else allowed) or bool(later & allowed)
 
 
 def denied_at(events: list[tuple[float, dict[str, Any]]], attempt: Attempt, since_s: float) -> float:
-    """When the policy last denied its writer to publish on this topic since `since_s`; 0 if it has not."""
+    """Returns when the policy last denied a PUBLISH of this writer and topic since `since_s`; 0 if it did not."""
     denied = ("policy.deny", attempt.writer, attempt.topic)
     times = [at_s for at_s, row in events if at_s >= since_s and _what(row) == denied]
     return times[-1] if times else 0.0
@@ -46,13 +45,16 @@ def _what(row: dict[str, Any]) -> tuple[str, str, str]:
 
 
 class Waits:
-    """Adds up how long each publish has waited without an excuse."""
+    """Adds up the time that each publish has waited without a good reason."""
 
     def __init__(self) -> None:
         self._waited: dict[str, float] = {}
 
     def judge(self, passed_s: float, open_attempts: Iterable[Attempt], calm: Mapping[str, float]) -> Iterator[str]:
-        """`calm` says how long each node has had nothing to wait for; `open_attempts` are publishes at calm nodes."""
+        """Yield each publish that has waited too long. `passed_s`: the time since the last call.
+
+        `calm`: node -> seconds for which it has been stable. `open_attempts`: the unanswered publishes at stable nodes.
+        """
         waited: dict[str, float] = {}
         latest_first = sorted(open_attempts, key=lambda each: each.sent, reverse=True)
         first = {(each.writer, each.qos): each for each in latest_first}

@@ -1,4 +1,4 @@
-"""Each message that a client gets was sent, and its session subscribed to it (anomalies A3, A13, A18)."""
+"""A client gets only sent messages that its session has subscribed to (anomalies A3, A13, A18)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Each delivery needs a message that was sent, and a subscription of that very session."""
+    """Check that each delivery has a sent message and a subscription of the same session."""
     if not case.kept:
         return
     history = case.history
@@ -42,6 +42,6 @@ def _subscribed(case: Case, delivery: Delivery, sent: int) -> bool:
 
 
 def _strange(case: Case, delivery: Delivery) -> bool:
-    """Whether the client had thrown its session away, and was given one all the same: perhaps its former one."""
+    """Whether the client had ended its session, and yet CONNACK reported one: perhaps the former one."""
     first = next(each for each in case.history.connections[delivery.client] if each.epoch == delivery.epoch)
     return first.present is not False

@@ -9,7 +9,7 @@ from ...cluster.node import ClusterNode
 
 
 def waiting(clustering: ClusterAdapter, member: ClusterNode) -> Iterator[str]:
-    """Every wait of a member and its broker, as a sentence."""
+    """Yield a phrase for each wait of a member and its broker."""
     copies = clustering.sender.copies
     if copies:
         yield f"{copies} copies of publishes without an acknowledgement"

@@ -1,7 +1,8 @@
-"""P5: each will is published exactly once per ungraceful end, and never after DISCONNECT (anomaly A14).
+"""P5: each will is published exactly once after an end without DISCONNECT, and never after DISCONNECT (anomaly A14).
 
-It comes at its time, or not at all if the session is resumed before; also when the node is killed. A steady subscriber
-counts wills with QoS 2. A will of QoS 1 may come more than once if its node or the subscriber's was killed meanwhile.
+It is published at its time, also across a kill of the node, or not at all if the session is resumed before. A
+constantly connected subscriber with QoS 2 counts wills. A will of QoS 1 may arrive twice if a node was killed in
+between.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from .case import Case
 from .sessions import detached, heeded
 
 UNDER_WAY_S = 20.0
-"""How long a will may be under way between nodes that do not hear each other."""
+"""The longest time in which a will is in flight between nodes that do not hear each other, in s."""
 
 
 def check(case: Case) -> Iterator[str]:
-    """Look at the will of every connection that was opened."""
+    """Check the will of every accepted connection."""
     if not case.kept or WATCHER not in case.sessions:
         return
     counts: Counter[str] = Counter()
     times: dict[str, float] = {}
     for each in case.history.deliveries:
         if each.client == WATCHER and each.first:
-            # a PUBLISH that is sent again with QoS 1 is no second publication
+            # a QoS 1 PUBLISH with DUP is a repetition and not a second publication
             counts[each.key] += 1 if each.qos == 2 or not each.dup or not counts[each.key] else 0
             times.setdefault(each.key, each.sent_at)
     dropped = case.dropped()
@@ -38,16 +39,16 @@ def check(case: Case) -> Iterator[str]:
             if will is None or connection.opened == NEVER or connection.asked < since or (WATCHER, will.key) in dropped:
                 continue
             if any(at_s > connection.opened_at for at_s in case.history.life(connection.node).emptied):
-                continue  # it went with the disk
+                continue  # the node lost the will with its disk
             later = connections[place + 1] if place + 1 < len(connections) else None
             yield from _judge(case, connection, later, counts[will.key], times.get(will.key))
 
 
 def _watched_since(case: Case) -> int:
-    """The number from which on the watcher gets all wills.
+    """Returns the number of the event from which on the watcher gets all wills.
 
-    Other nodes learn later of a subscription that was granted without a lease. A subscription on a disk that was lost
-    may be gone, although its session is there again.
+    Other nodes get the route of a subscription that was granted without a lease later. A subscription is lost with the
+    disk, although a new session of the client may exist.
     """
     return min(
         (
@@ -84,7 +85,7 @@ def _judge(
 
 
 def _died_with_it(case: Case, connection: Connection) -> bool:
-    """Whether the node sent the will to other nodes and ended before that was done: one copy is not enough (H-19)."""
+    """Whether the node ended while its copies of the will were in flight to other nodes: they may be lost (H-19)."""
     if not case.scattered:
         return False
     ends = case.history.life(connection.node).ends
@@ -94,7 +95,7 @@ def _died_with_it(case: Case, connection: Connection) -> bool:
 
 
 def _begun(case: Case, connection: Connection) -> float:
-    """When the node accepted this connection: if CONNACK comes late, the connection may be over by then."""
+    """Returns the time when the node accepted this connection, which may be long before CONNACK arrived."""
     begins = [at_s for at_s in _told(case, connection, "conn.open") if at_s <= connection.opened_at]
     return max(begins, default=connection.opened_at)
 
@@ -107,7 +108,7 @@ def _told(case: Case, connection: Connection, kind: str) -> Iterator[float]:
 
 
 def _late(case: Case, connection: Connection, later: Connection | None, who: str) -> Iterator[str]:
-    """A will that nothing prevents is published by its time, or when the node is up after that."""
+    """Check that a due will is published by its time, or when the node is up again after that."""
     begins, ends = detached(case, connection)
     earliest, latest = begins + _delay(connection) - case.slack_s, ends + _delay(connection) + case.slack_s
     if connection.closed == NEVER or connection.polite or latest > case.end_s:
@@ -125,7 +126,7 @@ def _late(case: Case, connection: Connection, later: Connection | None, who: str
 
 
 def _expected(case: Case, connection: Connection, later: Connection | None) -> tuple[int, int]:
-    """How often the will must be published at least, and at most."""
+    """Returns the least and the greatest allowed number of publications of the will."""
     begins, ends = detached(case, connection)
     if connection.closed == NEVER:
         return 0, 0
@@ -147,7 +148,7 @@ def _expected(case: Case, connection: Connection, later: Connection | None) -> t
 
 
 def _delay(connection: Connection) -> float:
-    """A will waits for its delay or for the end of the session, whichever is first [MQTT5-3.1.3-9]."""
+    """Returns the seconds until the will is due: its delay, or the session's expiry if less [MQTT5-3.1.3-9]."""
     assert connection.will is not None
     expiry = inf if connection.expiry_s is None else connection.expiry_s
     return min(connection.will.delay_s, expiry)

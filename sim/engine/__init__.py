@@ -1,1 +1,1 @@
-"""The simulated world below the nodes: virtual time, disks, network, clients' connections and machines."""
+"""The simulated environment of nodes: virtual time, disks, network, clients' connections and machines."""

@@ -30,7 +30,7 @@ from .host import Host
 from .loop import VirtualLoop
 
 CALL_S = 12.0
-"""How long a call to another node may take."""
+"""The timeout of a call to another node, in seconds."""
 
 
 class ClusterHost(Host):
@@ -54,7 +54,7 @@ class ClusterHost(Host):
         self.disk_id = f"{name}-disk"
         self.settings = Settings()
         self.boot_above = 0
-        """How often the name was started with another disk. A process that joins needs a higher boot."""
+        """The last boot of this name with another disk. A process that joins needs a higher boot."""
         self.member: ClusterNode | None = None
         self.clustering: ClusterAdapter | None = None
         self.transport: MemoryTransport | None = None
@@ -62,7 +62,7 @@ class ClusterHost(Host):
         self._new_meta = meta
 
     def start(self) -> Node:
-        """Start a process: the node, and its member with the log on the disk."""
+        """Start a process: the node, and its member with the Raft log of the disk."""
         node = super().start()
         self.transport = transport = self.new_transport()
         rng = node.services.rng
@@ -93,7 +93,7 @@ class ClusterHost(Host):
         return node
 
     def prepare(self, node: Node) -> None:
-        """A member acknowledges nothing before it has a lease, so timers that are due at the start wait."""
+        """Open Raft's store. A member begins in the state MINORITY, because it acknowledges nothing without a lease."""
         self.meta_store = Store(self._new_meta(self), self.soon, self.later)
         if self.meta_store.get(CLUSTERED) is not None:
             node.policy.view_state = ViewState.MINORITY
@@ -101,10 +101,10 @@ class ClusterHost(Host):
             node.env.clock.trust_wall()
 
     def bound(self) -> None:
-        """Node and member know each other, and the member is about to open: a hook."""
+        """Hook: called before the member opens, when node and member are connected."""
 
     def new_transport(self) -> MemoryTransport:
-        """The transport of a process that starts."""
+        """Returns the transport for a new process."""
         return MemoryTransport(self.network, self.name)
 
     def kill(self) -> None:
@@ -118,7 +118,7 @@ class ClusterHost(Host):
         self.member = self.clustering = self.transport = None
 
     def say_goodbye(self, then: Callable[[], None]) -> None:
-        """Inform the leader, and wait no longer than a node does."""
+        """Send the leader a goodbye, then call `then` after at most `GOODBYE_S` seconds."""
         if self.member is not None and self.member.goodbye():
             self.later(GOODBYE_S, then)
         else:
@@ -133,7 +133,7 @@ class ClusterHost(Host):
     # -- operations
 
     def join(self, other: str, then: Callable[[str], None]) -> None:
-        """Join the cluster of the node at an address; `then` gets the problem as a sentence, empty if there is none."""
+        """Join the cluster of the node at an address. `then` gets the reason as a sentence if that fails, else ""."""
         member = self.member
         assert member is not None
         me = member.me
@@ -150,12 +150,12 @@ class ClusterHost(Host):
         self._call(other, JOIN, encode_call(request), answered)
 
     def claim(self, node: str, boot: int, then: Callable[[str], None]) -> None:
-        """A stranger with its own disk asks this host to join under the name of a node that started `boot` times."""
+        """Ask this host for membership as a stranger with its own disk and the name of a node, whose boot is `boot`."""
         request = JoinRequest(node, f"{node}-stranger", boot + 1_000_000, f"{node}-stranger", f"{node}:1", VERSIONS)
         self._call(self.address, JOIN, encode_call(request), lambda answer: then(answer.problem))
 
     def leave(self, node: str, then: Callable[[str], None]) -> None:
-        """Remove a member from this host's cluster; `then` gets the problem as a sentence, empty if there is none."""
+        """Remove a member from this host's cluster. `then` gets the reason as a sentence if that fails, else ""."""
         request = LeaveRequest(node, True)
         self._call(self.address, LEAVE, encode_call(request), lambda answer: then(answer.problem))
 

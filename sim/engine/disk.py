@@ -1,11 +1,11 @@
-"""A disk on virtual time. It can be slow or full, hang, or lose power, and does the same for the same seed.
+"""A disk on virtual time. It can be slow or full, hang, or lose power. The same seed gives the same behaviour.
 
-The disk keeps every guarantee of a real LevelDB on a real file system. It takes away at random everything else:
+The disk has every guarantee of a real LevelDB on a real file system, and no other:
 
-* The process is killed: all finished writes stay. The write under way is there whole or not at all.
+* The process is killed: all finished writes stay. The unfinished write is on the disk completely or not at all.
 * Power is lost with `sync`: the same, because each finished write was synced.
-* Power is lost with `os`: a random number of the latest writes is gone, of those since the last flush of the system.
-  Whole batches are lost, never half of one: LevelDB cuts a torn tail off at the checksum.
+* Power is lost with `os`: a random number of the latest writes since the last flush of the system is lost. Batches are
+  lost as a whole: LevelDB detects an incomplete batch by its checksum and drops it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...storage.engine import Batch, DiskFull, Done, Durability, StorageError
 from ...storage.memory import Table
 
 UNSYNCED_MAX = 500
-"""Batches that may be unsynced with `os`; the system writes older ones out."""
+"""The number of batches that may be unsynced with `os`; the system has synced older ones."""
 
 Undo = list[tuple[bytes, bytes | None]]
 
@@ -25,11 +25,10 @@ Undo = list[tuple[bytes, bytes | None]]
 class SimDisk:
     """A storage engine on virtual time.
 
-    Ports: `rng` decides all that is left to chance; `call_later(delay_s, function)` and `now()` are the virtual clock.
-    A write takes between `latency_s[0]` and `latency_s[1]` seconds; both may be set. Faults set these attributes:
-    `full` (writes fail with `DiskFull`), `stall_until` (no write ends before that time, in s; `math.inf` until it is
-    set again; reads work) and `failing` (the next write to end fails with `StorageError`, and may be on the disk
-    nevertheless).
+    Ports: `rng` makes all random decisions; `call_later(delay_s, function)` and `now()` are the virtual clock. A write
+    takes between `latency_s[0]` and `latency_s[1]` seconds; both may be set. Faults set these attributes: `full`
+    (writes fail with `DiskFull`), `stall_until` (no write ends before that time, in s; reads work; `math.inf` means
+    until the next change) and `failing` (the next write to end fails with `StorageError`, and yet may be on the disk).
     """
 
     def __init__(
@@ -52,24 +51,24 @@ class SimDisk:
         self._table = Table(content)
         self._unsynced: list[Undo] = []
         self._writing: tuple[Batch, Done] | None = None
-        self._attempt = 0  # the timer of an earlier one does nothing
+        self._attempt = 0  # timers of earlier attempts do nothing
         self._ends_at = 0.0
         self._gone = ""
 
     # The engine
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None if there is none."""
+        """Returns the value of a key, or None."""
         self._check()
         return self._table.values.get(key)
 
     def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
-        """As `Engine.scan`."""
+        """Returns pairs of key and value in a range of keys (`Engine.scan`)."""
         self._check()
         return self._table.scan(start, stop, limit, reverse)
 
     def keys(self, start: bytes, stop: bytes, limit: int = 0) -> list[bytes]:
-        """As `Engine.keys`."""
+        """Returns the keys in a range (`Engine.keys`)."""
         self._check()
         return self._table.keys(start, stop, limit)
 
@@ -82,7 +81,7 @@ class SimDisk:
         self._arm()
 
     def close(self) -> None:
-        """End the engine as an orderly process does. The write under way is stored; its caller is not called back."""
+        """Close the engine as an orderly process does. An unfinished write is stored, without a call of its `done`."""
         if not self._gone:
             if self._writing is not None and not self.full:
                 self._land(self._writing[0])
@@ -102,8 +101,8 @@ class SimDisk:
             self._arm()
 
     def crash(self, power: bool) -> None:
-        """The process is killed or, with `power`, the machine loses power. Afterwards only `reopen` and `content` may
-        be used."""
+        """Kill the process or, with `power`, cut the power of the machine. Afterwards only `reopen` and `content` may
+        be called."""
         assert not self._gone, f"the disk is {self._gone}"
         if self._writing is not None and not self.full and self._rng.random() < 0.5:
             self._land(self._writing[0])
@@ -115,7 +114,7 @@ class SimDisk:
         self._end("crashed")
 
     def reopen(self) -> SimDisk:
-        """The disk after the restart, with what survived. Writes that only the system's cache had at a kill are still
+        """Returns the disk for the next process, with the surviving data. After a kill, unsynced writes are still
         unsynced."""
         assert self._gone, "the disk is in use"
         after = SimDisk(self._rng, self._call_later, self._now, self.durability, self.latency_s)
@@ -126,7 +125,7 @@ class SimDisk:
         return after
 
     def content(self) -> dict[bytes, bytes]:
-        """A copy of everything on the disk: for checkers, and for a backup."""
+        """Returns a copy of everything on the disk, for checkers and backups."""
         return dict(self._table.values)
 
     # Inside
@@ -184,22 +183,22 @@ class ReplaceableDisk:
         self.keys = disk.keys
 
     def write(self, batch: Batch, done: Done) -> None:
-        """As `Engine.write`."""
+        """Write a batch (`Engine.write`)."""
         self.disk.write(batch, done)
 
     def close(self) -> None:
-        """As `Engine.close`."""
+        """Close the disk (`Engine.close`)."""
         self.disk.close()
 
     def crash(self, power: bool) -> None:
-        """The process or the machine dies; the write that was under way is on the disk or not."""
+        """Kill the process or, with `power`, cut the power of the machine. An unfinished write may be on the disk."""
         self.disk.crash(power)
         self.reopen()
 
     def reopen(self) -> None:
-        """The disk after a restart, as it is."""
+        """Open the disk for the next process."""
         self.use(self.disk.reopen())
 
     def replace(self, disk: SimDisk) -> None:
-        """The machine gets another disk."""
+        """Replace the disk by another one."""
         self.use(disk)

@@ -25,24 +25,24 @@ EPOCH_MS = 1_760_000_000_000
 """The wall clock at the begin of a simulation, in ms since 1970."""
 CLOCK_KEY = b"nclock"
 CLOCK_EVERY_S = 10.37
-"""How often the node stores its cluster time, so that a restart never turns it back."""
+"""The interval at which the node stores its cluster time, in seconds, so that a restart never sets it back."""
 STOP_S = 10.0
-"""How long an orderly stop waits for the disk, as in the real process."""
+"""The longest wait of an orderly stop for the disk, in seconds, as in the real process."""
 
 
 class AllowAll:
     """A plugin that allows everything: without any plugin the broker refuses everything."""
 
     def auth_on_register(self, *_: Any) -> bool:
-        """Every client may connect."""
+        """Allow every client to connect."""
         return True
 
     def auth_on_publish(self, *_: Any) -> Allow:
-        """Every client may publish anything, and the broker may cache that."""
+        """Allow every client to publish anything; the broker may cache that."""
         return Allow(cacheable=True)
 
     def auth_on_subscribe(self, *_: Any) -> bool:
-        """Every client may subscribe to anything."""
+        """Allow every client to subscribe to anything."""
         return True
 
 
@@ -50,9 +50,8 @@ class Host:
     """One machine with one node.
 
     `disk` makes the engine for each start. `wall_off_ms` is the error of the wall clock in ms. Ports for observers:
-    `on_event` gets every domain event; `on_node` gets each node that is made, before it opens; `mark` is called for the
-    mark of all bytes to clients (`Stream.arrived`). `lines` is the node's log. `boot` counts the starts on this disk,
-    `life` all starts.
+    `on_event` gets every domain event; `on_node` gets each new node before it opens; `mark` returns the mark of bytes
+    to clients (`Stream.arrived`). `lines` is the node's log. `boot` counts the starts on this disk, `life` all starts.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class Host:
         self._stop_by: float | None = None
         self._stopped: Callable[[], None] | None = None
         self.machine = "the first boot"
-        """Which boot of the machine this is. A process on another boot does not know how long the machine was away."""
+        """The boot of the machine. A process on another boot does not know how long the machine was off."""
         self.unwritten = False
         """Whether the last orderly stop could not write everything in time."""
         self._wake: Scheduled | None = None
@@ -96,11 +95,11 @@ class Host:
 
     @property
     def up(self) -> bool:
-        """Whether a process runs and takes connections."""
+        """Whether a process runs and accepts connections."""
         return self.node is not None and not self.node.closing
 
     def start(self) -> Node:
-        """Start a process on the disk as it is."""
+        """Start a process with the present content of the disk."""
         assert self.node is None
         self.boot += 1
         self.life += 1
@@ -124,7 +123,7 @@ class Host:
         return node
 
     def prepare(self, node: Node) -> None:
-        """Do what has to be done before the node opens."""
+        """Prepare a new node before it opens: a standalone node trusts the wall clock."""
         node.env.clock.trust_wall()
 
     def _wall_ms(self) -> float:
@@ -134,7 +133,7 @@ class Host:
         return self.loop.now_s * 1000
 
     def _uptime_ms(self) -> int:
-        """Milliseconds since the machine was booted. This clock goes on while the machine is frozen."""
+        """Milliseconds since the boot of the machine. This clock also runs while the machine is frozen."""
         return int(self.loop.now_s * 1000)
 
     def _mono_ns(self) -> int:
@@ -148,7 +147,7 @@ class Host:
             self.later(CLOCK_EVERY_S, self._keep_clock)
 
     def kill(self) -> None:
-        """End the process between two instructions; its peers see their connections reset."""
+        """End the process between two instructions. The connections of its clients are reset."""
         assert self.node is not None
         self.node = None
         self._stopped = None
@@ -168,7 +167,7 @@ class Host:
         self.later(STOP_S, self._stop_ended)
 
     def say_goodbye(self, then: Callable[[], None]) -> None:
-        """A stop has closed the connections. Inform the other nodes, then call `then`."""
+        """Inform the other nodes of an orderly stop, then call `then`. A standalone node has none."""
         then()
 
     def _stop_ended(self) -> None:
@@ -182,20 +181,20 @@ class Host:
         assert then is not None
         then()
 
-    # -- ports: a dead process gets no call
+    # -- ports: functions of a dead process are never called
 
     def soon(self, function: Callable[[], None]) -> None:
-        """The `schedule` port: run at the end of the turn, unless the process is gone by then."""
+        """The `schedule` port: run a function at the end of the turn, unless the process has ended by then."""
         life = self.life
         self.loop.call_soon(lambda: function() if self.alive(life) else None)
 
     def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
-        """Run after `delay_s` seconds, unless the process is gone by then."""
+        """Run a function after `delay_s` seconds, unless the process has ended by then."""
         life = self.life
         return self.loop.call_later(delay_s, lambda: function() if self.alive(life) else None)
 
     def alive(self, life: int) -> bool:
-        """Whether the process of that `life` is the one that runs."""
+        """Whether the process of that `life` still runs."""
         return life == self.life and self.node is not None
 
     def _wake_port(self, when_ms: int) -> None:
@@ -228,7 +227,7 @@ class Host:
     # -- connections
 
     def connect(self, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0), **listener: Any) -> Pipe | None:
-        """A client connects; None if the node takes no connections. Delays are in seconds."""
+        """Connect a client. Returns None if the node accepts no connections. `delay_s` is a range in seconds."""
         node = self.node
         if node is None or node.closing:
             return None
@@ -245,7 +244,7 @@ class Host:
         return pipe
 
     def accepted(self, pipe: Pipe, connection: ClientConnection) -> None:
-        """A connection was made: a hook for machines that can be suspended."""
+        """Hook: called for each new connection, for machines that can be suspended."""
 
     def _pressure(self, pipe: Pipe, connection: ClientConnection, writable: bool) -> None:
         if pipe.gone is not None:

@@ -1,5 +1,5 @@
-"""Virtual time: a loop that jumps to the next thing to do. It has one thread, and the same seed runs the same every
-time."""
+"""Virtual time: a loop that advances the clock to the next event. It has one thread, and the same seed gives the same
+run."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from msgspec import Struct
 
 
 class Scheduled(Struct, eq=False):
-    """A function that runs later; `cancel` forgets it."""
+    """A function that runs later, unless it is cancelled."""
 
     function: Callable[[], None] | None
 
     def cancel(self) -> None:
-        """Forget the function."""
+        """Do not run the function."""
         self.function = None
 
 
 class VirtualLoop:
-    """`call_soon`, `call_later` and a clock, like those of asyncio, on time that passes only between events.
+    """`call_soon`, `call_later` and a clock, as in asyncio. Time passes only between events.
 
     `now_s` is true time in seconds since the begin of the simulation. Functions for the same time run in the order in
     which they were scheduled.
@@ -44,19 +44,19 @@ class VirtualLoop:
         return handle
 
     def call_at(self, when_s: float, function: Callable[[], None]) -> Scheduled:
-        """Run a function at this time in seconds, or now if the time is past. Use it where order matters: a sum of
-        delays may be rounded, a time is exact."""
+        """Run a function at this time in seconds, or now if the time is past. Use it if order matters: a sum of delays
+        may be rounded, a time is exact."""
         self._order += 1
         handle = Scheduled(function)
         heappush(self._later, (when_s if when_s > self.now_s else self.now_s, self._order, handle))
         return handle
 
     def turn(self) -> bool:
-        """Do the next thing, moving time forward if need be; False if there is nothing left."""
+        """Run the next function, or all functions of `call_soon`; advance time if needed. False if none is left."""
         return self._turn(inf)
 
     def _turn(self, limit_s: float) -> bool:
-        """As `turn`, if it is due up to then."""
+        """As `turn`, if the next function is due by `limit_s`."""
         soon = self._soon
         if soon:
             for _ in range(len(soon)):
@@ -73,11 +73,11 @@ class VirtualLoop:
         return False
 
     def settle(self, limit: int = 1_000_000) -> None:
-        """Do everything that is due now; no time passes. Raises RuntimeError after `limit` turns."""
+        """Run everything that is due now; no time passes. Raises RuntimeError after `limit` turns."""
         self.run_until(self.now_s, limit)
 
     def run_until(self, when_s: float, limit: int = 10_000_000) -> None:
-        """Do everything that is due up to `when_s`, and set the time to it. Raises RuntimeError after `limit` turns."""
+        """Run everything that is due by `when_s`, and set the time to it. Raises RuntimeError after `limit` turns."""
         for _ in range(limit):
             if not self._turn(when_s):
                 self.now_s = max(self.now_s, when_s)

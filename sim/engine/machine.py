@@ -1,7 +1,7 @@
-"""A machine of a cluster with its own clocks and two disks. Its process can be suspended, killed, or get another disk.
+"""A machine of a cluster with its own clocks and two disks. Faults suspend or kill its process, or replace its disks.
 
-The monotonic clock runs at the machine's own rate and stops while the machine is frozen. The wall clock is right unless
-a fault sets it.
+The monotonic clock runs at the machine's own rate and stops while the machine is frozen. The wall clock is correct
+unless a fault sets it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .pipe import Pipe
 from .process_gate import GatedEngine, GatedTransport, ProcessGate
 
 EPSILON_S = 1e-9
-"""Times that differ by less are equal."""
+"""Times that differ by less than this count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Machine(ClusterHost):
     """One machine. `rate` is the speed of its monotonic clock. `latency_s` is the range of a write's duration in
     seconds.
 
-    Clients may connect while the node has `joined`: a node that has lost its disk first joins again.
+    Clients may connect only while the node has `joined`: a node that has lost its disk must join again first.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Machine(ClusterHost):
         return SimDisk(self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self.latency_s, content)
 
     def message_disk(self, disk: SimDisk) -> ReplaceableDisk:
-        """The engine for the disk of messages; a subclass may return one that records."""
+        """Returns the engine for the disk of messages; a subclass may return one that records."""
         return ReplaceableDisk(disk)
 
     def new_transport(self) -> MemoryTransport:
-        """The transport, behind the gate."""
+        """Returns a transport behind the gate."""
         return GatedTransport(self.network, self.name, self.gate)
 
     # -- clocks
@@ -97,7 +97,7 @@ class Machine(ClusterHost):
         return (now - self._frozen_s) * self.rate
 
     def _mono_ms(self) -> float:
-        # repeats `mono_s` because every node calls it a thousand times in a second
+        # repeats the code of `mono_s`: every node calls this a thousand times in a second
         now = self.loop.now_s if self._frozen_at is None else self._frozen_at
         return (now - self._frozen_s) * self.rate * 1000
 
@@ -110,7 +110,7 @@ class Machine(ClusterHost):
     # -- ports
 
     def soon(self, function: Callable[[], None]) -> None:
-        """As `Host.soon`; not while the process is suspended."""
+        """Run a function at the end of the turn, or after the suspension if the process is suspended."""
         self.loop.call_soon(partial(self.gate.enter, self._run, self.life, function))
 
     def _run(self, life: int, function: Callable[..., None], *arguments: object) -> None:
@@ -118,7 +118,7 @@ class Machine(ClusterHost):
             function(*arguments)
 
     def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
-        """A timer of the process, on the monotonic clock of the machine."""
+        """Run a function after `delay_s` seconds of the machine's monotonic clock."""
         handle = Scheduled(function)
         due = self.mono_s() + max(0.0, delay_s)
         life = self.life
@@ -141,13 +141,13 @@ class Machine(ClusterHost):
         return handle
 
     def connect(self, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0), **listener: Any) -> Pipe | None:
-        """As `Host.connect`; None also while the process is suspended."""
+        """Connect a client. Returns None if the node is stopped, stopping, suspended, or has not joined."""
         if not self.joined or self.gate.shut:
             return None
         return super().connect(rng, delay_s, **listener)
 
     def accepted(self, pipe: Pipe, connection: ClientConnection) -> None:
-        """Bytes and other events of the connection go through the gate."""
+        """Pass bytes and other events of a new connection through the gate."""
         gate, life = self.gate, self.life
 
         def ended(reason: str) -> None:
@@ -160,7 +160,7 @@ class Machine(ClusterHost):
 
     @property
     def disks(self) -> tuple[SimDisk, SimDisk]:
-        """The disk of messages and that of Raft."""
+        """The disk of messages and the disk of Raft."""
         return self.messages.disk, self.meta
 
     def disk_is_slow(self, now_s: float) -> bool:
@@ -170,7 +170,7 @@ class Machine(ClusterHost):
 
     @property
     def failed(self) -> bool:
-        """Whether a write has failed. The process only reports that, until it is started again."""
+        """Whether a write has failed. Then the process must be started again."""
         return self.node is not None and "failed" in (self.node.env.store.state, self.meta_store.state)
 
     @property
@@ -180,41 +180,41 @@ class Machine(ClusterHost):
 
     @property
     def runs(self) -> bool:
-        """Whether a process is there and not suspended."""
+        """Whether a process runs and is not suspended."""
         return self.node is not None and not self.gate.shut
 
     @property
     def suspension(self) -> tuple[int, int] | None:
-        """None while it `runs`; else a value that stays the same until it has run again."""
+        """None while the process `runs`; else a value that does not change until it has run again."""
         return None if self.runs else (self.life, self._stops)
 
     def voters(self) -> tuple[str, ...]:
-        """The nodes that vote, as far as this node knows; none while it is alone."""
+        """Returns the voters in this node's configuration; none while it is standalone."""
         return next(iter(self.quorums()), ())
 
     def quorums(self) -> list[tuple[str, ...]]:
-        """The sets of voters of which a majority each must agree, as far as this node knows; none while it is alone."""
+        """Returns the sets of voters in this node's configuration: each needs a majority. None while standalone."""
         return [tuple([node_of(peer) for peer in voters]) for voters in self.peer_quorums()]
 
     def peer_quorums(self) -> tuple[tuple[str, ...], ...]:
-        """As `quorums`, with the disk of each voter."""
+        """Returns `quorums` with the disk of each voter."""
         consensus = self.member.consensus if self.member is not None else None
         return () if consensus is None else consensus.raft.quorums
 
     @property
     def peer(self) -> str:
-        """The node together with its present disk, as Raft calls it."""
+        """The node's id as a peer of Raft: its name and its present disk."""
         return f"{self.name}/{self.disk_id}"
 
     # -- faults
 
     def start(self) -> Node:
-        """As `ClusterHost.start`."""
+        """Start a process, without the events that waited for the last one."""
         self.gate.forget()
         return super().start()
 
     def crash(self, power: bool) -> None:
-        """The process or, with `power`, the machine dies."""
+        """Kill the process or, with `power`, cut the power of the machine."""
         self.gate.forget()
         self.resume()
         self.messages.crash(power)
@@ -223,14 +223,14 @@ class Machine(ClusterHost):
         self.kill()
 
     def stopped(self) -> None:
-        """The process has ended in order."""
+        """Open the disks for the next process: the last one has ended in order."""
         self.messages.reopen()
         self.meta_store.close()
         self.meta = self.meta.reopen()
 
     def suspend(self, frozen: bool) -> None:
-        """Suspend the process (SIGSTOP) or, if `frozen`, the whole machine. The others close their streams after a
-        while."""
+        """Suspend the process (SIGSTOP) or, if `frozen`, the whole machine. After a while the other nodes close their
+        streams to it."""
         if self.gate.shut or self.node is None:
             return
         self.gate.stop()
@@ -247,7 +247,7 @@ class Machine(ClusterHost):
                     self.network.drop(self.name, other, "the peer does not answer")
 
     def resume(self) -> None:
-        """The process (SIGCONT) or the machine goes on."""
+        """End the suspension of the process (SIGCONT) or of the machine."""
         if self._frozen_at is not None:
             self._frozen_s += self.loop.now_s - self._frozen_at
             self._frozen_at = None
@@ -256,19 +256,19 @@ class Machine(ClusterHost):
             self.gate.go_on()
 
     def keep_backup(self) -> None:
-        """Copy the data directory as it is."""
+        """Keep a copy of the present data directory."""
         self.backup = Backup(
             self.messages.disk.content(), self.meta.content(), self.boot, self.disk_id, self.cluster_id
         )
 
     def lose_disk(self) -> None:
-        """Give the machine an empty data directory; only while no process runs."""
+        """Replace the data directory by an empty one; only while no process runs."""
         self._disks += 1
         self._swap(Backup({}, {}, 0, f"{self.name}-disk{self._disks}", f"cluster-of-{self.name}{self._disks}"))
         self.joined = False
 
     def restore_backup(self) -> bool:
-        """Give the machine the data directory of the backup; False if there is none."""
+        """Replace the data directory by the backup. Returns False without a backup."""
         if self.backup is None:
             return False
         self._swap(self.backup)

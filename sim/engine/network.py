@@ -1,4 +1,4 @@
-"""The network between machines: each message has its own delay, and faults slow it down, lose packets or cut it."""
+"""The network between machines: each message has a random delay, and faults add delays, lose packets or cut links."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .process_gate import GatedNetwork
 class SimNetwork(GatedNetwork):
     """A network whose delays are drawn from `delay_s` (seconds) for each message; faults add to them.
 
-    Each direction of a stream stays in order; directions and streams overtake each other. A stream sends lost packets
-    again, so losses make it slow, and many losses break it. `bytes_per_s` is the bandwidth from each machine to each
-    other machine; a message that exceeds it waits for those before it. `now` gives the time in seconds.
+    Each direction of a stream stays in order; directions and streams may overtake each other. A stream sends lost
+    packets again: losses make it slow, and may break it. `bytes_per_s` is the bandwidth from each machine to each other
+    machine; if it is used up, messages wait. `now` returns the time in seconds.
     """
 
     def __init__(
@@ -34,20 +34,20 @@ class SimNetwork(GatedNetwork):
         self._busy_until: dict[Path, float] = {}
 
     def slow(self, a: str, b: str, seconds: float) -> None:
-        """Delay all that a and b send each other by that many seconds; 0 ends it."""
+        """Delay all messages between a and b by that many seconds; 0 ends the fault."""
         self._slower[a, b] = self._slower[b, a] = seconds
 
     @property
     def slowed(self) -> bool:
-        """Whether a fault delays something between two machines."""
+        """Whether a fault delays messages or data between two machines."""
         return any(self._slower.values()) or any(self._slower_data.values())
 
     def slow_data(self, a: str, b: str, seconds: float) -> None:
-        """Delay data, and not urgent messages, between a and b by that many seconds; 0 ends it."""
+        """Delay data between a and b, but not urgent messages, by that many seconds; 0 ends the fault."""
         self._slower_data[a, b] = self._slower_data[b, a] = seconds
 
     def lose(self, a: str, b: str, share: float) -> None:
-        """Lose that share of the packets between a and b; 0 ends it."""
+        """Lose that share of the packets between a and b; 0 ends the fault."""
         self._losses[a, b] = self._losses[b, a] = share
 
     def mend(self) -> None:

@@ -1,4 +1,4 @@
-"""The client's end of a connection: packets instead of bytes, no decisions. Model clients and transcripts use it."""
+"""The client's end of a connection, with packets instead of bytes. Model clients and transcripts use it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from .pipe import Pipe
 
 
 class Peer:
-    """A client's end. `on_packet` gets every packet as it comes; without one, packets are gathered in `received`.
-    `on_closed` is called at the end of the connection.
+    """The client's end of a connection.
 
-    Raises ConnectionRefusedError if the node takes no connections.
+    `on_packet` gets every packet; without `on_packet` they are collected in `received`. `on_closed` is called at the
+    end of the connection.
+
+    Raises ConnectionRefusedError if the node accepts no connections.
     """
 
     def __init__(self, host: Host, version: int = 4, rng: Random | None = None, **connect: Any) -> None:
@@ -47,18 +49,18 @@ class Peer:
         self.pipe.to_node.send(data)
 
     def take(self) -> list[Any]:
-        """The packets that were received since the last call."""
+        """Returns the packets received since the last call."""
         taken, self.received = self.received, []
         return taken
 
     def close(self) -> None:
-        """Close the connection without a DISCONNECT; bytes that were sent before still arrive."""
+        """Close the connection without DISCONNECT; sent bytes still arrive."""
         self.closed = True
         self.pipe.to_client.cut()
         self.pipe.to_node.end()
 
     def break_off(self) -> None:
-        """The network loses the connection."""
+        """Break the connection, as a fault of the network."""
         self.pipe.break_off()
 
     def _bytes(self, data: bytes) -> None:
@@ -79,5 +81,5 @@ class Peer:
 
 
 def connect_packet(client_id: str, version: int = 4, clean: bool = True, **fields: Any) -> packets.Connect:
-    """A CONNECT as clients send it; `keepalive_s` is 0 unless given."""
+    """Returns a CONNECT; `keepalive_s` is 0 by default."""
     return packets.Connect(client_id=client_id, version=version, clean_start=clean, **fields)

@@ -1,7 +1,7 @@
 """A connection between a model client and a node: two streams of bytes on virtual time.
 
-Bytes arrive in order, after a random delay, and may be joined or split anywhere, as TCP does. When one side is gone,
-bytes under way to it are lost. If a receiver does not read, bytes wait; the sender learns when too many wait.
+Bytes arrive in order, after a random delay, and may be joined or split anywhere, as with TCP. When one side has ended,
+bytes in flight to it are lost. If a receiver does not read, bytes wait; the sender is told when too many wait.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from .loop import VirtualLoop
 
 Receiver = Callable[[bytes], None]
 Mark = tuple[int, float, bool]
-"""What bytes carry from the time of sending: the number of commits on all disks, the time in s, and whether the sender
-had no lease."""
+"""The state at the time of sending: the number of commits on all disks, the time in s, and whether the sender had no
+lease."""
 NO_MARK: Mark = (0, 0.0, False)
 HIGH_MARK = 4096
-"""Bytes that may wait for a receiver that does not read; beyond that the sender is asked to stop."""
+"""The number of waiting bytes above which the sender is asked to stop."""
 
 
 class Stream:
     """One direction of a connection.
 
-    `deliver` is called with the bytes that arrive, `ended` once after the last byte. `pressure` is called with False
-    when more than `HIGH_MARK` bytes wait, and with True when none wait any more. `mark` is called at each send;
-    `arrived` is its result for the bytes that are being delivered. `under_way` counts the bytes that were sent and not
-    delivered. `delay_s` is the range of the delay in seconds.
+    `deliver` gets the bytes that arrive; `ended` is called once after the last byte. `pressure` gets False when more
+    than `HIGH_MARK` bytes wait, and True when none wait any more. `mark` is called at each send; during `deliver`,
+    `arrived` has its result. `under_way` counts the bytes sent and not delivered. `delay_s` is the range of the delay
+    in seconds.
     """
 
     def __init__(self, loop: VirtualLoop, rng: Random, delay_s: tuple[float, float]) -> None:
@@ -56,7 +56,7 @@ class Stream:
         return self._last_s
 
     def send(self, data: bytes) -> None:
-        """Send bytes, now and then in two pieces."""
+        """Send bytes, sometimes in two pieces."""
         self.under_way += len(data)
         if not self.open:
             return
@@ -68,12 +68,12 @@ class Stream:
         self._loop.call_at(self._when(), partial(self._arrive, data, mark))
 
     def end(self) -> None:
-        """Close in order: bytes that were sent still arrive, then the other side learns of the end."""
+        """Close in order: sent bytes still arrive, then `ended` is called."""
         if self.open:
             self._loop.call_at(self._when(), self._arrive_end)
 
     def cut(self) -> None:
-        """From now on nothing arrives, not even bytes that are under way."""
+        """Drop all bytes from now on, including those in flight."""
         self.open = False
 
     @property
@@ -82,11 +82,11 @@ class Stream:
         return self._paused
 
     def pause(self) -> None:
-        """The receiver stops reading; bytes wait in the network."""
+        """Stop reading: bytes wait in the network."""
         self._paused = True
 
     def resume(self) -> None:
-        """The receiver reads again, from the next turn on."""
+        """Read again, from the next turn on."""
         if self._paused:
             self._paused = False
             if self._held or self._end_held:
@@ -141,8 +141,8 @@ class Stream:
 class Pipe:
     """Both directions, and the node's end as a `broker.connection.transport.ClientTransport`.
 
-    `gone` is called once when the node's end is over. `over_at` is the time of that in seconds: None while the end is
-    open, and if the node was killed.
+    `gone` is called once when the node's end has ended. `over_at` is the time of that in seconds: None while the node's
+    end is open, and if the node was killed.
     """
 
     def __init__(self, loop: VirtualLoop, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0)) -> None:
@@ -165,7 +165,7 @@ class Pipe:
             self.over_at = self._loop.now_s
 
     def close(self) -> None:
-        """The node closes: bytes that it wrote still arrive."""
+        """Close the node's end: written bytes still arrive."""
         self.to_client.end()
         self.to_node.cut()
         if self.gone is not None:
@@ -173,22 +173,22 @@ class Pipe:
             self._loop.call_soon(partial(self._lost, "closed"))
 
     def abort(self) -> None:
-        """The node closes at once."""
+        """Close the node's end at once."""
         self.close()
 
     def pause_reading(self) -> None:
-        """The node stops reading."""
+        """Stop reading at the node."""
         self.to_node.pause()
 
     def resume_reading(self) -> None:
-        """The node reads again."""
+        """Read again at the node."""
         self.to_node.resume()
 
     def accepted(self) -> None:
-        """The node accepts the client; nothing changes here."""
+        """The node has accepted the client: no effect here."""
 
     def break_off(self) -> None:
-        """The network loses the connection: both sides learn of it, and nothing that is under way arrives."""
+        """Break the connection, as a fault of the network: bytes in flight are lost, and both ends are told."""
         told = [self.to_client.ended] if self.to_client.open else []
         self.to_node.cut()
         self.to_client.cut()

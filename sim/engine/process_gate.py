@@ -1,5 +1,5 @@
-"""Gates: while a process is suspended (SIGSTOP, a frozen machine) nothing reaches it; afterwards everything comes in
-order."""
+"""Gates hold the input of a suspended process (SIGSTOP, a frozen machine), and deliver it in order after the
+suspension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Step = Callable[..., None]
 
 
 class ProcessGate:
-    """Everything that reaches one machine's process goes through its gate. `soon` is that of the loop."""
+    """The gate for all input of one machine's process. `soon` is `call_soon` of the loop."""
 
     def __init__(self, soon: Soon) -> None:
         self._soon = soon
@@ -25,12 +25,12 @@ class ProcessGate:
         self._due: deque[Step] = deque()
         self.shut = False
         self.sockets_first = False
-        """After a suspension, data from sockets comes before timers."""
+        """Whether a process handles sockets before timers after a suspension."""
         self.process = 0
-        """Counts the processes: an event for one process does not reach the next."""
+        """The number of the present process: an event for one process must not reach the next."""
 
     def enter(self, step: Step, *arguments: object) -> None:
-        """Run a step now, or when the process goes on."""
+        """Run a step now, or after the suspension."""
         if self.shut:
             self._held.append(partial(step, *arguments))
         else:
@@ -44,7 +44,7 @@ class ProcessGate:
             self.enter(step)
 
     def enter_if(self, process: int, step: Step, *arguments: object) -> None:
-        """As `enter`, if that process is still the present one."""
+        """As `enter`, but only if `process` is still the present one."""
         if process != self.process:
             return
         if self.shut:
@@ -57,7 +57,7 @@ class ProcessGate:
         self.shut = True
 
     def go_on(self) -> None:
-        """The process goes on. Everything that waited comes now, one step in each turn."""
+        """End the suspension: run everything that waited, one step in each turn."""
         self.shut = False
         held, self._held = [*self._held, *self._due], deque()
         self._due.clear()
@@ -65,7 +65,7 @@ class ProcessGate:
             self._soon(partial(self.enter_if, self.process, step))
 
     def forget(self) -> None:
-        """The process is gone, and everything that waited for it is dropped."""
+        """Drop everything that waits: the process has ended."""
         self.shut = False
         self.process += 1
         self._held.clear()
@@ -73,7 +73,7 @@ class ProcessGate:
 
 
 class GatedEngine:
-    """A disk that works while the process is suspended. The process learns of its writes later."""
+    """A disk that works while the process is suspended. `done` of a write is called after the suspension."""
 
     def __init__(self, engine: Engine, gate: ProcessGate) -> None:
         self._engine = engine
@@ -85,7 +85,7 @@ class GatedEngine:
         self.close = engine.close
 
     def write(self, batch: Batch, done: Done) -> None:
-        """As `Engine.write`."""
+        """Write a batch (`Engine.write`)."""
         self._engine.write(batch, partial(self._gate.enter_if, self._process, done))
 
 
@@ -119,11 +119,11 @@ class GatedTransport(MemoryTransport):
         self._enter = partial(gate.enter_if, gate.process)
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Stream:
-        """As `Transport.dial`."""
+        """Open a stream (`Transport.dial`); its events pass the gate."""
         return super().dial(address, hello, _Events(events, self._gate))
 
     def listen(self, address: str, accept: Accept, handler: Handler | None = None) -> str:
-        """As `MemoryTransport.listen`."""
+        """Listen on an address (`MemoryTransport.listen`); events of streams pass the gate."""
 
         def accepting(hello: bytes, wire: Wire) -> Accepted | Refused:
             verdict = accept(hello, wire)
@@ -134,7 +134,7 @@ class GatedTransport(MemoryTransport):
         return super().listen(address, accepting, handler)
 
     def ask(self, address: str, method: str, request: bytes, timeout_s: float, answer: Answer) -> None:
-        """As `MemoryTransport.ask`."""
+        """Make a call (`MemoryTransport.ask`); its answer passes the gate."""
         super().ask(address, method, request, timeout_s, partial(self._enter, answer))
 
 
@@ -146,5 +146,5 @@ class GatedNetwork(MemoryNetwork):
         self.gates: dict[str, ProcessGate] = {}
 
     def send(self, path: Path, step: Step, size: int = 0, data: bool = False) -> None:
-        """As `MemoryNetwork.send`."""
+        """Send a message (`MemoryNetwork.send`); it passes the gate of the receiver."""
         super().send(path, partial(self.gates[path[1]].enter, step), size, data)

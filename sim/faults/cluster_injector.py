@@ -1,4 +1,4 @@
-"""Injects the faults of a schedule into a cluster, and plays the operators that repair nodes."""
+"""Injects the faults of a schedule into a cluster, and does the work of operators that repair nodes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from . import kinds, rare
 from .schedule import Step
 
 DOWN_S = (0.3, 2.0, 5.0)
-"""How long a killed node stays down, one of these by chance."""
+"""Times for which a killed node stays down, in seconds; one is chosen at random."""
 FAILED_S = (1.0, 4.0, 10.0)
-"""How long it takes until an operator looks at a node whose disk has failed, one of these by chance."""
+"""Times until an operator checks a node with a failed disk, in seconds; one is chosen at random."""
 TWIN_S = 1.0
-"""After serving for so long a node is heard by all others. An answer within that time was given while it was heard."""
+"""A node that has served for this time, in seconds, is heard by all others. An answer within the same time was given
+while they heard it."""
 LEAVE_AGAIN_S = 1.5
-"""How long an operator waits before asking again to remove a member."""
+"""The time between two requests of an operator to remove a member, in seconds."""
 EMPTIED_S = (0.5, 2.0, 6.0)
-"""How long it takes until a removed node has an empty disk, one of these by chance."""
+"""Times until a removed node gets an empty disk, in seconds; one is chosen at random."""
 REJOIN_S = 0.7
-"""How often a node that has to join tries."""
+"""The time between two attempts of a node to join, in seconds."""
 
 
 class ClusterFaultInjector:
-    """All faults of one cluster. `heal` ends them for good."""
+    """Injects all faults of one cluster. After `heal` it injects no more."""
 
     def __init__(self, world: ClusterWorld, rng: Random) -> None:
         self._world = world
@@ -36,11 +37,11 @@ class ClusterFaultInjector:
         self._over = False
         self._lost = False
         self._leaving: tuple[str, str] | None = None
-        """The node and the disk that an operator has asked to remove."""
+        """The node that an operator has asked to remove, and its disk."""
         self._asked_out = False
-        """An operator has asked for the removal before, and got no good answer."""
+        """Whether an earlier request for the removal got an error or no answer."""
         self._unsure = 0
-        """How many requests for the removal were not refused: each of them may have removed the node."""
+        """The number of requests for the removal that were not refused: each of them may have removed the node."""
         self._cuts: dict[tuple[str, str], int] = {}
         self._joining: dict[str, int] = {}
         self._acts: dict[type[kinds.Fault], Callable[[kinds.Fault], None]] = {
@@ -65,7 +66,7 @@ class ClusterFaultInjector:
         }
 
     def begin(self) -> None:
-        """Put the faults of the schedule on the timetable."""
+        """Schedule the faults of the plan."""
         plan, loop = self._world.plan, self._world.loop
         for step in plan.schedule.steps:
             if isinstance(step.fault, kinds.BackupRestored):
@@ -82,8 +83,8 @@ class ClusterFaultInjector:
             loop.call_later(at_s, partial(self._twin, self._world.machines[node]))
 
     def _copy(self, machine: ClusterMachine) -> None:
-        # The log of the node must have its own name: an older copy knows of no cluster, and an operator would have to
-        # empty it. And the node must not be the only voter: its copy would be a majority, and serve until it reached
+        # The Raft log of the node must contain the node: an older copy knows of no cluster, and an operator would have
+        # to empty it. And the node must not be the only voter: its copy would be a majority, and serve until it reached
         # a node that knows of its successor.
         joined = machine.member is not None and machine.name in machine.member.membership.members
         if joined and machine.voters() != (machine.name,) and not self._over:
@@ -122,7 +123,7 @@ class ClusterFaultInjector:
             self._join_up()
 
     def _join_up(self) -> None:
-        """End the cuts that no fault asks for any more."""
+        """End the cuts that belong to no present fault."""
         network = self._world.network
         still = [path for path, count in self._cuts.items() if count]
         ended = [path for path, count in self._cuts.items() if not count]
@@ -134,7 +135,7 @@ class ClusterFaultInjector:
             network.one_way(*path)
 
     def heal(self) -> None:
-        """End all faults, for good."""
+        """End all faults, and inject no more. Start all nodes that are down."""
         self._over = True
         world = self._world
         world.network.mend()
@@ -175,17 +176,17 @@ class ClusterFaultInjector:
             self.start(machine)
 
     def start(self, machine: ClusterMachine) -> None:
-        """Start a process. A node that is no member of the cluster joins it."""
+        """Start a process. If the node is not a member of the cluster, it joins."""
         self._world.start(machine)
         if machine.joined and self._has_forgotten(machine):
-            machine.joined = False  # killed before its disk knew of the join, of which its operator knows nothing yet
+            machine.joined = False  # a kill has undone the join on its disk; its operator must repeat it
         waits_for_empty_disk = machine.member is not None and machine.member.clustered
         if not machine.joined and not waits_for_empty_disk:
             self.rejoin(machine)
 
     def _has_forgotten(self, machine: ClusterMachine) -> bool:
-        """Whether a node that had joined knows of no cluster. Only the first node never joined: ask the others about
-        it."""
+        """Whether a node that had joined does not know its cluster any more. The first node never joined: it counts if
+        another node has it as a member."""
         machines = self._world.machines
         others = [each.member for each in machines.values() if each.member is not None]
         known = any(machine.name in other.membership.members for other in others)
@@ -193,9 +194,9 @@ class ClusterFaultInjector:
         return (joined or known) and machine.member is not None and not machine.member.clustered
 
     def rejoin(self, machine: ClusterMachine) -> None:
-        """Join through any node that is up, and try until it works; then clients may connect.
+        """Join through a running node, and repeat that until it works. Then clients may connect.
 
-        Each process does so once: an operator who has asked waits for the answer (5 nodes, seed 40028).
+        No effect if this process is joining already: an operator waits for the answer (5 nodes, seed 40028).
         """
         if self._joining.get(machine.name) != machine.life:
             self._joining[machine.name] = machine.life
@@ -227,7 +228,7 @@ class ClusterFaultInjector:
             self._join_soon(machine)
 
     def _try_again(self, machine: ClusterMachine) -> None:
-        """A name that was a member with another disk counts its boots on from there."""
+        """Join again. If the name was a member with another disk, first restart with a higher boot than that disk."""
         if machine.boot_above >= machine.boot:
             self._world.crash(machine, False)
             machine.boot = machine.boot_above
@@ -247,10 +248,10 @@ class ClusterFaultInjector:
         self._world.loop.call_later(self._rng.random() * 3, partial(self._start_again, machine, life))
 
     def _take_out(self, machine: ClusterMachine) -> None:
-        """An operator removes a member, at another node. The operator repeats it until it is done, because answers get
-        lost."""
+        """Remove a member with a request at another node, as an operator does. Repeat the request until the member is
+        removed, because answers may be lost."""
         if self._over or (self._lost and self._leaving is None):
-            return  # a node is gone for good, and too few voters may remain if another one leaves
+            return  # a node has lost its disk, and too few voters may remain if another node leaves
         others = [each for each in self._world.machines.values() if each is not machine and each.joined and each.runs]
         again = self._leaving is not None
         if self._leaving not in (None, (machine.name, machine.disk_id)):
@@ -261,7 +262,7 @@ class ClusterFaultInjector:
         self._ask_out(machine, self._rng.choice(others))
 
     def _ask_out(self, machine: ClusterMachine, asked: ClusterMachine) -> None:
-        """Send one request. When the process that was asked ends, its connection ends, and no answer comes."""
+        """Send one request. If the asked process ends, there will be no answer: report that as the answer."""
         loop, life, disk = self._world.loop, asked.life, machine.disk_id
         pending = True
 
@@ -295,11 +296,11 @@ class ClusterFaultInjector:
         self._departed(machine)
 
     def may_be_out(self, machine: ClusterMachine) -> bool:
-        """Whether the node may have been removed: an operator has asked for it, and some request was not refused."""
+        """Whether the node may have been removed: an operator has asked for that, and a request was not refused."""
         return self._leaving == (machine.name, machine.disk_id) and self._unsure > 0
 
     def was_taken_out(self, machine: ClusterMachine) -> bool:
-        """Whether an operator has asked to remove the node, and other nodes that serve know no such member."""
+        """Whether an operator has asked to remove the node, and a node with a lease does not have it as a member."""
         others = [each.member for each in self._world.machines.values() if each is not machine and each.member]
         served = [each for each in others if each.lease_service is not None and each.leased()]
         return self._leaving == (machine.name, machine.disk_id) and any(
@@ -307,20 +308,20 @@ class ClusterFaultInjector:
         )
 
     def left(self, machine: ClusterMachine, life: int) -> None:
-        """A process has learned that its node was removed: it ends."""
+        """End a process that has learned of the removal of its node."""
         if machine.alive(life):
             self._world.crash(machine, False)
             self._departed(machine)
 
     def _departed(self, machine: ClusterMachine) -> None:
-        """The node was removed, and its sessions with it, whatever is on its disk."""
+        """Record the removal of a node, which ends its sessions, and schedule its new start with an empty disk."""
         self._world.history.fault("kill", machine.name)
         self._world.history.life(machine.name).emptied.append(self._world.loop.now_s)
         machine.joined = False
         self._world.loop.call_later(self._rng.choice(EMPTIED_S), partial(self._begin_anew, machine, machine.disk_id))
 
     def _begin_anew(self, machine: ClusterMachine, disk: str) -> None:
-        """The removed node gets an empty disk, and joins again."""
+        """Give a removed node an empty disk, and let it join again."""
         if machine.disk_id == disk:
             if machine.node is not None:
                 self._world.crash(machine, False)
@@ -328,7 +329,7 @@ class ClusterFaultInjector:
             self.start(machine)
 
     def _twin(self, machine: ClusterMachine) -> None:
-        """A stranger asks to join under the name of a node that serves and sees the whole cluster."""
+        """Let a stranger ask to join with the name of a node that serves and sees the whole cluster."""
         world, now = self._world, self._world.loop.now_s
         others = [each for each in world.machines.values() if each is not machine and each.joined and each.runs]
         whole = machine.runs and world.history.views.between(machine.name, now - TWIN_S, now) == {ViewState.WHOLE}
@@ -377,7 +378,7 @@ class ClusterFaultInjector:
             self._look_after(machine)
 
     def _look_after(self, machine: ClusterMachine) -> None:
-        """An operator restarts a node that reports a failed disk."""
+        """Restart the node when it reports a failed disk, as an operator does."""
         if not self._over:
             if machine.failed:
                 self.restart(machine)
@@ -397,18 +398,19 @@ class ClusterFaultInjector:
             self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 
     def _may_lose(self, machine: ClusterMachine) -> bool:
-        """Whether this node may lose its disk. Each seed loses one at most, and none that the majority of voters needs,
-        because the log would be lost with it."""
+        """Whether this node may lose its disk. Each seed loses at most one disk, and never one that the majority of
+        voters needs, because the Raft log would be lost with it."""
         may = machine.joined and not self._lost and self._others_have_the_log(machine)
         self._lost = self._lost or may
         return may
 
     def _others_have_the_log(self, machine: ClusterMachine) -> bool:
-        """Whether the other voters are a majority without this node, as most of the nodes know them.
+        """Whether the other voters are a majority without this node, in the configurations of most nodes.
 
-        A node may become a voter before the others know that its disk is gone: one of two voters, if it joins (3 nodes,
-        seed 41724). Three kinds of voters do not count: one that was given up as stale, because it has to come back
-        with an empty disk; one of which a leader has given notice; and one whose disk is empty (3 nodes, seed 910020).
+        A node may become a voter before other nodes know that its disk is lost: if it joins, one of two voters (3
+        nodes, seed 41724). Three kinds of voters do not count: one that the cluster gave up as stale, because it must
+        return with an empty disk; one of which a leader has given notice; and one whose disk is empty (3 nodes, seed
+        910020).
         """
         machines = self._world.machines.values()
         others = [each for each in machines if each.joined and each.up and each is not machine and each.voters()]
@@ -419,13 +421,13 @@ class ClusterFaultInjector:
         return 2 * len(others) > len(machines) and all(2 * len(intact & voters) > len(voters) for voters in sets)
 
     def _has_notice(self, machine: ClusterMachine) -> bool:
-        """Whether a leader is about to give the node up. The other nodes may not have applied that yet."""
+        """Whether a leader is about to give the node up. Other nodes may not have applied that yet."""
         leaders = [each.member for each in self._world.machines.values() if each.leads]
         services = [each.lease_service for each in leaders if each is not None]
         return any(each.coordinator.gives_notice(machine.name) for each in services if each is not None)
 
     def empty(self, machine: ClusterMachine) -> None:
-        """The node loses its data directory."""
+        """Kill the node, and replace its disks by empty ones."""
         if machine.node is not None:
             self._world.crash(machine, True)
         self._world.lose_disk(machine)
@@ -435,7 +437,7 @@ class ClusterFaultInjector:
         if self._over or machine.backup is None or machine.backup.disk_id != machine.disk_id:
             return
         if not self._all_know_a_later_start(machine, machine.backup.boot):
-            # the others could not tell the copy from the original, so the node starts once more before
+            # other nodes could not tell the copy from the original: first start the node once more
             if machine.boot <= machine.backup.boot:
                 self._kill(kinds.FastRestart(machine.name))
             self._world.loop.call_later(2.5, partial(self._backup, fault))
@@ -450,8 +452,8 @@ class ClusterFaultInjector:
         self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 
     def _all_know_a_later_start(self, machine: ClusterMachine, boot: int) -> bool:
-        """Whether all others know of a later boot. Raft promises nothing for a peer whose loss of data no other peer
-        can notice."""
+        """Whether all other nodes know a later boot. Raft promises nothing for a peer whose loss of data no other peer
+        can detect."""
         for other in self._world.machines.values():
             if other is not machine:
                 row = other.member and other.member.membership.members.get(machine.name)
@@ -477,7 +479,7 @@ _NAMES = {
     "disk_lost": "power loss",
     "backup_restored": "power loss",
 }
-"""Kind -> the name that the checkers of one node use for a fault that ends a process."""
+"""Kind of fault that ends a process -> the name that the checkers use for it."""
 
 
 def _paths(fault: kinds.Fault) -> list[tuple[str, str]]:

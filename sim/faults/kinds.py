@@ -1,23 +1,22 @@
 """The kinds of faults of a cluster, each with a text form that can be parsed.
 
-    cut a b | c            the groups do not hear each other; nodes that are not named hear all others
+    cut a b | c            the groups do not hear each other; nodes in no group hear all others
     pair_cut a b           two nodes do not hear each other
     one_way_cut a b        b does not hear a
-    delay a b 200ms        messages between them take that much longer
-    loss a b 0.05          that share of the packets between them is lost
+    delay a b 200ms        messages between them take 200 ms longer
+    loss a b 0.05          5 % of the packets between them are lost
     kill a                 kill -9; finished writes survive
-    power_loss a           writes that were not synced are gone
+    power_loss a           writes that were not synced are lost
     fast_restart a         killed and started within the lease
-    pause a 5s             SIGSTOP: clocks go on
-    vm_freeze a 5s         the machine stands still, and its monotonic clock with it
+    pause a 5s             SIGSTOP: clocks run
+    vm_freeze a 5s         the machine is frozen, and its monotonic clock stops
     disk_stall a           writes hang
     disk_full a            no space left
     disk_lost a            killed, and started with an empty disk
     backup_restored a      killed, and started with an old copy of its disk
     clock_jump a +60000ms  the wall clock is set
 
-The words are also the names of events (`fault.cut`). A fault schedule
-says how long a fault lasts (`schedule.py`).
+The words are also the names of events (`fault.cut`). A fault schedule has the duration of a fault (`schedule.py`).
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ FOR = "for"
 
 
 class FaultError(ValueError):
-    """A fault or a schedule is impossible, or a text is neither. The message says why, and names the line of a
-    schedule."""
+    """A fault or a schedule is impossible, or a text cannot be parsed. The message has the reason and, for a schedule,
+    the line."""
 
 
 def require(condition: bool, problem: str) -> None:
@@ -66,19 +65,19 @@ def check_seconds(seconds: float, zero: bool = False) -> None:
 
 
 def number_text(value: float) -> str:
-    """A number of seconds or a share as text that parses to exactly this number."""
+    """Returns a number as text that parses to exactly this number."""
     return repr(float(value)).removesuffix(".0")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Base of all faults: `str` gives the text, `nodes` the nodes concerned, `event` the type of its event."""
+    """Base of all faults. `str` returns the text form, `nodes` the affected nodes, `event` the type of its event."""
 
     word: ClassVar[str] = ""
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes concerned, in the order of the text."""
+        """The affected nodes, in the order of the text."""
         raise AssertionError("each fault names its nodes")
 
     @property
@@ -92,7 +91,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Cut(Fault):
-    """Two groups of nodes or more that do not hear each other."""
+    """Two or more groups of nodes that do not hear each other."""
 
     word = "cut"
     groups: tuple[tuple[str, ...], ...]
@@ -125,7 +124,7 @@ class _Two(Fault):
 
 @dataclass(frozen=True, slots=True)
 class PairCut(_Two):
-    """`a` and `b` do not hear each other; all others hear both (H-06)."""
+    """`a` and `b` do not hear each other; all other nodes hear both (H-06)."""
 
     word = "pair_cut"
 
@@ -181,21 +180,21 @@ class _One(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Kill(_One):
-    """`kill -9`: writes that the operating system has survive."""
+    """`kill -9`: writes that the operating system has taken survive."""
 
     word = "kill"
 
 
 @dataclass(frozen=True, slots=True)
 class PowerLoss(_One):
-    """Writes that were not synced are gone; the tail of a file may be torn."""
+    """Writes that were not synced are lost; the last write of a file may be incomplete."""
 
     word = "power_loss"
 
 
 @dataclass(frozen=True, slots=True)
 class FastRestart(_One):
-    """A kill, and a start before another node noticed (H-01)."""
+    """A kill, and a start before another node notices (H-01)."""
 
     word = "fast_restart"
 
@@ -214,28 +213,28 @@ class _Still(_One):
 
 @dataclass(frozen=True, slots=True)
 class Pause(_Still):
-    """SIGSTOP for `s` seconds, then SIGCONT: the process is suspended while the clocks go on."""
+    """SIGSTOP for `s` seconds, then SIGCONT: the process is suspended while the clocks run."""
 
     word = "pause"
 
 
 @dataclass(frozen=True, slots=True)
 class Freeze(_Still):
-    """The virtual machine is frozen for `s` seconds, and its monotonic clock with it (H-05)."""
+    """The virtual machine is frozen for `s` seconds, and its monotonic clock stops (H-05)."""
 
     word = "vm_freeze"
 
 
 @dataclass(frozen=True, slots=True)
 class DiskStall(_One):
-    """Writes hang while the loop goes on (H-06)."""
+    """Writes hang while the loop runs (H-06)."""
 
     word = "disk_stall"
 
 
 @dataclass(frozen=True, slots=True)
 class DiskFull(_One):
-    """No space left."""
+    """The disk has no space left: writes fail."""
 
     word = "disk_full"
 
@@ -270,7 +269,7 @@ class ClockJump(_One):
 
 
 def seconds_of(text: str) -> float:
-    """`1.5s` -> 1.5. Raises FaultError."""
+    """Returns the number of seconds of a text such as `1.5s`. Raises FaultError."""
     found = _SECONDS.fullmatch(text)
     require(found is not None, f"{text!r} is not a number of seconds, such as 1.5s")
     assert found is not None
@@ -310,14 +309,14 @@ _MAKERS: dict[str, tuple[int, Callable[[list[str]], Fault]]] = {
     BackupRestored.word: (1, lambda words: BackupRestored(*words)),
     ClockJump.word: (2, lambda words: ClockJump(words[0], _milliseconds(words[1]))),
 }
-"""Word -> how many words follow it (0: any number), and the function that makes the fault."""
+"""Word -> number of words that follow it (0: any number), and the function that makes the fault."""
 
 WORDS = tuple(_MAKERS)
 """The words that faults begin with."""
 
 
 def parse(text: str) -> Fault:
-    """The fault of a text, the inverse of `str`. Raises FaultError."""
+    """Returns the fault of a text; the inverse of `str`. Raises FaultError."""
     word, *rest = text.split() or [""]
     known = _MAKERS.get(word)
     require(known is not None, f"{word!r} is not a fault; there are {', '.join(WORDS)}")

@@ -12,11 +12,11 @@ from ..world import NodeWorld
 GOOD_NETWORK_S = (0.0005, 0.01)
 YEAR_MS = 365 * 86400 * 1000.0
 FAILS = "fails"
-"""A kind that no swarm draws: it has to be asked for."""
+"""A kind of fault that no swarm draws: only an option selects it."""
 
 
 class NodeFaultInjector:
-    """Injects the faults of a swarm. Half of the kills come a moment after a write has begun."""
+    """Injects the faults of a swarm. Half of the kills happen shortly after the begin of a write."""
 
     def __init__(self, world: NodeWorld, rng: Random) -> None:
         self._world = world
@@ -36,7 +36,7 @@ class NodeFaultInjector:
         }
 
     def begin(self) -> None:
-        """Put the faults on the timetable."""
+        """Schedule the faults."""
         swarm, rng, loop = self._world.swarm, self._rng, self._world.loop
         if not swarm.faults:
             return
@@ -49,7 +49,7 @@ class NodeFaultInjector:
                 loop.call_later(when, partial(self._inject, kind))
 
     def heal(self) -> None:
-        """End all faults, for good."""
+        """End all faults, and inject no more."""
         self._over = True
         world = self._world
         self._machine.wall_off_ms = 0.0
@@ -63,7 +63,7 @@ class NodeFaultInjector:
             self._kinds[kind]()
 
     def _after_write(self, kind: str) -> None:
-        """Inject the fault soon after the next write has begun."""
+        """Inject the fault soon after the begin of the next write."""
         messages, loop = self._machine.messages, self._world.loop
 
         def begun() -> None:
@@ -82,7 +82,7 @@ class NodeFaultInjector:
         world.loop.call_later(down_s, self._start)
 
     def _start(self) -> None:
-        """Start the node again, unless the healing has done it."""
+        """Start the node again, unless the end of all faults has started it."""
         if self._machine.node is None:
             self._world.start(self._machine)
 
@@ -114,13 +114,13 @@ class NodeFaultInjector:
         self._machine.messages.disk.full = False
 
     def _fails(self) -> None:
-        """Let the next write fail; it may be on the disk nevertheless."""
+        """Let the next write fail; yet it may be on the disk."""
         self._world.history.fault("a write fails")
         self._machine.messages.disk.failing = True
         self._look_after()
 
     def _look_after(self) -> None:
-        """An operator restarts a node whose disk has failed."""
+        """Restart the node when its disk has failed, as an operator does."""
         node = self._machine.node
         if node is not None and node.env.store.state == "failed":
             self._crash(False)

@@ -1,7 +1,7 @@
-"""Rare kinds of faults, which no seed draws: of Raft's disk, of one disk for everything, of single writes, of clocks
-that stay wrong, and of processes that read their sockets before their clock after a suspension.
+"""Rare kinds of faults, which no seed draws: of Raft's disk, of both disks, of single writes, of clocks that stay
+wrong, and of processes that read sockets before they run timers after a suspension.
 
-`--faults all` means the kinds of `cluster_plan.KINDS`; a seed with it runs as it did before these kinds existed.
+`--faults all` means only the kinds of `cluster_plan.KINDS`, so that the rare kinds do not change the run of a seed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..engine.machine import Machine
 from . import kinds
 
 SLOW_S = (0.3, 2.5)
-"""The range of a write's duration on a slow disk."""
+"""The range of a write's duration on a slow disk, in seconds."""
 OFF_MS = (700, -700, 5_000, -5_000, 3_600_000, -3_600_000)
-"""By how much a wall clock is set that stays wrong."""
+"""Errors of a wall clock that stays wrong, in ms; one is chosen at random."""
 LENGTHS_S = (3.0, 6.0, 10.0, 15.0)
-"""How long Raft's disk is in trouble: long enough for other nodes to enter meanwhile."""
+"""Durations of the trouble of Raft's disk, in seconds: other nodes can enter in this time."""
 
 Part = Literal["messages", "raft", "both"]
 Trouble = Literal["full", "stall", "slow", "fails"]
@@ -29,19 +29,19 @@ Trouble = Literal["full", "stall", "slow", "fails"]
 
 @dataclass(frozen=True, slots=True)
 class DiskTrouble(kinds.Fault):
-    """Something is wrong with one disk of a node, or with both; `kind` is a key of `DISKS`."""
+    """One disk of a node, or both, are full, slow or hang, or a write fails; `kind` is a key of `DISKS`."""
 
     kind: str
     node: str
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The node."""
+        """The affected node."""
         return (self.node,)
 
     @property
     def fails(self) -> bool:
-        """Whether one write fails. After it the process is of no use until it is started again."""
+        """Whether one write fails. After that the process must be started again."""
         return DISKS[self.kind][1] == "fails"
 
     def __str__(self) -> str:
@@ -50,14 +50,14 @@ class DiskTrouble(kinds.Fault):
 
 @dataclass(frozen=True, slots=True)
 class SocketsFirst(kinds.Pause):
-    """SIGSTOP; afterwards the process reads everything that came before a timer runs, as asyncio does."""
+    """SIGSTOP; afterwards the process reads all waiting input before it runs a timer, as asyncio does."""
 
     word = "sockets_first"
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSet(kinds.ClockJump):
-    """The wall clock is set, and stays wrong until the healing or the next start."""
+    """The wall clock is set, and stays wrong until the end of all faults or the next start."""
 
     word = "clock_set"
 
@@ -71,39 +71,39 @@ DISKS: dict[str, tuple[Part, Trouble]] = {
     "volume_slow": ("both", "slow"),
     "write_fails": ("messages", "fails"),
 }
-"""Kind -> which disk, and its trouble. A write that fails may be on the disk nevertheless."""
+"""Kind -> the affected disk, and its trouble. A failed write may be on the disk."""
 
 RARE = (*DISKS, SocketsFirst.word, ClockSet.word)
 """All rare kinds."""
 
 MOMENTS = (*[kind for kind, (_, trouble) in DISKS.items() if trouble == "fails"], SocketsFirst.word, ClockSet.word)
-"""Kinds that have no end of their own."""
+"""Kinds without a duration in the schedule."""
 
 OF_RAFT = tuple([kind for kind, (part, _) in DISKS.items() if part != "messages"])
-"""Kinds that matter only when Raft writes, which is seldom: `shake` makes it write."""
+"""Kinds that matter only when Raft writes, which is rare: `shake` makes it write."""
 
 
 def draw(rng: Random, kind: str, node: str, for_s: float) -> kinds.Fault:
-    """A fault of this kind; `for_s` is its duration if it has one."""
+    """Returns a fault of this kind; `for_s` is its duration if it has one."""
     if kind in DISKS:
         return DiskTrouble(kind, node)
     return SocketsFirst(node, for_s) if kind == SocketsFirst.word else ClockSet(node, rng.choice(OFF_MS))
 
 
 def shake(rng: Random, names: tuple[str, ...]) -> kinds.Fault:
-    """A fault after which all nodes soon write to Raft's log."""
+    """Returns a fault after which all nodes soon write to Raft's log."""
     node = rng.choice(names)
     return kinds.FastRestart(node) if rng.random() < 0.5 else kinds.Pause(node, round(2.0 + rng.random() * 3.0, 3))
 
 
 def begin(fault: DiskTrouble, machine: Machine) -> None:
-    """Begin the trouble."""
+    """Begin the trouble of the machine's disks."""
     for disk in _disks(fault, machine):
         _BEGIN[DISKS[fault.kind][1]](disk)
 
 
 def end(fault: DiskTrouble, machine: Machine) -> None:
-    """End the trouble."""
+    """End the trouble of the machine's disks."""
     for disk in _disks(fault, machine):
         mend(disk, machine.latency_s)
 

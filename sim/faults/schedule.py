@@ -1,12 +1,12 @@
-"""Fault schedules: which faults happen to a cluster and when, as text that people write and programs read.
+"""Fault schedules: the faults of a cluster and their times, as text for people and programs.
 
-One fault in a line, in the order of time:
+One fault per line, in the order of time:
 
     at 0s delay a b 20ms
     at 1.5s cut a b | c for 10s
     at 2s kill a
 
-Without `for` a fault lasts until everything is healed, unless it is over at once.
+Without `for` a fault lasts until the end of all faults, unless its kind has no duration.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .kinds import FOR, Fault, FaultError, check_seconds, number_text, parse, re
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One fault of a schedule: `at_s` seconds after its begin, for `for_s` seconds; None means until everything is
-    healed."""
+    """One fault of a schedule: `at_s` seconds after the begin of the schedule, for `for_s` seconds; None means until
+    the end of all faults."""
 
     at_s: float
     fault: Fault
@@ -50,12 +50,12 @@ class FaultSchedule:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Every node that is named, sorted."""
+        """Every node of the schedule, sorted."""
         return tuple(sorted({node for step in self.steps for node in step.fault.nodes}))
 
     @classmethod
     def parse(cls, text: str) -> FaultSchedule:
-        """Parse a text: one fault in each line, or several with `;` between them; `#` begins a comment.
+        """Parse a text: one fault per line, or several separated by `;`; `#` begins a comment.
 
         Raises FaultError with the number of the line.
         """

@@ -1,1 +1,1 @@
-"""Bugs planted on purpose: each must be found by a checker."""
+"""Bugs planted on purpose: a checker must find each of them."""

@@ -1,6 +1,6 @@
-"""Bugs of a cluster planted on purpose, to see whether the checkers find them (docs/simulation.md).
+"""Bugs planted in a cluster, to test that the checkers find them (docs/simulation.md).
 
-Each is put into a member before it opens. The product knows nothing of them.
+A bug is applied to a member before the member opens. The product's code does not contain the bugs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _nothing(machine: ClusterMachine) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ClusterBug(Scenario):
-    """A bug of a cluster with the scenario that shows it; `apply` puts it into a machine before its member opens.
+    """A bug of a cluster, and the scenario that shows it. `apply` plants it in a machine before its member opens.
 
     `hazard` is its number in docs/hazards.md: 4 is H-04. The bug must be found within `seeds` seeds from 0 on, by a
     checker whose violations begin with one of `finds`; `first` is the seed that found it when it was planted.
@@ -75,7 +75,7 @@ CLUSTER_BUGS: dict[str, ClusterBug] = {
     bug.name: bug
     for bug in (
         ClusterBug(
-            "view-without-boot", "a restart goes on under the boot before it",
+            "view-without-boot", "a restarted node continues with its previous boot",
             hazard=1, first=0, seeds=5, finds=("role",), apply=_begun(membership_parts.goes_on_as_before),
             schedule="at 4s fast_restart n2; at 9s fast_restart n1",
         ),
@@ -150,7 +150,7 @@ CLUSTER_BUGS: dict[str, ClusterBug] = {
             policy="off",
         ),
         ClusterBug(
-            "drained-at-heal", "forwards from before a cut go on after it",
+            "drained-at-heal", "forwards from before a cut continue after it",
             hazard=14, first=1, seeds=6, finds=("stale",), apply=cluster_parts.drained,
             schedule=_CUT,
             clients={"n1": reader(), "n3": client("w0", topics=(TOPIC,), clean=True)},
@@ -174,7 +174,7 @@ CLUSTER_BUGS: dict[str, ClusterBug] = {
             clients={"n1": writer(topics=_MANY[:4]), "n2": writer("w1", topics=_MANY[:4])},
         ),
         ClusterBug(
-            "clean-sessions-kept", "clean sessions go on after missed messages",
+            "clean-sessions-kept", "clean sessions continue after missed messages",
             hazard=18, first=0, seeds=5, finds=("lost",), apply=cluster_parts.clean_sessions_kept,
             schedule=_CUT,
             clients={"n3": reader(clean=True), "n1": writer(pace_s=0.1)},

@@ -1,4 +1,4 @@
-"""Forwards and metadata of a member with one bug each, for `cluster_bugs`; for Raft see `membership_parts`."""
+"""Parts of a member's forwards and metadata, each with one bug, for `cluster_bugs`. For Raft see `membership_parts`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..engine.machine import Machine
 
 
 class ByArrival(Replica):
-    """Of two concurrent retained messages keeps the one that arrives last."""
+    """Keeps the one of two concurrent retained messages that arrives last."""
 
     __slots__ = ()
 
@@ -34,10 +34,10 @@ class ByArrival(Replica):
 
 
 class Credulous(DeltaApplier):
-    """Believes every claim of a clock, although writes before it are missing."""
+    """Takes over a peer's clock although writes that it covers are missing."""
 
     def absorb(self, replica: Replica, part: Part) -> list[bytes]:
-        """Count everything up to the end of each claim as seen."""
+        """Count everything up to the end of each covered range as seen."""
         part.covered_ranges = [(position, 0, high) for position, _, high in part.covered_ranges]
         return super().absorb(replica, part)
 
@@ -54,11 +54,11 @@ class Forgetful(PublishState):
 
     @deferred.setter
     def deferred(self, value: list[Any]) -> None:
-        """It is gone."""
+        """Drop the value."""
 
 
 def acknowledged_first(machine: Machine) -> None:
-    """Acknowledge writes of metadata when they come, and apply them half a second later."""
+    """Acknowledge writes of metadata when they arrive, and apply them half a second later."""
     member = machine.member
     assert member is not None
     metadata = member.metadata
@@ -106,7 +106,7 @@ def shared_window(machine: Machine) -> None:
 
 
 def no_guard(machine: Machine) -> None:
-    """Send acknowledgements without looking at the lease."""
+    """Send acknowledgements without a check of the lease."""
     node: Any = machine.node
     node.env.cluster.may_acknowledge = lambda connection, operations, frames: True
 
@@ -128,7 +128,7 @@ def nobody_waits(machine: Machine) -> None:
 
 
 def takes_after_gap(machine: Machine) -> None:
-    """Skip a refused message, and take the one behind it."""
+    """Skip a refused message, and take the next one."""
     clustering: Any = machine.clustering
     deliver = clustering.deliver
 
@@ -142,20 +142,20 @@ def takes_after_gap(machine: Machine) -> None:
 
 
 def watermark_in_memory(machine: Machine) -> None:
-    """Forget at a restart how far the lanes of others were taken."""
+    """Forget the watermarks of other nodes' lanes at a restart."""
     clustering: Any = machine.clustering
     clustering.receiver._lanes.clear()
 
 
 def given_to_a_second(machine: Machine) -> None:
-    """Give a QoS 2 message to another member of its group when its node leaves the view, although a member there may
-    have it."""
+    """Give a QoS 2 message to another member of its group when the first member's node leaves the view, although the
+    first member may have it."""
     clustering: Any = machine.clustering
     clustering.sender._may_be_given = lambda copy: False
 
 
 def drained(machine: Machine) -> None:
-    """Let forwards from before an entrance go on, and take them at the target."""
+    """Continue forwards from before an entrance, and take them at the target."""
     clustering: Any = machine.clustering
     clustering.sender.void_all = lambda: None
     deliver = clustering.deliver
@@ -163,7 +163,7 @@ def drained(machine: Machine) -> None:
 
 
 def clean_sessions_kept(machine: Machine) -> None:
-    """Let clean sessions of a node that was cut off go on, although they missed messages."""
+    """Continue the clean sessions of a node that was cut off, although they missed messages."""
     clustering: Any = machine.clustering
     clustering.missed.informed = lambda: None
 

@@ -1,4 +1,4 @@
-"""Views, leases and Raft of a member with one bug each, for `cluster_bugs`."""
+"""Parts of a member's views, leases and Raft, each with one bug, for `cluster_bugs`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..engine.machine import Machine
 
 
 class FormerSelf(LeaseHolder):
-    """Goes on with the boot that the view has for its node."""
+    """Takes over the boot that the view has for its node."""
 
     def applied(self, view: View) -> None:
-        """Take over that boot."""
+        """Take over the boot of the node's row in the view."""
         row = view.row(self.node)
         if row is not None:
             self.boot = row.boot
@@ -29,24 +29,24 @@ class HearsEverybody(LeaseHolder):
     others: tuple[str, ...] = ()
 
     def hears(self, now_ms: float) -> tuple[str, ...]:
-        """All others."""
+        """Returns all other nodes."""
         return self.others
 
     def wants_commit(self, now_ms: float) -> bool:
-        """Ask no disk."""
+        """Claim that a commit is complete, without a write."""
         self._committed = True
         return False
 
 
 class Hasty(MembershipCoordinator):
-    """A new leader that believes that no lease exists which it has not granted."""
+    """A new leader that assumes that no lease exists except its own grants."""
 
     def silent(self, node: str, now_ms: float) -> bool:
-        """Take a node that has not reported yet for gone."""
+        """Treat a node that has not reported yet as silent."""
         return (node != self.node and node not in self._heard) or super().silent(node, now_ms)
 
     def expired(self, node: str, now_ms: float) -> bool:
-        """Take a lease that it has not granted for expired."""
+        """Treat a lease that this leader has not granted as expired."""
         return node not in self._granted or super().expired(node, now_ms)
 
 
@@ -54,18 +54,18 @@ class CountsLearners(Leadership):
     """Counts learners as if they were voters."""
 
     def commit(self) -> bool:
-        """Commit by all peers."""
+        """Commit with the acknowledgements of all peers, not only of voters."""
         index = int(self._counted(self._match))
         return self._countable(index) and self._log.commit(index)
 
     def tick(self, now_ms: float) -> bool:
-        """Count all peers that were heard."""
+        """Count all heard peers, not only voters."""
         super().tick(now_ms)
         heard = self._counted(lambda peer: now_ms if peer == self.peer else self._peers[peer].heard_ms)
         return now_ms - heard < self._settings.election_ms[1]
 
     def confirmed(self) -> tuple[int, ...]:
-        """Count all peers that answered."""
+        """Count all peers that answered, not only voters."""
         if not self._tickets or self._log.committed < self.first_index:
             return ()
         answered = self._counted(lambda peer: self._round if peer == self.peer else self._peers[peer].round)
@@ -81,7 +81,7 @@ class CountsLearners(Leadership):
 
 
 def goes_on_as_before(machine: Machine) -> None:
-    """Do not report this boot to the log, and take over the one before."""
+    """Do not report this boot to the log, and continue with the previous one."""
     member: Any = machine.member
     holder = member.lease_service.holder
     holder.__class__ = FormerSelf
@@ -112,12 +112,12 @@ def serves_at_once(machine: Machine) -> None:
 
 
 def hasty_leader(machine: Machine) -> None:
-    """Do not wait until the leases of the former leader are over."""
+    """Do not wait for the end of the leases of the former leader."""
     _lease_service(machine).coordinator.__class__ = Hasty
 
 
 def counts_learners(machine: Machine) -> None:
-    """Let a leader count learners."""
+    """Let a leader count learners as voters."""
     member: Any = machine.member
     member.consensus.raft.leadership = CountsLearners
 

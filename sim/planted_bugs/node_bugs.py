@@ -1,7 +1,7 @@
-"""Bugs of one node planted on purpose, to see whether the checkers find them (docs/simulation.md).
+"""Bugs planted in a node, to test that the checkers find them (docs/simulation.md).
 
-Each is put into a node before it opens its disk. The broker knows nothing of them: its objects get other classes, from
-`node_parts`, or lose something on the way.
+A bug is applied to a node before the node opens its disk. The broker's code does not contain the bugs: they replace the
+classes of its objects by those of `node_parts`, or change its objects.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from . import node_parts
 
 @dataclass(frozen=True, slots=True)
 class NodeBug:
-    """One bug: `apply` puts it into a node, `about` describes it.
+    """One bug: `apply` plants it in a node, `about` describes it.
 
-    `durability` is what the disk really does, if that is not what the swarm was promised. The bug must be found within
+    `durability` is the real durability of the disk, if it differs from the swarm's. The bug must be found within
     `seeds` seeds from 0 on.
     """
 
@@ -52,7 +52,7 @@ def _sessions(
 
 
 def queue_bug(kind: type[DurableQueue]) -> Callable[[Node], None]:
-    """Every durable queue becomes one of this class."""
+    """Returns a bug that changes the class of every durable queue to `kind`."""
 
     def made(session: Session) -> None:
         if session.durable:
@@ -62,7 +62,7 @@ def queue_bug(kind: type[DurableQueue]) -> Callable[[Node], None]:
 
 
 def session_bug(kind: type[Session]) -> Callable[[Node], None]:
-    """Every session becomes one of this class."""
+    """Returns a bug that changes the class of every session to `kind`."""
 
     def made(session: Session) -> None:
         session.__class__ = kind
@@ -71,12 +71,12 @@ def session_bug(kind: type[Session]) -> Callable[[Node], None]:
 
 
 def restore_bug(restored: Callable[[Session], None]) -> Callable[[Node], None]:
-    """Change every session that a restart brings back."""
+    """Returns a bug that changes every session restored by a restart."""
     return lambda node: _sessions(node, restored=restored)
 
 
 def inbound_bug(kind: type[InboundHandshakes]) -> Callable[[Node], None]:
-    """The inbound QoS 2 handshakes of every session become one of this class."""
+    """Returns a bug that changes the class of every session's inbound QoS 2 handshakes to `kind`."""
 
     def made(session: Session) -> None:
         session.inbound.__class__ = kind
@@ -85,7 +85,7 @@ def inbound_bug(kind: type[InboundHandshakes]) -> Callable[[Node], None]:
 
 
 def connection_bug(alter: Callable[[ClientConnection], None]) -> Callable[[Node], None]:
-    """Every connection becomes one of this class."""
+    """Returns a bug that applies `alter` to every new connection."""
 
     def bug(node: Node) -> None:
         accept = node.accept

@@ -19,7 +19,7 @@ from ...cluster.clock import ClusterClock
 
 
 class ReleasedNotStored(DurableQueue):
-    """Keeps only in memory that PUBREC came."""
+    """Records the arrival of PUBREC only in memory."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class PublishBeforeStored(DurableQueue):
 
 
 class DiskMeansSafe(DurableQueue):
-    """Takes entries that were read back for committed, even if their write is not finished."""
+    """Treats entries read back from disk as committed, even if their write is not complete."""
 
     __slots__ = ()
 
@@ -58,12 +58,12 @@ class DiskMeansSafe(DurableQueue):
 
 
 class IdsFromOne(DurableQueue):
-    """Numbers the entries of a queue anew after a restart, with packet ids from 1 on."""
+    """Renumbers the entries of a queue after a restart, with packet ids from 1 on."""
 
     __slots__ = ()
 
     def renumber(self) -> None:
-        """Called when the session is restored."""
+        """Renumber the entries; called when the session is restored."""
         store = self.env.store
         found = self._scan(self.low, self.high, 0, False) or []
         first = seq = (self.next_seq // 65535 + 1) * 65535
@@ -75,7 +75,7 @@ class IdsFromOne(DurableQueue):
 
 
 class NewestFirst(DurableQueue):
-    """Sends a backlog from its end."""
+    """Sends waiting messages in reverse order."""
 
     __slots__ = ()
 
@@ -99,12 +99,12 @@ class NothingCleanedUp(DurableQueue):
     __slots__ = ()
 
     def discard(self) -> None:
-        """Forget the entries without deleting them."""
+        """Drop the entries from memory without deleting them on disk."""
         Queue.discard(self)
 
 
 class MessageExpiryRestarts(DurableQueue):
-    """Gives messages that are read back after a restart more time."""
+    """Prolongs the expiry of messages read back after a restart."""
 
     __slots__ = ()
 
@@ -117,7 +117,7 @@ class MessageExpiryRestarts(DurableQueue):
 
 
 class BodiesKept(DurableQueue):
-    """Keeps a shared payload after the last queue has let it go."""
+    """Keeps a shared payload after the last queue has removed its entry."""
 
     __slots__ = ()
 
@@ -131,12 +131,12 @@ class BodiesKept(DurableQueue):
 
 
 class InboundRoutedTooEarly(InboundHandshakes):
-    """Stores the id of an inbound QoS 2 message as routed before the message is."""
+    """Stores the id of an inbound QoS 2 message as routed before the message is routed."""
 
     __slots__ = ()
 
     def open(self, packet_id: int, record: InboundRecord) -> bool:
-        """Stores what is not true yet."""
+        """Store the record, and mark it as routed at once."""
         super().open(packet_id, record)
         return self._write(packet_id, InboundRecord(record.boot, record.counter, True))
 
@@ -147,13 +147,13 @@ class PubcompTooEarly(InboundHandshakes):
     __slots__ = ()
 
     def close(self, packet_id: int) -> bool:
-        """Nothing to wait for, it says."""
+        """Delete the record, and report that no commit must be awaited."""
         super().close(packet_id)
         return False
 
 
 class WillStaysOnDisk(Session):
-    """Publishes a will, and leaves it in the record on disk."""
+    """Publishes a will, and does not delete it from the record on disk."""
 
     __slots__ = ()
 
@@ -162,12 +162,12 @@ class WillStaysOnDisk(Session):
 
 
 class WillForgottenFirst(Session):
-    """Deletes a will from the record, and publishes it after that is committed."""
+    """Deletes a will from the record, and publishes it only after that commit."""
 
     __slots__ = ()
 
     def fire_will(self) -> None:
-        """Delete, commit, publish."""
+        """Delete the will, and publish it after the commit."""
         will = self.will
         if will is None:
             return
@@ -227,7 +227,7 @@ class AlteringSlots(SessionRegistry):
         reply: Callable[[Session, bool, bool], None],
         refused: Callable[[], None],
     ) -> None:
-        """As `SessionRegistry.register`, with `made` before the answer."""
+        """Register a connection (`SessionRegistry.register`), and call `made` with the session before the answer."""
 
         def altered(session: Session, present: bool, wrote: bool) -> None:
             self.made(session)
@@ -243,10 +243,10 @@ class AlteringSlots(SessionRegistry):
 
 
 class WallClock(ClusterClock):
-    """Follows the wall clock, whatever it shows."""
+    """Returns the wall clock as cluster time."""
 
     __slots__ = ()
 
     def now_ms(self) -> int:
-        """The wall clock of the machine in ms."""
+        """Returns the wall clock of the machine in ms."""
         return int(self._wall_ms())

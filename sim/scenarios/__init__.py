@@ -1,1 +1,1 @@
-"""Scenarios: faults and clients that somebody wrote down, for states that random seeds reach too seldom."""
+"""Scenarios: hand-written faults and clients, for states that random seeds rarely reach."""

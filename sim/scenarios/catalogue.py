@@ -1,7 +1,6 @@
-"""All scenarios: those of the planted bugs, played without the bug, and more.
+"""All scenarios: those of the planted bugs, without the bug, and more.
 
-Seeds draw states that nobody thought of. A scenario is for a state that somebody did think of, and that chance brings
-about too seldom.
+Seeds reach unforeseen states. A scenario is for a known state that seeds rarely reach.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def _inject(fault: str, for_s: float | None, simulation: ClusterSimulation) -> N
 
 
 def _others_restart_without(simulation: ClusterSimulation) -> None:
-    """Cut n3 off, and restart the two others at once."""
+    """Cut n3 off, and restart the two other nodes at the same time."""
     for fault, for_s in (("cut n3 | n1 n2", 6.0), ("fast_restart n1", None), ("fast_restart n2", None)):
         simulation.world.loop.call_soon(partial(_inject, fault, for_s, simulation))
 
@@ -31,7 +30,7 @@ _TOPICS = tuple([f"t/{number}" for number in range(12)])
 _ELSEWHERE = {"n2": client("c0", _TOPICS, version=5), "n1": writer("w0", IDLE_S, _TOPICS)}
 
 _OWN = (
-    Scenario("away", "a node with a persistent session is cut off, and restarts when it is back",
+    Scenario("away", "a node with a persistent session is cut off, and restarts near the end of the cut",
            "at 3s cut n3 | n1 n2 for 13s; at 14s fast_restart n3", {"n3": reader(), "n1": writer()}),
     Scenario("witness-restarts", "nodes with messages for a node that is away are restarted",
            "at 4s cut n3 | n1 n2 for 13s; at 8s fast_restart n1; at 11s fast_restart n2",
@@ -44,19 +43,19 @@ _OWN = (
            "at 4s one_way_cut n2 n1 for 2.5s; at 5s fast_restart n2; at 5.8s fast_restart n1; "
            "at 11s one_way_cut n2 n1 for 2.5s; at 12s fast_restart n1; at 13s fast_restart n2",
            {"n2": reader(), "n1": writer()}, qos=2),
-    Scenario("forgotten-elsewhere", "subscriptions come and go while a node is away",
+    Scenario("forgotten-elsewhere", "a client unsubscribes from many topics while a node is cut off",
            "at 4s cut n3 | n1 n2 for 9s", _ELSEWHERE,
            tuple([leaves_topic(5.0 + number * 0.3, "c0", topic) for number, topic in enumerate(_TOPICS)])),
     Scenario("retained-elsewhere",
-           "a message is retained on a node that is just cut off; a subscriber comes elsewhere",
+           "a node retains a message right after it is cut off; a client subscribes at another node",
            "at 7.9s cut n1 | n2 n3 for 8s",
            {"n2": client("c0", ("r/0",), version=5), "n1": writer("w0", IDLE_S, ("r/0",))},
            (leaves_topic(4.0, "c0", "r/0"), retains(8.0, "w0", "r/0"), wants_topic(12.0, "c0", "r/0"))),
-    Scenario("known-by-two", "nodes that learn of a subscription are killed then, and its node is cut off",
+    Scenario("known-by-two", "nodes that get a new route are killed at once, and the subscriber's node is cut off",
            "at 3.9s disk_stall n1 for 1.2s; at 3.9s disk_stall n2 for 1.2s",
            {"n3": reader(), "n1": writer("w0", 0.2), "n2": writer("w1", 0.2)},
            (leaves_topic(2.0), at_suback(3.0, "c0", _others_restart_without), wants_topic(4.0), publishes(4.5))),
-    Scenario("log-in-doubt", "nodes that agreed on a view are killed then, and the node that applied it is cut off",
+    Scenario("log-in-doubt", "nodes that agreed on a view are killed at once, and the node that applied it is cut off",
            "at 4s fast_restart n2; at 12s fast_restart n2", {"n3": reader(), "n1": writer("w0", 0.2)},
            (at_view(4.0, "n3", _others_restart_without), at_view(12.0, "n3", _others_restart_without))),
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""A scenario: faults and clients that somebody wrote down, where a seed would draw them.
+"""A scenario: hand-written faults and clients instead of those that a seed draws.
 
-A seed still decides clocks, delays, disks, durability and which node leads.
+A seed still decides clocks, delays, disks, durability and the leader.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .script import Act, with_script
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario; `about` says what happens.
+    """One scenario; `about` describes it.
 
-    `schedule` is the text of a `FaultSchedule`; without one the seed draws faults of these `kinds`. With `clients` only
-    these take part (`with_script`): their nodes have `policy` for all operations, they publish with `qos`, and do what
-    `acts` say. `sockets_first`: a process that stood still reads its sockets before it looks at its timers, as asyncio
-    does. There are at least `nodes` nodes.
+    `schedule` is the text of a `FaultSchedule`; without one the seed draws faults of these `kinds`. `clients` replace
+    those of the seed (`with_script`): nodes have `policy` for all operations, clients publish with `qos` and perform
+    `acts`. `sockets_first`: after a suspension a process reads its sockets before it runs its timers, as asyncio does.
+    The cluster has at least `nodes` nodes.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Scenario:
     sockets_first: bool = False
 
     def plan(self, seed: int, nodes: int, durability: Durability | None, seconds: float) -> ClusterPlan:
-        """The plan of a seed in this scenario, with `seconds` under faults."""
+        """Returns the plan of a seed in this scenario, with `seconds` under faults."""
         found = plan(seed, nodes, durability, seconds, () if self.schedule else self.kinds)
         if self.schedule:
             found = replace(found, schedule=FaultSchedule.parse(self.schedule))
         return found if self.clients is None else with_script(found, self.clients, self.policy, self.qos)
 
     def begin(self, simulation: ClusterSimulation) -> None:
-        """The faults begin: put the acts of the clients on the timetable."""
+        """Schedule the acts of the clients. Called when the faults begin."""
         for machine in simulation.world.machines.values():
             machine.gate.sockets_first = self.sockets_first
         for at_s, act in self.acts:

@@ -1,7 +1,7 @@
-"""The parts of scenarios: a few clients at chosen nodes, and what each does at what time.
+"""The parts of scenarios: a few clients at chosen nodes, and their acts at chosen times.
 
-A node with any subscriber for a topic gets every message on it and matches again. So one subscriber too many can hide
-that another node never learned of a route.
+A node with one subscriber for a topic gets every message on it, and matches again for all its subscribers. So an extra
+subscriber can hide that the publisher's node lacks a route.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..workload.roaming_client import RoamingClient
 from ..workload.swarm import WATCHER, WILL_FILTER, ClientSpec
 
 Act = tuple[float, Callable[[ClusterSimulation], None]]
-"""Seconds after the faults begin, and what happens then."""
+"""Seconds after the begin of the faults, and the function to call then."""
 
 IDLE_S = 1e6
-"""The pace of a client that does only what the script says."""
+"""The pace of a client that performs only the acts of the script."""
 TOPIC = "t/0"
 
 
@@ -31,7 +31,7 @@ def client(
     name: str, filters: tuple[str, ...] = (), topics: tuple[str, ...] = (), pace_s: float = IDLE_S, clean: bool = False,
     version: int = 4, qos: int = 1,
 ) -> ClientSpec:  # fmt: skip
-    """A client that stays connected. It publishes on one of `topics` every `pace_s`; it subscribes with `qos`."""
+    """Returns a client that stays connected, publishes on `topics` every `pace_s` seconds, subscribes with `qos`."""
     wanted = tuple([(each, qos) for each in filters])
     return ClientSpec(
         name, version, 0 if clean else None, not clean, bool(topics), topics, wanted, None, 100, 0.0, pace_s, False
@@ -39,24 +39,24 @@ def client(
 
 
 def reader(name: str = "c0", clean: bool = False) -> ClientSpec:
-    """A client that subscribes to `TOPIC`."""
+    """Returns a client that subscribes to `TOPIC`."""
     return client(name, (TOPIC,), clean=clean, version=5)
 
 
 def writer(name: str = "w0", pace_s: float = 0.05, topics: tuple[str, ...] = (TOPIC,)) -> ClientSpec:
-    """A client that publishes every `pace_s` seconds."""
+    """Returns a client that publishes every `pace_s` seconds."""
     return client(name, topics=topics, pace_s=pace_s)
 
 
 def member(name: str) -> ClientSpec:
-    """A member of the shared group `g` of `TOPIC`, with a session that never ends."""
+    """Returns a member of the shared group `g` of `TOPIC`, with a session that never ends."""
     return client(name, (f"$share/g/{TOPIC}",), version=5, qos=2)
 
 
 def with_script(
     plan: ClusterPlan, clients: dict[str, ClientSpec], policy: str = "majority", qos: int = 1
 ) -> ClusterPlan:
-    """The plan with these clients only, and `policy` for all operations without the whole cluster.
+    """Returns the plan with only these clients, and with `policy` for all operations during a netsplit.
 
     The key of a client is its node, with a dot and a suffix if several are at one node. All publish with `qos`.
     """
@@ -86,33 +86,33 @@ _PLAIN: dict[str, Any] = {
 
 
 def leaves_topic(at_s: float, name: str = "c0", topic: str = TOPIC) -> Act:
-    """The client unsubscribes from a topic."""
+    """Returns an act: the client unsubscribes from a topic."""
     return at_s, lambda simulation: _named(simulation, name).unsubscribe(topic)
 
 
 def wants_topic(at_s: float, name: str = "c0", topic: str = TOPIC) -> Act:
-    """The client subscribes to a topic again."""
+    """Returns an act: the client subscribes to a topic again."""
     return at_s, partial(_subscribe, name, topic)
 
 
 def publishes(at_s: float, name: str = "w0", topic: str = TOPIC) -> Act:
-    """The client publishes once."""
+    """Returns an act: the client publishes once."""
     return at_s, partial(_publish, name, topic)
 
 
 def retains(at_s: float, name: str, topic: str) -> Act:
-    """The client publishes a retained message once."""
+    """Returns an act: the client publishes a retained message."""
     return at_s, partial(_publish, name, topic, retain=True)
 
 
 def moves(at_s: float, node: str, name: str = "w0") -> Act:
-    """The client connects to another node."""
+    """Returns an act: the client connects to another node."""
     return at_s, partial(_move, name, node)
 
 
 def one_by_one(begin_s: float, name: str, writers: tuple[str, ...], topics: tuple[str, ...]) -> tuple[Act, ...]:
-    """The client unsubscribes from all topics early. Then it subscribes to one after the other, and for each of them
-    one of the writers publishes a moment later."""
+    """Returns acts: the client unsubscribes from all topics early. Then it subscribes to one after the other, and after
+    each SUBSCRIBE one of the writers publishes on the topic."""
     acts = [leaves_topic(2.0, name, topic) for topic in topics]
     for number, topic in enumerate(topics):
         at_s = begin_s + number * EVERY_S
@@ -122,7 +122,7 @@ def one_by_one(begin_s: float, name: str, writers: tuple[str, ...], topics: tupl
 
 
 def at_suback(at_s: float, name: str, then: Callable[[ClusterSimulation], None]) -> Act:
-    """From that time on: act once, as soon as the client gets a SUBACK."""
+    """Returns an act: call `then` at the client's first SUBACK after `at_s`."""
 
     def listen(simulation: ClusterSimulation) -> None:
         found = _named(simulation, name)
@@ -137,7 +137,7 @@ def at_suback(at_s: float, name: str, then: Callable[[ClusterSimulation], None])
 
 
 def at_view(at_s: float, node: str, then: Callable[[ClusterSimulation], None]) -> Act:
-    """From that time on: act once, as soon as the node has applied another view."""
+    """Returns an act: call `then` when the node has applied a new view after `at_s`."""
 
     def begin(simulation: ClusterSimulation) -> None:
         machine = simulation.world.machines[node]
@@ -155,7 +155,7 @@ def at_view(at_s: float, node: str, then: Callable[[ClusterSimulation], None]) -
 
 
 EVERY_S = 0.3
-"""The time between the acts of `one_by_one`."""
+"""The time between the acts of `one_by_one`, in seconds."""
 
 
 def _named(simulation: ClusterSimulation, name: str) -> RoamingClient:

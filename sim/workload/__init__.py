@@ -1,1 +1,1 @@
-"""What model clients do, and how a seed draws them."""
+"""Model clients: their protocol, their behaviour, and the seed's choice of them."""

@@ -1,4 +1,4 @@
-"""What a model client does next: publish, leave, come back, read slowly, change its subscriptions."""
+"""The actions of a model client: publish, disconnect, reconnect, read slowly, change its subscriptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .client import ModelClient
 from .swarm import WATCHER, Swarm
 
 LARGE = 300
-"""Payload size in bytes from which queues share payloads."""
+"""A payload size in bytes at which queues share payloads."""
 
 
 class Behaviour:
@@ -27,7 +27,7 @@ class Behaviour:
         self._moves = self._weighted()
 
     def begin(self) -> None:
-        """Connect soon, then act now and then. The watcher connects before all others, and first acts after a while."""
+        """Connect soon, then act at random times. The watcher connects before all other clients."""
         if self.client.name == WATCHER:
             self.client.connect(False)
             self._loop.call_later(1.5, self._next)
@@ -35,7 +35,7 @@ class Behaviour:
             self._loop.call_later(0.3 + self._rng.random() * 0.5, self._first)
 
     def calm(self) -> None:
-        """Stop acting; connect, read, and answer at once."""
+        """Stop acting: stay connected, read, and answer at once."""
         client = self.client
         self._calm = True
         client.receiver.delay_s = min(client.receiver.delay_s, 0.01)
@@ -91,7 +91,7 @@ class Behaviour:
     # -- moves
 
     def _nothing(self) -> None:
-        """Let a moment pass without an action."""
+        """Do nothing this time."""
 
     def _publish(self) -> None:
         rng, features = self._rng, self._features
@@ -108,7 +108,7 @@ class Behaviour:
             )
 
     def _lose(self) -> None:
-        """Close without DISCONNECT, and come back at once or at some later action."""
+        """Close without DISCONNECT, and reconnect at once or in a later action."""
         self.client.lose()
         self.client.wanted = self._rng.random() < 0.5
         if self.client.wanted:

@@ -1,7 +1,7 @@
-"""Clients whose routes change all the time: writers on topics that are long in use, readers that come and go elsewhere.
+"""Clients whose routes change often: writers on topics in use, readers that subscribe and unsubscribe at other nodes.
 
-Every node has at most one reader, so no other subscription brings a message to its node. A SUBACK promises every later
-message, so somebody publishes at that moment (`ClusterPlan.publish_at_suback`).
+Every node has at most one reader, so only the reader's route brings messages to its node. A SUBACK promises every later
+message, so other clients publish right after it (`ClusterPlan.publish_at_suback`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILTERS = ("t/0", "t/1", "t/2", "t/+", "t/#", "+/0", "#")
 
 
 def with_changing_routes(plan: ClusterPlan) -> ClusterPlan:
-    """The plan of a seed with these clients instead of its own."""
+    """Returns the plan of a seed with these clients instead of its own."""
     swarm = plan.swarm
     rng = Random(f"changing/{len(plan.nodes)}/{swarm.seed}")
     nodes = rng.sample(plan.nodes, len(plan.nodes))
@@ -61,6 +61,6 @@ def _options(rng: Random, options: Any) -> Any:
         "queue_type": "fifo", "max_inflight_messages": 20, "receive_max_broker": 65535,
         "persistent_client_expiration_s": 0, "retry_interval_s": 20,
     }  # fmt: skip
-    if rng.random() < 0.7:  # checkers demand little of messages that were accepted without a lease
+    if rng.random() < 0.7:  # checkers judge few messages that were accepted without a lease
         changes |= {f"allow_{operation}_during_netsplit": "majority" for operation in OPERATIONS}
     return msgspec.structs.replace(options, **changes)

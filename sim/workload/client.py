@@ -1,4 +1,4 @@
-"""A model client: its connections, its session as it knows it, its subscriptions and its wills.
+"""A model client: its connections, its knowledge of its session, its subscriptions and its wills.
 
 Sending is in `Sender`, receiving in `Receiver`. `Behaviour` decides what the client does next.
 """
@@ -20,9 +20,9 @@ from .sender import Sender, payload
 from .swarm import ClientSpec
 
 PATIENCE_S = 15.0
-"""How long a client waits for CONNACK before it tries again."""
+"""Seconds that a client waits for CONNACK before it tries again."""
 RETRY_S = (0.05, 0.5)
-"""The range of the time before it tries again."""
+"""The range of the time before the next attempt to connect, in seconds."""
 REFUSED_FOR_DISK = (3, 0x97)
 """Reason codes of CONNACK while the disk is full: Server unavailable in MQTT 3, Quota exceeded in 5."""
 FOREVER = 0xFFFFFFFF
@@ -31,8 +31,8 @@ FOREVER = 0xFFFFFFFF
 class ModelClient:
     """One client id.
 
-    A client that is `wanted` connects again when it loses a connection; one that is `gone` never does. `epoch` counts
-    its sessions. `granted` are the filters of its session, `dropped` those that it has unsubscribed from.
+    `wanted`: the client reconnects when it loses its connection. `gone`: it never connects again. `epoch` counts its
+    sessions. `granted` are the filters of its session, `dropped` those that it has unsubscribed from.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ModelClient:
         self.granted: dict[str, Subscribed] = {}
         self.asked: dict[int, list[Subscribed]] = {}
         self.dropped: set[str] = set()
-        self.void = False  # the session ended with its connection: a session that is present next time is another
+        self.void = False  # the session ended with its connection: a session in the next CONNACK is another one
         self.discarded = False
         self._packet_id = 0
         history.connections[self.name] = []
@@ -74,17 +74,17 @@ class ModelClient:
 
     @property
     def connected(self) -> bool:
-        """Whether CONNACK came and the connection is open."""
+        """Whether CONNACK has arrived and the connection is open."""
         return self.connection is not None and self.connection.opened != NEVER
 
     def connect(self, clean: bool) -> None:
-        """Open a connection. After a refusal the client tries again while it wants a connection."""
+        """Open a connection. After a refusal the client tries again while it is `wanted`."""
         self.wanted = True
         if self.gone or self.peer is not None:
             return
         spec = self.spec
         if self.discarded or self._perhaps_expired():
-            # a client that threw its session away, or cannot know whether it exists, must ask for a new one
+            # a client that ended its session, or cannot know whether it exists, must ask for a new one
             clean = True
         try:
             peer = Peer(self.host, spec.version, self.rng, delay_s=self.delay_s)
@@ -142,7 +142,7 @@ class ModelClient:
             self.again()
 
     def again(self) -> None:
-        """Try to connect in a moment, if a connection is wanted."""
+        """Try to connect after a short time, if the client is `wanted`."""
         if self.wanted and not self.gone:
             low, high = RETRY_S
             self.loop.call_later(low + (high - low) * self.rng.random(), self._retry)
@@ -154,7 +154,7 @@ class ModelClient:
     # -- ending
 
     def lose(self) -> None:
-        """Close without DISCONNECT; packets that were sent before still arrive."""
+        """Close without DISCONNECT; sent packets still arrive."""
         peer = self.peer
         if peer is not None:
             peer.close()
@@ -162,7 +162,7 @@ class ModelClient:
             self._ended()
 
     def disconnect(self, with_will: bool = False, expiry_s: int | None = None) -> None:
-        """Send DISCONNECT and close. With MQTT 5 it may ask for the will, or for another session expiry in seconds."""
+        """Send DISCONNECT and close. With MQTT 5 it may request the will, or set another session expiry in seconds."""
         peer, connection = self.peer, self.connection
         if peer is None or connection is None or not self.connected:
             return
@@ -178,7 +178,7 @@ class ModelClient:
         self._ended()
 
     def take_over(self) -> None:
-        """Open a second connection under the same id, while the node still serves the first."""
+        """Open a second connection with the same client id, while the node still serves the first."""
         peer = self.peer
         if peer is None or not self.connected:
             return
@@ -190,7 +190,7 @@ class ModelClient:
         self.connect(self.spec.expiry_s == 0)
 
     def abandon(self) -> None:
-        """Close, and never come back."""
+        """Close the connection, and never connect again."""
         self.history.trace(self.name, "is gone for good")
         self.gone = True
         self.wanted = False
@@ -284,7 +284,7 @@ class ModelClient:
         self.subscribe(self.wants)
 
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
-        """Whether this refusal is right: the node may refuse a CONNECT while its disk is full."""
+        """Whether this refusal is allowed: the node may refuse a CONNECT while its disk is full."""
         full = mark[1] <= self.history.life(self.host.name).full_until
         return operation == "register" and reason in REFUSED_FOR_DISK and full
 
@@ -312,7 +312,7 @@ class ModelClient:
 
     @property
     def wants(self) -> list[str]:
-        """Filters that the client wants and no SUBACK has granted."""
+        """The filters that the client wants and that no SUBACK has granted."""
         return [name for name, _ in self.spec.filters if name not in self.granted and name not in self.dropped]
 
     def unsubscribe(self, name: str) -> None:
@@ -339,7 +339,7 @@ class ModelClient:
             self.granted[each.filter] = each
 
     def not_granted(self, subscribed: Subscribed) -> None:
-        """A SUBSCRIBE was refused: a hook."""
+        """Hook: called for each refused filter."""
 
     def _unsuback(self, packet: packets.Unsuback, mark: Mark) -> None:
         for each in self.asked.pop(packet.packet_id, []):
@@ -354,7 +354,7 @@ class ModelClient:
 
     @property
     def is_read(self) -> bool:
-        """Whether the node reads what the client sends."""
+        """Whether the node reads from the client."""
         return self.peer is not None and not self.peer.pipe.to_node.paused
 
     def pause(self) -> None:
@@ -370,7 +370,7 @@ class ModelClient:
 
 
 def _ignore(packet: Any) -> None:
-    """Drop a packet of a connection that the client has left for another."""
+    """Drop a packet of a connection that the client has replaced by a new one."""
 
 
 def _shown(packet: Any) -> str:

@@ -1,7 +1,7 @@
-"""The subscribing half of a model client: a QoS 1 and 2 receiver by the letter of MQTT 5.0, section 4.3.
+"""The subscribing half of a model client: a strict receiver of QoS 1 and 2 by section 4.3 of MQTT 5.0.
 
-It passes a QoS 2 message on if its packet id is free, and drops it if the id is in use: a wrong packet id does to it
-what it does to a real client. Answers leave in the order of the messages [MQTT-4.6.0-2], perhaps late.
+It passes a QoS 2 message to the application if its packet id is free, and drops it if the id is in use: a wrong packet
+id has the same effect as in a real client. Answers leave in the order of the messages [MQTT-4.6.0-2], sometimes late.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ Later = Callable[[float, Callable[[], None]], object]
 
 
 class Receiver:
-    """Receives for `client`. `held` maps the QoS 2 packet ids that wait for PUBREL to their messages; it belongs to the
-    session and survives connections. `answer` sends a packet if the connection is still the one that the message came
-    on.
+    """Receives for `client`.
+
+    `held` maps the QoS 2 packet ids that wait for PUBREL to their messages. It belongs to the session and survives
+    connections. `answer` sends a packet, if the connection of the message is still the present one.
     """
 
     def __init__(self, history: History, client: str, later: Later, answer: Callable[[int, Any], bool]) -> None:
@@ -39,7 +40,7 @@ class Receiver:
         self._due_s = 0.0
 
     def begin(self, connection: int) -> None:
-        """A new connection: no message on it is unanswered."""
+        """Begin a new connection, without unanswered messages."""
         self._connection = connection
         self._unanswered.clear()
         self._seen.clear()
@@ -47,11 +48,11 @@ class Receiver:
         self._due_s = 0.0
 
     def forget(self) -> None:
-        """The session is gone."""
+        """Forget the packet ids of a session that has ended."""
         self.held.clear()
 
     def publish(self, packet: packets.Publish, sent_at: float) -> None:
-        """Note and answer a PUBLISH that the node wrote at `sent_at` (true time in s)."""
+        """Record and answer a PUBLISH that the node wrote at `sent_at` (true time in s)."""
         key = key_of(packet.payload)
         first = True
         packet_id = packet.packet_id
@@ -83,18 +84,18 @@ class Receiver:
             self._owe(packets.Pubrec(packet_id), 0)
 
     def pubrel(self, packet: packets.Pubrel) -> None:
-        """PUBREL: the id is free again."""
+        """Release the packet id of a PUBREL, and answer it."""
         self.held.pop(packet.packet_id, None)
         self._owe(packets.Pubcomp(packet.packet_id), packet.packet_id)
 
     def _check_id(self, packet_id: int, key: str, dup: bool) -> None:
-        """Note a problem unless the id is free or means the same message as before."""
+        """Record a problem if the packet id is in use for another message, or the window is exceeded."""
         for known in (self.held.get(packet_id), self._unanswered.get(packet_id)):
             if known is not None and known != key:
                 text = f"{self._client}: packet id {packet_id} came with {key} while it stands for {known}"
                 self._history.ids.append(IdReuse(self._client, self._connection, text))
         if dup and packet_id in self._seen:
-            return  # sent again on this connection: its answer may be under way, so the window may not count it
+            return  # a repetition on this connection: its answer may be in flight, so it must not count in the window
         self._seen.add(packet_id)
         self._unanswered[packet_id] = key
         if len(self._unanswered) > self.window:

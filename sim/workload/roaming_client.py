@@ -1,6 +1,6 @@
-"""A model client of a cluster. It stays at its node while it has a session there, and accepts refusals.
+"""A model client of a cluster. It stays at its node while it has a session there, and tolerates allowed refusals.
 
-A node that does not see the whole cluster may refuse what its policies forbid (docs/netsplit.md).
+A node that does not see the whole cluster may refuse operations that its policies forbid (docs/netsplit.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .client import ModelClient
 from .swarm import ClientSpec
 
 AGAIN_S = 0.6
-"""After how many seconds the client repeats a refused SUBSCRIBE."""
+"""Seconds after which the client repeats a refused SUBSCRIBE."""
 REFUSALS = {"register": (3, 0x88), "subscribe": (0x80, 0x83, 0x87), "unsubscribe": (0x83,)}
 
 
@@ -41,19 +41,20 @@ class RoamingClient(ModelClient):
         """Called with each filter that a SUBACK has granted."""
 
     def connect(self, clean: bool) -> None:
-        """As `ModelClient.connect`; a client without a session may choose another node."""
+        """Open a connection (`ModelClient.connect`). A client with several `machines` chooses one of them first."""
         if len(self._machines) > 1 and self.peer is None:
             self.host = self.rng.choice(self._machines)
         super().connect(clean)
 
     def _had_session(self) -> bool:
-        """MQTT 3.1 does not tell. A node that has lost its disk has no sessions."""
+        """Whether the node should have a session; the CONNACK of MQTT 3.1 does not say. A lost disk has no sessions."""
         emptied = self.history.life(self.host.name).emptied
         last = max((each.opened_at for each in self.lists[:-1] if each.opened != NEVER), default=0.0)
         return super()._had_session() and not any(at_s >= last for at_s in emptied)
 
     def take_over(self) -> None:
-        """As `ModelClient.take_over`, for one node. Several nodes would each go on serving their own connection."""
+        """Take over the own connection, with one machine. With several the client reconnects instead, because two nodes
+        would each continue to serve their connection."""
         if len(self._machines) > 1:
             self.lose()
             self.connect(self.spec.expiry_s == 0)
@@ -61,7 +62,7 @@ class RoamingClient(ModelClient):
             super().take_over()
 
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
-        """Whether a policy forbids the operation, or the disk is full."""
+        """Whether this refusal is allowed: a policy may forbid the operation, or the disk may be full."""
         if super().may_be_refused(operation, reason, mark):
             return True
         assert self.connection is not None
@@ -76,7 +77,7 @@ class RoamingClient(ModelClient):
         return self.history.views.lacked_whole_view(self.host.name, since_s)
 
     def not_granted(self, subscribed: Subscribed) -> None:
-        """Subscribe again in a while."""
+        """Subscribe again after `AGAIN_S` seconds."""
         if self.connection is not None:
             self.loop.call_later(AGAIN_S, partial(self._ask_again, subscribed.filter, self.connection.number))
 
@@ -96,7 +97,7 @@ class RoamingClient(ModelClient):
 
     def _unsuback(self, packet: packets.Unsuback, mark: Mark) -> None:
         if self.spec.version < 5:
-            # this UNSUBACK has no reason code, so the client cannot know whether the filter is gone
+            # this UNSUBACK has no reason code, so the client cannot know whether the node has removed the filter
             self.asked.pop(packet.packet_id, None)
             return
         asked = self.asked.pop(packet.packet_id, [])

@@ -1,7 +1,7 @@
-"""The publishing half of a model client: a QoS 1 and 2 sender by the letter of MQTT 5.0, sections 4.3 and 4.4.
+"""The publishing half of a model client: a strict sender of QoS 1 and 2 by sections 4.3 and 4.4 of MQTT 5.0.
 
-It takes the lowest free packet id, so ids are soon used again. If its session is present, it sends unanswered packets
-again in the old order. If not, it forgets them, and their fate is unknown.
+It takes the lowest free packet id, so that ids are reused soon. If the node resumes its session, it sends unanswered
+packets again in the same order. If not, it forgets them: the node may or may not have them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Send = Callable[..., None]
 
 
 class Flight:
-    """One PUBLISH that is not finished; `released`: PUBREC came and PUBREL is due."""
+    """One unfinished PUBLISH. `released`: PUBREC has arrived and PUBREL is due."""
 
     __slots__ = ("attempt", "packet", "released")
 
@@ -28,7 +28,7 @@ class Flight:
 
 
 class Sender:
-    """Publishes as `writer`. `send` puts packets on the present connection; `limit` is the node's receive maximum."""
+    """Publishes as `writer`. `send` sends packets on the present connection; `limit` is the node's receive maximum."""
 
     def __init__(self, history: History, writer: str, send: Send) -> None:
         self._history = history
@@ -41,7 +41,7 @@ class Sender:
         self.open: dict[int, Flight] = {}
 
     def publish(self, topic: str, qos: int, retain: bool = False, expiry_s: int = 0, size: int = 0) -> bool:
-        """Publish the next message; False if the window is full."""
+        """Publish the next message. Returns False if the window is full."""
         packet_id = 0
         if qos:
             if len(self.open) >= self.limit:
@@ -61,13 +61,13 @@ class Sender:
         return True
 
     def go_to(self, node: str) -> None:
-        """From now on connections go to this node."""
+        """Note that the next connection goes to this node."""
         if node != self._node:
             self._node = node
             self._node_changes += 1
 
     def resume(self) -> None:
-        """The session is present: send unanswered packets again, in the old order [MQTT-4.4.0-1]."""
+        """Send unanswered packets of a resumed session again, in the same order [MQTT-4.4.0-1]."""
         again: list[Any] = []
         for packet_id, flight in self.open.items():
             if flight.released:
@@ -80,11 +80,11 @@ class Sender:
             self._send(*again)
 
     def forget(self) -> None:
-        """The session is gone, and with it all unfinished messages."""
+        """Forget all unfinished messages: the session has ended."""
         self.open.clear()
 
     def puback(self, packet: packets.Puback, mark: Mark) -> None:
-        """PUBACK: the message is finished."""
+        """Handle PUBACK: the message is finished."""
         flight = self.open.get(packet.packet_id)
         if flight is None or flight.packet.qos != 1:
             self._history.problem(f"{self._writer} got PUBACK {packet.packet_id}, but no message waits for it")
@@ -93,7 +93,7 @@ class Sender:
         self._answered(flight.attempt, packet.reason, mark)
 
     def pubrec(self, packet: packets.Pubrec, mark: Mark) -> None:
-        """PUBREC: the node has the message, and PUBREL follows. With an error the message is refused and finished."""
+        """Handle PUBREC: send PUBREL. With an error code the message is refused and finished."""
         flight = self.open.get(packet.packet_id)
         if flight is None or flight.packet.qos != 2:
             self._history.problem(f"{self._writer} got PUBREC {packet.packet_id}, but no message waits for it")
@@ -107,7 +107,7 @@ class Sender:
         self._send(packets.Pubrel(packet.packet_id))
 
     def pubcomp(self, packet: packets.Pubcomp) -> None:
-        """PUBCOMP: the message is finished."""
+        """Handle PUBCOMP: the message is finished."""
         flight = self.open.get(packet.packet_id)
         if flight is None or not flight.released:
             self._history.problem(f"{self._writer} got PUBCOMP {packet.packet_id}, but no message waits for it")
@@ -125,10 +125,10 @@ class Sender:
 
 
 def payload(key: str, size: int = 0) -> bytes:
-    """The payload for a message's key."""
+    """Returns the payload for a message's key."""
     return key.encode() + b"|" + b"." * size
 
 
 def key_of(data: bytes) -> str:
-    """The message's key in a payload."""
+    """Returns the message's key from a payload."""
     return data.partition(b"|")[0].decode()

@@ -1,8 +1,8 @@
-"""Clients for shared subscriptions: groups on all nodes, whose members come and go.
+"""Clients for shared subscriptions: groups on all nodes, with changing members.
 
-Seeds usually draw no shared message, or a group of two members that stay. Here clients publish only to one or two
-groups. Some members stay, some unsubscribe now and then, some have clean sessions or sessions that expire. The rest is
-as the plan of the seed has it: faults, clocks, network, disks, and in part of the seeds the policies.
+Seeds usually draw no shared messages, or a group of two constant members. Here clients publish only to one or two
+groups. Some members stay, some unsubscribe at times, some have clean sessions or sessions that expire. The plan of the
+seed decides the rest: faults, clocks, network, disks, and in some seeds the policies.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ FEATURES = {
     "qos1": 0.7, "qos0": 0.3, "expiry": 0.4, "session_expiry": 0.6, "slow": 0.4, "takeover": 0.3, "clean_start": 0.4,
     "abandon": 0.3, "small_window": 0.4, "small_memory": 0.4, "large": 0.2,
 }  # fmt: skip
-"""Feature -> the share of seeds that have it, besides those of `ALWAYS`."""
+"""Feature -> the share of seeds that have it. All seeds have those of `ALWAYS`."""
 ALWAYS = frozenset({"qos2", "shared", "subscribing", "breaks", "polite"})
 
 
 def with_groups(plan: ClusterPlan) -> ClusterPlan:
-    """The plan of a seed with these clients instead of its own."""
+    """Returns the plan of a seed with these clients instead of its own."""
     swarm = plan.swarm
     rng = Random(f"groups/{len(plan.nodes)}/{swarm.seed}")
     features = ALWAYS | {name for name, share in FEATURES.items() if rng.random() < share}
@@ -44,7 +44,7 @@ def with_groups(plan: ClusterPlan) -> ClusterPlan:
 
 
 def _writer(rng: Random, name: str) -> ClientSpec:
-    """A client whose session never ends, because a QoS 2 handshake goes on over faults."""
+    """Returns a writer whose session never ends, so that QoS 2 handshakes continue after faults."""
     version, pace_s = rng.choice((4, 5, 5)), rng.choice((0.1, 0.3, 0.6))
     return ClientSpec(name, version, None, True, True, SHARED_TOPICS, (), None, 100, 0.0, pace_s, False)
 
@@ -73,6 +73,6 @@ def _options(rng: Random, features: frozenset[str], options: Options) -> Options
         "memory_window": rng.choice((1, 2, 4)) if "small_memory" in features else 256,
         "shared_subscription_policy": rng.choice(("prefer_local", "random", "random", "prefer_online_before_local")),
     }
-    if rng.random() < 0.6:  # checkers demand little of messages that were accepted without a lease
+    if rng.random() < 0.6:  # checkers judge few messages that were accepted without a lease
         changes |= {f"allow_{operation}_during_netsplit": "majority" for operation in OPERATIONS}
     return msgspec.structs.replace(options, **changes)

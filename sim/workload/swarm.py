@@ -1,7 +1,8 @@
-"""The swarm of one seed: clients, options, features and faults. Each kind of them is on or off at random.
+"""The swarm of one seed: clients, options, features and faults. Each feature and each kind of fault is on or off at
+random.
 
-This is swarm testing: a run without most kinds of trouble reaches states that a run with a little of everything never
-reaches.
+This is swarm testing: a run with only a few kinds of faults and features reaches states that a run with a little of
+each never reaches.
 """
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ SHARED_FILTER = "$share/g/s/#"
 SHARED_TOPICS = ("s/0", "s/1")
 WILL_FILTER = "w/#"
 WATCHER = "watch"
-"""The steady client that counts wills."""
+"""The name of the steady client that counts wills."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
     """One model client.
 
-    `expiry_s` is the session's: 0 for a clean session, None for one that never ends. A `steady` client never gives its
-    session up, so the checkers demand everything that it is owed. `filters` are (filter, QoS); `will` is (QoS, delay in
-    s). `window` is its receive maximum, `pace_s` the mean time between its actions, `ack_delay_s` how late it answers.
+    `expiry_s` is the session's expiry: 0 for a clean session, None for one that never ends. A `steady` client never
+    ends its session, so the checkers demand every message that is owed to it. `filters` are (filter, QoS); `will` is
+    (QoS, delay in s). `window` is its receive maximum, `pace_s` the mean time between its actions, `ack_delay_s` the
+    delay of its acknowledgements. `abandons`: it may leave for ever.
     """
 
     name: str
@@ -67,10 +69,10 @@ class ClientSpec:
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """Everything that one seed decides before anything happens.
+    """Everything that a seed decides before the simulation begins.
 
-    `seconds` is the virtual time under faults, `latency_s` the range of a disk write, `delay_s` that of bytes between
-    clients and nodes.
+    `seconds` is the virtual time under faults, `latency_s` the range of the duration of a disk write, `delay_s` the
+    range of the delay between clients and nodes; all in seconds.
     """
 
     seed: int
@@ -86,7 +88,7 @@ class Swarm:
 
 
 def draw(seed: int, durability: Durability | None = None, seconds: float = 20.0) -> Swarm:
-    """The swarm of a seed; `durability` None lets the seed decide."""
+    """Returns the swarm of a seed. With `durability` None the seed decides it."""
     rng = Random(f"swarm/{seed}")
     chosen: Durability = "sync" if rng.random() < 0.6 else "os"
     features = frozenset(name for name, share in FEATURES.items() if rng.random() < share)
@@ -95,7 +97,7 @@ def draw(seed: int, durability: Durability | None = None, seconds: float = 20.0)
     faults = tuple(name for name, share in FAULTS.items() if rng.random() < share)
     promised = durability or chosen
     if promised == "os" and rng.random() < 0.7:
-        faults = tuple(name for name in faults if name != "power")  # after it little is promised, so little is checked
+        faults = tuple(name for name in faults if name != "power")  # it ends most promises, and so most checks
     slow_disk = rng.random() < 0.4
     slow_net = rng.random() < 0.3
     return Swarm(
