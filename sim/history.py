@@ -114,7 +114,7 @@ class Connection:
 
     `expiry_s` is the session's expiry after this connection (None: never). `present` is the flag of CONNACK, None
     without a CONNACK and for MQTT 3.1, which has no flag. `polite`: DISCONNECT was sent, and `final_expiry_s` is the
-    expiry in it. `came_back_at` is when the node came back, if the connection ended with the node's process.
+    expiry in it. `came_back_at` is the node's next start, if the connection ended with the node's process.
     `without_lease`: the node accepted it without a lease.
     """
 

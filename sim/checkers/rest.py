@@ -1,6 +1,6 @@
-"""After the end of all faults everything comes to rest: a wait that lasts until the end would never end.
+"""After the end of all faults every wait ends: a wait that lasts until the end of the simulation would never end.
 
-At rest the disk has no entries, subscriptions and payloads of ended sessions.
+At rest the disk has no entries, subscriptions or payloads of ended sessions.
 """
 
 from __future__ import annotations

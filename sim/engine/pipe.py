@@ -141,8 +141,8 @@ class Stream:
 class Pipe:
     """Both directions, and the node's end as a `broker.connection.transport.ClientTransport`.
 
-    `gone` is called once when the node's end has ended. `over_at` is the time of that in seconds: None while the node's
-    end is open, and if the node was killed.
+    `gone` gets the reason once, when the connection has ended for the node. `over_at` is the time of that end, in
+    seconds: None while the connection is open, and if the node was killed.
     """
 
     def __init__(self, loop: VirtualLoop, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0)) -> None:

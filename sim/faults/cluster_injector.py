@@ -409,7 +409,7 @@ class ClusterFaultInjector:
 
         A node may become a voter before other nodes know that its disk is lost: if it joins, one of two voters (3
         nodes, seed 41724). Three kinds of voters do not count: one that the cluster gave up as stale, because it must
-        return with an empty disk; one of which a leader has given notice; and one whose disk is empty (3 nodes, seed
+        return with an empty disk; one that a leader is about to give up; and one whose disk is empty (3 nodes, seed
         910020).
         """
         machines = self._world.machines.values()
