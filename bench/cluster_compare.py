@@ -91,7 +91,8 @@ async def run(arguments: argparse.Namespace) -> list[str]:
 
 def _table(names: list[str], found: dict[str, dict[str, list[tuple[float, ...]]]]) -> list[str]:
     lines = [
-        "| | workload | one us/msg | two us/msg | ratio | msg/s | msg/s | p50 us | p50 us | p99 us | p99 us |",
+        "| | workload | one us/msg | two us/msg | ratio | one msg/s | two msg/s "
+        "| one p50 us | two p50 us | one p99 us | two p99 us |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name in names:

@@ -84,7 +84,7 @@ async def run(arguments: argparse.Namespace) -> list[str]:
             await other.wait()
             await broker.stop()
     lines = [
-        "| | workload | strogoff us/msg | mosquitto us/msg | ratio | p50 us | p50 us |",
+        "| | workload | strogoff us/msg | mosquitto us/msg | ratio | strogoff p50 us | mosquitto p50 us |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     for name in names:
