@@ -42,13 +42,17 @@ class OutOfDescriptors(Passing):
 
 
 class Corrupted(StorageError):
-    """Data on the disk is damaged. Only an operator starts a repair."""
+    """Data on the disk is damaged. Only an operator starts a repair.
 
-    def __init__(self, file: str, loss: str, remedy: str) -> None:
+    `data_missing` is True if a file with data does not exist any more. A repair cannot restore this data.
+    """
+
+    def __init__(self, file: str, loss: str, remedy: str, *, data_missing: bool = False) -> None:
         super().__init__(f"{file}: {loss}. {remedy}")
         self.file = file
         self.loss = loss
         self.remedy = remedy
+        self.data_missing = data_missing
 
 
 class DirectoryInUse(StorageError):

@@ -55,12 +55,13 @@ def explain(path: Path, error: Exception, opening: bool = False, suspects: tuple
     missing = re.match(r"Corruption: (\d+) missing files", text)
     if missing:
         file = named[1] if named else "*.ldb"
-        return Corrupted(f"{path}/{file}", f"{missing[1]} table(s) are gone with all keys that were in them", REMEDY)
+        loss = f"{missing[1]} table(s) are missing, with all of their keys"
+        return Corrupted(f"{path}/{file}", loss, REMEDY, data_missing=True)
     if text.startswith("Corruption:"):
         return _corruption(path, text, opening, suspects)
     if table and named and any(words in text for words in _BROKEN_TABLE):
-        loss = f"the table is cut short or gone ({text}): keys that were in it cannot be read"
-        return Corrupted(f"{path}/{named[1]}", loss, REMEDY)
+        loss = f"the table is cut short or missing ({text}): its keys cannot be read"
+        return Corrupted(f"{path}/{named[1]}", loss, REMEDY, data_missing=os.strerror(errno.ENOENT) in text)
     return StorageError(f"{path}: {text}")
 
 
@@ -72,8 +73,8 @@ def has_log(path: Path) -> bool:
 def check_logs(path: Path) -> None:
     """Raise `Corrupted` if the log of the most recent writes is missing. LevelDB does not notice this."""
     if not has_log(path):
-        loss = "the log is gone: the most recent writes are gone with it, and perhaps all there were"
-        raise Corrupted(f"{path}/*.log", loss, REMEDY)
+        loss = "the log is missing, with the most recent writes; if the database has no tables, all data is lost"
+        raise Corrupted(f"{path}/*.log", loss, REMEDY, data_missing=True)
 
 
 def tables_of(listing: str, key: bytes) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from .engine import Corrupted, StorageError
 from .files import sync_directory, write_durably
 from .leveldb import LevelDBOptions
 from .leveldb_binding import plyvel
-from .leveldb_damage import REMEDY, check_logs, explain, has_log
+from .leveldb_damage import REMEDY, check_logs, explain
 from .leveldb_folder import MARKER, Folder, is_fresh, was_prepared
 from .leveldb_log import frame, sift
 
@@ -66,7 +66,6 @@ def repair(path: Path, options: LevelDBOptions | None = None) -> RepairReport:
 def _repair(path: Path, arguments: dict[str, Any], damage: Corrupted) -> RepairReport:
     lost = path / "lost"
     before = {place.name for place in lost.iterdir()} if lost.exists() else set()
-    no_log = not has_log(path)
     writes, size, files = _sift_logs(path)
     try:
         plyvel.repair_db(str(path), **arguments)
@@ -77,14 +76,14 @@ def _repair(path: Path, arguments: dict[str, Any], damage: Corrupted) -> RepairR
             rest = path / place.name
             size += max(0, place.stat().st_size - (rest.stat().st_size if rest.exists() else 0))
             files.append(place.name)
-    gone = "are gone" in damage.loss or no_log
     try:
         kept = _count(path, arguments)
     except StorageError as error:
         raise Corrupted(
             str(path), f"repair was not enough ({error})", "Put the directory back from a backup"
         ) from error
-    return RepairReport(f"{damage.file}: {damage.loss}", kept, writes, size, tuple(files), lossless=not (files or gone))
+    lossless = not files and not damage.data_missing
+    return RepairReport(f"{damage.file}: {damage.loss}", kept, writes, size, tuple(files), lossless)
 
 
 def _sift_logs(path: Path) -> tuple[int, int, list[str]]:

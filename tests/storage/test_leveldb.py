@@ -165,7 +165,7 @@ def cut(file: Path, size: int) -> None:
 
 AT_OPEN: list[tuple[str, Callable[[LevelDBHarness], object], str, str]] = [
     ("log", lambda h: flip(first(h, "*.log"), count=100), r"\.log", "most recent writes"),
-    ("table gone", lambda h: first(h, "*.ldb").unlink(), r"\.ldb", "gone with all keys"),
+    ("table gone", lambda h: first(h, "*.ldb").unlink(), r"\.ldb", "missing, with all of their keys"),
     ("CURRENT gone", lambda h: (h.path / "CURRENT").unlink(), "CURRENT", "may be complete"),
     ("CURRENT smashed", lambda h: (h.path / "CURRENT").write_text("x"), "CURRENT", "may be complete"),
     ("manifest smashed", lambda h: flip(first(h, "MANIFEST*"), 10, 50), "MANIFEST-", "may be complete"),

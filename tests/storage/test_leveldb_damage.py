@@ -10,7 +10,7 @@ import pytest
 
 from strogoff.storage.engine import Corrupted, DiskFull
 from strogoff.storage.leveldb_binding import plyvel
-from strogoff.storage.leveldb_damage import explain, tables_of
+from strogoff.storage.leveldb_damage import check_logs, explain, tables_of
 
 DB = Path("/data/my messages")
 
@@ -46,6 +46,31 @@ def test_the_file_is_named(said: str, file: str) -> None:
     assert error.file == f"{DB}/{file}"
     assert error.loss
     assert "repair" in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("said", "data_missing"),
+    [
+        (f"Corruption: 3 missing files; e.g.: {DB}/000007.ldb", True),
+        (f"IO error: {DB}/000005.ldb: No such file or directory", True),
+        (f"IO error: {DB}/000005.ldb: Invalid argument", False),
+        ("Corruption: CURRENT file does not end with newline", False),
+        (f"Invalid argument: {DB}: does not exist (create_if_missing is false)", False),
+        ("Corruption: block checksum mismatch", False),
+    ],
+)
+def test_a_missing_table_is_missing_data_and_a_missing_list_is_not(said: str, data_missing: bool) -> None:
+    error = explain(DB, plyvel.Error(said.encode()))
+    assert isinstance(error, Corrupted)
+    assert error.data_missing is data_missing
+
+
+def test_a_missing_log_is_missing_data(tmp_path: Path) -> None:
+    with pytest.raises(Corrupted) as found:
+        check_logs(tmp_path)
+    assert found.value.data_missing
+    (tmp_path / "000003.log").touch()
+    check_logs(tmp_path)
 
 
 def test_a_corruption_at_a_write_names_the_directory_at_least() -> None:

@@ -104,6 +104,15 @@ def test_dropped_records_are_reported(
     check(filled, report.kept)
 
 
+def test_a_missing_log_is_a_loss(filled: LevelDBHarness) -> None:
+    for log in filled.path.glob("*.log"):
+        log.unlink()
+    report = repair(filled.path, filled.options)
+    assert report.kept < KEYS
+    assert not report.lossless
+    check(filled, report.kept)
+
+
 def test_a_flipped_bit_in_the_log_costs_one_write_and_no_wrong_value(filled: LevelDBHarness) -> None:
     """LevelDB's own repair would carry the wrong value over."""
     log = newest_log(filled)

@@ -124,7 +124,7 @@ def test_an_emptied_database_does_not_start(data: Path) -> None:
     """LevelDB opens a database without its log, and says nothing of what was in it."""
     log_of(data).unlink()
     harness = LevelDBHarness(data / "messages", "os")
-    with pytest.raises(Corrupted, match="the log is gone"):
+    with pytest.raises(Corrupted, match="the log is missing"):
         harness.open()
     assert main(["repair", str(data)]) == 3
     harness.open()
