@@ -1,1 +1,1 @@
-"""Event-log schema and PySpark jobs. An island: reads files, imports nothing of ours."""
+"""Event-log schema and PySpark jobs. The package reads files and imports no other package of the broker."""

@@ -138,7 +138,7 @@ def _candidates(environ: MutableMapping[str, str]) -> Iterator[tuple[str, Path]]
 
 def _cache_places(environ: MutableMapping[str, str]) -> list[Path]:
     cache = Path(environ.get("XDG_CACHE_HOME", ""))
-    if cache.is_absolute():  # relative ones are to be ignored, says the XDG base directory specification
+    if cache.is_absolute():  # the XDG base directory specification ignores relative paths
         return [cache / "strogoff"]
     home = Path(environ.get("HOME", ""))
     return [home / ".cache" / "strogoff"] if home.is_absolute() else []

@@ -13,7 +13,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def as_text(columns: Sequence[str], records: Records) -> str:
-    """An aligned table with a header line; numbers to the right. If there is one `run_id`, it is left out."""
+    """An aligned table with a header line; numbers to the right. A `run_id` that all rows share is left out."""
     if len({record.get("run_id") for record in records}) < 2:
         columns = [name for name in columns if name != "run_id"]
     cells = [[_text(record[name]) for name in columns] for record in records]

@@ -1,4 +1,4 @@
-"""Reads the files of an event log to rows, and to rejects with a reason each. No line is lost."""
+"""Reads the files of an event log. Each line becomes a row, or a reject with a reason."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def rows(parsed: DataFrame) -> DataFrame:
 
 def rejects(parsed: DataFrame) -> DataFrame:
     """The rejected lines: `path`, `node` and `boot` from the name of the file, `reason`, `line`."""
-    # the broker escapes names once, and the URL of the file in Spark once more
+    # the broker escapes names, and Spark escapes the URL of the file again
     plain = F.url_decode("path")
     node = F.url_decode(F.regexp_extract(plain, r"/node=([^/]*)/[^/]*$", 1))
     boot = F.regexp_extract(plain, r"/boot=([0-9]+)-[^/]*$", 1).cast("long")
@@ -109,7 +109,7 @@ def rejects(parsed: DataFrame) -> DataFrame:
 
 def _reject() -> Column:
     line = F.rtrim("line")
-    # after a power loss a file system may leave zeros in place of the last line
+    # after a power loss a file may have zeros instead of the last line
     cut = (line.startswith("{") & ~line.endswith("}")) | F.col("line").contains("\x00")
     missing = F.lit(False)
     for each in schema.HEADER:

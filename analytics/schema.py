@@ -4,7 +4,7 @@ Broker, simulator, tests and Spark jobs share these definitions. A row is one fl
 then the fields of its type. A field has the same type and meaning in every row.
 
 Order: `hlc` is a hybrid logical clock in one integer, `physical ms since 1970 << 16 | logical`. It rises strictly with
-`seq`, and a node that hears of another's event never stamps a smaller value afterwards.
+`seq`. After a message from another node, all later values are larger than the value in the message.
 
 Completeness: `seq` counts from 1 without gaps for each (run_id, node, boot). A `log.gap` row replaces rows that the
 writer has dropped (`first` to `last`; its own `seq` is `last`). A number that is missing without such a row was lost
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 VERSION: Final = 2
-"""Version of the schema. Readers accept rows up to their own version; a type or a required field more raises it."""
+"""Version of the schema. Readers accept rows up to their own version. A new type or a new required field raises it."""
 
 OFF: Final = 0
 SESSION: Final = 1
@@ -59,13 +59,13 @@ HEADER: Final = (
     Field("v", INT, "", "version of this schema"),
     Field("run_id", STRING, "", "the cluster, or the test run, that the row belongs to"),
     Field("node", STRING, "", "name of the node that wrote the row"),
-    Field("boot", INT, "", "how often that node had been started, this start included"),
+    Field("boot", INT, "", "number of starts of that node, this one included"),
     Field("seq", INT, "", "number of the row in (run_id, node, boot), from 1, without gaps"),
     Field("hlc", INT, "ms << 16", "hybrid logical clock: milliseconds since 1970, then 16 bits of logical counter"),
     Field("mono_ns", INT, "ns", "monotonic clock of the process; comparable within one boot only"),
     Field("type", STRING, "", "event type"),
 )
-"""What every row has."""
+"""The fields of every row."""
 
 _FIELDS: Final = """
     acked           int      messages   acknowledged by the slot's followers or links
@@ -85,7 +85,7 @@ _FIELDS: Final = """
     epoch           int      -          incarnation of the session
     filter          string   -          topic filter as subscribed
     first           int      seq        first missing row
-    healed_ms       int      ms         cluster time when the node was whole again and had merged
+    healed_ms       int      ms         cluster time when the node was whole again and merged
     joining         strings  -          members in the view that do not serve yet
     key             string   -          configuration key
     last            int      seq        last missing row
@@ -112,10 +112,10 @@ _FIELDS: Final = """
     rows            int      rows       rows that are missing
     sessions        int      sessions   sessions in the store
     slot            int      -          slot of the client id, 0 to 255
-    source          string   -          node that it comes from
+    source          string   -          the other node, from which it comes
     split_ms        int      ms         from detection to heal
     state           string   -          state entered
-    target          string   -          node that it goes to
+    target          string   -          the other node, to which it goes, or the member concerned
     targets         strings  -          client ids (and nodes, as @node) that the message goes to
     topic           string   -          topic name
     username        string   -          user name of the client
@@ -128,10 +128,11 @@ _FIELDS: Final = """
 _TYPES: Final = """
     conn.open s client peer version ?mountpoint ?username ?pub_conn : a connection got its session
     conn.close s client reason ?mountpoint ?code ?pub_conn ?peer ?username ?detail : a connection with a session ended
-    conn.pause s client reason count ?mountpoint : a connection is not read, for so many of its packets wait
+    conn.pause s client reason count ?mountpoint
+        : the node stopped reading a connection, because `count` of its packets wait
     conn.refuse s client peer version code reason ?mountpoint ?username : a CONNECT was refused
     sess.create s client ?mountpoint ?epoch ?slot : a session began
-    sess.resume s client ?mountpoint ?epoch ?slot : a session was found again
+    sess.resume s client ?mountpoint ?epoch ?slot : a client resumed its session
     sess.expire s client ?mountpoint ?epoch : a session's expiry interval was over
     sess.takeover.start s client ?mountpoint ?epoch ?source ?username ?peer ?old
         : another connection of the client id is being closed; peer is the new one's address, old the other's
@@ -151,7 +152,7 @@ _TYPES: Final = """
     dlv.send m mid client ?dup ?packet_id ?epoch ?topic ?qos ?pub_client ?pub_conn
         : a PUBLISH was sent to a subscriber
     dlv.ack m client packet_id ?mid ?epoch : a subscriber has a message (PUBACK or PUBREC)
-    will.arm s client topic ?mountpoint ?epoch ?qos : a connection brought a will
+    will.arm s client topic ?mountpoint ?epoch ?qos : a client connected with a will
     will.fire s client topic mid ?mountpoint ?epoch : a will was published
     will.cancel s client reason ?topic ?mountpoint ?epoch : a will will not be published
     ret.set m topic mid ?bytes : a retained message was set or, without payload, removed
@@ -164,10 +165,10 @@ _TYPES: Final = """
     node.stop s ?reason : last row of a boot that was ended in order
     node.stats s connects publishes deliveries drops : counters, each minute and before node.stop
     config.change s key ?old ?new ?detail : a setting was changed while running
-    log.gap s first last rows reason : rows that the writer gave up: overflow, disk or unencodable
+    log.gap s first last rows reason : rows that the writer dropped: overflow, disk or unencodable
     fwd.send m mid target ?topic ?count : a message went onto the link to a node
-    fwd.recv m mid source ?topic : a message came from a node
-    fwd.ack m mid target ?acked : the other node has what was sent
+    fwd.recv m mid source ?topic : a message arrived from a node
+    fwd.ack m mid target ?acked : the other node acknowledged the message
     fwd.timeout s target ?mid ?detail : a link's answer is overdue
     fwd.drop s target reason ?mid ?topic ?source ?bytes ?detail
         : a message was not forwarded; with reason unreadable: what came from the source cannot be read
@@ -178,29 +179,30 @@ _TYPES: Final = """
     lease.get s view : this node has a lease: it may accept and acknowledge
     lease.lose s view ?detail ?nodes : this node has lost its lease; detail is the cause, nodes are not heard
     split.suspect s nodes begin_ms window_ms ?detail : a member is silent: perhaps an incident
-    split.pass s nodes begin_ms window_ms ?detail : it was heard again before anything was detected
+    split.pass s nodes begin_ms window_ms ?detail : a silent member was heard again before an incident was detected
     split.detect s nodes ?state ?view ?begin_ms ?detected_ms ?window_ms ?counts ?detail
-        : an incident: members are missing, or the lease is lost; who, and what this side is
-    split.change s nodes state ?view ?detail : an incident goes on: who is missing now, and what this side is
+        : an incident: members are missing, or the lease is lost; nodes: the missing ones, state: what this node sees
+    split.change s nodes state ?view ?detail
+        : an incident continues with other missing nodes, or another state of this node
     split.heal s nodes ?state ?view ?begin_ms ?detected_ms ?healed_ms ?window_ms ?split_ms ?counts ?detail
-        : the incident is over: all members are back and all is merged; state is the worst there was
+        : the incident is over: all members are back and all is merged; state is the worst one
     mig.start s target ?client ?slot ?count : a session or slot begins to move
-    mig.commit s target ?client ?slot ?count : it has moved
-    mig.abort s target reason ?client ?slot : it stays where it was
+    mig.commit s target ?client ?slot ?count : the session or slot has moved
+    mig.abort s target reason ?client ?slot : the session or slot stays on its node
     swc.round s target ?count ?outcome : a round of metadata repair with a peer ended
-    fault.cut s nodes ?detail : injected: these nodes hear nobody else
+    fault.cut s nodes ?detail : injected: these nodes hear only each other
     fault.pair_cut s nodes ?detail : injected: two nodes do not hear each other
     fault.one_way_cut s nodes ?detail : injected: the second does not hear the first
     fault.delay s nodes ?detail : injected: links are slow
     fault.loss s nodes ?detail : injected: links lose packets
     fault.kill s nodes ?detail : injected: kill -9
-    fault.power_loss s nodes ?detail : injected: everything not on the disk is gone
+    fault.power_loss s nodes ?detail : injected: writes that were not on the disk are lost
     fault.fast_restart s nodes ?detail : injected: killed and started within the lease
     fault.pause s nodes ?detail : injected: SIGSTOP
     fault.vm_freeze s nodes ?detail : injected: clocks stand still too
     fault.disk_stall s nodes ?detail : injected: writes hang
     fault.disk_full s nodes ?detail : injected: no space left
-    fault.disk_lost s nodes ?detail : injected: the data directory is gone
+    fault.disk_lost s nodes ?detail : injected: the data directory is lost
     fault.backup_restored s nodes ?detail : injected: an old copy of the data directory
     fault.clock_jump s nodes ?detail : injected: the wall clock was set
     fault.end s nodes ?detail : the injected fault is over

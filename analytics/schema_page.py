@@ -27,7 +27,7 @@ def tables() -> str:
 
 
 def renewed(page: str) -> str:
-    """The page with a new generated part. Raises ValueError if the marks are missing."""
+    """Returns the page with a new generated part. Raises ValueError if the marks are missing."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -4,14 +4,14 @@
       |                     |
       +------- view --------+--view: someone missing, or no lease--> open --healed--> calm
 
-An incident *begins* at the last contact with the first missing member, at the loss of the own lease, or at the moment
-when this process stopped, if it lost its lease while it stood still. It is *detected* by the view without the member or
-by the loss of the own lease, whichever comes first. It is *healed* when the node is whole again and has merged. The
-Window of Uncertainty is the time from begin to detection: in it the node accepted operations that its policy may
-forbid. Each node has its own incidents; the event log of all nodes shows the whole.
+An incident *begins* at the last contact with the first missing member, or at the loss of the lease of this node. If
+the node lost its lease while it was paused, the incident begins with that pause. The incident is *detected* at the
+first of two events: a view without the member, or the loss of the lease. It is *healed* when the node is whole again
+and has merged. The Window of Uncertainty is the time from begin to detection: in it the node accepted operations that
+its policy may forbid. Each node has its own incidents; the event log of all nodes shows the whole.
 
 Times are cluster time in ms. Counting costs one addition; callers may check `active` first, which is False in calm.
-Totals that the broker counts anyway come from `partition_monitor.py`, back to the begin.
+`partition_monitor.py` adds the operations since the begin, from counters that the broker has anyway.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ again. *merged*: accepted without a lease, and reconciled at heal."""
 METRICS = {
     "netsplit_detected": ("counter", "Incidents that this node detected."),
     "netsplit_resolved": ("counter", "Incidents that healed."),
-    "netsplit_suspected": ("counter", "Members that went silent, whatever came of it."),
-    "netsplit_passed": ("counter", "Suspicions that passed without an incident."),
+    "netsplit_suspected": ("counter", "Suspicions of silent members, with or without an incident."),
+    "netsplit_passed": ("counter", "Suspicions that ended without an incident."),
     "netsplit_open": ("gauge", "1 while an incident is open."),
     "netsplit_last_window_ms": ("gauge", "Window of Uncertainty of the last incident, in ms."),
     "netsplit_longest_window_ms": ("gauge", "Longest Window of Uncertainty since the start, in ms."),
@@ -46,16 +46,16 @@ KEEP = 100
 """Number of incidents that are kept."""
 
 START_MS = 5000
-"""A node that starts has this long to get its first lease before the lack of one is an incident: worst failover
-(4.5 s) and some."""
+"""A node that starts may lack its first lease for this time without an incident: the longest failover (4.5 s) and a
+reserve."""
 
 
 class Incident(msgspec.Struct):
     """One incident of this node. `healed_ms` is 0 while it is open.
 
-    `window_ms` is the Window of Uncertainty, begin to detection; `split_ms` goes from detection to heal, 0 while open.
-    `view` is the one in force at detection. `state` is majority or minority at detection, `worst` is minority if the
-    node ever was without a lease. `uncertain` counts operations in the window, `counts` all of them, by names like
+    `window_ms` is the Window of Uncertainty, begin to detection; `split_ms` is the time from detection to heal, 0 while
+    open. `view` is the view at detection. `state` is majority or minority at detection; `worst` is minority if the node
+    had no lease at any time. `uncertain` counts the operations in the window, `counts` all operations, by names such as
     `publish_refused`.
     """
 
@@ -77,7 +77,7 @@ class Incident(msgspec.Struct):
 
     @property
     def split_ms(self) -> int:
-        """From detection to heal, 0 while open."""
+        """The time from detection to heal, 0 while open."""
         return self.healed_ms - self.detected_ms if self.healed_ms else 0
 
 
@@ -112,7 +112,7 @@ class Ledger:
     # -- events
 
     def suspected(self, peer: str, last_heard_ms: int, now: int) -> None:
-        """The peer has been silent since `last_heard_ms`. Repetitions count once. This alone never makes an
+        """Note that the peer has been silent since `last_heard_ms`. Repeated calls count once. A suspicion alone is no
         incident."""
         if peer in self._suspects or (self.open is not None and peer in self.open.peers):
             return
@@ -125,7 +125,7 @@ class Ledger:
             self._take_in(self.open)
 
     def returned(self, peer: str, now: int) -> None:
-        """The peer was heard again. A suspicion without a detection ends and is counted."""
+        """Note that the node heard the peer again. End a suspicion without incident, and count it."""
         begin = self._suspects.pop(peer, None)
         if begin is None:
             return
@@ -140,8 +140,8 @@ class Ledger:
         """Update the members that are missing from the view, and whether the node has a lease.
 
         Call it at every change of either; more calls do no harm. A whole view does not heal an incident; `healed` does.
-        While a node starts (`START_MS`), the lack of its first lease is not an incident. `absent_since`: this process
-        stood still from that time until now.
+        While a node starts (`START_MS`), the lack of its first lease is not an incident. `absent_since`: this node
+        was paused from that time until now.
         """
         self._entered = self._entered or leased
         if not self._entered and now - self._started < START_MS:
@@ -156,12 +156,12 @@ class Ledger:
         self._missing, self._state = missing, state
 
     def count(self, operation: str, outcome: str, number: int = 1) -> None:
-        """An operation had this outcome; no effect in calm. KeyError for a word that is not in the lists."""
+        """Count an operation with this outcome. No effect in calm. KeyError for an unknown operation or outcome."""
         if self.active:
             self._counts[operation, outcome] += number
 
     def healed(self, now: int) -> None:
-        """The node has merged: the incident is over. No effect without an incident, or if the node is not whole."""
+        """End the incident, because the node has merged. No effect without an incident, or if the node is not whole."""
         incident = self.open
         if incident is None or self._state is not ViewState.WHOLE:
             return
@@ -189,7 +189,7 @@ class Ledger:
 
     @property
     def begin_ms(self) -> int | None:
-        """When the open incident or the first suspicion began, in ms; None in calm."""
+        """The begin of the open incident or of the first suspicion, in ms; None in calm."""
         if self.open is not None:
             return self.open.begin_ms
         return min(self._suspects.values(), default=None)
@@ -197,7 +197,7 @@ class Ledger:
     def rows(self) -> list[dict[str, Any]]:
         """The last incidents, oldest first, the open one last: plain data for `vmq-admin` and the HTTP API.
 
-        `healed_ms` and `split_ms` are None in the open one, and its counts are those so far.
+        `healed_ms` and `split_ms` of the open incident are None, and its counts are those up to now.
         """
         found = []
         for incident in self._kept:
@@ -228,13 +228,13 @@ class Ledger:
     def _detect(
         self, missing: tuple[str, ...], view_id: int, state: ViewState, now: int, absent_since: int | None
     ) -> None:
-        # without a lease the own view is old and lacks no member yet: use the silent members instead
+        # without a lease the view of this node is old and has all members: use the silent members instead
         cut_off = state is ViewState.MINORITY
         silent = {peer: since for peer, since in self._suspects.items() if cut_off or peer in missing}
         peers = tuple(sorted({*missing, *silent}))
         begin = min([now, *silent.values()])
         if cut_off and absent_since is not None:
-            begin = min(begin, absent_since)  # no member was heard while this process stood still
+            begin = min(begin, absent_since)  # a paused node hears no member
         counted = self._counted()
         self.detected += 1
         incident = Incident(self.detected, begin, now, state.value, state.value, peers, view_id, counted)
@@ -270,7 +270,7 @@ class Ledger:
         self._emit("split.change", {"nodes": sorted(gone), "state": state.value, "view": view_id})
 
     def _take_in(self, incident: Incident) -> None:
-        """Without a lease no new view arrives, so silent members count as missing, too."""
+        """Add the silent members to the missing ones, because a node without a lease gets no new view."""
         incident.peers = tuple(sorted({*incident.peers, *self._suspects}))
         self._suspects.clear()
 

@@ -1,8 +1,8 @@
 """Connects the suspicion tracker, the ledger and the broker's counters, once in each heartbeat.
 
 In the Window of Uncertainty no node suspects anything yet, so operations cannot be counted as they happen. Instead the
-monitor keeps the broker's running totals of the last seconds. When it turns out that an incident began a while ago, the
-ledger gets the growth of the totals since then, accurate to one heartbeat.
+monitor keeps the broker's running totals of the last seconds. When the node detects an incident that began earlier,
+the ledger gets the growth of the totals since then, accurate to one heartbeat.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from .incidents import Ledger
 from .suspicion import SuspicionTracker
 
 Totals = Mapping[tuple[str, str], int]
-"""(operation, outcome) of `incidents` -> count since the start of the node. Voided and merged operations are not in it;
+"""(operation, outcome) of `incidents` -> count since the start of the node. It lacks voided and merged operations;
 `Ledger.count` counts them when they happen."""
 
 SAMPLES = 40
-"""Number of totals that are kept: ten seconds of heartbeats, or the last ones before this process stood still."""
+"""Number of totals that the monitor keeps: ten seconds of heartbeats, or the last ones before a pause."""
 
 
 class PartitionMonitor:
-    """The node calls `tick` in each heartbeat, `view` and `healed` when they happen. `now` is in cluster ms."""
+    """The node calls `tick` in each heartbeat, `view` and `healed` at the event. `now` is cluster time in ms."""
 
     def __init__(self, evidence: SuspicionTracker, ledger: Ledger, totals: Callable[[], Totals]) -> None:
         self.evidence = evidence
@@ -32,7 +32,7 @@ class PartitionMonitor:
         self._counted: Totals | None = None
 
     def tick(self, now: int) -> None:
-        """A heartbeat is due: update suspicions, returns and totals."""
+        """Update suspicions, returns and totals. The node calls this in each heartbeat."""
         for back in self.evidence.returned(now):
             self.ledger.returned(back.peer, now)
         if not self.ledger.active:
@@ -42,13 +42,13 @@ class PartitionMonitor:
         self._tally(now)
 
     def view(self, missing: tuple[str, ...], view_id: int, leased: bool, now: int) -> None:
-        """`Ledger.view`, with everything counted up to this moment."""
+        """Count all operations up to `now`, then call `Ledger.view`."""
         self.tick(now)
         self.ledger.view(missing, view_id, leased, now, self.evidence.absent_since(now))
         self._tally(now)
 
     def healed(self, now: int) -> None:
-        """`Ledger.healed`, with everything counted up to this moment."""
+        """Count all operations up to `now`, then call `Ledger.healed`."""
         self.tick(now)
         incident = self.ledger.open
         self.ledger.healed(now)
@@ -72,7 +72,7 @@ class PartitionMonitor:
         self._samples.append((now, totals))
 
     def _at(self, begin: int, totals: Totals) -> Totals:
-        """The totals when it began: the last sample before, or the first that there is."""
+        """Returns the totals at `begin`: the last sample before it, else the oldest sample."""
         found = self._samples[0][1] if self._samples else totals
         for taken_at, sample in self._samples:
             if taken_at <= begin:

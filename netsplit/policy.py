@@ -1,7 +1,7 @@
 """The operations that a node accepts while it does not see the whole cluster: `allow_<operation>_during_netsplit`.
 
-A policy gates first acceptance only: CONNECT, the first PUBLISH of a packet id, SUBSCRIBE, UNSUBSCRIBE; never a DUP, an
-acknowledgement, a delivery, a promotion or a will on a side with a lease (H-13).
+A policy applies to the first acceptance only: CONNECT, the first PUBLISH of a packet id, SUBSCRIBE, UNSUBSCRIBE. It
+never applies to a DUP, an acknowledgement, a delivery, a promotion, or a will on a side with a lease (H-13).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class ViewState(Enum):
     WHOLE = "whole"
     """A lease, and the view has all members."""
     MAJORITY = "majority"
-    """A lease, and someone is missing."""
+    """A lease, and at least one member is missing."""
     MINORITY = "minority"
     """No lease."""
 
@@ -50,15 +50,15 @@ TABLE: dict[tuple[str, ViewState], Decision] = {
 
 
 def decide(flag: str, state: ViewState) -> Decision:
-    """The table's answer for one operation's flag."""
+    """Returns the decision for an operation whose flag has this value."""
     return TABLE[flag, state]
 
 
 class Refusal(NamedTuple):
     """The answer to one refused packet, as a client sees it (docs/netsplit.md).
 
-    `answer` is the packet that answers it; `v3` (MQTT 3.1 and 3.1.1) and `v5` are the code in it, None where none
-    comes. `v3_then` and `v5_then` say what becomes of the packet or the connection.
+    `answer` is the packet that answers it. `v3` (MQTT 3.1 and 3.1.1) and `v5` are the code in the answer, None without
+    an answer. `v3_then` and `v5_then` describe what happens to the packet or the connection.
     """
 
     operation: str

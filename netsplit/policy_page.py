@@ -15,18 +15,18 @@ END = "<!-- from {}: end -->"
 _DECISIONS = {
     Decision.SERVE: "served",
     Decision.REFUSE: "refused",
-    Decision.AP: "served with what the node can reach, merged at heal",
+    Decision.AP: "served without the unreachable nodes, merged at heal",
 }
 
 
 def decisions() -> str:
-    """What becomes of an operation: a row for each flag, a column for each state."""
+    """The decisions about an operation: a row for each flag, a column for each state."""
     rows = [[f"`{flag}`", *(_DECISIONS[decide(flag, state)] for state in ViewState)] for flag in FLAGS]
     return _table(["flag", *(state.value for state in ViewState)], rows)
 
 
 def answers() -> str:
-    """What a client sees of a packet that is refused."""
+    """The answers that a client gets to refused packets."""
     head = ["packet", "flag", "MQTT 3.1 and 3.1.1", "MQTT 5"]
     return _table(head, ([each.packet, f"`allow_{each.operation}_during_netsplit`", *_seen(each)] for each in REFUSALS))
 
@@ -37,11 +37,11 @@ def metrics() -> str:
 
 
 PARTS = {"the policy table": decisions, "the answers": answers, "the metrics": metrics}
-"""What the page takes from the sources, by the names in its marks."""
+"""Name in a mark of the page -> function that makes the part."""
 
 
 def renewed(page: str, parts: Mapping[str, Callable[[], str]] = PARTS) -> str:
-    """The page with its derived parts made anew. Raises ValueError where the marks are missing."""
+    """Returns the page with new generated parts. Raises ValueError if the marks are missing."""
     for name, make in parts.items():
         begin, end = BEGIN.format(name), END.format(name)
         before, found, rest = page.partition(begin)
@@ -53,7 +53,7 @@ def renewed(page: str, parts: Mapping[str, Callable[[], str]] = PARTS) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Rewrite the derived parts of the page named on the command line."""
+    """Rewrite the generated parts of the page on the command line."""
     path = Path(argv[0])
     path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")
     return 0

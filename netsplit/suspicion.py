@@ -1,11 +1,11 @@
 """Tracks when each peer was last heard, from its streams and its answers to lease requests, and suspects silent peers.
 
-A suspicion has no effect on the cluster: only the Raft leader changes views, on leases (H-06). It is for people and for
-the ledger of incidents, which takes the time of the last contact from it. It comes after one second, well before a view
-can change (detection takes 2 s).
+A suspicion has no effect on the cluster: only the Raft leader changes views, on leases (H-06). It informs
+operators and the ledger of incidents, which needs the time of the last contact. It comes after one second, well before
+a view can change (detection takes 2 s).
 
-Times are cluster time in ms. After a pause of this node itself (stopped, or a stuck loop) all peers seem silent: they
-get the full limit again, counted from the first call afterwards.
+Times are cluster time in ms. After a pause of this node itself (a suspended process, or a blocked event loop) all
+peers seem silent: they get the full limit again, counted from the first call afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SILENT = "silent"
 
 
 class Suspicion(NamedTuple):
-    """A peer that was not heard for too long: last heard at `since_ms`; `why` is `silent` or how its link ended."""
+    """A peer that is silent for longer than the limit, since `since_ms`; `why` is `silent` or how its link ended."""
 
     peer: str
     since_ms: int
@@ -32,7 +32,7 @@ class Suspicion(NamedTuple):
 
 
 class Return(NamedTuple):
-    """A suspected peer was heard again, after a silence that began at `since_ms` and took `silent_ms`."""
+    """The return of a suspected peer, after a silence that began at `since_ms` and took `silent_ms`."""
 
     peer: str
     since_ms: int
@@ -61,11 +61,11 @@ class SuspicionTracker:
         self._absent_since = -1
 
     def watch(self, peers: Iterable[str], now: int) -> None:
-        """Set the peers. A new one counts as heard now; others are forgotten."""
+        """Set the peers. A new peer counts as heard now. Peers that are not in the set are forgotten."""
         self._peers = {peer: self._peers.get(peer) or _Peer(now) for peer in peers}
 
     def heard(self, peer: str, now: int) -> None:
-        """A frame of any content came from the peer: its link is up."""
+        """Note that a frame, of any content, arrived from the peer: its link is up."""
         known = self._peers.get(peer)
         if known is None:
             return
@@ -76,13 +76,13 @@ class SuspicionTracker:
         known.down = ""
 
     def lost(self, peer: str, reason: str, now: int) -> None:
-        """The link to the peer ended, for `reason`, a few words. The silence begins with the last frame, not here."""
+        """Note that the link to the peer ended; `reason` is a phrase. The silence began at the last frame, not now."""
         known = self._peers.get(peer)
         if known is not None:
             known.down = reason or "link down"
 
     def suspect(self, now: int) -> tuple[Suspicion, ...]:
-        """The peers that are silent for longer than the limit, the longest silence first, then by name.
+        """Returns the peers that are silent for longer than the limit, the longest silence first, then by name.
 
         Call it at least once within the limit; a longer gap between two calls counts as a pause of this node.
         """
@@ -98,12 +98,12 @@ class SuspicionTracker:
         return tuple(sorted(found, key=lambda each: (each.since_ms, each.peer)))
 
     def absent_since(self, now: int) -> int | None:
-        """When a pause of this node began that has just ended; None if there was none."""
+        """Returns the begin, in ms, of a pause of this node that has just ended; None without a pause."""
         if self._awake_since < 0 or now - self._awake_since > self.limit_ms:
             return None
         return self._absent_since
 
     def returned(self, now: int) -> tuple[Return, ...]:
-        """The suspected peers that were heard again since the last call, up to `now`, in the order of their return."""
+        """Returns the suspected peers that returned since the last call, up to `now`, in the order of their return."""
         returned, self._returned = self._returned, []
         return tuple(each for each in returned if each.peer in self._peers and each.since_ms <= now)

@@ -1,1 +1,1 @@
-"""The disk: engines, group commit, key layout, the data directory. Knows bytes and keys."""
+"""The disk: engines, group commit, key layout and the data directory. It knows keys and values as bytes only."""

@@ -53,8 +53,8 @@ class DataDirectory:
             marker = read_marker(self._file) if self._file.exists() else self._begin(node_name, new_uuid)
             if marker.node_name != node_name:
                 raise WrongDirectory(
-                    f"{self.path} holds the data of node {marker.node_name!r}, this is {node_name!r}: "
-                    f"start it under that name, or give this node its own directory"
+                    f"{self.path} holds the data of node {marker.node_name!r}, but this node is {node_name!r}: "
+                    f"correct nodename, or give this node its own directory"
                 )
             self._check_databases()
             self._boot = marker.boot + 1
@@ -112,14 +112,14 @@ class DataDirectory:
         self._lock.close()
 
     def _begin(self, node_name: str, new_uuid: Callable[[], str]) -> _Marker:
-        """Create a new directory. Raises `WrongDirectory` if it has databases: only the marker was lost."""
+        """Create a new directory. Raises `WrongDirectory` if it has databases but no marker."""
         for name in DATABASES:
             folder = self.path / name
-            # A crash in this function leaves folders that are prepared and were never opened.
+            # After a crash in this function the folders are prepared, but have no database.
             if folder.exists() and not leveldb_folder.is_fresh(folder):
                 raise WrongDirectory(
                     f"{folder} has database files, but {self._file} is missing: put the file back from a backup, "
-                    f"or move the whole directory away to begin anew; nothing was changed"
+                    f"or move the whole directory away to start with an empty one; nothing was changed"
                 )
         for name in DATABASES:
             if not leveldb_folder.was_prepared(self.path / name):
@@ -135,7 +135,7 @@ class DataDirectory:
                 raise Corrupted(
                     str(folder),
                     "the database is missing, with all of its data",
-                    "Put the folder back from a backup; a node of a cluster may instead begin with an empty data "
+                    "Put the folder back from a backup; a node of a cluster may instead start with an empty data "
                     "directory and rejoin",
                 )
 
@@ -150,7 +150,7 @@ def read_marker(file: Path) -> _Marker:
         said = json.loads(file.read_bytes())
         if said["format"] != FORMAT:
             raise WrongDirectory(
-                f"{file} says format {said['format']!r}, this version knows {FORMAT}: "
+                f"{file} has format {said['format']!r}, but this version reads only format {FORMAT}: "
                 f"use the version of Strogoff that wrote it"
             )
         marker = _Marker(**said)
@@ -162,6 +162,6 @@ def read_marker(file: Path) -> _Marker:
         raise Corrupted(
             str(file),
             "unreadable, so node name, boot number and cluster are unknown; the databases beside it are untouched",
-            "Put it back from a backup; a node of a cluster may instead begin with an empty directory and rejoin",
+            "Put it back from a backup; a node of a cluster may instead start with an empty directory and rejoin",
         ) from None
     return marker

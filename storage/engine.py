@@ -4,8 +4,8 @@ The contract of all engines:
 
 * `write` returns before it calls `done`. `done` runs once, on the owner's event loop: with None when the batch is as
   durable as `durability` says, or with an error. The owner may write a failed batch again, because writing a batch
-  twice is the same as once.
-* After a crash an unfinished batch is there completely or not at all. Batches survive in the order of their writes.
+  twice has the same effect as once.
+* After a crash the disk has all of an unfinished batch, or nothing of it. Batches survive in the order of their writes.
 * During a write, reads may return old or new values. `Store` merges its own writes into them.
 * After `close` the engine calls no `done`. An unfinished batch is written or not.
 """
@@ -19,14 +19,14 @@ Batch = dict[bytes, bytes | None]
 """Key -> value; None deletes. The last write to a key wins."""
 
 Done = Callable[[Exception | None], None]
-"""The callback of a write: None after success, else the error; then the batch may be written or not."""
+"""The callback of a write. It gets None, or the error: then the batch may be on the disk or not."""
 
 Durability = Literal["sync", "os"]
 """When a write is done: `sync` after fsync (survives power loss), `os` once it has left the process (a kill)."""
 
 
 class StorageError(Exception):
-    """An operation on the disk failed. The text says where, what it means and what to do."""
+    """An operation on the disk failed. The text names the place, the meaning and the remedy."""
 
 
 class Passing(StorageError):

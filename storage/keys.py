@@ -8,7 +8,7 @@
     c mid                             number of these queues
     r mountpoint topic                retained message
     w node boot                       watermark of the publishes of another node's boot
-    w node boot number                one of them whose acknowledgement by a further node is pending
+    w node boot number                such a publish, while a further node has not acknowledged it
     x mid                             QoS 2 message that another node may send again
     d key                             replicated metadata
     l number                          will that waits for a lease
@@ -63,8 +63,8 @@ def watermark_key(node: str, boot: int) -> bytes:
 
 
 def owed_key(node: str, boot: int, number: int) -> bytes:
-    """The key of a publish of a node's boot, by its number from 1 on, that waits for the acknowledgement of a further
-    node. It sorts after the `watermark_key` of this boot and before that of the next."""
+    """The key of a publish, from a boot of another node, that waits for the acknowledgement of a further node. Numbers
+    count from 1. The key sorts after the `watermark_key` of this boot and before the one of the next boot."""
     return watermark_key(node, boot) + number.to_bytes(8, "big")
 
 
@@ -75,7 +75,7 @@ def parse_watermark_key(key: bytes) -> tuple[str, int, int]:
 
 
 def seen_key(node: str, boot: int, counter: int) -> bytes:
-    """The key of a QoS 2 message that this node took from another node, or in its place."""
+    """The key of a QoS 2 message that this node accepted from another node and may receive again."""
     return b"x" + message_id(node, boot, counter)
 
 

@@ -6,10 +6,10 @@ Precautions against the behaviour of LevelDB (each has a test):
 * Each opening and each read verifies checksums. Without that a flipped bit was returned as a wrong value.
 * The engine creates a database only if the marker of the folder says that there never was one.
 * The engine has its own lock. LevelDB's lock is lost when a process opens a path twice.
-* LevelDB does not notice that its folder was removed, and goes on writing to unlinked files. So each write checks this.
+* LevelDB does not notice that its folder was removed, and still writes to the deleted files. So each write checks this.
 * After a failed write the engine closes and opens the database before the next write. The log may end with half a
   record, and LevelDB would take the next record for damage. If the disk is full, or no file descriptor is left, the
-  engine waits with that until there is space, so reads go on.
+  engine reopens the database only when they are available again. Until then reads still work.
 """
 
 from __future__ import annotations
@@ -216,13 +216,13 @@ class LevelDBEngine:
             try:
                 self._open(create=False)
             except StorageError as error:
-                self._gone = error  # for reads, until the next write tries again
+                self._gone = error  # reads raise this error until the next write reopens the database
                 raise
             self._gone = None
         self._broken = False
 
     def _check_space(self) -> None:
-        """Raise `DiskFull` if an opening would lack space: it turns up to two logs into tables."""
+        """Raise `DiskFull` if the disk lacks space to open the database, which turns up to two logs into tables."""
         needed = 2 * self.options.write_buffer_size + MIB
         probe = self.path / "strogoff.probe"
         try:
@@ -235,7 +235,9 @@ class LevelDBEngine:
         except OSError as error:
             full = explain(self.path, error)
             if isinstance(full, DiskFull):
-                raise DiskFull(f"{self.path}: no space left, writes go on when {needed // MIB} MiB are free") from error
+                raise DiskFull(
+                    f"{self.path}: no space left, writes continue when {needed // MIB} MiB are free"
+                ) from error
             raise full from error
 
     def _shut(self) -> None:

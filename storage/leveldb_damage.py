@@ -1,8 +1,8 @@
-"""Translates errors of LevelDB to errors of ours, with file, loss and remedy.
+"""Translates errors of LevelDB to `StorageError`, with file, loss and remedy.
 
 | LevelDB says (1.22) | what happened |
 |---|---|
-| Invalid argument: PATH: does not exist (create_if_missing is false) | CURRENT is missing: no data is lost yet |
+| Invalid argument: PATH: does not exist (create_if_missing is false) | CURRENT is missing; the data may be complete |
 | Corruption: CURRENT ... | CURRENT is damaged, or the manifest that it names is missing |
 | Corruption: N missing files; e.g.: FILE | tables were removed |
 | Corruption: bad record length, checksum mismatch (LOG says which log and how many bytes) | recent writes damaged |
@@ -10,7 +10,7 @@
 | Corruption: block checksum mismatch, at a read | a table is damaged; LevelDB lists the tables with the key |
 | IO error: FILE.ldb: Invalid argument, No such file | a table is truncated or missing |
 | IO error: ...: No space left on device | the disk is full |
-| IO error: ...: Too many open files | no file descriptor is left; this passes |
+| IO error: ...: Too many open files | no file descriptor is left; this is temporary |
 """
 
 from __future__ import annotations
@@ -38,16 +38,18 @@ def explain(path: Path, error: Exception, opening: bool = False, suspects: tuple
     """
     text = _text(error)
     if any(words in text for words in _FULL):
-        return DiskFull(f"{path}: no space left ({text}); reads go on, writes are tried again")
+        return DiskFull(f"{path}: no space left ({text}); reads continue, the node repeats the writes")
     if any(words in text for words in _NO_DESCRIPTOR):
         return OutOfDescriptors(
-            f"{path}: no file descriptor is left ({text}); it is tried again. Raise the limit (`ulimit -n`)"
+            f"{path}: no file descriptor is left ({text}); the node tries again. Raise the limit (`ulimit -n`)"
         )
     named = re.search(re.escape(str(path)) + r"/([\w.-]+)", text)
     table = named is not None and named[1].endswith((".ldb", ".sst"))
     if "does not exist (create_if_missing is false)" in text:
         return Corrupted(
-            f"{path}/CURRENT", "the file that names the list of tables is gone; the data itself may be complete", REMEDY
+            f"{path}/CURRENT",
+            "the file that names the list of tables is missing; the data itself may be complete",
+            REMEDY,
         )
     if text.startswith("Corruption: CURRENT"):
         loss = f"the list of tables is missing ({text}); the data itself may be complete"
@@ -100,7 +102,7 @@ def _corruption(path: Path, text: str, opening: bool, suspects: tuple[str, ...])
 
 
 def _dropped(path: Path) -> tuple[str, int, str] | None:
-    """What LevelDB reports in its file LOG about a damaged write-ahead log: file, bytes, reason. None for nothing."""
+    """Find the damaged write-ahead log in LevelDB's file LOG. Returns file, bytes and reason; None without damage."""
     try:
         said = (path / "LOG").read_text(errors="replace")
     except OSError:
@@ -120,7 +122,7 @@ def _manifest(path: Path) -> str:
 
 
 def _unescape(key: str) -> bytes:
-    r"""LevelDB writes bytes outside of printable ASCII as \xNN."""
+    r"""Decode a key of the listing, in which LevelDB writes bytes outside of printable ASCII as \xNN."""
     return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes((int(found[1], 16),)), key.encode())
 
 

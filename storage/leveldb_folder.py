@@ -89,8 +89,9 @@ def _state(path: Path) -> str:
         ) from None
     if version != FORMAT:
         raise WrongDirectory(
-            f"{marker} says format {version!r}, this version knows {FORMAT}: use the version that wrote it"
+            f"{marker} has format {version!r}, but this version reads only format {FORMAT}: "
+            "use the version that wrote it"
         )
     if state not in ("new", "made"):
-        raise WrongDirectory(f"{marker} says state {state!r}, which this version does not know")
+        raise WrongDirectory(f"{marker} has the state {state!r}, which this version does not know")
     return str(state)

@@ -65,7 +65,7 @@ def sift(log: bytes) -> Sifted:
 
 
 def _fragments(log: bytes) -> Iterator[tuple[int, bytes | None, int]]:
-    """Kind, body (None if damaged) and size of each fragment, up to the last write that a crash cut."""
+    """Yields kind, body (None if damaged) and size of each fragment, without a last one that a crash cut."""
     for at in range(0, len(log), BLOCK):
         block = log[at : at + BLOCK]
         place = 0
@@ -91,7 +91,7 @@ def frame(records: list[bytes]) -> bytes:
     log = bytearray()
     for record in records:
         place = 0
-        kinds = (FULL, FIRST)  # if the record ends in this fragment, and if not
+        kinds = (FULL, FIRST)  # kind of the fragment if it is the last of its record, and if it is not
         while place < len(record) or kinds == (FULL, FIRST):
             room = BLOCK - len(log) % BLOCK
             if room < HEADER:

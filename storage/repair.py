@@ -1,8 +1,8 @@
 """Repair of a damaged database: it keeps readable data and reports the loss. Only an operator starts it.
 
-If the report is not `lossless`, a node with replicas must then be emptied and refilled from them, because it has
-acknowledged data that is lost (H-01). LevelDB moves damaged files into `lost/`. A repair may restore keys that were
-deleted in the seconds before the damage.
+After a repair that is not `lossless`, the operator must empty a node that has replicas, and refill it from them: the
+node has acknowledged data that is lost (H-01). LevelDB moves damaged files into `lost/`. A repair may restore keys that
+were deleted in the seconds before the damage.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RepairReport:
     dropped_writes: int
     """Damaged writes in the logs, a lower bound. A write is one batch of changes."""
     dropped_bytes: int
-    """Lost bytes of logs and tables, roughly."""
+    """Lost bytes of logs and tables, approximately."""
     files: tuple[str, ...]
     """The damaged files. They are in `lost/` now."""
     lossless: bool
@@ -41,7 +41,7 @@ class RepairReport:
 def repair(path: Path, options: LevelDBOptions | None = None) -> RepairReport:
     """Repair the database in `path`, which must be closed. Raises the errors of opening, `Corrupted` if it fails.
 
-    `options` should be those of the node. It takes seconds per GB, because it reads and verifies all data twice.
+    `options` should be those of the node. A repair takes seconds per GB: it reads and verifies all data twice.
     """
     path = Path(path).absolute()
     if path.is_dir() and not was_prepared(path) and is_fresh(path):

@@ -57,14 +57,14 @@ def _repair(folder: Path) -> bool:
         print(f"{folder}: repaired without loss, {report.kept} keys")
         return True
     print(
-        f"{folder}: repaired with loss, {report.kept} keys are left; lost are {report.dropped_writes} writes or more, "
+        f"{folder}: repaired with loss: {report.kept} keys are left; at least {report.dropped_writes} writes are lost, "
         f"about {report.dropped_bytes} bytes"
     )
     if report.files:
         print(f"{folder}: the damaged files are in lost/: {', '.join(report.files)}")
     if folder.name == "meta":
         print(
-            f"{folder}: this was the log of the cluster, and the node may have acknowledged the lost part to others. "
+            f"{folder}: this database holds the Raft log. The node may have acknowledged the lost part to other nodes. "
             "If there are other voters, move the data directory away, and let the node join again with an empty one"
         )
     return False

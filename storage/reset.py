@@ -1,9 +1,9 @@
-"""Empties the data directory of a stopped node that its cluster refuses. The old data is set aside.
+"""Empties the data directory of a stopped node that its cluster refuses. It moves the old data aside.
 
     DIR/strogoff.json, DIR/messages, DIR/meta  ->  DIR/set-aside-1/...
 
-The directory keeps the name of the node, and its next boot number is above all that the old data may have used. So the
-cluster accepts the node at once, without sessions. The next run finishes an interrupted one.
+The directory keeps the name of the node. The next boot number is above all numbers that the old data may have used, so
+the cluster accepts the node at once, without sessions. After an interrupted reset the next one completes it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .engine import WrongDirectory
 from .files import PathLock, make_directory, sync_directory, write_durably
 
 SKIPPED = 1000
-"""Most starts in a row of one disk that the cluster may not know."""
+"""Distance to the new boot number: the most boot numbers that the old disk may have used without the cluster."""
 
 
 def reset(path: Path, new_uuid: Callable[[], str]) -> Path:
-    """Set the data aside. Returns the folder of the old data. Durable on return.
+    """Move the data aside. Returns the folder of the old data. Durable on return.
 
     Raises `DirectoryInUse` if a node uses the directory, `WrongDirectory` if it has no data of a node, `Corrupted` if
     the marker is unreadable, or OSError.

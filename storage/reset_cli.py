@@ -13,9 +13,7 @@ from .reset import reset
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `strogoff reset`."""
-    parser.description = (
-        "Set a stopped node's data aside, so that the node can join its cluster again, with no sessions."
-    )
+    parser.description = "Move a stopped node's data aside, so that the node can rejoin its cluster, with no sessions."
     parser.add_argument("directory", type=Path, help="the node's data directory (platform_data_dir)")
     parser.set_defaults(run=_run)
 
@@ -29,7 +27,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"strogoff reset: {error}", file=sys.stderr)
         return 1
     print(
-        f"{directory}: empty. The old sessions and messages are in {aside}. Start the node: with "
-        "discovery.nodes it joins its cluster by itself, without: vmq-admin cluster join discovery-node=NODE"
+        f"{directory}: empty. The old sessions and messages are in {aside}. Start the node. "
+        "If discovery.nodes is set, it joins its cluster; otherwise run: vmq-admin cluster join discovery-node=NODE"
     )
     return 0

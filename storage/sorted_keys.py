@@ -12,13 +12,13 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bytes, str)
 
 CHUNK = 1000
-"""Most keys of a chunk. Its list has 8 KB, which one memmove moves."""
+"""Most keys of a chunk. The list of a full chunk has 8 KB; one memmove moves it."""
 
 
 class SortedKeys(Generic[Key]):
     """A sorted set of keys, all of them bytes or all of them text.
 
-    `add` needs a new key and `remove` an existing one. Callers know from a dict of their own.
+    `add` needs a new key, `remove` an existing one. The caller must check this, with a dict of its own.
     """
 
     __slots__ = ("_chunks", "_lasts")

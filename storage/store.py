@@ -6,7 +6,7 @@ open one on top. There is no timer: the size of a batch follows from the speed o
 
     serving  -- engine says Passing -->      full    (the store keeps the batch and tries again; no acknowledgements)
     full     -- the batch is committed -->   serving
-    either   -- any other error -->          failed  (final: no acknowledgements any more, reads go on)
+    either   -- any other error -->          failed  (final: no more acknowledgements, reads still work)
     any      -- close() -->                  closed
 
 Measured (CPython 3.11): put 0.15 us (a plain dict behind a call: 0.09), get of an own write 0.10 us; whole commits are
@@ -191,7 +191,7 @@ class Store:
     def when_committed(self, commit: int, callback: Callable[[], None]) -> None:
         """Call `callback` when `committed >= commit`. Callbacks of one commit run in the order of registration.
 
-        If the commit is done already, it is called at once, or after the callbacks that are running. A commit without
+        If the commit is done already, the call is immediate, or follows the callbacks that run now. A commit without
         writes is done when all before it are. After a failure or `close` no callback is called.
         """
         if commit <= self.committed:
@@ -221,7 +221,7 @@ class Store:
     # Committing
 
     def fail(self, detail: str) -> None:
-        """Enter the state failed, because the disk does not keep its data."""
+        """Enter the state failed, because the disk may lose data, as when its folder was removed."""
         if self.state not in ("closed", "failed"):
             self._enter("failed", detail)
 

@@ -58,7 +58,7 @@ def test_lost_writes_are_counted(data: Path, capsys: pytest.CaptureFixture[str])
     log.write_bytes(content)
     assert main(["repair", str(data)]) == 3
     said = capsys.readouterr().out
-    assert "repaired" in said and "lost are 1 writes or more" in said
+    assert "repaired" in said and "at least 1 writes are lost" in said
     assert f"the damaged files are in lost/: {log.name}" in said
     assert list((data / "messages" / "lost").iterdir())
     assert main(["repair", str(data)]) == 0

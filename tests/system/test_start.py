@@ -163,7 +163,7 @@ def test_the_data_of_another_node(background: Background, broker: BrokerProcess,
     marker = (broker.data / "strogoff.json").read_bytes()
     ended = start(tmp_path, "--data-dir", str(broker.data), "--set", "nodename=other@127.0.0.1")
     assert ended.returncode == 1
-    assert "holds the data of node 'VerneMQ@127.0.0.1', this is 'other@127.0.0.1'" in ended.stderr
+    assert "holds the data of node 'VerneMQ@127.0.0.1', but this node is 'other@127.0.0.1'" in ended.stderr
     assert (broker.data / "strogoff.json").read_bytes() == marker
 
 
