@@ -18,13 +18,13 @@ USAGE = """usage: strogoff COMMAND ...
   start      [-c|--conf FILE] [--data-dir DIR]   run a broker node until Ctrl-C or SIGTERM
              [--found]                           found a cluster if none is found, instead of waiting for others
   config     check FILE | reference              check a vernemq.conf; list every key
-  sim        [--seeds N] [...]                   simulate a node under faults and check its promises
+  sim        [--seeds N] [...]                   simulate nodes under faults and check their guarantees
   analytics  summary LOGDIR [...]                PySpark jobs on event logs
-  reset      DIR                                 empty a data directory, for a node that its cluster takes no more
-  repair     DIR                                 repair a damaged message database, and say what it cost
+  reset      DIR                                 empty the data directory of a node that its cluster refuses
+  repair     DIR                                 repair the damaged databases of a node, and report the loss
   version
 
-`strogoff COMMAND --help` tells more. `vmq-admin` talks to a running node, `vmq-passwd` keeps password files.
+`strogoff COMMAND --help` explains a command. `vmq-admin` administers a running node, `vmq-passwd` edits password files.
 """
 
 Register = Callable[[argparse.ArgumentParser], None]

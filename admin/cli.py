@@ -16,14 +16,15 @@ from .render import FORMATS, alerts, escape_unprintable, render
 from .wire import TruncatedResult, from_lines
 
 API_KEY = "STROGOFF_API_KEY"
-"""Environment variable in place of `--api-key`: all users of a machine can read its command lines."""
+"""Environment variable instead of `--api-key`, because all users of a machine can read its command lines."""
 _USAGE = """Usage: vmq-admin [-c|--conf FILE] [--data-dir DIR] COMMAND [key=value ...] [--flag ...]
                  [--format=human|json|csv]
        vmq-admin --url http[s]://HOST:PORT [--api-key KEY] [--cafile FILE] COMMAND ...
 
-The node is the one of this configuration file or data directory; without them that of ./etc/vernemq.conf if it is
-there, of $STROGOFF_DATA_DIR, of ./data. With --url it is any node, by one of its HTTP listeners; the API key, whose
-scope is mgmt, may stand in $STROGOFF_API_KEY. `vmq-admin COMMAND --help` tells more about a command.
+Without --url the node is the one on this machine with this configuration FILE (default: ./etc/vernemq.conf, if it
+exists) and this data directory (default: $STROGOFF_DATA_DIR unless -c is given, else platform_data_dir of the file,
+else ./data). With --url it is any node, through one of its HTTP listeners. The API key must have the scope mgmt;
+$STROGOFF_API_KEY may hold it instead of --api-key. `vmq-admin COMMAND --help` explains a command.
 
 Commands:
 """
@@ -83,7 +84,7 @@ def _write(text: str) -> None:
 
 
 def _texts(argv: Sequence[str]) -> Sequence[str]:
-    """The words, if all of them can be sent as UTF-8. Raises `Unreachable`."""
+    """Returns the words. Raises `Unreachable` if one of them cannot be sent as UTF-8."""
     for word in argv:
         try:
             word.encode()
@@ -137,7 +138,7 @@ def _client_for(options: dict[str, str]) -> NodeClient:
 
 def _local(options: dict[str, str]) -> UnixSocketClient:
     conf = Path(options["conf"]) if "conf" in options else usual_file()
-    # a container with this file ignores the variables when it starts
+    # if this file exists, a container ignores the variables at its start
     local = conf is not None and os.path.exists(conf.with_name("vernemq.conf.local"))
     environ = {} if local else os.environ
     directory = options.get("data_dir")

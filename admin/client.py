@@ -17,9 +17,9 @@ from ..broker.listeners.unix_paths import unix_address
 from .wire import Refusal, TruncatedResult
 
 ANSWER_S = 600.0
-"""Time limit for a silent node. Its listeners notice earlier that it hangs."""
+"""Time limit for a node that sends nothing, in seconds."""
 CONNECT_S = 10.0
-"""Time limit for opening a connection."""
+"""Time limit for opening a connection, in seconds."""
 API_PATH = "/api/v1"
 
 
@@ -77,13 +77,15 @@ class UnixSocketClient:
             connection.request("POST", "/command", msgspec.json.encode({"words": words}))
             return connection.getresponse()
         except FileNotFoundError:
-            raise Unreachable(f"{down} There is no {path}: it does not run, or has another data directory.") from None
+            raise Unreachable(
+                f"{down} There is no {path}: the node does not run, or it has another data directory."
+            ) from None
         except PermissionError:
             raise Unreachable(f"You may not open {path}: be the user that runs {self._node}, or root.") from None
         except ConnectionRefusedError:
             raise Unreachable(f"{down} No process listens on {path}: the node was killed.") from None
         except TimeoutError:
-            raise Unreachable(f"{down} It sent no answer within {ANSWER_S:.0f} s.") from None
+            raise Unreachable(f"{down} The node sent no answer within {ANSWER_S:.0f} s.") from None
         except (OSError, HTTPException) as error:
             raise Unreachable(f"{down} {path}: {error}") from None
 

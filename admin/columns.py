@@ -18,7 +18,7 @@ NOT_FIELDS = ("limit", "rowtimeout")
 def field_flags(fields: Iterable[str]) -> tuple[Flag, ...]:
     """A flag for each field."""
     return tuple(
-        Flag(name, "show this column; with a value only the rows that have it", value="VALUE|~REGEX", optional=True)
+        Flag(name, "show this column; with a value, only the rows with that value", value="VALUE|~REGEX", optional=True)
         for name in fields
     )
 

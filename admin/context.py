@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from .metrics import Metrics
 
 TIME_SLICE_S = 0.005
-"""Time for which a command may work before other tasks of the event loop run."""
+"""Seconds for which a command may work before other tasks of the event loop run."""
 COMMIT_S = 10.0
-"""Time limit for a commit."""
+"""Time limit for a commit, in seconds."""
 
 
 class Context:

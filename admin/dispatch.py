@@ -25,7 +25,7 @@ MAX_REQUEST_BYTES = 1 << 20
 REQUEST_S = 10.0
 """Time limit for receiving a command line."""
 DONE, REFUSED, FAILED = 0, 1, 2
-"""Status of a command: done; refused because it is wrong or impossible; failed because of the node."""
+"""Status of a command: done, refused (the command is wrong or impossible), failed (the cause is in the node)."""
 _SECRETS = ("--keypasswd",)
 _SECRET_KEYS = {"api-key": ("key",)}
 """First word of a command -> arguments that the log must not show."""
@@ -114,7 +114,7 @@ async def handle_request(context: Context, request: web.Request, source: str = "
                 await response.write(line)
             except ConnectionError:
                 disconnected = True
-                said = "the client has disconnected; the command goes on"
+                said = "the client has disconnected; the command continues"
                 context.server.log("notice", f"vmq-admin {redacted(words)}: {said}")
 
     async def report(line: str) -> None:

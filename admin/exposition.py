@@ -1,8 +1,8 @@
 """Metrics in the text format 0.0.4 of Prometheus.
 
-This module writes the format itself, because `prometheus_client` ends the name of every counter with `_total`. The
-names of VerneMQ, on which dashboards depend, have no such end. The metrics in the registry of `prometheus_client` keep
-their names.
+This module writes the format itself, because `prometheus_client` adds `_total` to the name of every counter. The
+names of VerneMQ, on which dashboards depend, have no such suffix. The metrics in the registry of `prometheus_client`
+keep their names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs a command on every node of the cluster: each member handles its own sessions.
 
-The result names each member that has not answered in time, and has the results of the others.
+The result names each member that did not answer in time, and has the results of the other members.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _result_decoder = msgspec.msgpack.Decoder(NodeResult)
 
 
 class ClusterResult(msgspec.Struct):
-    """The results of the nodes, this node first, and a sentence for each node without one."""
+    """The results of the nodes, this node first, and a sentence for each node without a result."""
 
     results: list[NodeResult]
     failures: list[str]

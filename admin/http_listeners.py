@@ -1,4 +1,4 @@
-"""The HTTP listeners of a node, on aiohttp. They open, stop and show like MQTT listeners."""
+"""The HTTP listeners of a node, on aiohttp. The commands of MQTT listeners also apply to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..configs import ListenerSettings
 
 TYPES = ("http", "https")
 REQUEST_S = 10.0
-"""Time limit for receiving a request. A connection carries one request, so no client can hold it longer."""
+"""Time limit, in seconds, for receiving a request. A connection carries one request, so this ends slow clients."""
 _LINGER_S = 1.0
 """Time for which the rest of a refused request is read and discarded, so that the client gets the response."""
 _LEAVE_S = 2.0
@@ -48,7 +48,7 @@ class _RefusedConnection(asyncio.Protocol):
 
 
 class _ServerLog(LoggerAdapter[Logger]):
-    """The log of aiohttp: a malformed request is a line without traceback, a defect of this node one with it."""
+    """The log of aiohttp: a malformed request is one line, a defect of this node is a line with its traceback."""
 
     def __init__(self, key: str, log: Log) -> None:
         super().__init__(getLogger("aiohttp.server"))
@@ -214,7 +214,7 @@ class HttpListeners:
                 await self.add(one)
 
     async def add(self, settings: ListenerSettings) -> ListenerRow:
-        """Open a listener. Raises `ListenError`; the other listeners go on."""
+        """Open a listener. Raises `ListenError`; the other listeners continue."""
         assert self._make_application is not None, "call start first"
         if settings.key in self._listeners:
             raise ListenError(f"{settings.key}: there is a listener of that name")

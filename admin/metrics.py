@@ -129,5 +129,5 @@ def _resident_bytes() -> int:
     try:
         return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except OSError:
-        # only Linux has this file; on other systems take the peak
+        # only Linux has this file; other systems report the peak
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

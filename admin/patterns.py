@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 MAX_TEXT_LENGTH = 4096
-"""Characters of a text that a search looks at, from the start."""
+"""Most characters of a text that a search reads, from the start."""
 MAX_STATES = 400
 """Most states of a pattern, with repetitions expanded."""
 _MAX_DFA_STATES = 2000
@@ -312,7 +312,7 @@ class _Parser:
         elif self._skip("?P<"):
             self._at = self._text.find(">", self._at) + 1 or len(self._text)
         elif self._peek("?"):
-            self._wrong("of the groups with (? only (?: and (?P<NAME> are supported, and (?i) at the beginning")
+            self._wrong("the only supported groups with (? are (?: and (?P<NAME>, and (?i) at the beginning")
         self._depth += 1
         if self._depth > 50:
             self._wrong("more than 50 groups inside each other")

@@ -1,4 +1,4 @@
-"""The rows of `session show`. They read only those parts of a session that the query needs."""
+"""The rows of `session show`. This module reads only those parts of a session that the query needs."""
 
 from __future__ import annotations
 

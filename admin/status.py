@@ -88,7 +88,7 @@ def not_serving(context: Context) -> list[str]:
 
 
 def damage(context: Context) -> list[str]:
-    """The damages of a node that still serves, one text each, with the remedy."""
+    """The damages of a node that still accepts clients, one text each, with the remedy."""
     found = context.node.env.store.damage
     return [f"the message store is damaged, the sessions concerned are refused: {found}"] if found else []
 

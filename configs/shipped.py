@@ -9,13 +9,13 @@ from .reference import EFFECTS
 from .schema import ACTIVE, LISTENER_GROUP, Key, schema
 
 _HEAD = """\
-## Configuration of a node. Lines that begin with # are comments; a later line wins over an earlier one; files
-## conf.d/*.conf beside this one are read after it. `strogoff config check FILE` looks for mistakes, `strogoff config
-## reference` explains every key, also those that are not listed here.
+## Configuration of a node. Lines that begin with # are comments. A later line overrides an earlier one. The node reads
+## the files conf.d/*.conf beside this file after it. `strogoff config check FILE` finds mistakes, `strogoff config
+## reference` explains every key, also the keys that are not in this file.
 ##
-## What is not commented out has its default here and works; what is commented out is a path at its default, an
-## example, or says why it does nothing. VerneMQ opens no MQTT listener by default. This file opens one, for clients on
-## this machine only: listener.tcp.default below.
+## A line without # sets a key to its default. A key behind one # is a path with its default, an example, or a key that
+## has no effect; the comment above it says so. VerneMQ opens no MQTT listener by default. This file opens one, for
+## clients on this machine only: see listener.tcp.default.
 """
 _OPEN = {"listener.tcp.$name": "listener.tcp.default = 127.0.0.1:1883"}
 _OPEN["listener.http.$name"] = "listener.http.default = 127.0.0.1:8888"
@@ -23,7 +23,7 @@ _WIDTH = 117
 
 
 def shipped_conf() -> str:
-    """The text of configs/vernemq.conf."""
+    """Returns the text of configs/vernemq.conf."""
     parts = [_HEAD]
     keys = [key for key in schema().keys.values() if not key.hidden]
     for group, members in groupby(keys, key=lambda key: key.group):

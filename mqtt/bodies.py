@@ -45,10 +45,10 @@ def _packet_id(data: bytes, pos: int, end: int) -> tuple[int, int]:
 
 
 def _reason(name: str, reason: int, role: str) -> int:
-    """A reason code that the packet may carry from its sender (section 2.4)."""
+    """Check that the sender of the packet may use this reason code, and return it (section 2.4)."""
     narrower = FROM_CLIENT if role == "server" else FROM_SERVER
     if reason not in narrower.get(name, ALLOWED[name]):
-        # Of the codes of this packet but the other side's, or of no code of this packet at all.
+        # A code of this packet that only the other side may send, or no code of this packet.
         error = ProtocolError if reason in ALLOWED[name] else MalformedPacket
         raise error(f"reason code 0x{reason:02X} in {name.upper()}")
     return reason

@@ -1,7 +1,7 @@
 """The CONNECT packet (section 3.1 of both standards): reading and writing its body.
 
-MQTT 3.1 is read more leniently where its text says so: fields of a will that is not there are disregarded, and a user
-name or password may be missing although its flag is set.
+The parser is more lenient for MQTT 3.1, as its text demands: without a will the other will flags have no meaning, and a
+user name or password may be missing although its flag is set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMES = {3: b"\0\6MQIsdp", 4: b"\0\4MQTT", 5: b"\0\4MQTT"}
 def parse_protocol(data: bytes, pos: int, end: int) -> tuple[int, bool, int]:
     """Protocol name and level -> (version 3, 4 or 5; whether a bridge; position after).
 
-    It is read alone and first, so that every later error can be answered in the client's own version.
+    The decoder calls it first, so that it can answer every later error in the client's own version.
     """
     name, pos = wire.read_binary(data, pos, end, "the protocol name")
     level, pos = wire.read_u8(data, pos, end, "the protocol level")
@@ -34,7 +34,7 @@ def parse_protocol(data: bytes, pos: int, end: int) -> tuple[int, bool, int]:
 
 
 def parse_connect(data: bytes, pos: int, end: int, version: int, bridge: bool) -> Connect:
-    """The rest of the body, from the connect flags on; it must end exactly at `end`."""
+    """Parse the rest of the body, from the connect flags on; it must end exactly at `end`."""
     flags, pos = wire.read_u8(data, pos, end, "the connect flags")
     _check_flags(flags, version)
     keepalive_s, pos = wire.read_u16(data, pos, end, "the keep alive")
@@ -53,7 +53,7 @@ def parse_connect(data: bytes, pos: int, end: int, version: int, bridge: bool) -
         username, pos = wire.read_utf8(data, pos, end, "the user name")
     if flags & 0x40 and not (missing_allowed and pos == end):  # [MQTT-3.1.2-21] [MQTT5-3.1.2-19]
         password, pos = wire.read_binary(data, pos, end, "the password")
-    if pos != end:  # [MQTT-3.1.2-11] [MQTT-3.1.2-18] [MQTT-3.1.2-20]: nothing that no flag announces
+    if pos != end:  # [MQTT-3.1.2-11] [MQTT-3.1.2-18] [MQTT-3.1.2-20]: each field has a flag
         raise MalformedPacket(f"{end - pos} bytes too many in CONNECT")
     return Connect(client_id, version, flags & 0x02 != 0, keepalive_s, username, password, will, properties, bridge)
 
@@ -62,11 +62,11 @@ def _check_flags(flags: int, version: int) -> None:
     if version < 5 and flags & 0xC0 == 0x40:
         raise MalformedPacket("a password without a user name")  # [MQTT-3.1.2-22]
     if version == 3 and not flags & 0x04:
-        return  # in 3.1 the other bits mean nothing then
+        return  # in 3.1 the other will bits have no meaning without a will
     if flags & 0x18 == 0x18:
         raise MalformedPacket("will QoS 3")  # [MQTT-3.1.2-14] [MQTT5-3.1.2-12]
     if version == 3:
-        return  # the reserved bit of 3.1 is only unused
+        return  # in 3.1 the reserved bit is unused, and may be set
     if flags & 0x01:
         raise MalformedPacket("the reserved connect flag is set")  # [MQTT-3.1.2-3] [MQTT5-3.1.2-3]
     if not flags & 0x04 and flags & 0x38:  # [MQTT-3.1.2-11] [MQTT-3.1.2-13] [MQTT-3.1.2-15]
@@ -85,7 +85,7 @@ def _parse_will(data: bytes, pos: int, end: int, version: int, flags: int) -> tu
 
 
 def encode_connect(packet: Connect) -> bytes:
-    """The body of a CONNECT; raises `ValueError` for what the packet's own version cannot say."""
+    """The body of a CONNECT; raises `ValueError` for values that the packet's own version cannot encode."""
     version, will = packet.version, packet.will
     if version not in _NAMES or (packet.bridge and version == 5):
         raise ValueError(f"there is no protocol level for version {version}{' as bridge' * packet.bridge}")

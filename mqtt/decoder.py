@@ -48,8 +48,8 @@ _PUBLISH_QOS = tuple(
 
 PACKETS_AT_ONCE = 256
 STEP_BYTES = 8192
-"""One `feed` of a server decodes packets until `PACKETS_AT_ONCE` are there, looked at after each `STEP_BYTES` of input.
-So it takes at most some milliseconds, and input of fewer bytes, the usual case, costs nothing more."""
+"""One `feed` of a server decodes packets until `PACKETS_AT_ONCE` are complete. It counts them after each `STEP_BYTES`
+of input. So a call takes at most some milliseconds, and shorter input, the usual case, has no extra cost."""
 
 WILL_BYTES = 2 * (2 + wire.MAX_LENGTH)
 """Most bytes of a will's topic and payload."""
@@ -60,12 +60,12 @@ _SHORT_ANSWERS: dict[int, type[Puback] | type[Pubrec] | type[Pubrel] | type[Pubc
     0x62: Pubrel,
     0x70: Pubcomp,
 }
-"""First byte -> the answer that consists of a packet identifier alone: three of them come with each QoS 2 message."""
+"""First byte -> the class of an answer that has only a packet identifier. Each QoS 2 message needs three."""
 
 TOPICS_KEPT = 32_768
 TOPIC_BYTES_KEPT = 256
 _topics: dict[bytes, str] = {}
-"""Bytes of a topic -> its text, valid and interned. Bounded by count and length; when full it starts again empty."""
+"""Bytes of a topic -> its text, valid and interned. Bounded by count and length; a full cache is cleared."""
 
 
 def learn_topic(raw: bytes) -> str:
@@ -132,13 +132,13 @@ class Decoder:
         self.error: WireError | None = None
         self._held: list[bytes] = []  # the chunks of an incomplete packet, joined once when it is complete
         self._held_bytes = 0
-        self._needed = 0  # bytes that the incomplete packet needs before looking at it again makes sense
-        self._overlong = False  # the CONNECT came with a needlessly long remaining length
+        self._needed = 0  # bytes that the incomplete packet needs before the next attempt to decode it
+        self._overlong = False  # the remaining length of the CONNECT has more bytes than needed
 
     def feed(self, data: bytes) -> list[Packet]:
         """The packets that `data` completes, in order: all of them, or the first ones if `more` is True afterwards.
 
-        Before a bad packet, the packets in front of it.
+        If `data` has a bad packet, returns the packets before it.
         """
         packets: list[Packet] = []
         if self.error is not None:
@@ -167,11 +167,11 @@ class Decoder:
         return packets
 
     # Measured with CPython 3.11, 200 packets in the buffer: 0.65 us for a QoS 0 PUBLISH of 100 bytes (0.70 in v5),
-    # 0.82 us with QoS 1, 0.30 us for a PUBACK; every call that was taken out of the loop had cost 0.1 us or more.
+    # 0.82 us with QoS 1, 0.30 us for a PUBACK; each function call in the loop would cost 0.1 us or more.
     def _decode(self, data: bytes, pos: int, packets: list[Packet]) -> int:
-        """Append the complete packets that begin within the next `STEP_BYTES`; the position behind them.
+        """Append the complete packets that begin within the next `STEP_BYTES`. Returns the position after them.
 
-        `_needed` is set if there an incomplete one begins, or nothing; else it is 0.
+        It sets `_needed` if an incomplete packet, or no packet, begins there; else to 0.
         """
         end, version, depth = len(data), self.version, self.topic_depth
         append, topic_of, limit = packets.append, _topics.get, self.max_packet_size
@@ -241,7 +241,7 @@ class Decoder:
         return pos
 
     def _check_topic(self, raw: bytes) -> str:
-        """The text of a topic that is not known yet, or that may be too deep."""
+        """Returns the text of a topic that is not in the cache, or that may be too deep."""
         if not raw and self.version == 5:
             return ""  # legal with a topic alias, which is checked with the properties
         topic = _topics.get(raw) or learn_topic(raw)
@@ -250,7 +250,7 @@ class Decoder:
         return topic
 
     def _publish_properties(self, data: bytes, pos: int, end: int, topic: str) -> tuple[Properties | None, int]:
-        """The property block of a v5 PUBLISH and what depends on it."""
+        """Decode the property block of a v5 PUBLISH, and check the rules that depend on it."""
         properties, pos = decode_properties(data, pos, end, "Publish")
         if not topic and (properties is None or "topic_alias" not in properties):
             raise ProtocolError("a PUBLISH with neither topic nor topic alias")  # 3.3.2.1
@@ -259,7 +259,7 @@ class Decoder:
         return properties, pos
 
     def _long_length(self, data: bytes, pos: int, end: int) -> tuple[int, int]:
-        """A remaining length of several bytes (2.1.4) -> (length, position after); length -1 when bytes are missing."""
+        """A remaining length of several bytes (2.1.4) -> (length, position after); length -1 if bytes are missing."""
         self._check_start(data[pos])
         body = pos + 2
         while body < end and data[body - 1] > 127 and body < pos + 5:
@@ -268,14 +268,14 @@ class Decoder:
             if body == pos + 5:
                 raise MalformedPacket("the remaining length is longer than four bytes")
             return -1, body
-        if not data[body - 1]:  # more bytes than needed: no rule against it before 5.0 [MQTT5-1.5.5-1]
+        if not data[body - 1]:  # more bytes than needed: only 5.0 forbids this [MQTT5-1.5.5-1]
             if self.version == 5:
                 raise MalformedPacket("the remaining length is encoded with more bytes than needed")
             self._overlong = True
         return sum((data[at] & 127) << 7 * (at - pos - 1) for at in range(pos + 1, body)), body
 
     def _check_start(self, first: int) -> None:
-        """Raise when the first byte of a fixed header is illegal, before the rest is there."""
+        """Raise if the first byte of a fixed header is illegal, before the rest arrives."""
         kind, flags = first >> 4, first & 15
         if self.role == "server":
             if not self.version and kind != CONNECT:
@@ -291,17 +291,17 @@ class Decoder:
                 raise MalformedPacket("PUBLISH with QoS 3")  # [MQTT-3.3.1-4] [MQTT5-3.3.1-4]
             if flags & 14 == 8:
                 raise MalformedPacket("PUBLISH with DUP and QoS 0")  # [MQTT-3.3.1-2] [MQTT5-3.3.1-2]
-        elif kind != CONNECT:  # its version, which says whether the flags mean anything, is in its body
+        elif kind != CONNECT:  # the version, which decides whether the flags have a meaning, is in the body
             self._check_flags(kind, flags)
 
     def _check_flags(self, kind: int, flags: int) -> None:
-        """The flags of the packets but PUBLISH [MQTT-2.2.2-1] [MQTT-2.2.2-2] [MQTT5-2.1.3-1]."""
+        """Check the flags of all packets except PUBLISH [MQTT-2.2.2-1] [MQTT-2.2.2-2] [MQTT5-2.1.3-1]."""
         unused = _FLAGS_UNUSED_31[kind] if self.version == 3 else 0
         if flags & ~unused != _FLAGS[kind] & ~unused:
             raise MalformedPacket(f"flags {flags} in {_NAMES[kind]}")
 
     def _check_header(self, first: int, length: int) -> None:
-        """Raise when a fixed header is illegal or too large, before any of the body is kept."""
+        """Raise if a fixed header is illegal or its packet too large, before the decoder keeps bytes of the body."""
         self._check_start(first)
         kind = first >> 4
         if length > self.max_packet_size:
@@ -312,7 +312,7 @@ class Decoder:
             raise MalformedPacket(f"{_NAMES[kind]} with a remaining length of {length}")
 
     def _other(self, first: int, data: bytes, pos: int, end: int) -> Packet:
-        """A packet off the hot path, complete from `pos` to `end`."""
+        """Decode a packet that is not on the hot path, complete from `pos` to `end`."""
         answer = _SHORT_ANSWERS.get(first)
         if answer is not None and end - pos == 2 and self.version and (packet_id := data[pos] << 8 | data[pos + 1]):
             return answer(packet_id)
@@ -329,7 +329,7 @@ class Decoder:
 
     def _connect(self, flags: int, data: bytes, pos: int, end: int) -> Connect:
         size = end - pos
-        # The version stays known when the rest is bad, so that the answer can be given in it.
+        # Keep the version even if the rest is bad: the answer must use it.
         self.version, bridge, pos = parse_protocol(data, pos, end)
         self._check_flags(CONNECT, flags)
         if self._overlong and self.version == 5:

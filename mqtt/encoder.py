@@ -71,8 +71,8 @@ def encode(packet: Packet, version: int, max_packet_size: int | None = None) -> 
     """The bytes of a packet for a connection of version 3, 4 or 5; a CONNECT is encoded in its own version.
 
     `max_packet_size` is the receiver's Maximum Packet Size: bytes of the whole packet. A larger one loses its user
-    properties, then its reason string, where they are diagnostic (not in PUBLISH, CONNECT and SUBSCRIBE); when it is
-    still too large the answer is None and it must not be sent [MQTT5-3.1.2-24] [MQTT5-3.2.2-15].
+    properties, then its reason string, where they are diagnostic (not in PUBLISH, CONNECT and SUBSCRIBE). Returns None
+    for a packet that is still too large; the caller must not send it [MQTT5-3.1.2-24] [MQTT5-3.2.2-15].
     """
     if version not in (3, 4, 5):
         raise ValueError(f"unknown MQTT version {version}")
@@ -104,7 +104,7 @@ _DIAGNOSED = (Connack, Puback, Pubrec, Pubrel, Pubcomp, Suback, Unsuback, Discon
 def _without_diagnostics(packet: Packet) -> Iterable[Packet]:
     """The packet without its user properties, then also without its reason string.
 
-    They must not be sent when they make the packet too large: [MQTT5-3.2.2-19] [MQTT5-3.2.2-20] [MQTT5-3.4.2-2]
+    A sender must omit them if they make the packet too large: [MQTT5-3.2.2-19] [MQTT5-3.2.2-20] [MQTT5-3.4.2-2]
     [MQTT5-3.4.2-3] [MQTT5-3.5.2-2] [MQTT5-3.5.2-3] [MQTT5-3.6.2-2] [MQTT5-3.6.2-3] [MQTT5-3.7.2-2] [MQTT5-3.7.2-3]
     [MQTT5-3.9.2-1] [MQTT5-3.9.2-2] [MQTT5-3.11.2-1] [MQTT5-3.11.2-2] [MQTT5-3.14.2-3] [MQTT5-3.14.2-4]
     [MQTT5-3.15.2-2] [MQTT5-3.15.2-3].
@@ -125,7 +125,7 @@ def _packet_id(packet_id: int) -> bytes:
 
 
 def _block(properties: Properties | None, packet: str, version: int) -> bytes:
-    """The property block of 5.0; nothing before, where properties cannot be said."""
+    """The property block of 5.0; empty before 5.0. Raises ValueError for properties before 5.0."""
     if version == 5:
         return encode_properties(properties, packet)
     if properties:

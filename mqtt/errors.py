@@ -6,7 +6,7 @@ from .reasons import ReasonCode
 
 
 class WireError(Exception):
-    """The peer sent what the standard forbids; the connection has to be closed (MQTT 5.0 section 4.13).
+    """The peer violated the standard; the receiver must close the connection (MQTT 5.0 section 4.13).
 
     `reason` is the reason code of CONNACK or DISCONNECT for a v5 peer. A v3 peer is closed; for its CONNECT see
     `connect_return_for`. `detail` describes the error for the log.

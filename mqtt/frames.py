@@ -1,6 +1,6 @@
-"""Frames of the hot path: PUBLISH heads that are shared by many receivers, and answers that are one addition.
+"""Frames of the hot path: PUBLISH heads that many receivers share, and answers that cost one concatenation.
 
-Nothing here checks packet identifiers: the caller hands in 1 to 65,535.
+No function checks packet identifiers: the caller must pass 1 to 65,535.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def publish_head(
 ) -> bytes:
     r"""Everything of a PUBLISH before the packet identifier: fixed header, remaining length, topic.
 
-    `topic` is UTF-8, checked before; `properties` is the encoded block with its length for 5.0 (`b"\0"` when there are
-    none), `b""` before. The frame is `head + properties + payload` for QoS 0, and
+    `topic` is UTF-8, checked before; `properties` is the encoded block with its length for 5.0 (`b"\0"` without
+    properties), `b""` before 5.0. The frame is `head + properties + payload` for QoS 0, and
     `head + PACKET_IDS[packet_id] + properties + payload` for QoS 1 and 2.
     """
     if not 0 <= qos <= 2 or (dup and not qos):  # [MQTT-3.3.1-2] [MQTT-3.3.1-4] [MQTT5-3.3.1-2] [MQTT5-3.3.1-4]

@@ -129,8 +129,8 @@ _LEGAL = {
 def decode_properties(data: bytes, pos: int, end: int, packet: str) -> tuple[Properties | None, int]:
     """The property block at `pos`, its length included -> (properties or None, the position after the block).
 
-    Raises `MalformedPacket` for what cannot be parsed or does not belong into the packet, `ProtocolError` for repeated
-    properties and forbidden values.
+    Raises `MalformedPacket` for a block that cannot be parsed and for properties of other packets, `ProtocolError` for
+    repeated properties and forbidden values.
     """
     length, pos = wire.read_varint(data, pos, end, "the property length")
     stop = pos + length
@@ -194,7 +194,7 @@ def _refuse_bad(line: Property, value: Any) -> None:
 
 
 def _check(line: Property, value: Any) -> None:
-    """The rules for a single value: ranges of numbers, and the response topic."""
+    """Check the rules for a single value: ranges of numbers, and the response topic."""
     if line.kind.numeric:
         if line.lowest <= value <= line.kind.highest:
             return

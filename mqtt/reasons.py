@@ -1,4 +1,4 @@
-"""Reason codes of MQTT 5.0 (section 2.4) with the packets they are legal in, and the return codes of 3.1 and 3.1.1."""
+"""Reason codes of MQTT 5.0 (section 2.4) with the packets that carry them, and the return codes of 3.1 and 3.1.1."""
 
 from __future__ import annotations
 
@@ -86,19 +86,19 @@ ALLOWED: dict[str, frozenset[int]] = {
     "Disconnect": frozenset((0x04, *_BOTH_DISCONNECT, *_SERVER_DISCONNECT)),
     "Auth": frozenset((0x00, 0x18, 0x19)),
 }
-"""Packet (the name of its class) -> the v5 reason codes that it may carry, whoever sends it."""
+"""Packet (the name of its class) -> the v5 reason codes that it may carry, from a client or a server."""
 
 FROM_CLIENT: dict[str, frozenset[int]] = {
     "Disconnect": frozenset((0x04, *_BOTH_DISCONNECT)),
     "Auth": frozenset((0x18, 0x19)),
 }
-"""The narrower sets of the two packets whose codes depend on the sender: a client (3.14.2.1, 3.15.2.1)."""
+"""The codes that a client may send, for the two packets whose codes depend on the sender (3.14.2.1, 3.15.2.1)."""
 
 FROM_SERVER: dict[str, frozenset[int]] = {
     "Disconnect": frozenset((*_BOTH_DISCONNECT, *_SERVER_DISCONNECT)),
     "Auth": frozenset((0x00, 0x18)),
 }
-"""The same for packets of a server."""
+"""The codes that a server may send, for the same two packets."""
 
 V3_SUBACK = frozenset((0x00, 0x01, 0x02, 0x80))
 """The return codes of a SUBACK in MQTT 3.1 and 3.1.1 [MQTT-3.9.3-2]."""
@@ -118,7 +118,7 @@ _RETURNS: dict[int, ConnectReturn] = {
 
 
 def connect_return_for(reason: int) -> ConnectReturn:
-    """The v3 return code that says most nearly what a v5 CONNACK reason says.
+    """Returns the v3 return code that is nearest to a v5 CONNACK reason.
 
     Success codes are 0; refusals of what the client asked for are 5 (trying again is pointless); the rest is 3.
     """

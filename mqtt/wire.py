@@ -85,7 +85,7 @@ def read_utf8(data: bytes, pos: int, end: int, what: str) -> tuple[str, int]:
 def decode_utf8(raw: bytes, what: str) -> str:
     """The text of the bytes of a string; raises `MalformedPacket` when they break the rules."""
     try:
-        # Strict UTF-8 refuses surrogates, overlong forms and what lies above U+10FFFF [MQTT-1.5.3-1] [MQTT5-1.5.4-1],
+        # Strict UTF-8 refuses surrogates, overlong forms and code points above U+10FFFF [MQTT-1.5.3-1] [MQTT5-1.5.4-1],
         # and keeps U+FEFF as a character of the text [MQTT-1.5.3-3] [MQTT5-1.5.4-3].
         text = raw.decode()
     except UnicodeDecodeError:

@@ -97,7 +97,7 @@ async def _found(context: Context, call: Call) -> list[Part]:
 async def _leave(context: Context, call: Call) -> list[Part]:
     cluster, node = require_cluster(context), call.arguments["node"]
     known = [row.node for row in cluster.rows()]
-    if node not in known and cluster.status().sees != "minority":  # without a lease it may not know all members
+    if node not in known and cluster.status().sees != "minority":  # without a lease this node may not know all members
         raise CommandError(f"{node} is not a member of this cluster. Members are {', '.join(known)}.")
     interval_s = float(call.flag("summary-interval", SUMMARY_S))
     timeout_s = float(call.flag("timeout", TIMEOUT_S))
@@ -134,12 +134,12 @@ COMMANDS = (
         arguments=(Argument("discovery-node", "any node of that cluster"),),
         flags=(
             Flag("merge", "join although this node has sessions; it keeps them"),
-            Flag("replace", "replace the member of this name whose disk is lost; its sessions are lost"),
+            Flag("replace", "replace a member of this name that has lost its disk; its sessions are lost"),
         ),
     ),
     Command(
         "cluster found",
-        "Found a cluster with this node alone, instead of waiting for others: see discovery.expected_nodes.",
+        "Found a cluster of this node alone, without waiting for other nodes: see discovery.expected_nodes.",
         _found,
     ),
     Command(
@@ -162,12 +162,12 @@ COMMANDS = (
             ),
             Flag(
                 "timeout",
-                "accepted as in VerneMQ, without effect: the members have 10 s",
+                "accepted as in VerneMQ, without effect: the members must agree within 10 s",
                 "t",
                 "SECONDS",
                 convert=seconds(LONGEST_S),
             ),
-            Flag("accept-loss", "remove the node although sessions that no other node has are lost"),
+            Flag("accept-loss", "remove the node even if sessions are lost that no other node has"),
         ),
     ),
 )

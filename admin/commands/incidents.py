@@ -54,7 +54,7 @@ def _counted(counts: Mapping[str, int]) -> str | None:
 COMMANDS = (
     Command(
         "cluster incidents",
-        "Show when this node lost other nodes, how long it did not notice, and what it did meanwhile; the last first.",
+        "Show when this node lost other nodes, when it noticed, and what it accepted and refused; newest first.",
         _incidents,
         flags=(Flag("limit", f"most rows; default {LIMIT}", value="N", convert=number),),
     ),

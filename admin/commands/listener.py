@@ -31,12 +31,12 @@ _MQTT = {
 """Column -> field of the settings."""
 _SWITCHES = {
     "proxy_protocol": "expect a PROXY header",
-    "proxy_protocol_use_cn_as_username": "the user name is the name in the PROXY header's certificate",
+    "proxy_protocol_use_cn_as_username": "take the user name from the certificate name in the PROXY header",
     "proxy_xff_support": "trust X-Forwarded-For of trusted proxies",
-    "proxy_xff_use_cn_as_username": "the user name is what the trusted proxy says",
-    "require_certificate": "demand a certificate of clients",
-    "use_identity_as_username": "the user name is the certificate's common name",
-    "forward_connection_opts": "tell authentication plugins how the client is connected",
+    "proxy_xff_use_cn_as_username": "take the user name from a header of the trusted proxy",
+    "require_certificate": "demand a certificate from clients",
+    "use_identity_as_username": "take the user name from the common name of the certificate",
+    "forward_connection_opts": "give authentication plugins the address and the certificate of the client",
     "allow_anonymous_override": "accept clients of this listener without authentication",
 }
 _VALUES = {

@@ -23,8 +23,8 @@ def test_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert out == ""
     assert err == (
-        f"{NODE} not responding to pings. There is no {tmp_path}/admin.sock: it does not run, or has another data "
-        "directory.\n"
+        f"{NODE} not responding to pings. There is no {tmp_path}/admin.sock: the node does not run, or it has "
+        "another data directory.\n"
     )
 
 

@@ -24,7 +24,7 @@ def test_trade_consistency_is_three_flags_and_a_warning(conf: Conf) -> None:
     assert netsplit(loaded) == ["off", "on", "on", "on"]
     (notice,) = loaded.notices
     assert notice.endswith(
-        "vernemq.conf:1: trade_consistency is deprecated: on is read as on for publish, subscribe and unsubscribe; use "
+        "vernemq.conf:1: trade_consistency is deprecated: on means on for publish, subscribe and unsubscribe; use "
         "allow_publish_during_netsplit, allow_subscribe_during_netsplit and allow_unsubscribe_during_netsplit"
     )
     assert loaded.source("allow_publish_during_netsplit").endswith("vernemq.conf:1")

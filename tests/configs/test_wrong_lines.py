@@ -154,12 +154,12 @@ CASES = [
     ),
     (
         "log.crash.maximum_message_size = 64KB",
-        ": log.crash.maximum_message_size: this key was removed together with the logger it belonged to",
+        ": log.crash.maximum_message_size: this key was removed together with its logger",
         [],
     ),
     (
         "log.crash.size = 10MB",
-        ": log.crash.size: this key was removed together with the logger it belonged to",
+        ": log.crash.size: this key was removed together with its logger",
         ["did you mean log.crash.rotation.size?"],
     ),
     ("trade_consistency = maybe", ": trade_consistency: wrong value", ["expected on or off", 'found "maybe"']),
