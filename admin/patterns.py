@@ -312,7 +312,7 @@ class _Parser:
         elif self._skip("?P<"):
             self._at = self._text.find(">", self._at) + 1 or len(self._text)
         elif self._peek("?"):
-            self._wrong("the only supported groups with (? are (?: and (?P<NAME>, and (?i) at the beginning")
+            self._wrong("after (? only (?: and (?P<NAME> are supported, and (?i) at the beginning")
         self._depth += 1
         if self._depth > 50:
             self._wrong("more than 50 groups inside each other")

@@ -1,4 +1,4 @@
-"""Checks across lines: addresses that are used twice, TLS files, and the plugins of listeners."""
+"""Checks across lines: addresses that two listeners use, TLS files, and the plugins of listeners."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _file_problem(path: str, marks: tuple[str, ...]) -> str:
     """The reason why a file is no PEM file with one of these marks; empty if it is one."""
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            return "this is no regular file"  # a read of a pipe or a device could block for ever
+            return "this is no regular file"  # a read of a pipe or a device might never return
         with open(path, encoding="ascii", errors="replace") as file:
             content = file.read(1 << 24)
     except OSError as error:

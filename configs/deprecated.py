@@ -11,7 +11,7 @@ _SOFTENED = ("publish", "subscribe", "unsubscribe")
 
 
 def without_removed(lines: list[Line], schema: Schema) -> tuple[list[Line], list[Problem], list[str]]:
-    """The lines without removed keys, the problems that prevent the start, and warnings.
+    """Returns the lines without removed keys, the problems that prevent the start, and the warnings.
 
     `trade_consistency = on` adds its equivalent lines before the others, so that explicit lines win.
     """

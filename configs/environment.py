@@ -39,7 +39,7 @@ class Environment(msgspec.Struct, frozen=True):
     users: dict[str, str]
     warnings: list[str] = []
     problem: tuple[str, str] | None = None
-    """A variable with an impossible value, and a sentence about it."""
+    """A variable has an impossible value. The text is a sentence about it."""
 
 
 def from_environment(environ: Mapping[str, str]) -> Environment:
@@ -97,7 +97,7 @@ def conf_text(conf: str, local: str | None, environ: Mapping[str, str]) -> str:
 
     `local` is the text of vernemq.conf.local. If it exists, it replaces everything, including the variables, and
     ###IPADDRESS### in it becomes the address of the container. Else the lines of the variables are added at the end of
-    `conf` between two marks, in place of those of an earlier start.
+    `conf` between two marks, instead of the lines of an earlier start.
     """
     if local is not None:
         return local.replace("###IPADDRESS###", environ.get(_ADDRESS, "0.0.0.0"))

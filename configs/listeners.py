@@ -1,7 +1,7 @@
 """Listeners and the effective value of each of their options.
 
-The nearest level that sets an option counts: the listener, its type, the top level, the default. If -1 means "as the
-level above", a level with -1 is skipped.
+The first level that sets an option counts: the listener, its type, the top level, the default. A level with -1 does not
+count for options where -1 means "as the level above".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HANDSHAKE_TIMEOUT_MS = 5000
 
 
 class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A listener with all of its options. Options that its type does not have are at their defaults.
+    """A listener with all of its options. Options that its type lacks have their defaults.
 
     `host` is an IP address without brackets. `port` 0 means any free port. A unix socket has a `unix_path` instead of
     host and port. None means "no limit" for `max_connections`, `tls_handshake_timeout_s` and `max_ws_frame_size`, and

@@ -20,14 +20,14 @@ _MOST_SUGGESTIONS = 20
 """Most suggestions for unknown keys. Each takes milliseconds, and a wrong file has an error in every line."""
 
 _LONGEST = 8192
-"""Most characters of a value with replaced references. It stops references that multiply."""
+"""Most characters of a value with replaced references. It stops references that grow without end."""
 
 
 def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[str, str] = {}) -> Settings:
     """Load a vernemq.conf with the `conf.d/*.conf` beside it, DOCKER_VERNEMQ_* variables and overrides.
 
     Later lines override earlier ones, files override defaults, the environment overrides files, and `overrides`
-    override all. Raises `ConfigError` with all problems. `environ` is the only environment that is read.
+    override all. Raises `ConfigError` with all problems. It reads no environment except `environ`.
     """
     lines, problems, notices = _files(path) if path is not None else ([], [], [])
     repeated = _repeated(lines)
@@ -188,7 +188,7 @@ class _Values:
         return self._references[reference]
 
     def _meant_option(self, key: Key, name: str) -> str:
-        """The nearest option: the misspelt `listener.tcp.max_conections` looks like the address of a listener."""
+        """The option that the operator meant: a misspelt `listener.tcp.max_conections` looks like an address."""
         return self._schema.nearest_option(name) if key.type == "address" else ""
 
     def _nearest(self, name: str) -> str:

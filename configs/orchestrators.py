@@ -18,7 +18,7 @@ COMPOSE = f"{PREFIX}COMPOSE"
 NODE = f"{PREFIX}DISCOVERY_NODE"
 
 WITHOUT_EFFECT = {
-    f"{PREFIX}KUBERNETES_LABEL_SELECTOR": "nodes are found through the headless service, by its own selector",
+    f"{PREFIX}KUBERNETES_LABEL_SELECTOR": "nodes are found through the headless service, which has its own selector",
     f"{PREFIX}KUBERNETES_INSECURE": "the API server of Kubernetes is not asked",
     f"{PREFIX}KUBERNETES_ISTIO_ENABLED": "the API server of Kubernetes is not asked",
 }
@@ -40,7 +40,7 @@ def discovery(environ: Mapping[str, str]) -> tuple[str, str] | None:
     """
     named = environ.get(NODE, "").split()
     if named and is_on(environ, SWARM):
-        # in Swarm the name of a service has one address for all tasks; with `tasks.` it has one for each
+        # in Swarm the name of a service has one address for all tasks; the name with `tasks.` has one for each task
         return " ".join(name if name.startswith("tasks.") else f"tasks.{name}" for name in named), NODE
     if named:
         return " ".join(named), NODE
@@ -61,7 +61,7 @@ def _headless_service(environ: Mapping[str, str]) -> str:
 
 
 def from_pod(environ: Mapping[str, str], full_name: str, namespace: str) -> dict[str, str]:
-    """The environment, with defaults from the pod.
+    """Returns the environment, with defaults from the pod.
 
     `full_name` is that of the host, such as `vernemq-0.vernemq-headless.default.svc.cluster.local`. `namespace` is that
     of the service account, or empty.

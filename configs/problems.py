@@ -38,7 +38,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ConfigError(Exception):
-    """The configuration is invalid. It has all problems, in the order of files and lines."""
+    """The configuration is invalid. The error has all problems, in the order of files and lines."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = list(problems)

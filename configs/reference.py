@@ -17,8 +17,8 @@ contains a `#` in single quotes. A later line overrides an earlier one. The file
 file, and environment variables `DOCKER_VERNEMQ_*` override both. `$(key)` in a value stands for the value of another
 key.
 
-A node with an unknown key or a wrong value does not start. It reports all errors together. `strogoff config check FILE`
-checks a file without a start, `strogoff config reference` prints this page.
+A node with an unknown key or a wrong value does not start; it reports all errors at once. `strogoff config check FILE`
+checks a file without starting a node; `strogoff config reference` prints this page.
 
 **Effect**: *yes*: the key works. *No effect*: the key has no meaning in this broker and is accepted; the node logs all
 such keys once at start. *Not implemented*: this version lacks the feature; the value is checked, and a value other than
@@ -26,12 +26,12 @@ the default is a warning at start. *Run time* marks keys that `vmq-admin set` ch
 ([operations.md](operations.md#settings)). Its values override all others. Keys under a heading that begins with
 "Strogoff" do not exist in VerneMQ.
 
-In VerneMQ's durations `m` is four weeks and `y` is 48 weeks; minutes do not exist. A dash means: no default.
+In VerneMQ's durations `m` is four weeks and `y` is 48 weeks; minutes do not exist. A dash means "no default".
 """
 
 _LISTENERS = """\
-The nearest level that sets an option counts: `listener.TYPE.NAME.OPTION`, then `listener.TYPE.OPTION`, then
-`listener.OPTION` where that exists, then the default. A listener opens only if it is configured. In the column *types*,
+The first level that sets an option counts: `listener.TYPE.NAME.OPTION`, then `listener.TYPE.OPTION`, then
+`listener.OPTION` if that exists, then the default. A listener opens only if it is configured. In the column *types*,
 T is an option of all listeners of the type, N an option of one listener.
 """
 

@@ -49,7 +49,7 @@ class Key(msgspec.Struct, frozen=True):
         return expected_text(self.type, self.allowed)
 
     def parse(self, text: str) -> Value:
-        """The value of a text; raises `WrongValueError`. Where text is allowed `""` and `[]` mean none."""
+        """The value of a text; raises `WrongValueError`. If text is allowed, `""` and `[]` mean "no value"."""
         if self.type in ("string", "file", "directory") and text in ('""', "[]"):
             text = ""
         return () if self.type == "hosts" and text in ('""', "[]") else parse_value(self.type, self.allowed, text)
@@ -90,11 +90,11 @@ class Schema:
             node[""] = key
 
     def find(self, name: str) -> Key | None:
-        """The key of a name in a file, or None."""
+        """Returns the key for a name in a file, or None."""
         return self.keys.get(name) or _walk(self._tree, name.split("."), 0)
 
     def nearest(self, name: str) -> str:
-        """The known key that is most similar to this name, with the segments of the user; empty if none is similar."""
+        """The known key most similar to this name, with the names that the user chose; empty if none is similar."""
         parts = name.split(".")
         candidates = []
         for key in self.keys:
@@ -108,7 +108,7 @@ class Schema:
         return near[0] if near and near[0] != name else ""
 
     def nearest_option(self, name: str) -> str:
-        """The key `listener.TYPE.OPTION` whose option is most like the name that stands there; empty if none is."""
+        """The key `listener.TYPE.OPTION` whose option is most similar to this name; empty if none is similar."""
         prefix, _, option = name.rpartition(".")
         options = [key.rpartition(".")[2] for key in self.keys if key.rpartition(".")[0] == prefix and "$" not in key]
         near = get_close_matches(option[:200].lower(), options, 1, 0.75)
@@ -169,7 +169,7 @@ def _listener_options() -> tuple[list[ListenerOption], list[Key]]:
 
 
 def _rows(file: str) -> list[list[str]]:
-    """The rows of a table: cells, or one cell for the title of a group; the heading is left out."""
+    """The rows of a table: cells, or one cell for the title of a group; it skips the heading."""
     lines = (KEYS / file).read_text(encoding="utf-8").splitlines()
     return [line.split("\t") for line in lines if line and (not line.startswith("#") or line.startswith("## "))]
 

@@ -46,7 +46,9 @@ def read_lines(content: str, file: str) -> tuple[list[Line], list[Problem], list
             continue
         value, cut = _value(rest.strip())
         if cut:
-            warnings.append(f"{file}:{number}: {key}: the value ends at the #; put it in single quotes to keep that")
+            warnings.append(
+                f"{file}:{number}: {key}: the value ends at the #; put the value in single quotes to keep the #"
+            )
         lines.append(Line(key, value, file, number, f"{file}:{number}"))
     return lines, problems, warnings
 

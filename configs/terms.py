@@ -23,7 +23,7 @@ def parse_terms(text: str) -> tuple[Any, ...]:
         raise ValueError("a list in brackets")
     value, rest = _term(tokens, 0, 0)
     if rest != len(tokens):
-        raise ValueError(f"nothing after the list, at {tokens[rest][1]}")
+        raise ValueError(f"no text after the list, at {tokens[rest][1]}")
     assert isinstance(value, tuple)
     return value
 
@@ -35,7 +35,7 @@ def _tokens(text: str) -> list[tuple[str, Any]]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ValueError(f"an Erlang list, which this is not at character {position + 1}")
+            raise ValueError(f"an Erlang list; character {position + 1} is wrong")
         mark, number, quoted, string, atom = match.groups()
         if mark is not None:
             found.append((mark, mark))

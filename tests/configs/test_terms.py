@@ -37,8 +37,8 @@ def test_lists_become_tuples(text: str, value: object) -> None:
         ("[a b]", "a comma or ] instead of b"),
         ("[a, ]", "a value instead of ]"),
         ("[{a, b]]", "a comma or } instead of ]"),
-        ("[a] b", "nothing after the list, at b"),
-        ("[a, ?]", "an Erlang list, which this is not at character 4"),
+        ("[a] b", "no text after the list, at b"),
+        ("[a, ?]", "an Erlang list; character 4 is wrong"),
         ("[" * 40, "a value instead of ["),
     ],
 )
