@@ -20,14 +20,14 @@ _MOST_SUGGESTIONS = 20
 """Most suggestions for unknown keys. Each takes milliseconds, and a wrong file has an error in every line."""
 
 _LONGEST = 8192
-"""Most characters of a value with replaced references. It stops references that grow without end."""
+"""Most characters of a value with replaced references. It stops references whose text grows exponentially."""
 
 
 def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[str, str] = {}) -> Settings:
     """Load a vernemq.conf with the `conf.d/*.conf` beside it, DOCKER_VERNEMQ_* variables and overrides.
 
     Later lines override earlier ones, files override defaults, the environment overrides files, and `overrides`
-    override all. Raises `ConfigError` with all problems. It reads no environment except `environ`.
+    override all. Raises `ConfigError` with all problems. `load` reads no environment except `environ`.
     """
     lines, problems, notices = _files(path) if path is not None else ([], [], [])
     repeated = _repeated(lines)
@@ -188,7 +188,7 @@ class _Values:
         return self._references[reference]
 
     def _meant_option(self, key: Key, name: str) -> str:
-        """The option that the operator meant: a misspelt `listener.tcp.max_conections` looks like an address."""
+        """The option probably meant: the misspelt `listener.tcp.max_conections` looks like an address."""
         return self._schema.nearest_option(name) if key.type == "address" else ""
 
     def _nearest(self, name: str) -> str:

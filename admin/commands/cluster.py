@@ -134,7 +134,7 @@ COMMANDS = (
         arguments=(Argument("discovery-node", "any node of that cluster"),),
         flags=(
             Flag("merge", "join although this node has sessions; it keeps them"),
-            Flag("replace", "replace a member of this name that has lost its disk; its sessions are lost"),
+            Flag("replace", "replace the member with this node's name, which has lost its disk; its sessions are lost"),
         ),
     ),
     Command(
