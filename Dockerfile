@@ -1,8 +1,9 @@
-# A node of Strogoff: small, not root, data on a volume, stopped cleanly by SIGTERM. docs/container.md tells more.
+# The image of one Strogoff node, described in docs/container.md. It runs without root, keeps its data on a volume, and
+# stops in order on SIGTERM.
 #   docker build -t strogoff .
 #   docker run -p 1883:1883 -v strogoff:/strogoff/data -e DOCKER_VERNEMQ_ALLOW_ANONYMOUS=on strogoff
 FROM docker.io/library/python:3.13-slim-bookworm AS build
-# Every library has the version and the hash that locks/ names; nothing else is fetched.
+# pip installs only libraries with the versions and hashes of locks/.
 COPY locks /src/locks
 RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir --require-hashes -r /src/locks/build.txt \
     && python3 -m venv /opt/strogoff \
@@ -18,7 +19,7 @@ RUN mkdir -p /strogoff/etc /strogoff/data /strogoff/log \
     && chown -R strogoff /strogoff \
     && ln -s /strogoff /vernemq
 COPY --chown=strogoff configs/vmq.acl /strogoff/etc/vmq.acl
-# conf.d/*.conf are read beside it
+# the node also reads conf.d/*.conf beside this file
 RUN echo "# the defaults" > /strogoff/etc/vernemq.conf && chown strogoff /strogoff/etc/vernemq.conf
 USER 10000
 WORKDIR /strogoff

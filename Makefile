@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh machine with Python 3.11 to 3.14 and make: `make run` and `make test`.
+# On a new machine with Python 3.11 to 3.14 and make, `make run` and `make test` need no other preparation.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,13 +14,13 @@ CLIENTS ?= 500
 ATTACKS ?=
 LOCKED := --universal --python-version 3.13 --generate-hashes --no-header --upgrade --quiet
 
-venv-run:                         # says what is wrong with the Python before anything is compiled; mends a broken .venv
+venv-run:                         # checks the Python before anything is compiled, and repairs a broken .venv
 	@$(PYTHON) dev/venv.py $(VENV) run
 
 venv-test:
 	@$(PYTHON) dev/venv.py $(VENV) test
 
-run: venv-run                 ## one broker on 127.0.0.1:1883, data under ./data; Ctrl-C stops it, a restart remembers
+run: venv-run                 ## one broker on 127.0.0.1:1883, data under ./data; Ctrl-C stops it, its data stays
 	$(BIN)/strogoff start --conf configs/dev.conf --data-dir $(DATA)
 
 test: venv-test               ## the fast suite
@@ -29,7 +29,7 @@ test: venv-test               ## the fast suite
 test-slow: venv-test          ## the slow tests: Spark, packaging, long kills
 	$(BIN)/python -m pytest -n 2 -m slow
 
-coverage: venv-test           ## the fast suite, and for each package whether it executes as many lines as before
+coverage: venv-test           ## the fast suite; compares the executed lines of each package with their floor
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest -n 2 -m "not slow"
 	$(BIN)/python -m coverage combine --quiet
@@ -38,7 +38,7 @@ coverage: venv-test           ## the fast suite, and for each package whether it
 
 test-all: test test-slow          ## everything
 
-check: venv-test              ## format, lint, strict types; the layering is in tests/test_structure.py
+check: venv-test              ## format, lint, strict types, and the layers of imports (tests/test_structure.py)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -49,16 +49,16 @@ format: venv-test
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-kill-test: venv-test          ## kill -9 the broker 200 times under load and audit what it acknowledged
+kill-test: venv-test          ## kill -9 the broker 200 times under load, and audit the acknowledged messages
 	$(BIN)/python -m bench.kill_test --kills $(KILLS)
 
-link-test: venv-test          ## cut, kill and pause two of three nodes 200 times under load, and audit; by root
+link-test: venv-test          ## cut, kill and pause two of three nodes 200 times under load, and audit; needs root
 	$(BIN)/python -m bench.link_test --rounds $(ROUNDS)
 
-fuzz: venv-test               ## ten minutes of wrong bytes for the decoder
+fuzz: venv-test               ## feed wrong bytes to the decoder for ten minutes
 	$(BIN)/python -m bench.fuzz_decoder --seconds $(SECONDS_EACH)
 
-siege: venv-test                  ## ten minutes of everything that strangers and careless clients do, at once
+siege: venv-test                  ## ten minutes of many attacks on a cluster at the same time
 	$(BIN)/python -m bench.siege --minutes $(MINUTES) --clients $(CLIENTS) --attacks "$(ATTACKS)"
 
 sim: venv-test                ## 5,000 seeds of the simulator
@@ -70,7 +70,7 @@ mutants: venv-test            ## try every mutant with tests and 200 seeds; CHEC
 conformance: venv-test        ## rewrite docs/conformance.md from the statements and the tests
 	$(BIN)/python docs/conformance.py
 
-lock: venv-test                   ## write the versions and hashes of the container's libraries anew; look at the difference
+lock: venv-test                   ## write the versions and hashes of the container's libraries; review the difference
 	$(BIN)/pip install --quiet 'uv>=0.9,<1'
 	$(BIN)/uv pip compile pyproject.toml $(LOCKED) -o locks/container.txt
 	echo 'hatchling>=1.27,<2' | $(BIN)/uv pip compile - $(LOCKED) -o locks/build.txt
