@@ -1,7 +1,7 @@
 """The calls that a broker node makes to its cluster, and the answers of a node without a cluster.
 
 `Node` starts with `Standalone`. A node that belongs to a cluster gets an implementation that knows the other nodes
-(`clustering.adapter`). Nothing here knows how nodes talk to each other.
+(`clustering.adapter`). The protocol between nodes is not visible here.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from .routing.subscriptions import Subscription
 
 
 class Pausable(Protocol):
-    """A client connection that the cluster may ask not to read for a while."""
+    """A client connection whose reading pauses while another node is slow."""
 
     mountpoint: str
     client_id: str
 
     def unpause(self, reason: str) -> None:
-        """Read again, unless the connection is paused for another reason too."""
+        """Remove this reason to pause. Reading resumes when no other reason is left."""
         ...
 
 
 class ClusterMember(Protocol):
-    """The part of a session that the cluster looks at."""
+    """The attributes of a session that the cluster reads."""
 
     mountpoint: str
     durable: bool
@@ -35,43 +35,51 @@ class ClusterMember(Protocol):
 
     @property
     def online(self) -> bool:
-        """A client is connected."""
+        """True while a client is connected."""
         ...
 
 
 class ClusterPort(Protocol):
     """The calls of a broker node to its cluster. All return at once; none raises.
 
-    A method that takes an `AckContext` adds to it the conditions that the answer to this packet waits for.
+    A method with an `AckContext` adds to it the conditions on other nodes that the answer to this packet waits for.
     """
 
     def has_lease(self) -> bool:
-        """True if this node has a lease now. The answer is never older than the call, unlike the node's view state.
+        """True if this node has a lease at this moment. The call also updates `OperationPolicy.view_state`.
 
-        The node asks before it publishes a will or retains a message, because a process may have been stopped since
-        the view state was last set.
+        The broker calls this before it publishes a will or retains a message. The view state alone may be out of date:
+        the process may have been suspended since it was set.
         """
         ...
 
     def may_acknowledge(self, connection: object, operations: int, frames: list[bytes]) -> bool:
-        """True if acknowledgements of these operations (bits) may leave this client connection, in these frames.
+        """True if this client connection may send the frames, which acknowledge these operations (bits).
 
-        Called at the end of the turn, after routing: match first, test the lease after, then acknowledge (H-04). After
-        False the cluster ends the connection in a later turn; until then nothing leaves it.
+        The output buffer calls this at the end of the turn, after routing: match first, test the lease after, then
+        acknowledge (H-04). After False the output buffer sends nothing more, and the cluster closes the connection in a
+        later turn.
         """
         ...
 
     def is_present(self, node: str) -> bool:
-        """True if this other node is in the view."""
+        """True if the other node of this name is in the view."""
         ...
 
     def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
-        """Which other nodes have subscribers for this topic. The router keeps the answer until the cluster says that
-        a route changed."""
+        """Return the other nodes that have subscribers for this topic.
+
+        The router keeps the answer in its plan of the topic. When a route changes, the cluster invalidates the plan.
+        """
         ...
 
     def publishing(self) -> None:
-        """A message of QoS 1 or 2 is about to be routed; from a client only while the node is restricted."""
+        """The caller is about to route a message of QoS 1 or 2.
+
+        If this node does not see the whole cluster, members that are out of the view miss the message. The cluster
+        records this, and such a member ends its clean sessions when it comes back (H-18). While the node sees the whole
+        cluster the call has no effect, and callers may leave it out.
+        """
         ...
 
     def forward(
@@ -81,56 +89,85 @@ class ClusterPort(Protocol):
         members: list[RemoteMembers],
         context: AckContext,
     ) -> None:
-        """Send the message to these nodes, and to these members of shared subscriptions on other nodes.
+        """The router sends a message to these nodes, and to these members of shared subscriptions on other nodes.
 
-        A message of QoS 1 or 2 arrives unless this node loses its lease before the publisher has an answer.
+        The answer to a QoS 1 or 2 message waits until each of these nodes has its copy. It does not wait for clean
+        sessions of a node that leaves the view, because they end. The message arrives, unless this node loses its lease
+        before the publisher has an answer. A QoS 0 message may be dropped.
         """
         ...
 
     def retain(self, mountpoint: str, topic: str, message: Message | None, context: AckContext) -> bool:
-        """Store the retained message of a topic (None: delete it) for the whole cluster. False if the node is to store
-        it by itself, as a node alone does."""
+        """The retained store has changed the retained message of a topic (None: deleted it): send it to all nodes.
+
+        Returns True if the cluster stores the change; the answer waits until all nodes of the view have it (P4).
+        Returns False if the caller must write the change into the node's own store.
+        """
         ...
 
     def confirm_deleted(self, mountpoint: str, topic: str, context: AckContext) -> None:
-        """A client deletes the retained message of a topic that has none here. Other nodes may still have one."""
+        """A client deletes the retained message of a topic, and this node has none.
+
+        Other nodes may still have one: the answer waits until no node of the view does.
+        """
         ...
 
     def subscribed(self, subscription: Subscription, replaced: Subscription | None, context: AckContext) -> None:
-        """A subscription was added, in place of `replaced` if there was one."""
+        """A session has added a subscription, or has put it in place of `replaced`: announce its route.
+
+        SUBACK waits until all nodes of the view have the route (P4).
+        """
         ...
 
     def unsubscribed(self, subscription: Subscription) -> None:
-        """A subscription was removed."""
+        """A session has removed a subscription: withdraw the route if no other subscription needs it.
+
+        No answer waits for this, so other nodes may forward messages for a moment longer.
+        """
         ...
 
     def presence_changed(self, session: ClusterMember) -> None:
-        """A session with shared subscriptions got or lost its client connection."""
+        """A session with shared subscriptions got or lost its client connection: announce its members that are online."""
         ...
 
     def congested(self, mountpoint: str, client_id: str) -> str:
-        """The name of a node that takes this client's messages more slowly than the client publishes; "" if none."""
+        """Return the name of a node that takes this client's messages more slowly than the client publishes, or "".
+
+        The connection calls this after each chunk of PUBLISH packets. If there is such a node it stops reading.
+        """
         ...
 
     def when_relieved(self, node: str, connection: Pausable) -> None:
-        """Call `connection.unpause("cluster")` once that node takes more. A connection that is gone is not kept."""
+        """Call `connection.unpause("cluster")` once the node that `congested` returned takes more messages.
+
+        The cluster keeps only a weak reference to the connection.
+        """
         ...
 
     def handshake_opened(self, boot: int, counter: int) -> None:
-        """A client began a QoS 2 handshake; its message has this boot and counter."""
+        """A client began a QoS 2 handshake as publisher; its message has this boot and counter.
+
+        Nodes that receive a copy remember its mid until `handshake_closed`, to recognise the copy if it is sent again.
+        """
         ...
 
     def handshake_closed(self, boot: int, counter: int) -> None:
-        """The handshake is over: this node never sends the message again."""
+        """The handshake is over, and this node never sends the message again: other nodes may forget its mid."""
         ...
 
     def came_back(self, message: Message, text: str) -> bool:
-        """True if a session here has this QoS 2 message of our own for the `$share` filter, in place of a member on
-        another node that was to have it."""
+        """True if a session on this node already has this QoS 2 message for the `$share` filter.
+
+        The router calls this before it repeats a message whose origin is this node, and which it had given to a member
+        on another node. That node may have had no member left, and sent the message back to a member here.
+        """
         ...
 
     def handed_over(self, message: Message, text: str) -> None:
-        """A session gives a QoS 2 message that it had for this `$share` filter to another member."""
+        """A session gives a QoS 2 message that it had for this `$share` filter to another member, under a new mid.
+
+        The cluster records this on disk, so that a repeated copy of the old mid is still ignored after a restart.
+        """
         ...
 
 
@@ -138,23 +175,23 @@ class Standalone:
     """A node without a cluster: it answers without waiting for other nodes, and sends them nothing."""
 
     def has_lease(self) -> bool:
-        """As `ClusterPort.has_lease`: always."""
+        """As `ClusterPort.has_lease`: always True."""
         return True
 
     def may_acknowledge(self, connection: object, operations: int, frames: list[bytes]) -> bool:
-        """As `ClusterPort.may_acknowledge`: always."""
+        """As `ClusterPort.may_acknowledge`: always True."""
         return True
 
     def is_present(self, node: str) -> bool:
-        """As `ClusterPort.is_present`: there is no other node."""
+        """As `ClusterPort.is_present`: always False."""
         return False
 
     def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
-        """As `ClusterPort.remote_matches`: none."""
+        """As `ClusterPort.remote_matches`: no other node."""
         return NOWHERE
 
     def publishing(self) -> None:
-        """As `ClusterPort.publishing`."""
+        """As `ClusterPort.publishing`: does nothing."""
 
     def forward(
         self,
@@ -167,23 +204,23 @@ class Standalone:
         raise AssertionError("a node without a cluster has no remote targets")
 
     def retain(self, mountpoint: str, topic: str, message: Message | None, context: AckContext) -> bool:
-        """As `ClusterPort.retain`: the node stores it."""
+        """As `ClusterPort.retain`: False, because the node stores its own retained messages."""
         return False
 
     def confirm_deleted(self, mountpoint: str, topic: str, context: AckContext) -> None:
-        """As `ClusterPort.confirm_deleted`."""
+        """As `ClusterPort.confirm_deleted`: does nothing."""
 
     def subscribed(self, subscription: Subscription, replaced: Subscription | None, context: AckContext) -> None:
-        """As `ClusterPort.subscribed`."""
+        """As `ClusterPort.subscribed`: does nothing."""
 
     def unsubscribed(self, subscription: Subscription) -> None:
-        """As `ClusterPort.unsubscribed`."""
+        """As `ClusterPort.unsubscribed`: does nothing."""
 
     def presence_changed(self, session: ClusterMember) -> None:
-        """As `ClusterPort.presence_changed`."""
+        """As `ClusterPort.presence_changed`: does nothing."""
 
     def congested(self, mountpoint: str, client_id: str) -> str:
-        """As `ClusterPort.congested`: none."""
+        """As `ClusterPort.congested`: always ""."""
         return ""
 
     def when_relieved(self, node: str, connection: Pausable) -> None:
@@ -191,14 +228,14 @@ class Standalone:
         raise AssertionError("a node without a cluster has no slow peers")
 
     def handshake_opened(self, boot: int, counter: int) -> None:
-        """As `ClusterPort.handshake_opened`."""
+        """As `ClusterPort.handshake_opened`: does nothing."""
 
     def handshake_closed(self, boot: int, counter: int) -> None:
-        """As `ClusterPort.handshake_closed`."""
+        """As `ClusterPort.handshake_closed`: does nothing."""
 
     def came_back(self, message: Message, text: str) -> bool:
-        """As `ClusterPort.came_back`: never."""
+        """As `ClusterPort.came_back`: always False."""
         return False
 
     def handed_over(self, message: Message, text: str) -> None:
-        """As `ClusterPort.handed_over`."""
+        """As `ClusterPort.handed_over`: does nothing."""

@@ -1,7 +1,7 @@
 """The environment that all parts of a broker node share: time, disk, options, numbers, and the observer.
 
-A part that needs only some of this still takes the whole `Environment`: it is below all other modules of the broker and
-knows none of them. All effects on the world go through `Ports`.
+A part that needs only some of this still takes the whole `Environment`. The class is below all other modules of the
+broker and knows none of them. All effects on the outside world go through `Ports`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Random(Protocol):
         ...
 
     def getrandbits(self, bits: int, /) -> int:
-        """A number of that many random bits."""
+        """A number with `bits` random bits."""
         ...
 
 
 class Ports(msgspec.Struct):
-    """All that a node asks of the world.
+    """Everything that a node uses of the outside world.
 
-    `schedule` runs a function at the end of the turn; `wake_at` asks for a call of `Node.wake` at a cluster time in ms;
-    `spawn` runs a hook's awaitable and gives its verdict to a function; `log` takes a level and a line.
+    `schedule` calls a function at the end of the turn; `wake_at` asks for a call of `Environment.wake` at a cluster
+    time in ms; `spawn` runs a hook's awaitable and passes its verdict to a function; `log` takes a level and a line.
     """
 
     clock: ClusterClock
@@ -53,8 +53,11 @@ class Ports(msgspec.Struct):
 
 
 class Environment:
-    """One for each node. `now` is cluster time in ms at the begin of the turn, `origin` the node and its boot as they
-    stand in the ids of messages, `cluster` the port to the other nodes."""
+    """The environment of one node.
+
+    `now` is cluster time in ms when `tick` was last called; `origin` is the node name and boot that every mid of this
+    node has; `cluster` is the port to the other nodes.
+    """
 
     __slots__ = (
         "after_turn",
@@ -98,17 +101,19 @@ class Environment:
         return now
 
     def event(self, type_: str, **fields: Any) -> None:
-        """A domain event at level `session` or `message`; the caller tests `events.messages` for the latter."""
+        """Emit a domain event of level `session` or `message`. Before the latter the caller tests `events.messages`."""
         if self.events.level:
             self.events.emit(type_, **fields)
 
     def wake(self) -> None:
-        """A deadline asked for by `Ports.wake_at` may be due."""
+        """Run the timers that are due. The shell calls this at the time that `Ports.wake_at` asked for."""
         self.timers.run(self.tick())
 
     def follow(self, offset_ms: float | None) -> None:
-        """As `ClusterClock.follow`. If that sets cluster time, deadlines that have passed are due. Where it is set back
-        they all move with it: the node is a newcomer, and made them itself.
+        """Adjust cluster time as `ClusterClock.follow` does. If that sets the clock, run the timers that are due now.
+
+        If the clock is set back, move all deadlines by the same time: the node is a newcomer, so its own clock gave
+        them.
         """
         set_ms = self.clock.follow(offset_ms)
         if not set_ms:
@@ -117,5 +122,5 @@ class Environment:
             self.timers.shift(round(set_ms))
         if abs(set_ms) > ALARM_MS:
             whose = "the wall clock" if offset_ms is None else "the leader of the cluster"
-            self.log("warning", f"cluster time is set by {set_ms / 1000:+.1f} s, to that of {whose}")
+            self.log("warning", f"cluster time is set by {set_ms / 1000:+.1f} s to follow {whose}")
         self.wake()

@@ -1,32 +1,32 @@
-"""Counts recent refused logins by user name and address, so that guessing passwords is soon refused.
+"""Counts recent refused logins by user name and address, to stop clients that guess passwords.
 
-Counted by user name and address together, so a device with a wrong password holds up nobody else, behind the same
-address neither; and whether the user exists or not, so the limit tells nothing about that either. The table is bounded;
-when it is full the oldest entry goes.
+The key is user name and address together, so a device with a wrong password blocks no other user behind its address.
+Unknown users count as well: a client cannot find out by the limit whether a user exists. The table is bounded; when it
+is full, the oldest entry is dropped.
 """
 
 from __future__ import annotations
 
 WINDOW_MS = 60_000
-"""Failures count from the first one for so long."""
+"""How long refused logins count, in ms from the first one."""
 
 REMEMBERED = 10_000
-"""Pairs of user name and address that are remembered."""
+"""The largest number of pairs of user name and address in the table."""
 
 
 class FailedLogins:
-    """Times are in ms and only grow."""
+    """The refused logins of one node. Times are in ms and never go back."""
 
     def __init__(self) -> None:
         self._failed: dict[int, tuple[int, int]] = {}
 
     def too_many(self, host: str, user: str, most: int, now: int) -> bool:
-        """Whether this name was refused to this address `most` times or more within the window."""
+        """True if the broker has refused this user at this address `most` times or more within the window."""
         since, count = self._failed.get(hash((host, user)), (now, 0))
         return count >= most and now - since < WINDOW_MS
 
     def failed(self, host: str, user: str, now: int) -> None:
-        """This name was refused to this address."""
+        """Count one more refused login of this user at this address."""
         key = hash((host, user))
         since, count = self._failed.get(key, (now, 0))
         if now - since >= WINDOW_MS:

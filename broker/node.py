@@ -1,7 +1,7 @@
-"""The node: one broker core with everything it is made of, run by a shell or by the simulator.
+"""The node: one broker core with all its parts. A shell or the simulator runs it.
 
-All effects go through `Ports`. A turn of the loop is: bytes come in to client connections, cores act, `flush` writes
-once per connection that has output, and the store starts to commit the writes.
+All effects go through `Ports`. In a turn of the loop client connections receive bytes and cores act. Then `flush`
+writes once per connection that has output, and the store starts to commit the writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .sessions.wills import Wills
 
 
 class Node:
-    """One broker: its parts, and its life."""
+    """One broker: creates its parts, starts and stops them."""
 
     def __init__(self, name: str, boot: int, options: Options, hooks: Hooks, events: Events, ports: Ports) -> None:
         self.name = name
@@ -61,10 +61,10 @@ class Node:
     # -- life
 
     def open(self) -> None:
-        """Load retained messages, then sessions, from the store; wills and deadlines that came due fire."""
+        """Load retained messages, wills, then sessions, from the store; handle wills and deadlines that are due."""
         env = self.env
         self.retained.load()
-        self.wills.load()  # before it, for sessions that end now may park one more
+        self.wills.load()  # before the sessions: one that ends while it is loaded may store another will
         restored = self.sessions.load()
         env.counters.queue_initialized_from_storage = restored
         self.cleanup.load()
@@ -73,7 +73,7 @@ class Node:
         env.event("node.start", sessions=restored, retained=self.retained.count, level=level)
 
     def accept(self, transport: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:
-        """A client connected."""
+        """A client connected: return the connection that handles its bytes."""
         self.env.tick()
         connection = open_connection(self.services, transport, origin)
         self.connections[id(connection)] = connection
@@ -84,7 +84,7 @@ class Node:
         return self.connections.pop(id(connection), None) is not None
 
     def close(self) -> None:
-        """Close every connection as a restart will: v5 clients get 0x8B, wills fire (MQTT 5.0 section 4.13)."""
+        """Stop the node: close every connection, v5 clients with 0x8B; wills are published (MQTT 5.0 section 4.13)."""
         self.closing = True
         self.env.tick()
         for connection in list(self.connections.values()):
@@ -94,7 +94,7 @@ class Node:
         self.env.event("node.stop")
 
     def end_sessions(self, reason: str) -> None:
-        """End every session with everything it has: v5 clients get 0x98 (administrative action)."""
+        """End every session and delete its state: v5 clients get 0x98 (administrative action)."""
         self.env.tick()
         for session in self.sessions:
             if session.connection is not None:
@@ -107,7 +107,7 @@ class Node:
         self.services.flusher.flush()
 
     def reopen_handshakes(self) -> None:
-        """Tell the cluster of the inbound QoS 2 handshakes that were open before it was there."""
+        """Report the inbound QoS 2 handshakes that were open before this node had its cluster port."""
         for session in self.sessions:
             for record in session.inbound.records.values():
                 self.env.cluster.handshake_opened(record.boot, record.counter)

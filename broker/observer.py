@@ -1,4 +1,4 @@
-"""The observer of a node: it turns all events into counters, event log entries and hooks (P8)."""
+"""The observer of a node: turns all events into counters, event log entries and hook calls (P8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Session(Protocol):
 
     @property
     def durable(self) -> bool:
-        """It outlives its connections."""
+        """True if the session outlives its connections."""
         ...
 
 
@@ -40,7 +40,11 @@ class Connection(Protocol):
 
 
 class Observer:
-    """Turns what happens into counters, events and hooks. Methods named `message_...` are for level `message` only."""
+    """Counts, logs and passes on the events of a node.
+
+    Each method reports one event; the part of the broker that caused the event calls it. Callers call the methods named
+    `message_...` only at event log level `message`.
+    """
 
     def __init__(self, hooks: Hooks, events: Events, store: Store) -> None:
         self.hooks = hooks
@@ -54,7 +58,7 @@ class Observer:
             self.events.emit(type_, **fields)
 
     def emit_stats(self) -> None:
-        """A snapshot of the totals since the start."""
+        """Emit the totals since the start of the node."""
         counters = self.counters
         self._event(
             "node.stats",
@@ -67,7 +71,7 @@ class Observer:
     def connection_opened(
         self, connection: Connection, session: Session, present: bool, will_topic: str | None
     ) -> None:
-        """A connection has its session."""
+        """A client has its session and its CONNACK. `present` is True if the session existed before."""
         if not present:
             self.counters.queue_setup += 1
         self._event(
@@ -91,7 +95,7 @@ class Observer:
             self.hooks.notify("on_client_wakeup", connection.subscriber)
 
     def connection_closed(self, connection: Connection, reason: str, opened: bool, detail: str = "") -> None:
-        """A connection is given up. One that ends before its CONNACK was never `opened`."""
+        """The broker closed a connection. `opened` is True if its client had got a CONNACK and a session."""
         self.counters.socket_close += 1
         if opened:
             self._event(
@@ -105,7 +109,7 @@ class Observer:
             )
 
     def connect_refused(self, connection: Connection, code: int, reason: str) -> None:
-        """CONNECT is answered with this code, or with none (0) where the version has no answer."""
+        """The broker refused a client with this code; 0 if the client gets no CONNACK."""
         self._event(
             "conn.refuse",
             client=connection.client_id,
@@ -118,7 +122,7 @@ class Observer:
         )
 
     def taken_over(self, old: Connection, new: Connection) -> None:
-        """A connection is about to be closed, because another one has its client id."""
+        """The broker is about to close the `old` connection: the `new` one has the same client id."""
         self._event(
             "sess.takeover.start",
             client=new.client_id,
@@ -152,30 +156,30 @@ class Observer:
         )
 
     def client_offline(self, session: Session) -> None:
-        """A persistent session lost its connection."""
+        """A durable session lost its connection."""
         self.hooks.notify("on_client_offline", Subscriber(session.mountpoint, session.client_id))
 
     def session_ended(self, session: Session, reason: str) -> None:
-        """A session is over."""
+        """A session has ended."""
         self.counters.queue_teardown += 1
         self._event("sess.end", client=session.client_id, mountpoint=session.mountpoint, reason=reason)
         hook = "on_session_expired" if reason == "expired" else "on_client_gone"
         self.hooks.notify(hook, Subscriber(session.mountpoint, session.client_id))
 
     def dropped(self, session: Session, message: Message, reason: str) -> None:
-        """A message did not find room, or cannot be sent to this client (P8)."""
+        """The broker drops a message for this session: its queue is full, or the client cannot receive it (P8)."""
         self.counters.drop(reason)
         self._event("q.drop", client=session.client_id, topic=message.topic, reason=reason, mid=message.mid)
         if self.hooks.has("on_message_drop"):
             self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, reason)
 
     def dropped_for_group(self, group: str, message: Message) -> None:
-        """No member of a shared subscription, named by its `$share` filter, could take a message."""
+        """The broker drops a message because no member of the group, named by its `$share` filter, can take it."""
         self.counters.drop("no_member")
         self._event("q.drop", client=group, topic=message.topic, reason="no_member", mid=message.mid)
 
     def expired(self, session: Session, message: Message) -> None:
-        """A message's expiry interval was over before it could be sent [MQTT5-3.3.2-5]."""
+        """A message expired before the broker could send it to this session [MQTT5-3.3.2-5]."""
         self.counters.queue_message_expired += 1
         self._event("q.expire", client=session.client_id, topic=message.topic, mid=message.mid)
         if self.hooks.has("on_message_drop"):
@@ -188,7 +192,7 @@ class Observer:
     # -- events of messages, only at level `message`
 
     def message_received(self, connection: Connection, message: Message, packet_id: int) -> None:
-        """A PUBLISH was accepted."""
+        """The broker accepted a PUBLISH."""
         self.events.emit(
             "pub.recv",
             mid=message.mid,
@@ -201,11 +205,14 @@ class Observer:
         )
 
     def message_routed(self, message: Message, targets: list[str]) -> None:
-        """The sessions that a message goes to are known, by client id."""
+        """The router found the sessions of this node that get a message; `targets` are their client ids."""
         self.events.emit("pub.route", mid=message.mid, targets=targets)
 
     def message_queued(self, message: Message, session: Session) -> None:
-        """A session's queue took a message; its record on disk is safe with the open batch."""
+        """The router gave a message to a session's queue.
+
+        If the session is durable and the QoS is above 0, also report the commit that makes the queue entry safe.
+        """
         self.events.emit("q.enq", mid=message.mid, client=session.client_id, topic=message.topic, qos=message.qos)
         if not session.durable or not message.qos:
             return
@@ -217,17 +224,17 @@ class Observer:
             self.store.when_committed(commit, lambda: self.events.emit("store.sync", lsn=commit))
 
     def message_answered(self, session: Session, packet_id: int, message: Message) -> None:
-        """PUBACK or PUBREC of a message in flight: the subscriber has it."""
+        """A subscriber answered a message in flight with PUBACK or PUBREC."""
         self.events.emit("dlv.ack", client=session.client_id, packet_id=packet_id, mid=message.mid)
 
     def message_acked(self, message: Message) -> None:
-        """The acknowledgement of a PUBLISH leaves (H-04)."""
+        """The broker sends the acknowledgement of a PUBLISH (H-04)."""
         self.events.emit("pub.ack", mid=message.mid, client=message.publisher)
 
     def message_sent(self, client_id: str, message: Message, packet_id: int, dup: bool) -> None:
-        """A QoS 1 or 2 message went to a subscriber."""
+        """The broker sends a QoS 1 or 2 message to a subscriber."""
         self.events.emit("dlv.send", mid=message.mid, client=client_id, packet_id=packet_id, dup=dup)
 
     def message_sent_qos0(self, client_id: str, message: Message) -> None:
-        """A QoS 0 message went to a subscriber."""
+        """The broker sends a QoS 0 message to a subscriber."""
         self.events.emit("dlv.send", mid=message.mid, client=client_id, qos=0)

@@ -1,6 +1,6 @@
-"""The operations of an operator on a node: commands and listings. Each does bounded work.
+"""The operations of an operator on a node: commands and listings.
 
-Loops over many things are generators that end a step after `STEP` rows; the caller lets other work run in between.
+A long loop is a generator that yields after a bounded number of rows; the caller lets other work run in between.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from .sessions.session import Session
 
 STEP = 50
-"""Rows read at a time; not more, because each may hold a large payload."""
+"""Rows that a step reads; few, because each may hold a large payload."""
 _COUNT_STEP = 2000
 _SWEEP_STEP = 500
 
 
 def disconnect(node: Node, mountpoint: str, client_id: str, cleanup: bool) -> bool:
-    """Close a client's connection, a v5 client gets 0x98; with `cleanup` its session ends too. False: no session."""
+    """Close a client's connection; a v5 client gets 0x98. With `cleanup` also end its session. False: no session."""
     node.env.wake()
     session = node.sessions.get(mountpoint, client_id)
     if session is None:
@@ -37,13 +37,13 @@ def disconnect(node: Node, mountpoint: str, client_id: str, cleanup: bool) -> bo
     if session.connection is not None:
         session.connection.disconnect(ReasonCode.ADMINISTRATIVE_ACTION)
     if cleanup:
-        # a session that does not outlive its connection is gone already
+        # a session that ends with its connection has ended already; then this does nothing
         session.end("administrative_action")
     return True
 
 
 def unsubscribe(node: Node, session: Session, text: str) -> bool:
-    """Remove a subscription on behalf of its client; False if it has none with this filter."""
+    """Remove a client's subscription to this filter; False if the client has none."""
     node.env.wake()
     if not session.unsubscribe(text):
         return False
@@ -54,7 +54,7 @@ def unsubscribe(node: Node, session: Session, text: str) -> bool:
 
 
 def retained_bytes(node: Node) -> int:
-    """About how much memory all retained messages take."""
+    """About how many bytes of memory all retained messages take."""
     return sum(node.retained.table(mountpoint).bytes for mountpoint in node.retained.mountpoints)
 
 
@@ -71,14 +71,14 @@ def retained_messages(node: Node, mountpoint: str) -> Iterator[list[Message]]:
 
 
 def delete_retained(node: Node, mountpoint: str, topic: str) -> bool:
-    """Forget the retained message of a topic, in a cluster everywhere; False if there was none."""
+    """Delete the retained message of a topic, in a cluster on all nodes; False if this node has none."""
     if mountpoint not in node.retained.mountpoints:
         return False
     return node.retained.delete(mountpoint, topic, unanswered())
 
 
 def delete_expired_retained(node: Node) -> Iterator[int]:
-    """Forget every retained message that has expired, in steps; how many each step took."""
+    """Delete all expired retained messages in steps; yield how many each step deleted."""
     now = node.env.clock.now_ms()
     for mountpoint in node.retained.mountpoints:
         messages = node.retained.table(mountpoint)

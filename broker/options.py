@@ -1,4 +1,4 @@
-"""The configuration of the node core, resolved once at start (names as in vernemq.conf where they exist)."""
+"""The configuration of the node core. Names are those of vernemq.conf where the key exists there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Options(msgspec.Struct, kw_only=True):
-    """Limits and behaviour of one node. Units stand last in a name; -1 or 0 mean what vernemq.conf says they mean."""
+    """Limits and behaviour of one node. Units stand last in a name; -1 and 0 mean the same as in vernemq.conf."""
 
     allow_anonymous: bool = False
     max_client_id_size: int = 100
@@ -80,7 +80,7 @@ _NEVER = {"persistent_client_expiration": 0, "max_last_will_delay": -1}
 
 
 def from_settings(settings: Any) -> Options:
-    """The options that a parsed vernemq.conf asks for."""
+    """Return the options of a parsed vernemq.conf."""
     values: dict[str, Any] = {}
     for key, field in _FROM_SETTINGS.items():
         values[field] = settings[key]

@@ -1,12 +1,13 @@
-r"""Settings that are changed while the node runs: what was set for this node counts more than what was set
-for all nodes, and both count more than the files. They are kept, and outlive restarts.
+r"""Settings that operators change while the node runs. They are stored and survive restarts.
 
-What may be changed is what the configuration's reference marks so and the node's options are made of. A change counts
-from the next time that somebody looks: many limits are looked at when a client connects.
+A value for this node overrides a value for all nodes, and both override the files. An operator may change a key if the
+configuration reference marks it as changeable and `Options` has it. Code sees the new value when it next reads the
+option; it reads many limits when a client connects.
 
-A node without a way to others keeps them in its own store: `nset.KEY` for itself, `nset.\0KEY` for all. One with a way
-keeps them where all nodes have them (`shared_config.py`): `nset.NODE\0KEY`, and no NODE for all. What of that is for
-this node it copies into its own store (`nsetcopy.`): when it starts, sessions and their limits come before the cluster.
+A node without cluster links keeps the values in its own store: `nset.KEY` for itself, `nset.\0KEY` for all nodes. A
+node with cluster links keeps them in the settings of the cluster (`shared_config.py`): `nset.NODE\0KEY`, with an empty
+NODE for all nodes. It copies the values that apply to it into its own store (`nsetcopy.`): when it starts, it loads
+sessions with their limits before it can read the settings of the cluster.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from .options import Options, from_settings
 from .shared_config import Shelf
 
 EVERYWHERE = ""
-"""In place of the name of a node: for all nodes, also those that join later."""
+"""Stands for a node name: all nodes, also those that join later."""
 _PREFIX = b"nset."
 _COPY = b"nsetcopy."
 _END = b"\0"
 
 
 class SetError(ValueError):
-    """A setting cannot be changed so; the text says why, for the operator."""
+    """The change of a setting is not valid; the text tells the operator why."""
 
 
 class _Overlay:
-    """The settings with what was changed laid over them; remembers which keys are asked for."""
+    """The settings, with the values set at run time in front. `asked` has the keys that were read."""
 
     def __init__(self, settings: Settings, values: dict[str, Value]) -> None:
         self._settings = settings
@@ -46,10 +47,10 @@ class _Overlay:
 
 
 class RuntimeSettings:
-    """What was changed at run time, and the node's `options` that follow from it, changed in place.
+    """The values set at run time, and the node's `options`, which each change updates in place.
 
-    `applied` is called with the keys whose value has changed, `told` with a line for the log about what came from
-    another node and its level.
+    `applied` is called with the keys whose values have changed. `told` is called with a level and a log line about each
+    change that another node made.
     """
 
     def __init__(self, settings: Settings, shelf: Shelf, node: str = "this node") -> None:
@@ -62,18 +63,18 @@ class RuntimeSettings:
         self.applied: Callable[[Sequence[str]], None] = lambda names: None
         self.told: Callable[[str, str], None] = lambda level, line: None
         self.problems: list[str] = []
-        """Stored changes that this version cannot apply, one line for each."""
+        """Stored values that this version cannot apply, one line for each."""
         self._read()
         self.options: Options = from_settings(self._overlay())
 
     def share(self, shelf: Shelf) -> None:
-        """From now on keep them in the store of the cluster; those that this node kept for itself move there, once."""
+        """Keep the values in the cluster's `shelf` from now on, and move those of this node's own store there."""
         store, rows = self._store, self._store.scan(_PREFIX, after(_PREFIX))
         kept = [(*self._whose(place), value) for place, value in rows]
         self._shelf, self._shared = shelf, True
         for node, name, value in kept:
             place = self._place(node, name)
-            # a value in the cluster for all nodes counts more: an operator set it there for all of them
+            # a value that the cluster has for all nodes stays: an operator set it for all of them
             if node == self._node or shelf.get(place) is None:
                 shelf.put(place, value)
         for place, _ in rows:
@@ -106,7 +107,7 @@ class RuntimeSettings:
                 table[name] = text
 
     def __iter__(self) -> Iterator[str]:
-        """The keys that are changed, by name."""
+        """The keys that were set at run time, in alphabetical order."""
         return iter(sorted({*self._own, *self._global}))
 
     def text(self, key: str) -> str | None:
@@ -124,7 +125,7 @@ class RuntimeSettings:
     def configured(self, key: str) -> str | None:
         """The value from files, environment and defaults, in the form of vernemq.conf; secrets are hidden.
 
-        Raises `SetError` for a key that there is not.
+        Raises `SetError` for an unknown key.
         """
         found = schema().find(key)
         if found is None:
@@ -137,12 +138,12 @@ class RuntimeSettings:
         return setting.line.text if setting is not None else found.default
 
     def in_force(self, key: str) -> str | None:
-        """The value that counts. Raises `SetError` for a key that there is not."""
+        """The value that applies: set at run time, or else configured. Raises `SetError` for an unknown key."""
         changed = self.text(key)
         return changed if changed is not None else self.configured(key)
 
     def set(self, key: str, text: str, node: str | None = None) -> None:
-        """Change a setting now and for later starts: of this node if `node` is None, of that one, or `EVERYWHERE`.
+        """Change a setting now and for later starts. `node` is a node name, `EVERYWHERE`, or None for this node.
 
         Raises `SetError`; then nothing has changed.
         """
@@ -153,7 +154,7 @@ class RuntimeSettings:
         self._change(whose, key, text)
 
     def reset(self, key: str, node: str | None = None) -> bool:
-        """Let what counts less count again; False if the key was not changed there. `node` as for `set`."""
+        """Remove a value set at run time; False if none was set there. `node` as for `set`."""
         whose = self._node if node is None else node
         place = self._place(whose, key)
         if self._shelf.get(place) is None and self._store.get(_copy_of(whose, key)) is None:
@@ -168,7 +169,7 @@ class RuntimeSettings:
         self._parsed(key, text)
 
     def changed(self, place: bytes, value: bytes | None) -> None:
-        """Another node changed something on the shelf, perhaps nothing of ours."""
+        """Another node has set a key of the shelf (None: deleted it). Apply it if it is a setting of this node."""
         if not place.startswith(_PREFIX):
             return
         node, name = self._whose(place)
@@ -192,7 +193,7 @@ class RuntimeSettings:
         return {self._node: self._own, EVERYWHERE: self._global}.get(node)
 
     def _copy(self, node: str, key: str, value: bytes | None) -> None:
-        """Copy the cluster's values for this node into the node's own store."""
+        """Copy a value of the cluster (None: its deletion) into this node's own store, if it applies to this node."""
         if self._table(node) is None:
             return
         place = _copy_of(node, key)
@@ -207,7 +208,7 @@ class RuntimeSettings:
         return _PREFIX + node.encode() + _END + key.encode()
 
     def _whose(self, place: bytes) -> tuple[str, str]:
-        """Node and key of a place."""
+        """Return the node name and the key of the setting at this place of a shelf."""
         node, end, key = place[len(_PREFIX) :].decode(errors="replace").partition(_END.decode())
         return (node, key) if end else (self._node, node)
 
@@ -224,7 +225,7 @@ class RuntimeSettings:
             raise SetError(f"{name}: expected {error}, found {text!r}{meant}") from None
 
     def changeable(self, key: Key) -> bool:
-        """Whether a change of this key takes effect while the node runs."""
+        """True if a change of this key takes effect while the node runs."""
         if not key.runtime or key.effect != ACTIVE:
             return False
         overlay = self._overlay()
@@ -273,4 +274,4 @@ def _written(name: str, value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise SetError(f"{name}: the stored value is no text: {error}") from None
+        raise SetError(f"{name}: the stored value is not text: {error}") from None

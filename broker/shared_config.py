@@ -1,10 +1,10 @@
 """This node's copy of the settings of the cluster: overrides of the configuration, and API keys.
 
-It is the space `c` of the replicated metadata, so that a write goes to every node, outlives restarts, and of concurrent
-writes the one with the higher hybrid logical clock stays. The map finds all keys with a prefix by going through all it
-has, a million retained messages among them; the few of this space have a table of their own here.
+The settings are the namespace `c` of the replicated map. Each write goes to every node and survives restarts; of
+concurrent writes the one with the higher hybrid logical clock wins. A scan of the map looks at all its keys, which may
+include a million retained messages. So `SharedConfig` keeps the few keys of this namespace in a table.
 
-A node without a way to others keeps the same in its own store: both are a `Shelf`.
+A node without cluster links keeps these settings in its own store. Both are a `Shelf`.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 CONFIG = b"c"
-"""The space of the map."""
+"""The namespace of the settings in the replicated map."""
 
 Changed = Callable[[bytes, bytes | None], None]
-"""A key, and its value, None if it is deleted."""
+"""A function of a key and its new value, None if the key was deleted."""
 
 
 class Shelf(Protocol):
     """A store for the settings that operators make; `storage.store.Store` is one."""
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, None if there is none."""
+        """The value of a key, None if there is none."""
         ...
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set it."""
+        """Set the value of a key."""
         ...
 
     def delete(self, key: bytes) -> None:
-        """Delete it, or nothing."""
+        """Delete a key; does nothing if there is none."""
         ...
 
     def scan(self, start: bytes, stop: bytes) -> Sequence[tuple[bytes, bytes]]:
@@ -43,11 +43,11 @@ class ReplicatedMap(Protocol):
     """The calls that this module makes to the replicated map, `cluster.replicated_map.map.ReplicatedMap`."""
 
     def put(self, key: bytes, value: bytes) -> int:
-        """Set a value; the number of this write comes back."""
+        """Set a value; returns the number of this write."""
         ...
 
     def delete(self, key: bytes) -> int:
-        """Delete a key."""
+        """Delete a key; returns the number of this write."""
         ...
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -56,16 +56,20 @@ class ReplicatedMap(Protocol):
 
 
 class SharedConfig:
-    """The shelf of the cluster. `load` once, when the map has read its disk; then `changed` for what others write."""
+    """The shelf of the cluster.
+
+    The cluster adapter calls `load` once, after the map has read its disk, then `changed` for each write of another
+    node.
+    """
 
     def __init__(self, metadata: ReplicatedMap) -> None:
         self._metadata = metadata
         self._values: dict[bytes, bytes] = {}
         self.listeners: list[Changed] = []
-        """Told what other nodes changed, without the letter of the space."""
+        """Called after each change by another node, with the key without `CONFIG`, and the value."""
 
     def load(self) -> None:
-        """Load all entries of the map."""
+        """Read all settings from the map."""
         self._values = {key[len(CONFIG) :]: value for key, value in self._metadata.scan(CONFIG)}
 
     def get(self, key: bytes) -> bytes | None:
@@ -73,12 +77,12 @@ class SharedConfig:
         return self._values.get(key)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set a value here at once, and at the others at the end of the turn."""
+        """Set a value: on this node at once, on the others after the end of the turn."""
         self._metadata.put(CONFIG + key, value)
         self._values[key] = value
 
     def delete(self, key: bytes) -> None:
-        """Delete a key everywhere, or nothing."""
+        """Delete a key on all nodes; does nothing if there is none."""
         if self._values.pop(key, None) is not None:
             self._metadata.delete(CONFIG + key)
 
@@ -87,7 +91,7 @@ class SharedConfig:
         return sorted((key, value) for key, value in self._values.items() if start <= key < stop)
 
     def changed(self, key: bytes, value: bytes | None) -> None:
-        """Another node changed a key of the space."""
+        """Another node has set or deleted (None) a key of the namespace: update the table and call the listeners."""
         name = key[len(CONFIG) :]
         if value is None:
             self._values.pop(name, None)
@@ -98,7 +102,7 @@ class SharedConfig:
 
 
 def move(source: Shelf, target: Shelf, start: bytes, stop: bytes) -> None:
-    """Copy a node's own entries into its cluster. A key that the cluster already has keeps its value."""
+    """Move the entries with start <= key < stop. A key that `target` already has keeps its value there."""
     for key, value in list(source.scan(start, stop)):
         if target.get(key) is None:
             target.put(key, value)

@@ -1,6 +1,6 @@
 """Deadlines in cluster time: one heap for a whole node, driven from outside.
 
-The core says when it next wants to be woken (`wake_at`), the shell or the simulator calls `run` at that time or later.
+The core asks for the next wake-up (`wake_at`). The shell or the simulator calls `run` at that time or later.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 
 
 class Timer:
-    """A deadline that has not come yet. `callback` is None once it ran or was cancelled."""
+    """A deadline. `callback` is None after it has run or was cancelled."""
 
     __slots__ = ("callback", "when_ms")
 
@@ -20,7 +20,7 @@ class Timer:
 
 
 class Timers:
-    """All deadlines of a node. Those of the same millisecond run in the order in which they were set."""
+    """All deadlines of a node. Timers of the same millisecond run in the order in which they were set."""
 
     def __init__(self, wake_at: Callable[[int], None]) -> None:
         self._wake_at = wake_at
@@ -38,7 +38,7 @@ class Timers:
         return timer
 
     def cancel(self, timer: Timer | None) -> None:
-        """Forget a deadline; one that is None, has run or was cancelled before is no matter."""
+        """Cancel a timer; does nothing if it is None, has run or was cancelled before."""
         if timer is None or timer.callback is None:
             return
         timer.callback = None

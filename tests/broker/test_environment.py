@@ -102,7 +102,7 @@ def test_a_large_change_of_time_is_logged(ahead_ms: int, shown: str) -> None:
     node = Newcomer()
     node.follow(ahead_ms)
     assert node.host.lines == [
-        ("warning", f"cluster time is set by {shown} s, to that of the leader of the cluster"),
+        ("warning", f"cluster time is set by {shown} s to follow the leader of the cluster"),
     ]
 
 
@@ -118,7 +118,7 @@ def test_the_log_names_the_wall_clock() -> None:
     node = Newcomer()
     node.host.wall_off_ms = 5000.0
     node.env.follow(None)
-    assert node.host.lines == [("warning", "cluster time is set by +5.0 s, to that of the wall clock")]
+    assert node.host.lines == [("warning", "cluster time is set by +5.0 s to follow the wall clock")]
 
 
 def test_an_event_is_recorded_at_the_level_of_sessions() -> None:

@@ -188,7 +188,7 @@ def test_a_change_of_another_node_goes_to_its_place_and_not_into_force_here() ->
     ("name", "value", "said"),
     [
         (b"max_inflight_messages", b"many", "expected an integer from 0 to 65535, found 'many'"),
-        (b"max_inflight_messages", b"\xff", "the stored value is no text"),
+        (b"max_inflight_messages", b"\xff", "the stored value is not text"),
         (b"of_a_later_version", b"1", "of_a_later_version: unknown key"),
     ],
 )
