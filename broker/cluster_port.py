@@ -127,7 +127,7 @@ class ClusterPort(Protocol):
         ...
 
     def presence_changed(self, session: ClusterMember) -> None:
-        """A session with shared subscriptions got or lost its client connection: announce its members that are online."""
+        """A session with shared subscriptions got or lost its connection: announce how many members are online."""
         ...
 
     def congested(self, mountpoint: str, client_id: str) -> str:

@@ -2,8 +2,8 @@
 
 Live entries are, in order of seq for `fifo`: in flight, `waiting` (in memory), then `[low, high)` on disk only. With
 `lifo` the newest are sent first, so `waiting` holds the newest and `[low, high)` lies below it. A million messages for
-an absent client cost disk and two integers. What the disk holds and the answers of the subscriber change in the order
-of the store's batches; a crash between two of them repeats an answer or a QoS 1 message, never loses one.
+an absent client take disk space, but only two integers of memory. All changes of the disk follow the order of the
+store's batches. A crash between two batches may repeat an answer or a QoS 1 message, but loses none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .records import QUEUED, RELEASED, EntryRecord, RecordError, decode_entry, e
 from .session_cleanup import SessionCleanup
 
 RESERVE = 4096
-"""Seqs reserved with one write of the session record; a crash skips at most so many."""
+"""How many seqs one write of the session record reserves; a crash skips at most this many."""
 
 _COUNT_STEP = 10_000
 _UNKNOWN = -1
@@ -45,10 +45,10 @@ class DurableQueue(Queue):
         self.on_disk = 0
         self.written = 0
         self.unreadable = False
-        """Since the client connected, the disk failed to return an entry of this queue."""
+        """True if the disk has failed to return an entry of this queue since the last `attach`."""
 
     def restore(self, first_seq: int, next_seq: int, sent_below: int) -> None:
-        """Take the state that a session record holds. How many entries there are is counted when it matters."""
+        """Restore the state that a session record has. `size` counts the entries on disk when it is first read."""
         self.low = first_seq
         self.high = self.next_seq = self.reserved = next_seq
         self.sent_below = sent_below
@@ -57,7 +57,7 @@ class DurableQueue(Queue):
     # -- in
 
     def push(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str = "") -> bool:
-        """Take a message: on disk with the open batch, and to the consumer at once where order and window allow."""
+        """As `Queue.push`: write QoS 1 and 2 messages with the open batch; send at once if order and window allow."""
         consumer = self.direct
         direct = consumer is not None and not self.waiting and self.low == self.high and consumer.is_writable
         if qos == 0:
@@ -88,7 +88,7 @@ class DurableQueue(Queue):
 
     def _wait_qos0(self, message: Message, retain: bool, identifiers: tuple[int, ...]) -> bool:
         if self.consumer is None or self.low != self.high:
-            # no client is connected, or the place behind the backlog is on disk, where QoS 0 never goes
+            # no client is connected, or the message would follow entries on disk, where QoS 0 is never written
             self.env.observer.unhandled(self.session, message)
         elif not self._room():
             self.env.observer.dropped(self.session, message, "queue_full")
@@ -99,7 +99,7 @@ class DurableQueue(Queue):
         return False
 
     def feed(self, message: Message, qos: int, identifiers: tuple[int, ...]) -> bool:
-        """As `Queue.feed`: no place has QoS 0 where its place would be on disk."""
+        """As `Queue.feed`: False for a QoS 0 message that would follow entries on disk."""
         if qos:
             self._place(self._write(message, qos, True, identifiers, ""))
         elif self.consumer is None or self.low != self.high:
@@ -123,7 +123,7 @@ class DurableQueue(Queue):
         epoch = self.env.numbers.boot
         record: EntryRecord | None = None
         if message.shared:
-            with suppress(StorageError):  # the store says so; the entry has the message in itself then
+            with suppress(StorageError):  # the store reports the error; then the entry itself has the message
                 record = EntryRecord(
                     QUEUED, epoch, qos, retain, identifiers, None, shared_payloads.hold(store, message), group
                 )
@@ -134,7 +134,7 @@ class DurableQueue(Queue):
         return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written)
 
     def _place(self, entry: Entry) -> None:
-        """Give a new entry its place: in memory, or on disk only."""
+        """Keep a new entry in memory as well, or on disk only."""
         if self.consumer is not None and self.lifo:
             self.waiting.append(entry)
             if len(self.waiting) > self.env.options.memory_window:
@@ -145,7 +145,7 @@ class DurableQueue(Queue):
             self._extend(entry)
 
     def _extend(self, entry: Entry) -> None:
-        """The entry is on disk only: `[low, high)` grows by it."""
+        """Extend `[low, high)` by an entry that is on disk only."""
         if self.low == self.high:
             self.low = entry.seq
             self.on_disk = 0
@@ -179,7 +179,11 @@ class DurableQueue(Queue):
         return False
 
     def _may_go(self, entry: Entry) -> bool:
-        """With fifo nothing that was sent is dropped, with lifo no QoS 2 message: the client waits for its PUBREL."""
+        """True if the entry may be dropped, which excludes entries in flight.
+
+        Of entries that were sent before, fifo drops none, and lifo drops only QoS 1: with QoS 2 the client waits for
+        PUBREL.
+        """
         if entry.state == RELEASED or self._in_flight(entry.seq):
             return False
         return not (entry.dup and (entry.qos == 2 or not self.lifo))
@@ -199,16 +203,16 @@ class DurableQueue(Queue):
     # -- out
 
     def attach(self, consumer: Consumer, window: int) -> None:
-        """A connection is there. A backlog above `max_online_messages` is cut, visibly, unless overridden."""
+        """As `Queue.attach`: drop entries above `max_online_messages`, unless `override_max_online_messages` is set."""
         super().attach(consumer, window)
         self.unreadable = False
         if not self.env.options.override_max_online_messages:
             self._trim(self.max_online)
         if not self.waiting and self.low != self.high:
-            self._refill()  # as the pump would do: if it cannot be read the client is refused
+            self._refill()  # as `pump` would do: if the disk fails to return the queue, the client is refused
 
     def detach(self) -> None:
-        """The client is gone: all live entries are on disk only, QoS 0 is dropped."""
+        """The client disconnected: keep all live entries on disk only, and drop QoS 0 messages."""
         super().detach()
         live = [e.seq for e in self.inflight.values()]
         for entry in self.waiting:
@@ -230,7 +234,7 @@ class DurableQueue(Queue):
         self._trim(self.max_offline)
 
     def _trim(self, limit: int) -> None:
-        """Cut the backlog on disk to a limit: the newest go with fifo, the oldest with lifo, if `_may_go` says so."""
+        """Drop entries on disk above a limit, if `_may_go` allows: the newest first with fifo, the oldest with lifo."""
         if limit == UNLIMITED:
             return
         excess = self.size - limit
@@ -271,7 +275,7 @@ class DurableQueue(Queue):
         return False
 
     def _scan(self, low: int, high: int, limit: int, reverse: bool) -> list[tuple[bytes, bytes]] | None:
-        """Rows of the queue; None if the disk does not give them back."""
+        """Return rows of the queue; None if the disk fails to return them."""
         start = self.prefix + low.to_bytes(8, "big")
         stop = self.prefix + high.to_bytes(8, "big")
         try:
@@ -285,17 +289,17 @@ class DurableQueue(Queue):
         return None if found is None else self._decode_all(found)
 
     def _failed(self, error: StorageError) -> None:
-        """Leave the queue on disk, because it may be repaired. Only this client is affected."""
+        """Report the first failed read. The queue stays on disk, because an operator may repair the database."""
         if not self.unreadable:
             self.unreadable = True
             self.session.queue_unreadable(error)
 
     def _load(self, limit: int, reverse: bool) -> list[Entry] | None:
-        """Take entries from the disk end of the queue into memory; they leave `[low, high)`. None if unreadable."""
+        """Take entries from `[low, high)` into memory and return them; None if the disk fails to return them."""
         found = self._scan(self.low, self.high, limit, reverse)
         if found is None:
             return None
-        # with lifo the range may hold entries that left before their neighbours were spilled
+        # with lifo the range may include entries that were sent before the entries around them were spilled
         here = [row for row in found if not self._in_flight(int.from_bytes(row[0][-8:], "big"))]
         entries = self._decode_all(here)
         if entries is None:
@@ -315,13 +319,13 @@ class DurableQueue(Queue):
         return entry is not None and entry.seq == seq
 
     def _decode_all(self, found: list[tuple[bytes, bytes]]) -> list[Entry] | None:
-        """The entries of these rows; None if the disk does not give back the body of one."""
+        """Return the entries of these rows; None if the disk fails to return a shared body."""
         entries = []
         for key, value in found:
             try:
                 entries.append(self._decode(key, value))
             except RecordError as error:
-                # the queue reports the lost entries and goes on with the rest
+                # report the lost entry, and continue with the rest
                 self.env.log("error", str(error))
                 self.env.store.delete(key)
             except StorageError as error:
@@ -338,9 +342,9 @@ class DurableQueue(Queue):
             message = to_message(record.message, mountpoint, self.env.origins)
         elif record.state != RELEASED:
             message = shared_payloads.load(self.env.store, record.mid, mountpoint, self.env.origins)
-        # one that was perhaps sent by an earlier connection is marked DUP [MQTT-3.3.1-1]; all of them with lifo
+        # an earlier connection may have sent the entry: mark it DUP [MQTT-3.3.1-1]; with lifo this marks all older ones
         dup = seq < self.sent_below
-        # it may have been written a moment ago: it is safe when the last that was written is
+        # the commit of this entry is not known; the entry is safe once the entry that was written last is safe
         return Entry(
             seq, message, record.qos, record.retain, record.identifiers, record.group, record.state, self.written, dup
         )
@@ -356,7 +360,7 @@ class DurableQueue(Queue):
         entry.batch = store.open_commit
 
     def _pubrel_when_safe(self, entry: Entry) -> None:
-        """PUBREL leaves only after "PUBREC seen" is safe (H-11)."""
+        """Send PUBREL only after the record that PUBREC has arrived is safe (H-11)."""
         store = self.env.store
         consumer = self.consumer
         if entry.batch <= store.committed:
@@ -381,7 +385,7 @@ class DurableQueue(Queue):
 
     @property
     def size(self) -> int:
-        """Messages that wait, in memory or on disk, those in flight not counted."""
+        """Number of messages that wait in memory or on disk, without those in flight."""
         if self.low == self.high:
             self.on_disk = 0
         elif self.on_disk == _UNKNOWN:
@@ -406,7 +410,7 @@ class DurableQueue(Queue):
                 keys = self.env.store.keys(start, stop, _COUNT_STEP)
             except StorageError as error:
                 self._failed(error)
-                return total  # the limit counts from there on
+                return total  # the limit applies to the entries that could be counted
             total += len(keys)
             if len(keys) < _COUNT_STEP:
                 return total
@@ -421,11 +425,11 @@ class DurableQueue(Queue):
                     self.on_disk -= 1
 
     def live_entries(self) -> list[Entry]:
-        """Every entry on disk, oldest first; only while no connection is there."""
+        """Every entry on disk, oldest first. Call this only while no client is connected."""
         assert self.consumer is None
         return self._read(self.low, self.high, 0, False) or []
 
     def discard(self) -> None:
-        """The session has ended: its key range is deleted at leisure, bodies that it held are let go."""
+        """The session has ended: let `SessionCleanup` delete its entries and release their shared bodies."""
         super().discard()
         self.cleanup.add(self.prefix)

@@ -12,7 +12,7 @@ import msgspec
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """Who accepted a message: node name and the boot of that node, the first two parts of every `mid`."""
+    """The node that accepted a message: its name and boot, the first two parts of every `mid`."""
 
     node: str
     boot: int
@@ -23,8 +23,8 @@ class Message(msgspec.Struct, gc=False):
 
     `mid` is `(origin.node, origin.boot, counter)` and travels through links, queues, stores and events. `properties`
     holds only what v5 forwards unchanged (payload format, content type, response topic, correlation data, user
-    properties); `expires_at` is cluster time in ms, 0 for never; `shared` says that several durable queues hold it, so
-    that its body is stored once, under its mid.
+    properties). `expires_at` is cluster time in ms, 0 for never. `shared` is True if several durable queues hold the
+    message: its body is stored once, under its mid.
     """
 
     mountpoint: str

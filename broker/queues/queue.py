@@ -3,7 +3,7 @@
 `Queue` is the queue of a clean session, in memory; `DurableQueue` (its own module) keeps every entry on disk. Both hand
 entries to the client connection by credit: at most `window` are in flight, the rest waits in order. A packet id is
 `(seq mod 65535) + 1`, so it needs no state of its own (H-11); an id that is still in flight makes the queue
-wait. QoS 0 has neither seq nor id; it goes at once, or waits its turn behind a full window as VerneMQ has it.
+wait. A QoS 0 message has neither seq nor id. It is sent at once, or waits in order behind a full window, as in VerneMQ.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ UNLIMITED = -1
 class Entry(msgspec.Struct, gc=False):
     """One message in one queue.
 
-    `message` is None once PUBREC was seen; `batch` is the commit that makes the entry safe, 0 where nothing is written;
-    `sent_at` is cluster time in ms of the last sending of PUBLISH or PUBREL, 0 if it never left.
+    `message` is None after PUBREC; `batch` is the commit that makes the entry safe, 0 if it is not written to disk;
+    `sent_at` is cluster time in ms when PUBLISH or PUBREL was last sent, 0 if never.
     """
 
     seq: int
@@ -74,7 +74,7 @@ class Owner(Protocol):
 
     @property
     def durable(self) -> bool:
-        """The session outlives its connections."""
+        """True if the session outlives its connections."""
         ...
 
     def save(self) -> None:
@@ -87,32 +87,32 @@ class Owner(Protocol):
 
 
 class Replay(Protocol):
-    """Retained messages on their way into the queue. `hold` of them may wait there beyond the queue's limit."""
+    """Puts retained messages into the queue; `hold` of them may wait there beyond the queue's limit."""
 
     hold: int
 
     def expect(self, text: str, subscription: Any, at: str = "") -> None:
-        """Retained messages are due for this filter, from topic `at` on."""
+        """Note that retained messages are due for this filter, from topic `at` on."""
         ...
 
     def begin(self, text: str) -> None:
-        """The SUBACK has left: the filter's retained messages follow."""
+        """The SUBACK has left: start the replay of this filter."""
         ...
 
     def cancel(self, text: str) -> None:
-        """Nothing more is due for this filter."""
+        """Stop the replay of this filter."""
         ...
 
     def at(self, text: str) -> str:
-        """Topics before this one have been replayed for the filter."""
+        """Return the topic where the replay of this filter continues; "" if none is due."""
         ...
 
     def live(self, message: Message) -> None:
-        """A live message is about to go into the queue."""
+        """A live message is about to enter the queue: put the retained message of its topic there first."""
         ...
 
     def wake(self) -> None:
-        """The client has taken something."""
+        """The client has taken a message: continue at the end of the turn."""
         ...
 
     def go_on(self) -> None:
@@ -151,8 +151,8 @@ TRANSITIONS: dict[tuple[QueueState, QueueEvent], QueueState] = {
 class Queue:
     """The queue of a clean session. `consumer` is None unless the queue is `ONLINE`.
 
-    `direct` is the consumer to which a new message may go at once. It is None as well while a `replay` of retained
-    messages goes on, which has to see each message first.
+    `direct` is the consumer that a new message may be sent to at once. It is also None during a `replay` of retained
+    messages, which must see each message first.
     """
 
     durable = False
@@ -231,12 +231,12 @@ class Queue:
         self.waiting.append(Entry(seq, message, qos, retain, identifiers, group))
 
     def feed(self, message: Message, qos: int, identifiers: tuple[int, ...]) -> bool:
-        """Take a retained message for a new subscription, whatever the limits are; False if it has no place now."""
+        """Take a retained message for a new subscription, beyond the limits; False if the queue cannot take it now."""
         self._append(message, qos, True, identifiers)
         return True
 
     def _room(self) -> bool:
-        """Make room for one more entry; False if the newest has to go (`queue_type`)."""
+        """Make room for one more entry; False if the new entry must be dropped (`queue_type`)."""
         if not self.full:
             return True
         if self.lifo and self.waiting:
@@ -249,18 +249,18 @@ class Queue:
     # -- out
 
     def attach(self, consumer: Consumer, window: int) -> None:
-        """A client is connected; `window` is how many QoS 1 and 2 messages it takes at a time."""
+        """A client connected; `window` is how many QoS 1 and 2 messages may be in flight to it."""
         self._change(QueueEvent.ATTACH)
         self.consumer = consumer
         self.direct = consumer if self.replay is None else None
         self.window = window
 
     def detach(self) -> None:
-        """The client disconnected. Messages in flight wait again."""
+        """The client disconnected: send nothing until `attach`."""
         self._change(QueueEvent.DETACH)
 
     def drain(self) -> None:
-        """The session ends: its client gets no more messages; those in the queue are handed over or discarded."""
+        """The session ends: send nothing more. The session hands over or discards the messages in the queue."""
         self._change(QueueEvent.DRAIN)
 
     def _change(self, event: QueueEvent) -> None:
@@ -268,13 +268,13 @@ class Queue:
         self.consumer = self.direct = None
 
     def set_replay(self, replay: Replay | None) -> None:
-        """Retained messages are to be replayed into this queue; None: no more."""
+        """Set the replay that puts retained messages into this queue; None: it is complete."""
         self.replay = replay
         self.direct = self.consumer if replay is None else None
 
     @property
     def backlog(self) -> bool:
-        """Whether messages wait that are not in memory."""
+        """True if messages wait on disk that are not in memory."""
         return False
 
     def pump(self) -> None:
@@ -326,7 +326,7 @@ class Queue:
         message = entry.message
         assert message is not None
         if self._expired(entry) and not entry.dup:
-            # one that was sent before is completed [MQTT5-4.3.3-7]
+            # an entry that was sent before is completed [MQTT5-4.3.3-7]
             self.env.observer.expired(self.session, message)
             self._forget(entry)
         elif entry.qos == 0:
@@ -385,16 +385,16 @@ class Queue:
         """The entry is finished: delete its records."""
 
     def undeliverable(self, entry: Entry) -> None:
-        """The consumer cannot send this entry at all (larger than the client's maximum packet size)."""
+        """Drop an entry that is larger than the client's maximum packet size."""
         self.inflight.pop(entry.packet_id, None)
         self._forget(entry)
 
     def retry(self, before_ms: int) -> None:
-        """Send messages again that were sent before that time and not answered (v3 only, `retry_interval`)."""
+        """Repeat messages that were sent before that time and have no answer (v3 only, `retry_interval`)."""
         for entry in list(self.inflight.values()):
             consumer = self.consumer
             if consumer is None or not consumer.is_writable:
-                # a client that does not read is not sent the same again and again
+                # do not repeat messages to a client that does not read
                 return
             if entry.sent_at > before_ms:
                 continue
@@ -409,12 +409,12 @@ class Queue:
 
     @property
     def size(self) -> int:
-        """Messages that wait, those in flight not counted."""
+        """Number of waiting messages, without those in flight."""
         return len(self.waiting)
 
     @property
     def full(self) -> bool:
-        """Whether one more that waits would push another out, or find no place."""
+        """True if the limit allows no further waiting message: one more is dropped or displaces another."""
         limit = self.max_offline if self.consumer is None else self.max_online
         if self.replay is not None and limit != UNLIMITED:
             limit += self.replay.hold
@@ -431,7 +431,7 @@ class Queue:
         self.waiting = deque(kept)
 
     def discard(self) -> None:
-        """The session has ended: nothing in here is wanted any more."""
+        """The session has ended: drop all entries."""
         self._change(QueueEvent.DISCARD)
         self.inflight.clear()
         self.waiting.clear()

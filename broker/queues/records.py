@@ -1,4 +1,4 @@
-"""How sessions, queue entries and messages look on disk. Version 1.
+"""The records of sessions, queue entries and messages on disk. Version 1.
 
 Records are msgpack arrays made by msgspec: fields are only ever added at the end, with a default, so that an older
 record stays readable. A record that cannot be read raises `RecordError`, which names the key.
@@ -13,17 +13,17 @@ import msgspec
 from .message import Message, Origin
 
 QUEUED = 0
-"""The entry waits to be sent, or was sent and not answered."""
+"""The entry waits to be sent, or was sent and has no answer."""
 RELEASED = 2
-"""QoS 2: PUBREC was seen, the message is gone, PUBREL is owed."""
+"""QoS 2: PUBREC has arrived, the message is deleted, PUBREL is owed."""
 
 
 class RecordError(Exception):
-    """A record of the message database cannot be read: says which key and why."""
+    """A record of the message database cannot be read. The text has the key and the reason."""
 
 
 class WillRecord(msgspec.Struct, array_like=True, gc=False):
-    """A will as it waits for its connection to end. `delay_s` is in seconds, already capped."""
+    """The will of a session. `delay_s` is at most `max_last_will_delay`; `expiry_s` is -1 for none."""
 
     topic: str
     payload: bytes
@@ -37,8 +37,8 @@ class WillRecord(msgspec.Struct, array_like=True, gc=False):
 class SessionRecord(msgspec.Struct, array_like=True):
     """The state of a session that survives a restart (P7).
 
-    `expires_at` and `will_at` are cluster time in ms, 0 for none; `next_seq` is a number that no entry has had yet;
-    `attached` says that a connection was there when the record was written; `grouped` that it ever had a shared
+    `expires_at` and `will_at` are cluster time in ms, 0 for none. `next_seq` is a number that no entry has had yet.
+    `attached` is True if a client was connected when the record was written, `grouped` if the session ever had a shared
     subscription.
     """
 
@@ -61,7 +61,7 @@ class SessionRecord(msgspec.Struct, array_like=True):
 
 
 class MessageRecord(msgspec.Struct, array_like=True, gc=False):
-    """A message without its topic's mountpoint, which the key or the session knows."""
+    """A message without its mountpoint, which is in the key or the session."""
 
     topic: str
     payload: bytes
@@ -76,7 +76,7 @@ class MessageRecord(msgspec.Struct, array_like=True, gc=False):
 
 
 class EntryRecord(msgspec.Struct, array_like=True, gc=False):
-    """A queue entry: the message inline, or its mid where several queues hold it, or only the state RELEASED.
+    """A queue entry: with the message, or with its mid if several queues hold it, or only with the state RELEASED.
 
     `group` is the `$share/...` filter that chose this queue, empty for an ordinary subscription.
     """
@@ -94,8 +94,8 @@ class EntryRecord(msgspec.Struct, array_like=True, gc=False):
 class SubscriptionRecord(msgspec.Struct, array_like=True, gc=False):
     """The options of a subscription; the filter, `$share` included, is in the key.
 
-    `due` says that retained messages were not all put into the queue yet, which comes after the SUBACK; `replay_at` is
-    the first topic that may be missing.
+    `due` is True until the queue has all retained messages, which the replay puts there after the SUBACK. `replay_at`
+    is the first topic that may be missing.
     """
 
     qos: int
@@ -178,7 +178,7 @@ def decode_message(key: bytes, value: bytes, mountpoint: str, origins: Origins) 
 
 
 def to_record(message: Message) -> MessageRecord:
-    """The message as it is written."""
+    """Return the record of a message."""
     return MessageRecord(
         message.topic,
         message.payload,
@@ -194,7 +194,7 @@ def to_record(message: Message) -> MessageRecord:
 
 
 def to_message(record: MessageRecord, mountpoint: str, origins: Origins) -> Message:
-    """The message as it was accepted."""
+    """Return the message of a record."""
     properties = record.properties
     if properties and "user_property" in properties:
         properties["user_property"] = [(name, value) for name, value in properties["user_property"]]

@@ -1,7 +1,7 @@
-"""Deletes the records of ended sessions from disk, in small steps and across restarts.
+"""Deletes the queue entries of ended sessions from disk, in small steps and across restarts.
 
-Ending a session writes one marker in the batch that ends it; the queue entries behind the marker are deleted in steps,
-a step per loop turn, so that a million of them do not block the loop. A restart goes on at the markers.
+The batch that ends a session has one marker with the prefix of its entries. The entries are deleted in steps, at most
+one per commit, so that a million of them do not block the loop. After a restart the markers show what is left.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class SessionCleanup:
             self._start(key[1:])
 
     def add(self, prefix: bytes) -> None:
-        """Delete all queue entries under this prefix, in time; safe with the open batch."""
+        """Delete all queue entries under this prefix in later turns. The open batch has the marker."""
         try:
             if not self._store.keys(prefix, after(prefix), 1):
                 return
         except StorageError:
-            pass  # the store says so; deleted in time, after a repair
+            pass  # the store reports the error; the marker lets a start after a repair delete the entries
         self._store.put(b"g" + prefix, b"")
         self._start(prefix)
 
@@ -52,7 +52,7 @@ class SessionCleanup:
         try:
             found = store.scan(prefix, after(prefix), STEP)
         except StorageError:
-            # the store says so; the marker stays, and a start after a repair deletes the rest
+            # the store reports the error; the marker stays, and a start after a repair deletes the rest
             self._ranges.popleft()
             if self._ranges:
                 self._next()
@@ -63,14 +63,14 @@ class SessionCleanup:
                 if record.mid and record.state != RELEASED:
                     shared_payloads.let_go(store, record.mid)
             except RecordError:
-                # unreadable and unwanted: deleting it is all that is asked
+                # unreadable, but nothing needs it: delete it as well
                 pass
             store.delete(key)
         if len(found) < STEP:
             store.delete(b"g" + prefix)
             self._ranges.popleft()
         if self._ranges:
-            # one step per commit, so that the garbage of a large session never outweighs the traffic in a batch
+            # one step per commit, so that the deletions of a large session never outweigh the traffic in a batch
             store.when_committed(store.open_commit if found else store.committed, self._next)
 
     def _next(self) -> None:

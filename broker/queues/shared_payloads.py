@@ -22,9 +22,9 @@ def key_of(message: Message) -> bytes:
 
 
 def hold(store: Store, message: Message) -> bytes:
-    """One more queue needs this body; it is written with the first one. Returns its mid.
+    """Count one more queue that needs this body; write the body for the first one. Returns its mid as in keys.
 
-    Raises `StorageError` if the disk does not say whether others need it.
+    Raises `StorageError` if the disk fails to return the count.
     """
     mid = key_of(message)
     count = store.get(b"c" + mid)
@@ -37,11 +37,11 @@ def hold(store: Store, message: Message) -> bytes:
 
 
 def let_go(store: Store, mid: bytes) -> None:
-    """One queue less needs the body with this mid; the last one deletes it."""
+    """Count one queue less that needs the body with this mid; delete the body after the last one."""
     try:
         count = store.get(b"c" + mid)
     except StorageError:
-        return  # the store says so; the body stays, for other queues may need it
+        return  # the store reports the error; the body stays, because other queues may need it
     if count is None:
         return
     left = int.from_bytes(count, "big") - 1
@@ -53,7 +53,7 @@ def let_go(store: Store, mid: bytes) -> None:
 
 
 def load(store: Store, mid: bytes, mountpoint: str, origins: Origins) -> Message:
-    """The message with this mid. Raises `RecordError` when its body is not there."""
+    """Return the message with this mid. Raises `RecordError` if its body is missing."""
     key = b"m" + mid
     value = store.get(key)
     if value is None:

@@ -24,8 +24,11 @@ class Owner(Protocol):
 
 
 class InboundHandshakes:
-    """Of one session. `records` are the open ones; `forward_again` are the packet ids whose message has to go to other
-    nodes again; `pending_acks` holds the conditions that the PUBREC of a message waits for."""
+    """The open handshakes of one session.
+
+    `records` has them by packet id; `forward_again` has the packet ids whose messages must be sent to other nodes
+    again; `pending_acks` has the conditions that the PUBREC of a message waits for.
+    """
 
     __slots__ = ("_env", "_owner", "forward_again", "pending_acks", "records")
 
@@ -37,27 +40,27 @@ class InboundHandshakes:
         self.pending_acks: dict[int, PendingAcks] = {}
 
     def restore(self, packet_id: int, record: InboundRecord) -> None:
-        """A restart interrupted this handshake: whether other nodes have the message is not known any more."""
+        """Restore a handshake after a restart. If its message was routed, other nodes may lack it: send it again."""
         self.records[packet_id] = record
         self._env.cluster.handshake_opened(record.boot, record.counter)
         if record.routed:
             self.forward_again.add(packet_id)
 
     def open(self, packet_id: int, record: InboundRecord) -> bool:
-        """Remember the packet id until PUBREL. True if that has to be safe before anything leaves (H-12)."""
+        """Remember the packet id until PUBREL. True if the record must be safe before a copy leaves (H-12)."""
         self.records[packet_id] = record
         self._env.cluster.handshake_opened(record.boot, record.counter)
         return self._write(packet_id, record)
 
     def reselected(self, packet_id: int, record: InboundRecord, elsewhere: list[tuple[str, str, str]]) -> bool:
-        """Other members get the message. True if that has to be safe before anything leaves (H-12)."""
+        """Record that these members get the message. True if the record must be safe before a copy leaves (H-12)."""
         record.elsewhere = elsewhere
         return self._write(packet_id, record)
 
     def _replace_member(self, packet_id: int, record: InboundRecord, gone: RemoteMembers, node: str | None) -> bool:
-        """Members of another node (`node`), or one here (None), get the message in place of `gone`.
+        """Record that members on `node`, or one on this node (None), get the message instead of `gone`.
 
-        True if that has to be safe before anything leaves (H-12).
+        True if the record must be safe before a copy leaves (H-12).
         """
         if self.records.get(packet_id) is not record:
             return False
@@ -67,7 +70,7 @@ class InboundHandshakes:
         return self._write(packet_id, record)
 
     def routed(self, packet_id: int, elsewhere: list[tuple[str, str, str]], pending: PendingAcks | None) -> None:
-        """The message of this packet id was routed, in the open batch: a repeated PUBLISH is only answered.
+        """Record, in the open batch, that the message was routed: a repeated PUBLISH only gets an answer.
 
         `elsewhere` as in `InboundRecord`; `pending` has the conditions that its answer waits for.
         """
@@ -82,13 +85,16 @@ class InboundHandshakes:
             self._write(packet_id, record)
 
     def cancel_forwards(self) -> None:
-        """This node left the view. Other nodes may have skipped the copies it sent, and a client that subscribed there
-        meanwhile was not matched. A client without PUBREC repeats its PUBLISH, which sends them again (H-04, H-12)."""
+        """This node left the view: send routed messages again when their publishers repeat them (H-04, H-12).
+
+        Other nodes may have skipped the copies that this node sent. Clients that subscribed there meanwhile were not
+        matched. A publisher without PUBREC repeats its PUBLISH.
+        """
         self.forward_again.update([packet_id for packet_id, record in self.records.items() if record.routed])
         self.pending_acks.clear()
 
     def close(self, packet_id: int) -> bool:
-        """PUBREL: forget the packet id. True if that has to be safe before PUBCOMP."""
+        """PUBREL: forget the packet id. True if the deletion must be safe before PUBCOMP."""
         record = self.records.pop(packet_id, None)
         if record is None:
             return False
@@ -98,7 +104,7 @@ class InboundHandshakes:
         return self._owner.durable
 
     def discard(self) -> None:
-        """The session has ended."""
+        """The session has ended: forget all its handshakes."""
         for packet_id, record in self.records.items():
             self._forget(packet_id, record)
         self.records.clear()

@@ -1,8 +1,8 @@
-"""The slots' port: registration of client ids, and all sessions of the node (docs/architecture.md, section 3).
+"""The registration of client ids, and all sessions of the node (docs/architecture.md, section 3).
 
-The primary of a client id's slot decides about it alone: one connection at a time, the old one fenced before the new
-one is answered (P3). On a single node every slot is local and a registration is a function call; its answer comes
-through `reply` all the same, because a slot elsewhere answers later.
+Only the primary of a client id's slot registers it. A client id has one connection at a time: the old one is closed
+before the new one gets its answer (P3). Today every slot is local, and a registration is a function call. The answer
+still comes through `reply`, because the primary may later be another node.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOAD_STEP = 2000
 
 
 class Registration(msgspec.Struct):
-    """The session parameters of a CONNECT. `window` is how many QoS 1 and 2 messages in flight it takes."""
+    """The session parameters of a CONNECT. `window` is how many QoS 1 and 2 messages may be in flight to the client."""
 
     connection: SessionConnection
     mountpoint: str
@@ -67,11 +67,11 @@ class SessionRegistry:
         return iter(list(self._sessions.values()))
 
     def get(self, mountpoint: str, client_id: str) -> Session | None:
-        """The session of a client id, if there is one."""
+        """The session of a client id, None if it has none."""
         return self._sessions.get((mountpoint, client_id))
 
     def on_disk(self, mountpoint: str, client_id: str) -> bool:
-        """Whether the store has a session of this client id, or the end of one that is not yet safe."""
+        """True if the store has a session of this client id, or the deletion of one that is not committed yet."""
         session = self.get(mountpoint, client_id)
         if session is not None:
             return session.stored
@@ -89,12 +89,13 @@ class SessionRegistry:
         reply: Callable[[Session, bool, bool], None],
         refused: Callable[[], None],
     ) -> None:
-        """Make `request.connection` the one owner of its client id; answers the session, whether it was present, and
-        whether anything was written that must be safe before CONNACK.
+        """Make `request.connection` the only owner of its client id.
+
+        Calls `reply` with the session, whether it existed before, and whether a write must be safe before CONNACK.
 
         An older connection gets 0x8E and is closed first [MQTT-3.1.4-2] [MQTT5-3.1.4-3]; Clean Start ends the old
-        session [MQTT-3.1.2-6] [MQTT5-3.1.2-4]. `refused` is called instead if the disk does not give back the
-        session's queue: the session stays as it is.
+        session [MQTT-3.1.2-6] [MQTT5-3.1.2-4]. If the disk fails to return the session's queue, calls `refused`
+        instead, and the session stays as it is.
         """
         env = self._env
         before = env.store.bytes_waiting
@@ -125,12 +126,12 @@ class SessionRegistry:
             session.detach(fire_will=False)
             refused()
             return
-        # also while the end of a former session is not safe: a restart would bring it back
+        # also while the deletion of a former session is not committed: a restart would bring that session back
         wrote = env.store.bytes_waiting != before or env.store.is_waiting(keys.session_key(session.key))
         reply(session, present, wrote)
 
     def load(self) -> int:
-        """Bring back every session that the store holds; deadlines go on. Returns how many there are."""
+        """Restore every session of the store, with its deadlines. Returns how many there are."""
         was_attached: list[tuple[Session, bool]] = []
         start = b"s"
         while True:
@@ -142,7 +143,7 @@ class SessionRegistry:
             if len(found) < _LOAD_STEP:
                 break
             start = found[-1][0] + b"\x00"
-        # only now, because a will that fires must find all subscriptions
+        # only now, because a will that is published must find all subscriptions
         for session, attached in was_attached:
             session.resume_absence(attached)
         return len(was_attached)
@@ -198,7 +199,7 @@ class SessionRegistry:
 
 
 def apply_limits(session: Session) -> None:
-    """Queue limits: the node's, unless the registration set its own (a modifier of auth_on_register)."""
+    """Set the queue limits: the node's, unless a modifier of auth_on_register overrides them."""
     options = session.env.options
     overrides = session.overrides
     queue = session.queue

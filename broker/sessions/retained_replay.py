@@ -1,11 +1,11 @@
-"""Retained messages on their way to new subscriptions, in steps (MQTT 5.0 section 3.3.1.3).
+"""Sends retained messages to new subscriptions, in steps (MQTT 5.0 section 3.3.1.3).
 
-A `Replay` belongs to a session whose new subscriptions have not got all of their retained messages yet. It puts them
-into the session's queue as the client takes them, outside the queue's limit. The node's `ReplayTurns` gives all
-replays together a bounded amount of work in each turn of the loop.
+A `Replay` belongs to a session whose new subscriptions have not got all their retained messages yet. It puts them into
+the session's queue as the client takes them, outside the queue's limit. The node's `ReplayTurns` gives all replays
+together a bounded amount of work in each turn of the loop.
 
-Order: before a live message goes into the queue, the retained message of its topic does, if the replay has not come to
-it yet. So no message is overtaken by the older one that was retained for its topic.
+Before a live message enters the queue, the replay adds the retained message of its topic if it has not done so yet. So
+a client never gets a retained message after a newer live message of the same topic.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ TURN = 2000
 Measured: no turn takes more than 2 ms of CPU (20,000 messages, clean and durable queues, all QoS).
 """
 SLICE = 500
-"""Work for one session before it is the next one's turn."""
+"""Work for one session before the next session has its turn."""
 HOLD = 32
-"""Messages that a replay has waiting in a queue at a time; `Queue.full` does not count so many."""
+"""The most messages of a replay that wait in a queue; during a replay `Queue.full` allows this many more."""
 MESSAGE = 8
-"""Looks that one message counts for (2 to 4 us each); each KiB of its payload is one more."""
+"""Work for one message (2 to 4 us), counted in looks at topics; each KiB of its payload counts as one more."""
 
 
 class _Pending:
-    """A subscription that has not got all of its retained messages. `early`: topics that were sent out of turn."""
+    """A subscription whose replay is not complete. `early`: topics whose message went before a live message."""
 
     __slots__ = ("begun", "early", "search", "subscription", "text")
 
@@ -58,20 +58,20 @@ class ReplaySession(Protocol):
 
     @property
     def durable(self) -> bool:
-        """It outlives its connections."""
+        """True if the session outlives its connections."""
         ...
 
     def replayed(self, text: str) -> None:
-        """The queue has more retained messages of this filter, as safe as the open batch."""
+        """The replay has put more messages of this filter into the queue: save its progress in the same batch."""
         ...
 
     def served(self, text: str) -> None:
-        """All that is retained for this filter is in the queue, as safe as the open batch."""
+        """The replay has put all messages of this filter into the queue: save that in the same batch."""
         ...
 
 
 class Replay:
-    """The replays of one session, one filter after the other. It ends itself when nothing is left."""
+    """Replays the filters of one session, one after the other. After the last it removes itself from the queue."""
 
     hold = HOLD
 
@@ -87,17 +87,17 @@ class Replay:
         self._line: deque[_Pending] = deque()
         self._wait: int | None = None
         self.listed = False
-        """Whether `ReplayTurns` has it in its line."""
+        """True while `ReplayTurns` has this replay in its list."""
 
     # -- the filters to replay
 
     def expect(self, text: str, subscription: Subscription, at: str = "") -> None:
-        """Retained messages are due for this filter, from topic `at` on; `begin` starts with them."""
+        """Note that retained messages are due for this filter, from topic `at` on. `begin` starts their replay."""
         self._pending[text] = _Pending(text, subscription, at)
         self._tree.add(text)
 
     def begin(self, text: str) -> None:
-        """The SUBACK has left: the filter's retained messages follow. A replay of it that goes on begins again."""
+        """The SUBACK has left: start the replay of this filter. A replay that has begun starts from the first topic."""
         pending = self._pending.get(text)
         if pending is None or pending.begun:
             self.expect(text, self._session.subscriptions[text])
@@ -106,14 +106,14 @@ class Replay:
         self._line.append(pending)
 
     def cancel(self, text: str) -> None:
-        """Nothing more is due for this filter."""
+        """Stop the replay of this filter."""
         if self._pending.pop(text, None) is not None:
             self._tree.remove(text)
         if not self._pending:
             self._end()
 
     def at(self, text: str) -> str:
-        """Topics before this one have been replayed for the filter; for the record on disk."""
+        """Return the topic where the replay of this filter continues, for the record on disk; "" if none is due."""
         pending = self._pending.get(text)
         return pending.search.at if pending is not None else ""
 
@@ -124,7 +124,7 @@ class Replay:
     # -- order
 
     def live(self, message: Message) -> None:
-        """A live message is about to go into the queue: the retained message of its topic goes in before it."""
+        """A live message is about to enter the queue: put the retained message of its topic there first."""
         topic = message.topic
         kept = self._retained.table(message.mountpoint).get(topic, self._env.now)
         if kept is not None and not _is_newer(kept, message):
@@ -140,17 +140,17 @@ class Replay:
     # -- steps
 
     def wake(self) -> None:
-        """The client has taken something."""
+        """The client has taken a message: continue at the end of the turn."""
         if self._wait:
             self._wait -= 1
         self._turns.soon(self)
 
     def go_on(self) -> None:
-        """Put more retained messages into the queue at once, within the rest of the turn."""
+        """Put more retained messages into the queue at once, with the work that is left in this turn."""
         self._turns.now(self)
 
     def step(self, work: int) -> int:
-        """Go on as far as the client takes it, with at most about `work`; returns how much it was."""
+        """Put messages into the queue while the client takes them, for about `work`; returns the work done."""
         queue = self._session.queue
         spent = 0
         queue.send_waiting()
@@ -174,7 +174,7 @@ class Replay:
         return spent
 
     def _advance(self, pending: _Pending, room: int, work: int) -> tuple[int, bool]:
-        """The work that it took, and whether every message had a place."""
+        """Replay the next messages of a filter. Returns the work done, and False if the queue refused a message."""
         placed = True
         session, search = self._session, pending.search
         begun_at = search.at
@@ -200,11 +200,11 @@ class Replay:
         return spent, placed
 
     def _room(self) -> int:
-        """How many more may go into the queue now.
+        """Return how many messages of the replay may enter the queue now.
 
-        As many as the client's window holds, at most `HOLD`, behind what waits there. Where more than that waits all
-        the time, one such batch for each time that the client has taken as much as waited: live messages do not keep
-        the replay out for ever.
+        The replay fills the queue up to the client's window, at most `HOLD`. If live messages always fill it further,
+        the replay adds one such batch each time the client has taken as many messages as were waiting. So live messages
+        cannot delay the replay for ever.
         """
         queue = self._session.queue
         consumer = queue.consumer
@@ -222,7 +222,7 @@ class Replay:
         return room
 
     def _feed(self, pending: _Pending, message: Message) -> bool:
-        """Put one into the queue; False if it has no place there now."""
+        """Put a retained message into the queue; False if the queue cannot take it now."""
         session, subscription = self._session, pending.subscription
         raised = session.queue.upgrade and subscription.qos > message.qos
         qos = subscription.qos if raised else min(subscription.qos, message.qos)
@@ -235,12 +235,13 @@ class Replay:
 
 
 def _is_newer(kept: Message, message: Message) -> bool:
-    """Whether the same node accepted the retained message after the live one, which then is a late copy."""
+    """True if the node that accepted the live message accepted the retained one later: the live one is a late copy."""
     return kept.origin == message.origin and kept.counter > message.counter
 
 
 class ReplayTurns:
-    """The replays of a node that can go on, in turn. `after_turn` runs a function at the end of the loop's turn."""
+    """The replays of a node that can continue, each in its turn. `after_turn` runs a function at the end of the loop's
+    turn."""
 
     def __init__(self, after_turn: Callable[[Callable[[], None]], object], tick: Callable[[], object]) -> None:
         self._after_turn = after_turn
@@ -250,18 +251,18 @@ class ReplayTurns:
         self._scheduled = False
 
     def add(self, replay: Replay) -> None:
-        """This replay can go on."""
+        """Add a replay that can continue to the list."""
         if not replay.listed:
             replay.listed = True
             self._ready.append(replay)
 
     def soon(self, replay: Replay) -> None:
-        """It goes on at the end of the turn."""
+        """Continue this replay at the end of the loop's turn."""
         self.add(replay)
         self._schedule()
 
     def now(self, replay: Replay) -> None:
-        """The replay goes on at once, within the rest of the turn."""
+        """Continue the replays at once, with the work that is left in this turn."""
         self.add(replay)
         self._run()
 

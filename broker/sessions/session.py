@@ -1,8 +1,8 @@
 """The session: the Session State of the standard, which outlives connections (MQTT 5.0 section 4.1).
 
-It lives at the slot's primary, holds subscriptions, queue, QoS 2 state of both directions, the will and the expiry, and
-writes every change of them to the store in the batch of its cause. A clean session is the same object without a store;
-only a will makes it leave a record, so that a killed node still fires it (P5).
+The primary of the slot has the session: subscriptions, queue, QoS 2 state of both directions, the will and the expiry.
+It writes every change of them to the store in the batch of its cause. A clean session is the same class and writes only
+one record, while it has a will: after a crash the node still publishes the will (P5).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .retained_replay import Replay, ReplayTurns
 from .wills import Wills
 
 NEVER = 0xFFFFFFFF
-"""A session expiry interval that never ends (MQTT 5.0 section 3.1.2.11.2)."""
+"""The session expiry interval of a session that never expires (MQTT 5.0 section 3.1.2.11.2)."""
 
 DUE, LOST, REPLAYED, RESTARTED = range(4)
-"""Retained messages come behind the SUBACK; the connection was lost before that; the SUBACK has left, and they are on
-their way; a restart came, perhaps after it.
+"""The replay of a filter. DUE: it starts when the SUBACK has left. LOST: the connection ended before the SUBACK left.
+REPLAYED: the SUBACK has left, and the replay is under way. RESTARTED: the node restarted, perhaps after the SUBACK.
 """
 
 
@@ -45,7 +45,7 @@ QUEUE_UNREADABLE = "the broker cannot read the queue of this session"
 
 
 class SessionConnection(observer.Connection, Protocol):
-    """The client connection that has a session."""
+    """The client connection of a session."""
 
     @property
     def connected(self) -> bool:
@@ -54,7 +54,7 @@ class SessionConnection(observer.Connection, Protocol):
 
     @property
     def output(self) -> Consumer:
-        """Where the session's queue sends."""
+        """The output that the session's queue sends to."""
         ...
 
     def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
@@ -67,7 +67,7 @@ class SessionConnection(observer.Connection, Protocol):
 
 
 class SessionParts(msgspec.Struct):
-    """The parts of the node that sessions use. `ended` is called when a session is over."""
+    """The parts of the node that sessions use. A session that ends calls `ended`."""
 
     env: Environment
     router: Router
@@ -138,7 +138,7 @@ class Session:
 
     @property
     def online(self) -> bool:
-        """A connection is there."""
+        """True while a client is connected."""
         return self.connection is not None
 
     # -- the record on disk
@@ -180,10 +180,10 @@ class Session:
     # -- subscriptions
 
     def subscribe(self, text: str, subscription: Subscription, context: AckContext) -> bool:
-        """Add or replace a subscription [MQTT-3.8.4-3]; True if its retained messages are due behind the SUBACK.
+        """Add or replace a subscription [MQTT-3.8.4-3]; True if its retained messages are due after the SUBACK.
 
-        If the connection was lost before that, the filter is as good as new. What the SUBACK has to wait for on other
-        nodes is added to `context`.
+        A filter counts as new if an earlier connection was lost before the SUBACK left. The conditions on other nodes
+        that the SUBACK waits for are added to `context`.
         """
         before = self.due.get(text)
         new = text not in self.subscriptions or before in (LOST, RESTARTED)
@@ -197,21 +197,21 @@ class Session:
         self.subscriptions[text] = subscription
         if subscription.group is not None and not self.grouped:
             self.grouped = True
-            self.save()  # messages of the group may be here longer than the subscription
+            self.save()  # messages of the group may stay in the queue after the subscription is removed
         replaced = self.parts.router.table(self.mountpoint).add(subscription)
         self.env.cluster.subscribed(subscription, replaced, context)
         self._write_subscription(text, subscription)
         return due
 
     def expect_replay(self, text: str, subscription: Subscription, at: str = "") -> None:
-        """Retained messages are due for this filter, from topic `at` on."""
+        """Note that retained messages are due for this filter, from topic `at` on."""
         if self.queue.replay is None:
             self.queue.set_replay(Replay(self.env, self.parts.retained, self.parts.replays, self))
         assert self.queue.replay is not None
         self.queue.replay.expect(text, subscription, at)
 
     def begin_replay(self, text: str) -> None:
-        """The SUBACK has left: retained messages follow, as the client takes them."""
+        """The SUBACK has left: start the replay of retained messages."""
         subscription = self.subscriptions.get(text)
         if subscription is None:
             return
@@ -222,11 +222,11 @@ class Session:
         self.queue.replay.begin(text)
 
     def replayed(self, text: str) -> None:
-        """The queue has more retained messages of this filter, as safe as the open batch."""
+        """The replay has put more messages of this filter into the queue: save its progress in the same batch."""
         self._write_subscription(text, self.subscriptions[text])
 
     def served(self, text: str) -> None:
-        """The queue has all retained messages of this filter, as safe as the open batch."""
+        """The replay has put all messages of this filter into the queue: save that in the same batch."""
         if self.due.pop(text, None) is not None:
             self._write_subscription(text, self.subscriptions[text])
 
@@ -267,7 +267,7 @@ class Session:
     # -- connection and expiry
 
     def attach(self, connection: SessionConnection, window: int) -> None:
-        """A connection has this session; timers of its absence stop [MQTT5-3.1.3-9]."""
+        """Give the session to a connection, and cancel the timers of expiry and will [MQTT5-3.1.3-9]."""
         timers = self.env.timers
         timers.cancel(self.expiry_timer)
         timers.cancel(self.will_timer)
@@ -282,14 +282,14 @@ class Session:
         self.save()
 
     def _lose_due(self) -> None:
-        """The connection was lost before a SUBACK: the client asks again, its filters are as good as new."""
+        """Mark the filters whose SUBACK did not leave: when the client subscribes again, they count as new."""
         for text in [text for text, state in self.due.items() if state == DUE]:
             self.due[text] = LOST
             if self.queue.replay is not None:
                 self.queue.replay.cancel(text)
 
     def detach(self, fire_will: bool) -> None:
-        """The connection is gone. The will fires, waits, or is given up; a session without expiry ends."""
+        """The connection has ended: publish, delay or drop the will; end the session if it has no expiry interval."""
         if self.connection is None:
             return
         self.connection = None
@@ -332,7 +332,7 @@ class Session:
         self.end("expired")
 
     def resume_absence(self, was_attached: bool) -> None:
-        """After a restart: deadlines go on where they were; a connection that the restart cut ends now."""
+        """Set the timers after a restart. If a client was connected before it, its absence begins now."""
         if was_attached:
             self.expires_at = self.will_at = 0
             now = self.env.now
@@ -347,14 +347,14 @@ class Session:
         self._set_timers()
 
     def _hand_over(self) -> None:
-        """Messages of shared subscriptions go to members that are there (MQTT 5.0 section 4.8.2)."""
+        """Give messages of shared subscriptions to members that are online (MQTT 5.0 section 4.8.2)."""
         if self.grouped:
             self.parts.router.redistribute(self)
 
     # -- will and end
 
     def fire_will(self) -> None:
-        """Publish the will, in the same batch in which it is forgotten: exactly once (H-19)."""
+        """Publish the will and forget it in the same batch, so that it is published exactly once (H-19)."""
         will = self.will
         if will is None:
             return
@@ -364,7 +364,7 @@ class Session:
         self.parts.wills.publish(self, will)
 
     def end(self, reason: str) -> None:
-        """The session is over: a will that still waits is published [MQTT5-3.1.2-8], everything it had is deleted."""
+        """End the session: publish a will that is still pending [MQTT5-3.1.2-8], and delete all state."""
         if self.ending:
             return
         self.ending = True
@@ -386,7 +386,7 @@ class Session:
         self.env.observer.session_ended(self, reason)
 
     def queue_unreadable(self, error: StorageError) -> None:
-        """The disk does not return the queue: only this client is disconnected."""
+        """The disk fails to return entries of the queue: disconnect this client, and no other."""
         self.env.log("error", f"client {self.client_id!r}: its queue cannot be read: {error}")
         connection = self.connection
         if connection is not None and connection.connected:

@@ -1,7 +1,7 @@
-"""Wills. One that comes due on a node without a lease is on disk until the node has one (H-13, H-19; P5).
+"""Publishes wills. A node without a lease keeps a due will on disk until it has a lease (H-13, H-19; P5).
 
-The session that they were of may have ended, and the node may be killed before it is let in again. A will is forgotten
-in the batch in which it is routed, as any other.
+Meanwhile the session of the will may end, and the node may crash. The batch that routes the will also deletes its
+record.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PREFIX, END = b"l", b"m"
 
 
 class ClientName(Protocol):
-    """The client of a will: a session, or the record of an ended one."""
+    """The client of a will: a `Session`, or a `PendingWill`, whose session may have ended."""
 
     mountpoint: str
     client_id: str
 
 
 class PendingWill(msgspec.Struct, array_like=True):
-    """A will and its client."""
+    """A due will that waits for a lease, and its client."""
 
     mountpoint: str
     client_id: str
@@ -47,7 +47,7 @@ class Wills:
         self._publisher = publisher
 
     def load(self) -> None:
-        """Continue with the wills that a restart interrupted, in another turn. Raises `RecordError`."""
+        """Schedule the wills on disk, which wait for a lease, for a later turn. Raises `RecordError`."""
         env = self._env
         for key, value in env.store.scan(PREFIX, END):
             try:
@@ -57,7 +57,7 @@ class Wills:
             env.timers.at(env.now, lambda key=key, pending=pending: self._try(key, pending))  # type: ignore[misc]
 
     def publish(self, client: ClientName, will: WillRecord) -> None:
-        """Publish a will under a new mid [MQTT-3.1.2-8]; without a lease once there is one (H-13)."""
+        """Publish a will under a new mid [MQTT-3.1.2-8]; a node without a lease does so once it has one (H-13)."""
         env = self._env
         if not env.cluster.has_lease() or self._policy.view_state is ViewState.MINORITY:
             self._park(client, will)
@@ -78,7 +78,7 @@ class Wills:
         self._publisher.publish(message)
 
     def _park(self, client: ClientName, will: WillRecord) -> None:
-        """Keep it from the open batch on, and publish it as soon as the node has a lease."""
+        """Write the will with the open batch, and publish it as soon as the node has a lease."""
         pending = PendingWill(client.mountpoint, client.client_id, will)
         key = PREFIX + self._env.numbers.unique().to_bytes(8, "big")
         self._env.store.put(key, encode(pending))
