@@ -1,8 +1,8 @@
-"""A tree of topic levels that holds filters, to be found by a topic.
+"""A tree of topic levels: finds the filters that match a topic.
 
-A branch that leads to one text only is not unfolded: the text itself stands where the branch begins, and is compared
-whole when a search comes upon it. So a text costs one entry of a dict (about 100 bytes) however many levels it has; a
-dict for each level took five times that.
+A branch with only one text has no nodes: the tree has the text itself at the start of the branch, and a search compares
+the whole text. So a text costs one entry of a dict (about 100 bytes), however many levels it has. A dict for each level
+took five times that.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ...mqtt.topics import matches
 Node = dict[str, Union["Node", str]]
 
 _END = "/"
-"""Key of the text that ends at a node which has branches as well. No level can have this name."""
+"""Key of the text that ends at a node with branches. No level can have this name."""
 
 
 class LevelTree:
-    """A set of filters. Searches take time by what they find, not by how many texts there are."""
+    """A set of filters. The time of a search depends on the filters that it finds, not on the number of all filters."""
 
     __slots__ = ("_root", "_size")
 
@@ -30,7 +30,7 @@ class LevelTree:
         return self._size
 
     def add(self, text: str) -> bool:
-        """Take in a text; False if it was there."""
+        """Add a text; False if the tree has it already."""
         levels = text.split("/")
         node = self._root
         moved: list[str] | None = None
@@ -54,7 +54,7 @@ class LevelTree:
         return True
 
     def remove(self, text: str) -> bool:
-        """Drop a text; False if it was not there."""
+        """Remove a text; False if the tree does not have it."""
         node = self._root
         trail: list[tuple[Node, str]] = []
         for level in [*text.split("/"), _END]:
@@ -71,7 +71,7 @@ class LevelTree:
         del node[level]
         self._size -= 1
         while trail and len(node) == 1:
-            # a branch with one text left is folded up again, so that removed texts leave no nodes
+            # replace a branch that has one text left by that text, so that removed texts leave no nodes
             (only,) = node.values()
             if not isinstance(only, str):
                 break
@@ -80,7 +80,7 @@ class LevelTree:
         return True
 
     def filters_for(self, topic: str) -> list[str]:
-        """Those that match the topic, in an order that depends on the calls alone."""
+        """Return the filters that match the topic, in an order that depends only on earlier calls."""
         found: list[str] = []
         nodes = [self._root]
         # a first-level wildcard does not match topics that begin with `$` [MQTT-4.7.2-1]

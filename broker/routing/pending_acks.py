@@ -1,8 +1,8 @@
 """The conditions on other nodes that an acknowledgement waits for (H-07; P4).
 
-One thing is pending for each node that has to have a copy, and for each barrier that metadata written with a message
-has to pass. It is completed by that node's acknowledgement or by a view without it, never by time. A barrier that takes
-too long fails and stays pending: the client that asks for the answer again waits for it once more.
+One condition is open for each node that must have a copy, and for each barrier after a write to the replicated map. The
+node's acknowledgement or a view without the node meets the condition; a timeout never does. A barrier that takes too
+long fails and its condition stays open: if the client repeats its packet, the answer waits again.
 """
 
 from __future__ import annotations
@@ -20,36 +20,38 @@ class PendingAcks(msgspec.Struct, eq=False):
     open: int = 0
     waiter: Callable[[], None] | None = None
     retry_with: Callable[[PendingAcks], None] | None = None
-    """Waits once more for a condition that took too long."""
+    """Starts another wait for a condition that took too long; None if none did."""
     reselected: Callable[[RemoteMembers, str | None], bool] | None = None
-    """Notes that other members get a QoS 2 message instead of these: those of another node, or one here (None). True if
-    that has to be safe before anything leaves (H-12)."""
+    """Records that other members get a QoS 2 message instead of these: members on another node, or one here (None).
+    True if the record must be safe before a copy leaves (H-12)."""
 
     @property
     def failed(self) -> bool:
-        """Something took longer than is allowed."""
+        """True if a condition took longer than allowed."""
         return self.retry_with is not None
 
     def add(self) -> PendingAcks:
-        """One more thing is pending."""
+        """Open one more condition."""
         self.open += 1
         return self
 
     def complete(self) -> None:
-        """One thing less is pending."""
+        """One condition is met."""
         assert self.open > 0
         self.open -= 1
         if not self.open:
             self._tell()
 
     def fail(self, retry_with: Callable[[PendingAcks], None]) -> None:
-        """One thing took longer than is allowed: the waiter has to answer that. The thing stays pending, and nothing
-        completes it before `retry_with` is called."""
+        """A condition took longer than allowed: call the waiter, which must handle that.
+
+        The condition stays open, and nothing meets it before `retry_with` is called.
+        """
         self.retry_with = retry_with
         self._tell()
 
     def retry(self) -> None:
-        """The client asks for the answer again: wait once more for the conditions that took too long."""
+        """The client has repeated its packet: wait again for the condition that took too long."""
         retry_with, self.retry_with = self.retry_with, None
         if retry_with is not None:
             retry_with(self)
@@ -61,8 +63,10 @@ class PendingAcks(msgspec.Struct, eq=False):
 
 
 def complete_all(pending: Iterable[PendingAcks]) -> None:
-    """One thing less is pending for each. Waiters are called after all of them, so one that answers for many is called
-    once: a waiter that finds another item complete takes that item's `waiter` away."""
+    """Meet one condition of each item, then call the waiters of the items that have none left.
+
+    A waiter that handles another complete item clears that item's `waiter`. So it is called once for all its items.
+    """
     over = []
     for each in pending:
         assert each.open > 0

@@ -21,9 +21,8 @@ from .subscriptions import Subscription, SubscriptionTable
 class Target(msgspec.Struct):
     """One copy of the message, for one local session.
 
-    `local_alternatives` is None in the ordinary case. Otherwise the session asked for No Local with some of its
-    matching subscriptions, and what it gets of its *own* messages stands there: one copy from its other subscriptions,
-    or none. See `for_publisher`.
+    `local_alternatives` is None in the ordinary case. Otherwise some of the session's matching subscriptions have No
+    Local. The attribute then has the copies for the session's *own* messages: one for its other subscriptions, or none.
     """
 
     queue: Any
@@ -34,14 +33,14 @@ class Target(msgspec.Struct):
     local_alternatives: tuple[Target, ...] | None = None
 
     def for_publisher(self, client_id: str) -> tuple[Target, ...]:
-        """The copies of a message of this publisher. To be asked only where `local_alternatives` is not None."""
+        """Return the copies of a message of this publisher. Needed only if `local_alternatives` is not None."""
         if self.local_alternatives is not None and self.session.client_id == client_id:
             return self.local_alternatives
         return (self,)
 
 
 class Plan(msgspec.Struct):
-    """All that a PUBLISH on one topic has to do: copies for local sessions, one member of each group, other nodes."""
+    """The receivers of a PUBLISH on one topic: local sessions, one member of each group, other nodes."""
 
     targets: tuple[Target, ...]
     groups: tuple[SharedGroup, ...] = ()
@@ -61,15 +60,15 @@ class Plan(msgspec.Struct):
 
     @property
     def weight(self) -> int:
-        """How much it holds on to, in targets."""
+        """The size of the plan, in targets."""
         return len(self.targets) + len(self.remote) + sum([group.size for group in self.groups])
 
 
 def merge(subscriptions: list[Subscription]) -> Target:
     """One copy for the overlapping subscriptions of one session, at their highest QoS [MQTT-3.3.5-1] [MQTT5-3.3.4-2].
 
-    It carries every identifier, one twice if two subscriptions have it [MQTT5-3.3.4-3] [MQTT5-3.3.4-4]. RETAIN is kept
-    if any of them asked for it.
+    It has every identifier, twice if two subscriptions have the same [MQTT5-3.3.4-3] [MQTT5-3.3.4-4]. RETAIN is kept if
+    one of them has Retain As Published.
     """
     first = subscriptions[0]
     target = Target(
@@ -81,15 +80,15 @@ def merge(subscriptions: list[Subscription]) -> Target:
     )
     others = [each for each in subscriptions if not each.no_local]
     if len(others) < len(subscriptions):
-        # its own messages are not for a subscription with No Local [MQTT5-3.8.3-3], but for its others they are
+        # the session's own messages go only to its subscriptions without No Local [MQTT5-3.8.3-3]
         target.local_alternatives = (merge(others),) if others else ()
     return target
 
 
 def make_plan(matched: list[Subscription], remote: RemoteMatch = NOWHERE) -> Plan:
-    """The plan for a topic that these subscriptions match, in their order, and on other nodes these.
+    """Return the plan for a topic with these matching subscriptions here, in their order, and these on other nodes.
 
-    A shared subscription with members on other nodes alone is a group as well.
+    A shared subscription that has members only on other nodes is a group as well.
     """
     alone: dict[Any, Subscription] = {}
     overlapping: dict[Any, list[Subscription]] = {}
@@ -144,10 +143,11 @@ def _no_nodes(topic: str) -> RemoteMatch:
 class PlanCache:
     """The plans of one mountpoint by topic, never stale, bounded.
 
-    `plans` is the same dict for good; where a call counts, `plans.get(topic) or cache.build(topic)` is `of`. At most
-    `limit` plans are kept, with at most `max_targets` targets in all unless a single plan has more; the oldest go
-    first. `remote` is the port for what other nodes have for a topic (`Routes.match`); who changes its answer
-    calls `invalidate` with the filter. A session's `queue` stays the same object as long as the session subscribes.
+    `plans` is always the same dict: a hot path may replace `of` by `plans.get(topic) or cache.build(topic)`. The cache
+    keeps at most `limit` plans, with at most `max_targets` targets in all unless a single plan has more. It drops the
+    oldest first. `remote` returns the subscribers on other nodes for a topic (`Routes.match`). The code that changes
+    its answer must call `invalidate` with the filter. A session's `queue` stays the same object while the session has
+    subscriptions.
     """
 
     def __init__(
@@ -168,21 +168,21 @@ class PlanCache:
 
     @property
     def targets(self) -> int:
-        """Targets that the remembered plans hold, for metrics."""
+        """Number of targets in all cached plans, for metrics."""
         return self._targets
 
     def of(self, topic: str) -> Plan:
-        """The plan for a valid topic name."""
+        """Return the plan for a valid topic name."""
         return self.plans.get(topic) or self.build(topic)
 
     def build(self, topic: str) -> Plan:
-        """Make and remember the plan for a valid topic name."""
+        """Make and cache the plan for a valid topic name."""
         self._drop(topic)
         plan = make_plan(self._table.match(topic), self._remote(topic))
         weight = plan.weight
         plans = self.plans
         while plans and (len(plans) >= self._limit or self._targets + weight > self._max_targets):
-            # in blocks: the front of a dict is slow to find after single deletions there
+            # in blocks: after many single deletions at the front of a dict, its first key is slow to find
             for oldest in list(islice(plans, len(plans) // 16 + 1)):
                 self._drop(oldest)
         plans[topic] = plan
@@ -191,7 +191,7 @@ class PlanCache:
         return plan
 
     def invalidate(self, text: str) -> None:
-        """Forget the plans that a change of this filter's subscribers may concern."""
+        """Drop the plans that a change of this filter's subscribers may change."""
         first = text.partition("/")[0]
         if first in ("+", "#"):
             self.plans.clear()

@@ -1,4 +1,4 @@
-"""Publishing: a retained message is stored before it is routed; messages of the broker itself have no publisher."""
+"""Publishes messages: stores a retained message before it routes it, and routes messages without a client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .router import Router
 
 
 class Publisher:
-    """For one node."""
+    """Publishes the messages of one node."""
 
     def __init__(self, env: Environment, router: Router, retained: RetainedStore) -> None:
         self._env = env
@@ -23,7 +23,7 @@ class Publisher:
         that subscribes on another node right after the delivery would not find it (H-04)."""
         kept = self._retained.retain(message, context)
         routed = self._router.route(message, plans, context, plan)
-        # the last encoding would be kept as long as the message
+        # drop the last encoding: it would use memory as long as the message is retained
         message.frame_key, message.head, message.tail = -1, b"", b""
         return max(routed, kept)
 

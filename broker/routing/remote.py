@@ -1,4 +1,4 @@
-"""The receivers of a message on other nodes: the part of a plan beside the sessions of this node."""
+"""The receivers of a message on other nodes, which a plan has besides the sessions of this node."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class RemoteTarget(NamedTuple):
-    """A node with ordinary subscriptions that match. `live`: of clean sessions; `durable`: of sessions that last.
+    """A node with matching ordinary subscriptions: of clean sessions (`live`), of durable sessions (`durable`) or both.
 
-    `absent` says that the node's incarnation is not in the view: only its durable sessions are still owed anything.
+    `absent` is True if the node's incarnation is not in the view: then only its durable sessions get the message.
     """
 
     node: str
@@ -18,8 +18,11 @@ class RemoteTarget(NamedTuple):
 
 
 class RemoteMembers(NamedTuple):
-    """The members of a shared subscription on another node: how many `online`, how many `holding` while offline; how
-    many of both have sessions that last."""
+    """The members of a shared subscription on another node.
+
+    `online` is how many have a client, `holding` how many are offline and keep messages, and `lasting` how many of both
+    have durable sessions.
+    """
 
     group: str
     filter: str

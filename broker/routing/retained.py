@@ -25,7 +25,7 @@ _HEAP_SLACK = 64
 
 
 class Refusal(Enum):
-    """Why a retained message was not taken. An older one on the topic stays."""
+    """The limit that forbids a retained message. An older one of the topic stays."""
 
     TOO_MANY = "retained_max_messages"
     TOO_BIG = "retained_max_bytes"
@@ -65,22 +65,22 @@ class RetainedMessages:
         self._expiring = 0
 
     def __len__(self) -> int:
-        """Retained messages, expired ones that were not swept yet included."""
+        """Number of retained messages, including expired ones until `sweep` removes them."""
         return len(self._messages)
 
     @property
     def bytes(self) -> int:
-        """About how much memory they take."""
+        """About how many bytes of memory the messages take."""
         return self._bytes
 
     # -- changes
 
     def set(self, message: Message) -> Message | Refusal | None:
-        """Keep the message as its topic's retained one; returns the one it replaced, or why it was refused.
+        """Keep the message as its topic's retained one. Returns the message that it replaced, None, or a `Refusal`.
 
-        It replaces also when its QoS is 0 [MQTT-3.3.1-5] [MQTT-3.3.1-7] [MQTT5-3.3.1-5]. An empty payload deletes
-        [MQTT-3.3.1-10] [MQTT5-3.3.1-6] and is not kept [MQTT-3.3.1-11] [MQTT5-3.3.1-7]. Room that expired messages take
-        is free only after `sweep`.
+        A message of QoS 0 also replaces [MQTT-3.3.1-5] [MQTT-3.3.1-7] [MQTT5-3.3.1-5]. An empty payload deletes
+        [MQTT-3.3.1-10] [MQTT5-3.3.1-6] and is not kept [MQTT-3.3.1-11] [MQTT5-3.3.1-7]. Expired messages count against
+        the limits until `sweep` removes them.
         """
         topic = message.topic
         if not message.payload:
@@ -109,7 +109,7 @@ class RetainedMessages:
     def sweep(self, now_ms: int, limit: int) -> list[Message]:
         """Remove expired messages and return them; looks at `limit` deadlines at most, some of them out of date.
 
-        There is more to do while `next_expiry` is not 0 and not after `now_ms`.
+        Call it again while 0 < `next_expiry` <= `now_ms`.
         """
         removed: list[Message] = []
         deadlines = self._deadlines
@@ -124,22 +124,22 @@ class RetainedMessages:
 
     @property
     def next_expiry(self) -> int:
-        """When `sweep` next has something to look at, 0 for never."""
+        """Cluster time in ms of the next deadline for `sweep`; 0 if there is none."""
         return self._deadlines[0][0] if self._deadlines else 0
 
     # -- reading
 
     def get(self, topic: str, now_ms: int) -> Message | None:
-        """The topic's message, unless it has none or it has expired [MQTT5-3.3.2-5]."""
+        """Return the topic's message; None if it has none, or if the message has expired [MQTT5-3.3.2-5]."""
         message = self._messages.get(topic)
         return message if message is not None and not 0 < message.expires_at <= now_ms else None
 
     def step(self, search: TopicSearch, now_ms: int, limit: int, looks: int) -> tuple[list[Message], int]:
-        """The next messages that a new subscription gets, by topic; expired ones are left out.
+        """Return the next unexpired messages for a new subscription, by topic, and how many topics were looked at.
 
-        At most `limit` messages, and at most `looks` topics are looked at; their number is returned. The search goes on
-        with the next call until it is `done`. Not for shared subscriptions, whose members get no retained messages
-        (MQTT 5.0 section 4.8.2).
+        Returns at most `limit` messages and looks at no more than `looks` topics. The next call continues the search
+        until it is `done`. Not for shared subscriptions, whose members get no retained messages (MQTT 5.0 section
+        4.8.2).
         """
         messages = self._messages
         topics, looked = search.step(self._topics, limit, looks)
@@ -147,11 +147,11 @@ class RetainedMessages:
         return [message for message in found if not 0 < message.expires_at <= now_ms], looked
 
     def page(self, start: str, limit: int) -> list[Message]:
-        """The first messages whose topics are `start` or behind it, at most `limit`, expired ones included."""
+        """Return the first messages whose topics are `start` or after it, at most `limit`, including expired ones."""
         return [self._messages[topic] for topic in self._topics.following(start, limit)]
 
     def match(self, text: str, now_ms: int) -> list[Message]:
-        """All that `step` finds for a filter, at once: 1 us for each message."""
+        """Return at once all messages that `step` finds for a filter: 1 us for each message."""
         search = TopicSearch(text)
         found: list[Message] = []
         while not search.done:
@@ -185,7 +185,7 @@ class RetainedMessages:
             self._expiring += sign
 
     def _schedule(self, deadline: int, topic: str) -> None:
-        """Note a deadline. Those out of date are passed over when they come up, and cleared when they are the most."""
+        """Add a deadline. `sweep` skips deadlines that are out of date; this removes them if they are the majority."""
         heappush(self._deadlines, (deadline, topic))
         if len(self._deadlines) > 2 * self._expiring + _HEAP_SLACK:
             self._deadlines = [(each.expires_at, name) for name, each in self._messages.items() if each.expires_at]

@@ -1,6 +1,6 @@
-"""The retained messages of all mountpoints of a node, in memory and on disk, or in the map that the cluster shares.
+"""The retained messages of all mountpoints of a node, in memory, and on disk or in the replicated map.
 
-A node alone keeps them in its store, one row for each topic. In a cluster the port `cluster.retain` takes every change.
+A standalone node keeps them in its store, one row for each topic. In a cluster `ClusterPort.retain` stores each change.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _SWEEP_LIMIT = 1000
 
 
 class RetainedStore:
-    """For one node; `load` first."""
+    """The retained messages of one node. Call `load` first."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
         self._tables: dict[str, RetainedMessages] = {}
 
     def table(self, mountpoint: str) -> RetainedMessages:
-        """The retained messages of a mountpoint, to be read; changes go through this store."""
+        """The retained messages of a mountpoint, for reading only: changes need the methods of this class."""
         table = self._tables.get(mountpoint)
         if table is None:
             options = self._env.options
@@ -37,12 +37,12 @@ class RetainedStore:
 
     @property
     def mountpoints(self) -> list[str]:
-        """The mountpoints that have retained messages, of this node or, in a cluster, of all."""
+        """The mountpoints that have retained messages."""
         return sorted(mountpoint for mountpoint, table in self._tables.items() if len(table))
 
     @property
     def count(self) -> int:
-        """Retained messages of all mountpoints."""
+        """Number of retained messages of all mountpoints."""
         return sum(len(table) for table in self._tables.values())
 
     # -- life
@@ -53,7 +53,7 @@ class RetainedStore:
             self.table(mountpoint).restore(message.topic, message)
 
     def on_disk(self) -> Iterator[tuple[str, Message]]:
-        """Mountpoint and message of all that this node retained while it was alone."""
+        """Yield mountpoint and message of all messages that this node retained while it was standalone."""
         for key, value in self._env.store.scan(b"r", b"s"):
             length = int.from_bytes(key[1:3], "big")
             mountpoint = key[3 : 3 + length].decode()
@@ -74,7 +74,7 @@ class RetainedStore:
     def retain(self, message: Message, context: AckContext) -> int:
         """Keep or delete the retained message of a topic.
 
-        Returns `AFTER_COMMIT` if its acknowledgement waits for the disk, else 0; what it waits for on other nodes is
+        Returns `AFTER_COMMIT` if the acknowledgement waits for the disk, else 0. The conditions on other nodes are
         added to `context` (P4).
         """
         env = self._env
@@ -88,22 +88,22 @@ class RetainedStore:
         elif replaced is not None:
             self._write(message.mountpoint, message.topic, None, context)
         else:
-            # this node deleted it a moment ago, perhaps; the acknowledgement says that no other node has it
+            # this node may have deleted it a moment ago; the acknowledgement promises that no other node has it
             env.cluster.confirm_deleted(message.mountpoint, message.topic, context)
         if env.events.messages:
             env.event("ret.set", topic=message.topic, mid=message.mid)
-        # what another client wrote a moment ago counts, too: this acknowledgement says the same
+        # also wait for a write of another client a moment ago: this acknowledgement promises the same state
         return AFTER_COMMIT if env.store.bytes_waiting else 0
 
     def delete(self, mountpoint: str, topic: str, context: AckContext) -> bool:
-        """Forget the retained message of a topic; False if there was none."""
+        """Delete the retained message of a topic; False if there was none."""
         if self.table(mountpoint).delete(topic) is None:
             return False
         self._write(mountpoint, topic, None, context)
         return True
 
     def sweep(self, mountpoint: str, now_ms: int, limit: int, context: AckContext) -> int:
-        """As `RetainedMessages.sweep`; how many messages were removed."""
+        """Delete expired messages as `RetainedMessages.sweep` does; returns how many."""
         removed = self.table(mountpoint).sweep(now_ms, limit)
         for message in removed:
             self._write(mountpoint, message.topic, None, context)

@@ -1,7 +1,7 @@
 """From a message to the queues: the plan of its topic, one copy per session, one member per shared group.
 
-A plan names remote nodes too (`plan.remote`); a node alone has none. The answer says what the publisher's
-acknowledgement has to wait for.
+In a cluster a plan also names other nodes (`plan.remote`). The result of `Router.route` says whether the publisher's
+acknowledgement waits for the disk, and the `AckContext` says for which other nodes it waits.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ AFTER_COMMIT = 2
 
 
 Selected = tuple[str, str, str]
-"""Group, filter and node, as in `InboundRecord.elsewhere`: that node's members are to get the message."""
+"""Group, filter and node, as in `InboundRecord.elsewhere`: a member of the group on that node gets the message."""
 
 
 class LeavingMember(Protocol):
-    """A session whose shared subscriptions go to other members. `ending`: it is over, not just without a client."""
+    """A session that leaves its messages of shared subscriptions to other members.
+
+    `ending` is True if the session ends, and False if only its client disconnected.
+    """
 
     mountpoint: str
     client_id: str
@@ -47,14 +50,14 @@ class Router:
     """Subscriptions and plans of all mountpoints of a node."""
 
     def __init__(self, env: Environment, rng: Random, overrides: Callable[[str, str], dict[str, Any]]) -> None:
-        """`overrides` gives the settings that a plugin set for a client: by mountpoint and client id."""
+        """`overrides` returns the settings that a plugin set for a client, by mountpoint and client id."""
         self._env = env
         self._rng = rng
         self._overrides = overrides
         self._plans: dict[str, PlanCache] = {}
         self._tables: dict[str, SubscriptionTable] = {}
         self.remote_members: list[RemoteMembers] = []
-        """The members on other nodes that the message routed last was given to."""
+        """The members on other nodes that were chosen for the last message."""
 
     def table(self, mountpoint: str) -> SubscriptionTable:
         """The subscriptions of a mountpoint."""
@@ -76,14 +79,14 @@ class Router:
 
     @property
     def subscriptions(self) -> int:
-        """Subscriptions on this node, all mountpoints."""
+        """Number of subscriptions on this node, in all mountpoints."""
         return sum(len(table) for table in self._tables.values())
 
     def route(self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None = None) -> int:
-        """Give the message to every queue that it is for, here and on other nodes.
+        """Give the message to the queues of all its receivers, here and on other nodes.
 
-        Returns `NO_MATCH`, `DELIVERED` or `AFTER_COMMIT`; what the answer has to wait for on other nodes is added to
-        `context`.
+        Returns `NO_MATCH`, `DELIVERED` or `AFTER_COMMIT`. The conditions on other nodes that the answer waits for are
+        added to `context`.
         """
         if plan is None:
             plan = plans.plans.get(message.topic) or plans.build(message.topic)
@@ -123,10 +126,11 @@ class Router:
     def select(
         self, message: Message, plans: PlanCache, previous: list[Selected] | None = None
     ) -> tuple[Plan, list[Selected]]:
-        """Which nodes' members get a QoS 2 message: to be safe before the first copy leaves (H-12).
+        """Select for each group the node whose member gets a QoS 2 message.
 
-        The plan has each group as it was selected: with members on one other node, which the list names, or here alone.
-        With `previous`, such a list, a group is selected again only if its node has no member left.
+        Returns the plan, in which each group has members on one node only, and the list of the other nodes selected.
+        The caller makes the list safe before the first copy leaves (H-12). With `previous`, such a list, a group keeps
+        its node unless that has no member left.
         """
         plan = plans.of(message.topic)
         if not plan.groups:
@@ -144,10 +148,10 @@ class Router:
     def select_those_again(
         self, message: Message, plans: PlanCache, previous: list[Selected]
     ) -> tuple[list[Selected], bool]:
-        """Which other nodes' members get a QoS 2 message again that may have left: as for `draw`, before it leaves.
+        """Select the other nodes that get a QoS 2 message again which may have left before.
 
-        A group's message goes to the same node again, which may have it; to another one only if that node has no
-        member left; to none if it came back and a member here has it. True if the open batch holds a copy.
+        A group keeps its node, which may have the message, unless that node has no member left. A group whose message
+        came back to a member here gets none. Returns the list as `select` does, and True if the open batch has a copy.
         """
         plan = plans.of(message.topic)
         selected: list[Selected] = []
@@ -164,7 +168,7 @@ class Router:
         return selected, wait
 
     def forward_again(self, message: Message, plans: PlanCache, selected: list[Selected], context: AckContext) -> None:
-        """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid."""
+        """Send a QoS 2 message to the other nodes again, under the same mid. The copies on this node are safe."""
         plan = plans.of(message.topic)
         chosen: list[RemoteMembers] = []
         self.remote_members = chosen
@@ -174,9 +178,10 @@ class Router:
             self._env.cluster.forward(message, plan.remote, chosen, context)
 
     def select_again(self, message: Message, gone: RemoteMembers, previous: str | None = None) -> SharedGroup:
-        """The group with those alone that get the message, these members being gone: on one other node, or here.
+        """Select a node for a group's message again, because the members `gone` cannot take it.
 
-        With `previous`, the other node that was selected before, it is selected again only if it has no member left.
+        Returns the group with members only on the selected node. With `previous`, the other node that was selected
+        before, that node stays selected unless it has no member left.
         """
         plan = self.plans(message.mountpoint).of(message.topic)
         group = plan.group(gone.group, gone.filter)
@@ -185,7 +190,7 @@ class Router:
         return group.at(member.node if isinstance(member, RemoteMembers) else None)
 
     def route_group(self, message: Message, group: SharedGroup, context: AckContext) -> int:
-        """A member of one shared subscription gets the message, the node that was to have it being gone."""
+        """Give the message to a member of this group, in place of the node that was selected before."""
         if group.members and 0 < message.expires_at <= self._env.now:
             # it expired while it waited for that node: no member gets it for the first time [MQTT5-3.3.2-5]
             self._env.observer.expired(group.members[0].session, message)
@@ -198,22 +203,22 @@ class Router:
         return AFTER_COMMIT if wait else DELIVERED
 
     def lasts(self, message: Message, member: RemoteMembers) -> bool:
-        """Whether some of these members, of a node that has left the view, have sessions that last."""
+        """True if some of these members, on a node that has left the view, have durable sessions."""
         plan = self.plans(message.mountpoint).of(message.topic)
         return any(each.node == member.node for each in plan.group(member.group, member.filter).away)
 
     def has_members(self, message: Message, plans: PlanCache, groups: tuple[str, ...]) -> bool:
-        """Whether a member on this node can take it in each of these groups, which are `$share` filters."""
+        """True if each of these groups, named by `$share` filters, has a member here that can take the message."""
         plan = plans.of(message.topic)
         return {each.text for each in plan.groups if takes(each, message)}.issuperset(groups)
 
     def deliver(
         self, message: Message, plans: PlanCache, plain: bool, groups: tuple[str, ...], context: AckContext
     ) -> int:
-        """A message that another node accepted: give it to the queues on this node.
+        """Give a message that another node accepted to the queues of this node.
 
-        `plain` asks for everybody's ordinary subscriptions; `groups` are the `$share` filters of which the origin chose
-        this node for one of its members.
+        With `plain`, all matching ordinary subscriptions get it. `groups` are the `$share` filters of the groups for
+        which the other node chose a member on this node.
         """
         plan = plans.of(message.topic)
         asked = [each for each in plan.groups if each.text in groups]
@@ -230,7 +235,7 @@ class Router:
             wait = self._push_groups(message, [each.at(None) for each in asked if each not in missing], chosen) or wait
             for text in [text for text in groups if all(each.text != text for each in plan.groups)]:
                 self._env.observer.dropped_for_group(text, message)
-            if missing:  # the last member here that can take it has gone meanwhile
+            if missing:  # the last member here that could take it has left meanwhile
                 self._push_groups(message, missing, chosen)
                 self._env.cluster.forward(message, (), chosen, context)
         return AFTER_COMMIT if wait else DELIVERED
@@ -238,7 +243,7 @@ class Router:
     def _route_late(self, message: Message, plan: Plan, context: AckContext) -> int:
         """A message that expired while it waited for the disk or a lease is not delivered [MQTT5-3.3.2-5].
 
-        Each node reports this for its own sessions, so the message goes to the other nodes all the same.
+        Each node reports this for its own sessions, so this node still sends the message to the other nodes.
         """
         self._expire(message, [target.session for target in plan.targets], plan.groups)
         chosen: list[RemoteMembers] = []
@@ -265,9 +270,10 @@ class Router:
         return wait
 
     def _same(self, group: SharedGroup, node: str | None) -> SharedGroup:
-        """The group with only its members on the node that was selected before (None: this node).
+        """Return the group with only its members on the node that was selected before (None: this node).
 
-        Another node in the view may have the message although it has no member left; if not, it reports so.
+        A node in the view may have the message although it has no member left, so it stays selected. If it does not
+        have the message, it reports that.
         """
         same = group.at(node)
         if node is None or same.size or not self._env.cluster.is_present(node):
@@ -278,7 +284,7 @@ class Router:
         return choose(group, message, self._policy(message), self._rng)
 
     def _push_groups(self, message: Message, groups: Iterable[SharedGroup], chosen: list[RemoteMembers]) -> bool:
-        """One member of each group gets the message; those on other nodes are added to `chosen`."""
+        """Give the message to one member of each group; add members on other nodes to `chosen`. Returns as `push`."""
         wait = False
         for group in groups:
             member = self._choose(group, message)
@@ -303,13 +309,13 @@ class Router:
         return pushed
 
     def _policy(self, message: Message) -> str:
-        """The publisher's own policy where a hook set one, else the node's (docs/plugins.md)."""
+        """Return the publisher's own policy if a hook set one, else the node's (docs/plugins.md)."""
         policy: str = self._env.options.shared_subscription_policy
         overrides = self._overrides(message.mountpoint, message.publisher)
         return overrides.get("shared_subscription_policy", policy) if overrides else policy
 
     def redistribute(self, session: LeavingMember) -> None:
-        """Hand the shared-group messages of a member that goes to others, under a new mid."""
+        """Give a leaving member's messages of shared subscriptions to other members, each under a new mid."""
         table = self._tables.get(session.mountpoint)
         if table is None:
             return
@@ -339,7 +345,7 @@ class Router:
             group.remote = tuple([each for each in found if (each.group, each.filter) == (group.group, group.filter)])
         member = redistribute(group, message, sent, entry.qos, session, ended, policy, self._rng)
         if isinstance(member, Subscription) and member.session.queue.full:
-            # what one queue keeps does not move into another that has no room for it (P1)
+            # a message that one queue keeps does not move into another queue that would drop it (P1)
             roomy = SharedGroup(group.group, group.filter, group.with_room, group.remote)
             other = redistribute(roomy, message, sent, entry.qos, session, ended, policy, self._rng)
             member = other or (member if ended else None)
@@ -364,12 +370,12 @@ class Router:
         elif copy.qos < 2:
             env.cluster.forward(copy, (), [member], unanswered())
         else:
-            # if it left now, a restart could bring it back here, and two members would get it [MQTT5-4.8.2-5]
+            # if it left before the commit, a restart could restore it here: two members would get it [MQTT5-4.8.2-5]
             env.store.when_committed(env.store.open_commit, partial(self._give_elsewhere, copy, member))
         return True
 
     def _give_elsewhere(self, message: Message, member: RemoteMembers) -> None:
-        """A member of that node gets the message, or another one if that node has no member left."""
+        """Give the message to a member on that node, or to another one if that node has no member left."""
         self._env.tick()
         self.route_group(message, self.select_again(message, member, member.node), unanswered())
 

@@ -1,14 +1,14 @@
 """Shared subscriptions (MQTT 5.0 section 4.8.2): which member of a group gets a message.
 
-A policy is a list of *tiers*. Members of the first tier that has any are drawn from by lot. An offline member is
-chosen only when no member is online, and only if it can hold the message; nobody is chosen rather than somebody who
-would lose it. In VerneMQ `prefer_local` binds a message to an offline local member although remote ones are online.
+A policy is a list of *tiers*. The choice is random among the members of the first tier that has any. An offline member
+is chosen only if no member is online, and only if it keeps the message; otherwise no member is chosen. In VerneMQ
+`prefer_local` gives a message to an offline local member even if remote ones are online.
 
-Of members on other nodes only their numbers are known. Each member of the cluster has the same chance: a node with
-three is drawn three times as often as a node with one, and draws among its own once more.
+This node knows only how many members other nodes have. Each member of the cluster has the same chance: a node with
+three members is chosen three times as often as a node with one, and then chooses among its own.
 
-In a group without members elsewhere a choice takes 0.8 us for one member, 1.8 us for four, 1.2 us for a hundred
-(CPython 3.11), as before other nodes were known here; with members elsewhere 0.5 us more.
+In a group without members on other nodes a choice takes 0.8 us for one member, 1.8 us for four, 1.2 us for a hundred
+(CPython 3.11); with members on other nodes 0.5 us more.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .subscriptions import Subscription
 class SharedGroup(msgspec.Struct):
     """The members of one shared subscription: the same share name and the same filter (MQTT 5.0 section 4.8.2).
 
-    `members` are those of this node, `remote` those of other nodes, one item per node; `away` are those on nodes that
-    left the view, to be asked when there is nobody else (H-07).
+    `members` are those of this node, `remote` those of other nodes, one item per node. `away` are those on nodes that
+    left the view, chosen only if there is no other member (H-07).
     """
 
     group: str
@@ -39,7 +39,7 @@ class SharedGroup(msgspec.Struct):
 
     @property
     def size(self) -> int:
-        """How much it holds on to, in members and nodes."""
+        """Number of members of this node, plus the number of items of other nodes."""
         return len(self.members) + len(self.remote) + len(self.away)
 
     @property
@@ -78,12 +78,12 @@ class Rng(Protocol):
 
 
 class Progress(IntEnum):
-    """How far a message had got with the member that goes."""
+    """The state of a message at the leaving member."""
 
     QUEUED = 0
     """It waited in the member's queue."""
     SENT = 1
-    """It was sent and not answered."""
+    """It was sent and has no answer."""
     REFUSED = 2
     """The member answered with a reason code of 0x80 or above."""
 
@@ -106,16 +106,16 @@ Chosen = Subscription | RemoteMembers | None
 
 
 def can_hold(member: Subscription, message: Message) -> bool:
-    """Whether an offline member keeps the message: its session outlives connections, and the QoS is above 0.
+    """True if the member keeps the message while offline: its session is durable, and the QoS is above 0.
 
-    `upgrade_outgoing_qos` raises a message to the QoS of the subscription as well.
+    With `upgrade_outgoing_qos` a message of QoS 0 gets the QoS of the subscription.
     """
     session = member.session
     return bool(session.durable) and member.qos > 0 and (message.qos > 0 or bool(session.queue.upgrade))
 
 
 def takes(group: SharedGroup, message: Message) -> bool:
-    """Whether some member of this node can take a message."""
+    """True if some member of this node can take a message."""
     return any(each.session.online or can_hold(each, message) for each in group.members)
 
 
@@ -127,16 +127,16 @@ def choose(
     exclude: Collection[Any] = (),
     online_only: bool = False,
 ) -> Chosen:
-    """The member that gets a message, None if no member can take it.
+    """Choose the member that gets a message; None if no member can take it.
 
-    `policy` is a key of `POLICIES`. `exclude` are sessions of this node that are not asked: those that have refused
-    the message or are going. `online_only` leaves members without a connection out.
+    `policy` is a key of `POLICIES`. `exclude` are sessions of this node that cannot be chosen: those that have refused
+    the message, or that are leaving. `online_only` excludes offline members.
     """
     tiers = POLICIES[policy]
     members, remote = group.members, group.remote
     if len(members) > _DRAWS:
-        # in a large group random draws soon find a member of the first tier; each has the same chance, as in the full
-        # draw, for members elsewhere that are not online take no part in the lot
+        # in a large group a few random draws usually find a member of the first tier; each member has the same chance
+        # as in the full choice below, because of other nodes only online members take part
         reach = len(members)
         if remote and tiers[0][1] is None:
             reach += sum([each.online for each in remote])
@@ -174,14 +174,14 @@ def _able(members: list[Subscription], message: Message, online: bool) -> list[S
 
 
 def _count(remote: tuple[RemoteMembers, ...], message: Message, online: bool) -> int:
-    """The same, of other nodes: how many they are. There nobody is counted who would hold QoS 0."""
+    """The number of online members on other nodes, or of offline ones that keep the message (0 for QoS 0)."""
     if online:
         return sum([each.online for each in remote])
     return sum([each.holding for each in remote]) if message.qos else 0
 
 
 def _pick(remote: tuple[RemoteMembers, ...], number: int, online: bool) -> RemoteMembers:
-    """The node with the member of this number."""
+    """Return the node of the member with this number."""
     for each in remote:
         number -= each.online if online else each.holding
         if number < 0:
@@ -199,11 +199,11 @@ def redistribute(
     policy: str,
     rng: Rng,
 ) -> Chosen:
-    """Who gets a message that was bound to a member which goes, None if it stays where it is, or is given up.
+    """Choose another member for a message of a leaving member; None if the message stays there, or is dropped.
 
-    `leaving` is that member's session and `qos` the one at which it was to get the message. `ended` says that it has
-    left for good: its session is over, or it unsubscribed. Otherwise only its connection is gone; then its queue holds
-    the message, and only a member that is online is any better.
+    `leaving` is the session of that member, and `qos` the QoS of the message for it. `ended` is True if the member has
+    left for good. Otherwise only its connection has ended: its queue keeps the message, and only an online member is a
+    better choice.
     """
     if progress is Progress.REFUSED:
         return None  # not to be sent to any other subscriber [MQTT5-4.8.2-6]

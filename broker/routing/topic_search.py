@@ -1,8 +1,8 @@
 """The topics that a filter matches, found step by step in an ordered set that may change between the steps.
 
-A search remembers no place in the set, only a text: everything before it has been looked at. So topics may come and go
-while it lasts. Where a topic does not match, the search goes on at the next text that could, and passes over whole
-branches: `+/state` takes two looks for each first level, however many topics lie below it.
+A search keeps no position in the set, only a text: it has looked at all topics before this text. So topics may be added
+and removed between the steps. After a topic that does not match, the search continues at the next text that could
+match, and skips whole branches: `+/state` takes two looks for each first level, however many topics are below it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ...storage.sorted_keys import SortedKeys
 _BATCH = 64
 _ABOVE_DOLLAR = "%"
 _ABOVE_SLASH = "0"
-"""The characters behind `$` and `/`: a text with one of them in its place stands behind all that begin with these."""
+"""The characters after `$` and `/`: a text that ends with one sorts after all texts that have `$` or `/` there."""
 
 
 class TopicSearch:
-    """One search. `at` is the smallest text that it has not passed; `done` says that nothing matches from there on."""
+    """One search. `at` is the smallest text that it has not passed; `done` is True if no further topic can match."""
 
     __slots__ = ("_levels", "_plain", "at", "done", "filter")
 
@@ -31,7 +31,7 @@ class TopicSearch:
         self.done = False
 
     def step(self, topics: SortedKeys[str], limit: int, looks: int) -> tuple[list[str], int]:
-        """The next topics that match, at most `limit`, and how many topics were looked at, at most `looks`."""
+        """Return the next matching topics, at most `limit`, and how many topics it looked at, at most `looks`."""
         found: list[str] = []
         looked = 0
         while not self.done and looked < looks and len(found) < limit:
@@ -55,11 +55,11 @@ class TopicSearch:
         return found, looked
 
     def passed(self, topic: str) -> bool:
-        """Whether the search has looked at the place of this topic."""
+        """True if the search has passed the position of this topic in the order."""
         return self.done or topic < self.at
 
     def _following(self, topic: str) -> str | None:
-        """None if the topic matches; else the smallest text behind it that could, empty if there is none."""
+        """Return None if the topic matches; else the smallest text after it that could match, or "" if none can."""
         wanted = self._levels
         if self._plain:
             return None if topic == self.filter else ""
@@ -70,7 +70,7 @@ class TopicSearch:
             if level == "#":
                 return None
             if depth == len(levels):
-                # names such as `a-` come between `a` and what lies below it
+                # names such as `a-` sort between `a` and the topics below it
                 return topic + ("\x00" if wanted[depth - 1] == "+" else "/")
             if level != "+" and level != levels[depth]:
                 return self._past_level(topic, levels, depth)
@@ -79,16 +79,19 @@ class TopicSearch:
         return self._next_branch(levels, len(wanted))
 
     def _past_level(self, topic: str, levels: list[str], depth: int) -> str:
-        """The level at this depth is another one than the filter's."""
+        """Return where to continue after a topic whose level at this depth differs from the filter's."""
         candidate = "/".join([*levels[:depth], self._levels[depth]])
         if candidate > topic:
             return candidate
-        if candidate + "/" > topic:  # the topic is `a-b` and the filter's level `a`: topics below `a` come behind it
+        if candidate + "/" > topic:  # the topic is `a-b` and the filter's level `a`: topics below `a` sort after it
             return candidate + "/"
         return self._next_branch(levels, depth)
 
     def _next_branch(self, levels: list[str], depth: int) -> str:
-        """Nothing more matches with these first `depth` levels: the last `+` among them takes its next name."""
+        """Return where to continue if no further topic with these first `depth` levels can match.
+
+        That is after the branch of the last `+` among these levels; "" if there is no `+`.
+        """
         for at in range(depth - 1, -1, -1):
             if self._levels[at] == "+":
                 return "/".join(levels[: at + 1]) + _ABOVE_SLASH
