@@ -1,1 +1,1 @@
-"""MQTT behaviour: connections, sessions, queues, routing, retained messages, wills, plugins, and the node of them."""
+"""MQTT behaviour: connections, sessions, queues, routing, retained messages, wills, plugins, and the node."""

@@ -1,8 +1,8 @@
 """Acknowledgements, in the order of the packets that they answer (docs/architecture.md, section 4).
 
-One that needs the disk waits for its commit, one that needs other nodes for their acknowledgements; one that needs
-neither goes at once, unless others wait before it. An answer that accepts an operation for the first time leaves only
-if the node still has its lease at the end of the turn: match first, test the lease after, then acknowledge (H-04).
+An answer may have to wait for a commit, or for acknowledgements of other nodes. Otherwise it leaves at once, unless
+earlier answers wait. An answer that accepts an operation for the first time leaves only if the node still has its lease
+at the end of the turn: match first, test the lease after, then acknowledge (H-04).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ UNSUBSCRIBE = 4
 REGISTER = 8
 """Operations, as bits of `OutputBuffer.accepted`."""
 OPERATION_BITS = {"publish": PUBLISH, "subscribe": SUBSCRIBE, "unsubscribe": UNSUBSCRIBE, "register": REGISTER}
-"""By the names that the policies have for them."""
+"""Name of an operation in the policies -> its bit."""
 
 _FIRST_BYTES = {PUBLISH: (0x40, 0x50), SUBSCRIBE: (0x90,), UNSUBSCRIBE: (0xB0,), REGISTER: (0x20,)}
 """Operation -> first bytes of the packets that answer it."""
 
 
 def count_operations(frames: list[bytes], accepted: int) -> dict[str, int]:
-    """How many operations the frames answer, by name; of each in `accepted` (bits) at least one."""
+    """Count the operations that the frames answer, by name; at least one for each bit in `accepted`."""
     found = {}
     for name, bit in OPERATION_BITS.items():
         if accepted & bit:
@@ -47,17 +47,17 @@ def count_operations(frames: list[bytes], accepted: int) -> dict[str, int]:
 
 _UNANSWERED = "unanswered"
 _TELL_AFTER_MS = 5000
-"""The log tells of a connection that is not read for so long because its answers do not come."""
+"""The event log reports a connection that is not read for this time, because too many packets have no answer."""
 
 
 class Owner(Connection, Protocol):
-    """The client connection that answers."""
+    """The client connection that the answers belong to."""
 
     timers: ConnectionTimers
 
     @property
     def closed(self) -> bool:
-        """The connection was given up."""
+        """True after the broker has closed the connection."""
         ...
 
     def too_late(self) -> None:
@@ -66,8 +66,11 @@ class Owner(Connection, Protocol):
 
 
 class _Answer(msgspec.Struct):
-    """`item` leaves once the commit is safe and nothing is pending; it accepts an `operation` (bit) for the first time,
-    or 0; `unacked` is 1 if it answers a PUBLISH that counts against the Receive Maximum."""
+    """An answer that waits: `item` leaves once the commit is safe and no condition in `pending` is open.
+
+    `operation` is the bit of the operation that it accepts for the first time, or 0. `unacked` is 1 if it answers a
+    PUBLISH that counts against the Receive Maximum.
+    """
 
     commit: int
     item: Item
@@ -77,7 +80,7 @@ class _Answer(msgspec.Struct):
 
 
 class AckQueue:
-    """The part of a client connection that answers. `unacked` counts PUBLISH packets whose answer has not left."""
+    """The answers of one client connection. `unacked` counts PUBLISH packets whose answer has not left."""
 
     __slots__ = ("_advancing", "_env", "_flow", "_output", "_owner", "_registered_commit", "unacked", "waiting")
 
@@ -92,7 +95,8 @@ class AckQueue:
         self._advancing = False
 
     def accept(self, item: Item, wait: bool, context: AckContext, unacked: int = 0, operation: int = PUBLISH) -> None:
-        """`reply` to a first acceptance: the answer also waits for the conditions in `context`, and for the lease."""
+        """As `reply`, for an operation that is accepted for the first time: the answer also waits for the conditions in
+        `context`, and leaves only with a lease."""
         self.reply(item, wait, unacked, context.take(), operation)
 
     def reply(
@@ -127,13 +131,13 @@ class AckQueue:
             self._env.store.when_committed(commit, self._advance)
 
     def requeue(self, item: Item) -> None:
-        """The first item has to wait for the open batch after all: it stays before the later items."""
+        """Put an item whose turn had come back before all others: it must also wait for the open batch."""
         commit = self._env.store.open_commit
         self.waiting.appendleft(_Answer(commit, item, 0, None, 0))
         self._wait_for(commit)
 
     def requeue_all(self, items: list[Item]) -> None:
-        """Do these items, whose turn had come and which then waited for something else, before all that came behind."""
+        """Put items whose turn had come, and which then waited for something else, back before all others."""
         self.waiting.extendleft([_Answer(0, item, 0, None, 0) for item in reversed(items)])
         self._advance()
 
@@ -146,8 +150,10 @@ class AckQueue:
         return {name: number for name, number in found.items() if number}
 
     def bound(self) -> None:
-        """Stop reading while too many packets wait for their answers: each is kept here, and perhaps in the lanes to
-        other nodes, until the disk or the last of these nodes has it. Reading goes on when half of them are answered.
+        """Stop reading while too many packets wait for their answers. Reading resumes at half the limit.
+
+        Each packet uses memory here, and perhaps in the lanes to other nodes, until the disk or the last of these nodes
+        has it.
         """
         limit = self._env.options.max_unanswered_packets
         if limit and len(self.waiting) >= limit and _UNANSWERED not in self._flow.paused_for:
@@ -163,16 +169,17 @@ class AckQueue:
             self._flow.unpause(_UNANSWERED)
 
     def owes_answers(self) -> bool:
-        """A PUBLISH that was routed has no answer yet, or an answer waits for other nodes."""
+        """True if a routed PUBLISH has no answer yet, or an answer waits for other nodes."""
         return any(
             answer.operation == PUBLISH or (answer.pending is not None and answer.pending.open)
             for answer in self.waiting
         )
 
     def _advance(self) -> None:
-        """The disk or another node has something that an answer waits for.
+        """The disk or another node has met a condition: send the answers that are due.
 
-        What one item does may end here again (routing a message may show a new view): the next item waits for it.
+        An item that is a function may lead to another call of this method, for example if routing a message reveals a
+        new view. That call returns at once, so that the items stay in order.
         """
         if self._advancing:
             return
@@ -194,7 +201,7 @@ class AckQueue:
                 break
             waiting.popleft()
             if pending is not None:
-                pending.waiter = None  # it need not call us again: see `complete_all`
+                pending.waiter = None  # another call is not needed: see `complete_all`
                 if pending.failed:
                     self._owner.too_late()
             self.unacked -= answer.unacked

@@ -13,7 +13,7 @@ from .refusal import refuse
 
 
 def begin(connection: ClientConnection, properties: dict[str, Any], then: Callable[[], None]) -> None:
-    """CONNECT named a method: some plugin must know it, or the answer is 0x8C (MQTT 5.0 section 4.12)."""
+    """Start the authentication that CONNECT asks for; without a plugin the answer is 0x8C (MQTT 5.0 section 4.12)."""
     if not connection.env.hooks.has("on_auth_m5"):
         refuse(connection, ReasonCode.BAD_AUTHENTICATION_METHOD, "no plugin knows this authentication method")
         return
@@ -29,7 +29,7 @@ def _ask(connection: ClientConnection, properties: dict[str, Any]) -> None:
 
 
 def auth(connection: ClientConnection, packet: packets.Auth) -> None:
-    """AUTH from the client: the next step of an exchange, or the begin of a re-authentication."""
+    """AUTH from the client: the next step of an exchange, or the start of a re-authentication."""
     connection.env.counters.auth_received(packet.reason)
     properties = packet.properties or {}
     begun = connection.auth.begun
@@ -50,7 +50,7 @@ def _fail(connection: ClientConnection, reason: ReasonCode, detail: str) -> None
     if connection.session is None:
         refuse(connection, reason, detail)
     else:
-        # a plugin may not know that this DISCONNECT is no CONNACK [MQTT5-3.14.2-1]
+        # a plugin may give a reason code that is valid in CONNACK only [MQTT5-3.14.2-1]
         connection.disconnect(reason if reason in FROM_SERVER["Disconnect"] else ReasonCode.NOT_AUTHORIZED, detail)
 
 

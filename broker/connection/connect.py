@@ -1,4 +1,4 @@
-"""CONNECT, PINGREQ and DISCONNECT: the rules of a connection's begin and end, for all three versions."""
+"""CONNECT, PINGREQ and DISCONNECT: the rules for the start and end of a connection, for all three versions."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def connect(connection: ClientConnection, packet: packets.Connect) -> None:
 
 
 def _problem(connection: ClientConnection, packet: packets.Connect) -> tuple[ReasonCode, str] | None:
-    """The reason that forbids this CONNECT before the plugins are asked."""
+    """Return the reason to refuse this CONNECT before plugins are asked; None if there is none."""
     options = connection.env.options
     number = packet.version | (0x80 if packet.bridge else 0)
     if number not in connection.origin.listener.allowed_protocol_versions:
         return ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, f"protocol version {number} is not allowed on this listener"
     if not packet.client_id and (packet.version == 3 or (packet.version == 4 and not packet.clean_start)):
-        # [MQTT-3.1.3-8]; 3.1 knows no empty client identifier at all
+        # [MQTT-3.1.3-8]; 3.1 has no empty client identifier at all
         return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "an empty client identifier needs a clean session"
     if len(packet.client_id.encode()) > options.max_client_id_size:
         return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, f"client identifier above {options.max_client_id_size} bytes"
@@ -85,7 +85,7 @@ def _problem(connection: ClientConnection, packet: packets.Connect) -> tuple[Rea
 
 
 def authenticate(connection: ClientConnection) -> None:
-    """Ask the registration chain, unless the listener or the node takes everybody."""
+    """Ask the plugins of the registration chain, unless the listener or the node accepts all clients."""
     packet = _handshake(connection).packet
     if connection.env.options.allow_anonymous or connection.origin.listener.allow_anonymous_override:
         authorise_will(connection)
@@ -146,7 +146,7 @@ def _take_modifiers(connection: ClientConnection, handshake: Handshake, modifier
 
 
 def _handshake(connection: ClientConnection) -> Handshake:
-    """The handshake that goes on; no answer of a plugin is heard once the connection is closed."""
+    """Return the current handshake. It exists: a closed connection ignores the answers of plugins."""
     assert connection.handshake is not None
     return connection.handshake
 
@@ -182,7 +182,7 @@ def _will_authorised(connection: ClientConnection, verdict: Verdict) -> None:
 
 
 def register(connection: ClientConnection) -> None:
-    """Ask the client id's slot for the session; a split that forbids it answers 3 / 0x88 (docs/netsplit.md)."""
+    """Ask the session registry for the session. If the split policy forbids it, answer 3 or 0x88 (docs/netsplit.md)."""
     handshake = _handshake(connection)
     packet, env, services = handshake.packet, connection.env, connection.services
     if not services.policy.allows("register", connection.modifiers):
@@ -222,7 +222,7 @@ def register(connection: ClientConnection) -> None:
 
 
 def _negotiate(connection: ClientConnection, handshake: Handshake) -> None:
-    """The limits of this connection: what client, plugins and configuration allow, whichever is least."""
+    """Set the limits of this connection: the least that client, plugins and configuration allow."""
     packet, options, modifiers = handshake.packet, connection.env.options, connection.modifiers
     if packet.version != 5:
         handshake.expiry_s = 0 if packet.clean_start else (options.persistent_client_expiration_s or NEVER)
@@ -242,7 +242,7 @@ def _negotiate(connection: ClientConnection, handshake: Handshake) -> None:
 
 
 def _can_welcome(connection: ClientConnection, handshake: Handshake) -> bool:
-    """The client takes a packet as large as the CONNACK that it would get [MQTT5-3.1.2-24]."""
+    """True if CONNACK is within the client's maximum packet size [MQTT5-3.1.2-24]."""
     properties: dict[str, Any] = {}
     if connection.version == 5:
         properties = _connack_properties(connection, handshake, handshake.expiry_s)
@@ -251,7 +251,7 @@ def _can_welcome(connection: ClientConnection, handshake: Handshake) -> bool:
 
 
 def _needs_disk(connection: ClientConnection, handshake: Handshake) -> bool:
-    """CONNACK would wait for the disk: for a session or a will that outlives the process, or for an old one's end."""
+    """True if CONNACK would wait for the disk: to store a session or a will, or to delete an old session."""
     if handshake.expiry_s > 0 or handshake.packet.will is not None:
         return True
     return connection.services.sessions.on_disk(connection.mountpoint, connection.client_id)
@@ -281,7 +281,7 @@ def _registered(connection: ClientConnection, session: Session, present: bool, w
     connection.decoder.max_packet_size = _handshake(connection).message_limit
     connection.output.transport.accepted()
     # CONNACK is the first packet [MQTT-3.2.0-1]. The queue waits for it, because the connection is not writable before.
-    # So do the packets behind CONNECT: none of them may end a connection whose client has no CONNACK yet.
+    # Packets after CONNECT wait as well: none of them may close a connection whose client has no CONNACK yet.
     if wrote:
         connection.flow.hold("connack")
     connection.acks.reply(lambda: _welcome(connection, session, present), wrote, operation=REGISTER)
@@ -320,7 +320,7 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
 
 def _connack_properties(connection: ClientConnection, handshake: Handshake, expiry_s: int) -> dict[str, Any]:
     packet = handshake.packet
-    # a plugin changes these limits of the broker by modifiers of their own
+    # for each of these limits of the broker, plugins have a modifier
     properties = {name: value for name, value in connection.modifiers.get("properties", {}).items() if name not in _OWN}
     asked = packet.properties or {}
     if not packet.client_id:
@@ -331,7 +331,7 @@ def _connack_properties(connection: ClientConnection, handshake: Handshake, expi
         properties["receive_maximum"] = connection.publishing.receive_maximum
     limit = handshake.message_limit
     if limit < MAX_VARINT:
-        # it limits the remaining length; the property counts the fixed header too
+        # the limit applies to the remaining length; the property includes the fixed header
         properties["maximum_packet_size"] = 1 + len(encode_varint(limit)) + limit
     if connection.publishing.alias_maximum:
         properties["topic_alias_maximum"] = connection.publishing.alias_maximum
@@ -376,14 +376,14 @@ def pingreq(connection: ClientConnection, packet: packets.Pingreq) -> None:
     """PINGREQ is always answered [MQTT-3.12.4-1] [MQTT5-3.12.4-1]."""
     connection.env.counters.pingreq_received[connection.version == 5] += 1
     if connection.connected:
-        # not behind acknowledgements that wait for a slow disk: the client would take the broker for dead
+        # not after acknowledgements that wait for a slow disk: the client would assume that the broker is dead
         connection.output.write(PINGRESP)
     else:
         connection.acks.reply(PINGRESP, False)
 
 
 def disconnect(connection: ClientConnection, packet: packets.Disconnect) -> None:
-    """DISCONNECT: the will is forgotten, unless v5 asks for it with 0x04 [MQTT-3.14.4-3] [MQTT5-3.14.4-3]."""
+    """DISCONNECT: delete the will, unless a v5 client asks for it with 0x04 [MQTT-3.14.4-3] [MQTT5-3.14.4-3]."""
     session = connection.session
     connection.env.counters.disconnect_received(connection.version, packet.reason)
     if session is not None and packet.properties and "session_expiry_interval" in packet.properties:

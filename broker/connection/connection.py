@@ -4,8 +4,8 @@ It is a core. Bytes come in by `receive`; frames are gathered in `output` and le
 A PUBLISH on a topic that the client may use is handled here; every other packet by a function of `dispatch`.
 
 `output` encodes and writes, `flow` decides when the socket is read, `acks` keeps the answers in the order of the
-packets that they answer. While a plugin's answer is awaited the connection is *held*: nothing is read, and packets that
-are decoded already wait in `flow.held`. So do packets beyond those that a connection may have handled in one turn.
+packets that they answer. While a plugin decides, the connection is *held*: the socket is not read, and packets that are
+already decoded wait in `flow.held`. A connection is also held after it has handled its number of packets in one turn.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ _CLOSED = State.CLOSED
 
 
 class PacketHandlers(msgspec.Struct):
-    """The functions that handle packets. `others` are by type; `first` are the types that may come before CONNECT was
-    accepted; `publish` takes a PUBLISH that plugins may have to decide, `accept` one that they have decided."""
+    """The functions that handle packets.
+
+    `others` has them by packet type; `first` are the types that are allowed before CONNECT is accepted. `publish` gets
+    a PUBLISH that plugins may have to authorise, `accept` one that is authorised.
+    """
 
     publish: Callable[[ClientConnection, packets.Publish], None]
     accept: Callable[[ClientConnection, PublishRequest], None]
@@ -57,7 +60,7 @@ class PacketHandlers(msgspec.Struct):
 
 
 class ClientConnection:
-    """One connection. `session` is None before CONNECT was accepted and after the connection was given up."""
+    """One client connection. `session` is None before CONNECT is accepted and after the connection is closed."""
 
     __slots__ = (
         "__weakref__",
@@ -131,12 +134,12 @@ class ClientConnection:
 
     @property
     def connected(self) -> bool:
-        """CONNACK was sent, and the connection is not closed."""
+        """True if CONNACK was sent, and the connection is not closed."""
         return self.state is State.CONNECTED
 
     @property
     def closed(self) -> bool:
-        """The connection was given up."""
+        """True after the broker has closed the connection."""
         return self.state is _CLOSED
 
     def change(self, event: Event) -> None:
@@ -146,7 +149,7 @@ class ClientConnection:
     # -- in
 
     def receive(self, data: bytes) -> None:
-        """Bytes from the peer, as they came."""
+        """Handle bytes from the peer; packets may be cut anywhere."""
         flow, env = self.flow, self.env
         flow.last_seen = env.now = env.clock.now_ms()
         packets_in = self.decoder.feed(data)
@@ -207,11 +210,14 @@ class ClientConnection:
             self.wire_error(self.decoder.error)
 
     def more_packets(self, have: int) -> list[Any]:
-        """Packets that came and are not decoded yet: some of them, if fewer than a turn takes are there."""
+        """Decode and return more of the received packets, if `have` is less than a turn handles."""
         return self.decoder.feed(b"") if have < self.flow.per_turn and self.decoder.more else []
 
     def _process_unconnected(self, packets_in: list[Any]) -> list[Any]:
-        """Before CONNECT was accepted: CONNECT, AUTH, DISCONNECT (MQTT 5.0 section 4.12). Returns the other packets."""
+        """Handle CONNECT, AUTH and DISCONNECT before the client is accepted (MQTT 5.0 section 4.12).
+
+        Returns the packets that follow the acceptance.
+        """
         handlers, flow = self.handlers, self.flow
         for number, packet in enumerate(packets_in, 1):
             if type(packet) not in handlers.first:
@@ -261,7 +267,7 @@ class ClientConnection:
         self.env.counters.puback_sent += 1
 
     def acknowledge(self, message: Message, frame: bytes) -> Callable[[], None]:
-        """Sends the acknowledgement; the event log has it once it has left (H-04)."""
+        """Return a function that sends the acknowledgement; the event log gets it once it has left (H-04)."""
 
         def send() -> None:
             self.output.write(frame)
@@ -283,11 +289,11 @@ class ClientConnection:
             env.cluster.when_relieved(slow, self)
 
     def unpause(self, reason: str) -> None:
-        """Read again, unless the connection is paused for another reason too."""
+        """Remove this reason to pause. Reading resumes when no other reason is left."""
         self.flow.unpause(reason)
 
     def not_taken(self, size: int) -> None:
-        """So many bytes of answers go to a connection whose buffer is full."""
+        """The output writes `size` bytes of answers although the transport's buffer is full."""
         self.flow.not_taken(size)
 
     def writable(self, flag: bool) -> None:
@@ -296,14 +302,17 @@ class ClientConnection:
         self.output.writable(flag)
 
     def next_turn(self) -> int:
-        """As `FlowControl.next_turn`; the last turn of a connection that is gone ends it."""
+        """As `FlowControl.next_turn`. If the transport is lost, close the connection after its last packets."""
         handled = self.flow.next_turn()
         if self._lost_for and (self.flow.held_for != {TURN} or self.flow.paused_for - {"held"}):
             self.drop(self._lost_for)
         return handled
 
     def when_accepting(self, then: Callable[[ClientConnection], None]) -> None:
-        """Go on once more may be accepted than now; a connection that is gone until then is not kept for it."""
+        """Call `then` after the next change of disk or view, which may let the node accept more.
+
+        The policy keeps only a weak reference to the connection.
+        """
         weak = ref(self)
 
         def go_on() -> None:
@@ -314,7 +323,7 @@ class ClientConnection:
         self.services.policy.when_accepting(go_on)
 
     def await_client(self) -> None:
-        """The client's next step towards a session, CONNECT or AUTH, has to come within `mqtt_connect_timeout`."""
+        """Close the connection if the client's next CONNECT or AUTH takes longer than `mqtt_connect_timeout`."""
         self.timers.set("connect", self.env.options.mqtt_connect_timeout_ms, self._connect_timeout)
 
     def _connect_timeout(self) -> None:
@@ -325,7 +334,7 @@ class ClientConnection:
     # -- the end
 
     def wire_error(self, error: WireError) -> None:
-        """The peer broke the rules: tell it the reason where its version can, then close [MQTT-4.8.0-1]."""
+        """The peer violated the protocol: send the reason if its version allows that, then close [MQTT-4.8.0-1]."""
         if self.closed:
             return
         if error.reason == ReasonCode.PACKET_TOO_LARGE:
@@ -336,7 +345,7 @@ class ClientConnection:
             self.disconnect(error.reason, error.detail)
 
     def unsendable(self, packet: Any) -> None:
-        """An answer that the client must get, and cannot take, ends the connection; a last packet is left out."""
+        """The packet is larger than the client accepts: close the connection, unless it is CONNACK or DISCONNECT."""
         if not isinstance(packet, packets.Connack | packets.Disconnect):
             name = type(packet).__name__.upper()
             detail = f"{name} is larger than the client's maximum packet size, {self.output.packet_limit} bytes"
@@ -347,7 +356,7 @@ class ClientConnection:
         self.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "another node does not answer: send again")
 
     def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
-        """Close the connection, v5 clients are told why [MQTT5-3.14.4-1]; the will is sent."""
+        """Close the connection; a v5 client gets the reason [MQTT5-3.14.4-1]. The will is published after its delay."""
         if self.closed:
             return
         if self.version == 5 and self.connected:  # [MQTT5-3.14.0-1]
@@ -357,7 +366,7 @@ class ClientConnection:
         self.drop(reason.name.lower(), detail=detail)
 
     def taken_over(self) -> None:
-        """Another connection has this client id now; the session is no longer ours [MQTT-3.1.4-2] [MQTT5-3.1.4-3]."""
+        """Another connection has taken over the client id and the session: close [MQTT-3.1.4-2] [MQTT5-3.1.4-3]."""
         session = self.session
         if self.version == 5 and self.connected:
             self.output.send_packet(packets.Disconnect(ReasonCode.SESSION_TAKEN_OVER))
@@ -366,7 +375,7 @@ class ClientConnection:
         self._close("session_taken_over", session)
 
     def drop(self, reason: str, fire_will: bool = True, detail: str = "") -> None:
-        """Give the connection up: flush, close, and let the session go on without it."""
+        """Write the remaining output, close the connection, and detach its session."""
         if self.closed:
             return
         session = self.session
@@ -388,7 +397,7 @@ class ClientConnection:
         self.output.transport.close()
 
     def lost(self, reason: str) -> None:
-        """The transport is gone. Packets that came before, and only wait for their turn, are still handled."""
+        """The transport is closed. Received packets that wait only for their turn are still handled."""
         self.env.tick()
         if self.flow.held_for == {TURN} and not self.flow.paused_for - {"held"}:
             self._lost_for = reason
@@ -397,7 +406,7 @@ class ClientConnection:
 
 
 def _decoder(options: Options) -> Decoder:
-    """A decoder that takes no packet larger than a CONNECT until one was accepted."""
+    """Return a decoder that accepts no packet larger than a CONNECT until the client is accepted."""
     size, limit = options.max_connect_bytes, options.max_message_size or MAX_VARINT
     limit = min(size + WILL_BYTES, limit) if size else limit
     return Decoder("server", 0, limit, 0, size, options.max_filters_per_packet)

@@ -1,4 +1,4 @@
-"""Which function handles which packet, and how a connection begins."""
+"""The table of the functions that handle packets, and the start of a connection."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ HANDLERS = PacketHandlers(
 def open_connection(
     services: ConnectionServices, transport: ClientTransport, origin: ConnectionOrigin
 ) -> ClientConnection:
-    """A client connected; nothing of it was received yet."""
+    """Return the connection for a new transport, before any bytes are received."""
     return ClientConnection(services, transport, origin, HANDLERS)

@@ -1,8 +1,8 @@
-"""When a connection is read and when not: holding for an answer, pausing for the disk or a rate.
+"""Decides when a connection is read and when its packets are handled.
 
-*Held* means that something is awaited, a plugin's answer, the disk or the connection's next turn: packets already
-decoded wait in `held`, in order. *Paused* means that the socket is not read. Both are for one or more reasons; the
-peer's silence meanwhile is ours and does not count against it.
+A *held* connection waits, for example for a plugin's answer, the disk or its next turn: packets that are already
+decoded wait in `held`, in order. The socket of a *paused* connection is not read. Both states have one or more reasons.
+The time without reading does not count as silence of the peer.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .turns import PACKETS_PER_TURN, next_size
 TURN = "turn"
 
 ANSWERS_NOT_TAKEN = 65536
-"""Bytes of answers that are still written to a peer whose buffer is full. With more of them it is not read."""
+"""Bytes of answers that are still written after the transport's buffer is full. Beyond that the peer is not read."""
 
 NOT_TAKEN_MS = 60_000
-"""How long such a peer may take until its buffer has room; then it is given up."""
+"""How long the buffer of such a peer may stay full; then the broker closes the connection."""
 
 
 class Owner(Protocol):
@@ -32,7 +32,7 @@ class Owner(Protocol):
 
     @property
     def closed(self) -> bool:
-        """The connection was given up."""
+        """True after the broker has closed the connection."""
         ...
 
     def process(self, packets_in: list[Any]) -> None:
@@ -40,23 +40,23 @@ class Owner(Protocol):
         ...
 
     def more_packets(self, have: int) -> list[Any]:
-        """Packets that came and are not decoded yet: some of them, if `have` is less than a turn takes."""
+        """Decode and return more of the received packets, if `have` is less than a turn handles."""
         ...
 
     def next_turn(self) -> int:
-        """Handle the next packets that wait; how many they were."""
+        """Handle the next waiting packets; returns how many they count as."""
         ...
 
     def drop(self, reason: str, fire_will: bool = True, detail: str = "") -> None:
-        """Give the connection up."""
+        """Close the connection."""
         ...
 
 
 class FlowControl:
     """The part of a client connection that decides when its socket is read. `last_seen` is cluster time in ms.
 
-    `per_turn` is how many packets it handles in one turn of the loop: `turn_size`, or fewer where a rate limits them.
-    `work` counts the cost of packets beyond one packet each; `turn_began` is its value when a turn last ended for it.
+    `per_turn` is how many packets it handles in one turn of the loop: `turn_size`, or fewer if a rate limits them.
+    `work` is the extra cost of all packets, in packets; `turn_began` is its value when extra cost last ended a turn.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class FlowControl:
         self.paused_for: set[str] = set()
         self.last_seen = services.env.now
         self.untaken = 0
-        """Bytes of answers written since the connection's buffer is full."""
+        """Bytes of answers written since the transport's buffer became full."""
 
     def hold(self, reason: str) -> None:
         """Stop processing packets for this reason too, until `release`."""
@@ -97,7 +97,7 @@ class FlowControl:
             self.pause("held")
 
     def release(self, reason: str) -> None:
-        """This reason is gone; if it was the last, handle the held packets."""
+        """Remove this reason; if it was the last, handle the held packets."""
         self.held_for.discard(reason)
         if self.held_for == {TURN}:
             self._services.turns.add(self._owner)  # it may have had its turn while it was held for this reason
@@ -117,7 +117,7 @@ class FlowControl:
         self.held.extend(rest)
 
     def next_turn(self) -> int:
-        """Handle the next packets that wait; how many they were."""
+        """Handle the next waiting packets; returns how many they count as."""
         if self._owner.closed or self.held_for != {TURN} or len(self.paused_for) > 1:
             return 0  # `unpause` asks for another turn
         held, self.held = self.held or [], None
@@ -137,7 +137,7 @@ class FlowControl:
         self.per_turn = min(self.per_turn, self.turn_size) if slowed else self.turn_size
 
     def worked(self, units: int) -> None:
-        """The packet at hand costs as much as so many: it counts like them, and a turn of too many ends with it."""
+        """Add the extra cost of the current packet, in packets. Too much extra cost ends the connection's turn."""
         self.work += units
         if self.work - self.turn_began >= PACKETS_PER_TURN:
             self.turn_began = self.work
@@ -150,7 +150,7 @@ class FlowControl:
         self.paused_for.add(reason)
 
     def unpause(self, reason: str) -> None:
-        """This reason is gone; reading goes on when it was the last. The peer's silence meanwhile was ours."""
+        """Remove this reason; if it was the last, read again. The pause does not count as silence of the peer."""
         self.paused_for.discard(reason)
         if not self.paused_for:
             self.last_seen = self._services.env.tick()
@@ -159,9 +159,9 @@ class FlowControl:
             self._services.turns.add(self._owner)
 
     def not_taken(self, size: int) -> None:
-        """Answers gather because the peer does not read them: it gets no more, once they are too many.
+        """Count answers to a peer that does not read. If they are too many, stop reading its packets.
 
-        Deliveries have stopped before, when the buffer was full. What asks for answers is not read any more.
+        Deliveries stopped before that, when the transport's buffer became full.
         """
         self.untaken += size
         if self.untaken > ANSWERS_NOT_TAKEN and "output" not in self.paused_for and not self._owner.closed:
@@ -169,7 +169,7 @@ class FlowControl:
             self._owner.timers.set("output", NOT_TAKEN_MS, self._give_up)
 
     def writable(self, flag: bool) -> None:
-        """The transport's buffer is full (False) or has room again: a client that was not read for that is read."""
+        """The transport's buffer is full (False) or has room again (True): then end the pause for unread answers."""
         self.untaken = 0
         if flag and "output" in self.paused_for:
             self._owner.timers.cancel("output")
@@ -180,7 +180,7 @@ class FlowControl:
         self._owner.drop("output_not_read", detail=f"the client did not read its answers for {seconds} s")
 
     def decide(self, question: Verdict | Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
-        """Go on with a hook's answer: at once, or held until an asynchronous plugin has it."""
+        """Call `then` with a hook's answer: at once, or after an asynchronous plugin has answered. Hold until then."""
         if not isinstance(question, Awaitable):
             then(question)
             return
@@ -192,12 +192,12 @@ class FlowControl:
             self.questions -= 1
             if not self._owner.closed:
                 then(verdict)
-                if not self.questions:  # what follows may have a question of its own
+                if not self.questions:  # `then` may have asked a hook again
                     self.release("hook")
 
         self._services.spawn(question, answered)
 
     def throttle(self, delay_ms: int) -> None:
-        """Do not read from this client for so long (`max_message_rate` and the hook's `throttle`)."""
+        """Do not read from this client for `delay_ms` (`max_message_rate` and the hook's `throttle`)."""
         self.pause("throttle")
         self._owner.timers.set("throttle", delay_ms, lambda: self.unpause("throttle"))

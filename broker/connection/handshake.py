@@ -1,4 +1,4 @@
-"""What only the handshake of a connection needs, from CONNECT to CONNACK (MQTT 5.0 sections 3.1 and 3.2)."""
+"""The state that a connection has only from CONNECT to CONNACK, and its authentication (MQTT 5.0 section 4.12)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from ...mqtt import packets
 
 
 class Handshake:
-    """`packet` is the CONNECT as plugins changed it. `message_limit` are the bytes of the largest packet that the
-    client may send, `window` the QoS 1 and 2 messages in flight that it takes, `expiry_s` the session's expiry."""
+    """The state from CONNECT to CONNACK (MQTT 5.0 sections 3.1 and 3.2).
+
+    `packet` is the CONNECT with the changes of plugins. `message_limit` is the largest remaining length in bytes that
+    the client may send; `window` is how many QoS 1 and 2 messages may be in flight to it; `expiry_s` is the session
+    expiry interval in seconds.
+    """
 
     __slots__ = ("expiry_s", "message_limit", "packet", "window")
 
@@ -23,8 +27,8 @@ class Handshake:
 class Authentication:
     """Enhanced authentication (MQTT 5.0 section 4.12), which a client may repeat while it is connected.
 
-    `method` is None where CONNECT named none; `begun` is True while an exchange of AUTH packets goes on; `then` goes on
-    with CONNECT after the first.
+    `method` is None if CONNECT named none; `begun` is True during an exchange of AUTH packets; `then` continues the
+    handling of CONNECT after the first exchange.
     """
 
     __slots__ = ("begun", "method", "then")

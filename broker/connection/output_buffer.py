@@ -1,7 +1,7 @@
-"""What leaves a connection: one list of frames per loop turn, one write for all of them.
+"""The output of a connection: one list of frames per loop turn, one write for all of them.
 
-An optimisation that is the base of all speed here: a write per message costs 3 to 10 times more (docs/performance.md).
-The encoding of a message is remembered in the message, so a fan-out encodes once per (version, QoS, retain).
+This is the most important optimisation: a write per message costs 3 to 10 times more (docs/performance.md). A message
+keeps its last encoding, so a fan-out encodes once per (version, QoS, retain).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .transport import ClientTransport
 
 RETAIN_FRAME = 8
 VOID = 16
-"""In `OutputBuffer.accepted`: the acknowledgements may not leave, so nothing else does before the connection ends."""
+"""In `OutputBuffer.accepted`: the acknowledgements must not leave, so nothing leaves until the connection is closed."""
 LARGE = 65536
-"""Bytes from which a piece of output is written by itself instead of being joined."""
+"""A piece of output of this many bytes or more is written separately, not joined with others."""
 
 _PUBREL = b"\x62\x02"
 
@@ -33,25 +33,25 @@ class Owner(Protocol):
 
     @property
     def session(self) -> ReceivingSession | None:
-        """The session, while CONNECT is accepted and the connection is not given up."""
+        """The session; None before CONNECT is accepted and after the connection is closed."""
         ...
 
     @property
     def connected(self) -> bool:
-        """CONNACK was sent, and the connection is not closed."""
+        """True if CONNACK was sent, and the connection is not closed."""
         ...
 
     @property
     def closed(self) -> bool:
-        """The connection was given up."""
+        """True after the broker has closed the connection."""
         ...
 
     def unsendable(self, packet: Any) -> None:
-        """The packet is larger than the client takes."""
+        """The packet is larger than the client accepts; it is not sent."""
         ...
 
     def not_taken(self, size: int) -> None:
-        """So many bytes of answers go to a connection whose buffer is full."""
+        """The output writes `size` bytes of answers although the transport's buffer is full."""
         ...
 
 
@@ -63,14 +63,14 @@ class Flusher:
         self._dirty: list[OutputBuffer] = []
 
     def touch(self, output: OutputBuffer) -> None:
-        """This output has something to write at the end of the turn."""
+        """Flush this output at the end of the turn."""
         dirty = self._dirty
         dirty.append(output)
         if len(dirty) == 1:
             self._after_turn(self.flush)
 
     def flush(self) -> None:
-        """Write what all outputs gathered."""
+        """Flush all these outputs."""
         dirty, self._dirty = self._dirty, []
         for output in dirty:
             output.flush()
@@ -80,8 +80,8 @@ class OutputBuffer:
     """The sending half of a client connection.
 
     `is_writable` is False before CONNACK, while the transport's buffer is full, and once a turn has gathered more than
-    `out_limit` bytes; the queue then keeps its messages. `accepted` are the operations (bits) whose first
-    acknowledgement is in this turn's output.
+    `out_limit` bytes; the queue then keeps its messages. `accepted` has the operations (bits) that this turn's output
+    acknowledges for the first time.
     """
 
     __slots__ = (
@@ -201,7 +201,7 @@ class OutputBuffer:
         self.env.counters.pubrel_sent += 1
 
     def flush(self) -> None:
-        """Write what this turn gathered; called once per turn."""
+        """Write the output of this turn; called once per turn."""
         out = self.out
         if not out:
             return
@@ -230,12 +230,12 @@ class OutputBuffer:
             self.resume()
 
     def discard(self) -> None:
-        """Nothing of this turn leaves, whatever was accepted."""
+        """Drop the output of this turn, acknowledgements included."""
         self.accepted = 0
         self.out.clear()
 
     def resume(self) -> None:
-        """The connection takes more: the queue sends its waiting messages."""
+        """The connection has room again: let the queue send its waiting messages."""
         session = self._owner.session
         if session is not None and self._owner.connected:
             self.is_writable = True

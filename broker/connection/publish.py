@@ -22,8 +22,8 @@ from .publish_state import PublishRequest
 from .refusal import publish_refused, refuse_publish
 
 RETAINED_UNIT_BYTES = 512
-"""A retained message counts as one more packet of the connection's turn for each of these: it is written, and in a
-cluster sent to all nodes, where others wait behind it."""
+"""A retained message counts as one more packet of the connection's turn for each unit of this size. It is written, and
+in a cluster sent to all nodes, where other messages wait for it."""
 
 FORWARDED = (
     "payload_format_indicator",
@@ -40,7 +40,7 @@ _PUBCOMP = b"\x70\x02"
 
 
 def publish(connection: ClientConnection, packet: packets.Publish) -> None:
-    """A PUBLISH with properties, or on a topic that this client was not yet allowed to use."""
+    """Handle a PUBLISH with properties, or to a topic for which this client has no cached permission."""
     properties = packet.properties
     if properties is not None and "topic_alias" in properties:
         topic = _resolve_alias(connection, packet.topic, properties["topic_alias"])
@@ -60,7 +60,7 @@ def publish(connection: ClientConnection, packet: packets.Publish) -> None:
         return
     depth = connection.env.options.topic_max_depth
     if too_deep(topic, depth) and (packet.qos == 0 or connection.version != 5):
-        # nothing that could be answered says no; an acknowledgement would say that the message is taken
+        # no packet can refuse this PUBLISH; an acknowledgement would mean that the message is accepted
         detail = f"PUBLISH to a topic with more than {depth} levels (topic_max_depth)"
         connection.wire_error(ProtocolError(detail, ReasonCode.TOPIC_NAME_INVALID))
         return
@@ -73,8 +73,10 @@ def publish(connection: ClientConnection, packet: packets.Publish) -> None:
 
 
 def _repeated(connection: ClientConnection, session: Session, packet: packets.Publish) -> None:
-    """A packet id in use is never a first acceptance: no policy and no hook refuses it (H-13). If the message is yet to
-    be delivered, here or on other nodes, a plugin decides about it again, as it did the first time."""
+    """Handle a PUBLISH whose packet id is in use: it was accepted before, so no policy and no hook refuses it (H-13).
+
+    If the message still has to be routed, here or to other nodes, plugins may change it again as they did at first.
+    """
     if session.inbound.records[packet.packet_id].routed and packet.packet_id not in session.inbound.forward_again:
         _accept_packet(connection, packet, {})
         return
@@ -86,7 +88,7 @@ def _repeated(connection: ClientConnection, session: Session, packet: packets.Pu
 
 
 def _resolve_alias(connection: ClientConnection, topic: str, alias: int) -> str | None:
-    """The topic behind an alias, or None after the connection was closed for a wrong one."""
+    """Return the topic of an alias; None if the alias is invalid, and the connection was closed for that."""
     if alias > connection.publishing.alias_maximum:
         connection.disconnect(ReasonCode.TOPIC_ALIAS_INVALID, f"topic alias {alias} is above the maximum")
         return None
@@ -115,7 +117,7 @@ def _authorised(connection: ClientConnection, packet: packets.Publish, verdict: 
     if verdict.cacheable and not modifiers:
         if len(connection.publishing.permitted) >= _PERMITTED_LIMIT:
             connection.publishing.permitted.clear()
-        # where every PUBLISH has to come by here, permission is kept in a form that the fast path does not know
+        # if every PUBLISH must be handled here, cache the permission in a form that the fast path ignores
         connection.publishing.permitted[packet.topic] = ~epoch if _hears_all(connection) else epoch
     _accept_packet(connection, packet, modifiers)
     if "throttle" in modifiers and not connection.closed:
@@ -158,9 +160,9 @@ def _heard(connection: ClientConnection) -> bool:
 
 
 def _hears_all(connection: ClientConnection) -> bool:
-    """A plugin hears of every publish; or DUP counts, because the node does not take every PUBLISH now.
+    """True if `publish` must handle every PUBLISH: a plugin wants to see it, or the node is restricted, so DUP matters.
 
-    A client sets DUP after a reconnect [MQTT-4.4.0-1] [MQTT5-4.4.0-1]: an earlier permission does not matter.
+    Clients set DUP only after a reconnect [MQTT-4.4.0-1] [MQTT5-4.4.0-1], so permissions cached before do no harm.
     """
     return connection.services.policy.restricted or _heard(connection)
 
@@ -176,8 +178,8 @@ def _notify(connection: ClientConnection, packet: packets.Publish) -> None:
 def accept(connection: ClientConnection, request: PublishRequest) -> None:
     """Accept a PUBLISH that plugins allow, unless a limit, the disk or the split policy forbids it.
 
-    With `request.dup` it may have been accepted before: no policy refuses it. On a side with a lease it is taken;
-    without one, or behind others that are deferred, it is deferred (H-13).
+    A PUBLISH with `request.dup` may have been accepted before, so no policy refuses it. A node with a lease accepts it.
+    Without a lease, or while other packets are deferred, it is deferred (H-13).
     """
     services, qos = connection.services, request.qos
     session = connection.session
@@ -204,7 +206,7 @@ def accept(connection: ClientConnection, request: PublishRequest) -> None:
 
 
 def _may_accept(connection: ClientConnection, request: PublishRequest) -> bool:
-    """False if the PUBLISH is refused or deferred, or the connection was closed meanwhile."""
+    """True if the PUBLISH may be accepted now; False if it was refused or deferred, or the connection was closed."""
     policy, qos = connection.services.policy, request.qos
     deferred = connection.publishing.deferred
     again = request.dup and not deferred and policy.view_state is ViewState.MAJORITY
@@ -215,7 +217,7 @@ def _may_accept(connection: ClientConnection, request: PublishRequest) -> bool:
         _not_now(connection, ReasonCode.QUOTA_EXCEEDED, request)
         return False
     if qos and deferred:
-        # the flag was changed during the split: deferred packets go before this one
+        # an operator changed the policy during the split: accept the deferred packets before this one
         _take_deferred(connection)
     return not connection.closed
 
@@ -256,7 +258,7 @@ def _begin_qos2(
     plans = state.plans
     assert plans is not None
     if packet_id not in state.packet_ids:
-        # one that is repeated on a new connection counts there, too (MQTT 5.0 section 4.9)
+        # a PUBLISH that is repeated on a new connection counts there as well (MQTT 5.0 section 4.9)
         state.packet_ids.add(packet_id)
         connection.acks.unacked += 1
     fresh = record is None
@@ -277,13 +279,13 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
     if session is None:
         return
     if connection.publishing.waiting_for_lease:
-        _wait_for_lease(connection, message, packet_id)  # behind others that wait for it
+        _wait_for_lease(connection, message, packet_id)  # after others that wait for it
         return
     inbound = session.inbound
     record = inbound.records.get(packet_id)
     again = packet_id in inbound.forward_again
     if record is not None and record.routed and not again:
-        # at most once: the repeated PUBLISH is only answered [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
+        # at most once: a repeated PUBLISH only gets an answer [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
         pending = inbound.pending_acks.get(packet_id)
         if pending is not None:
             pending.retry()
@@ -313,7 +315,7 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
     env.cluster.publishing()
     context = AckContext()
     if again:
-        # its copies here are safe since before the restart; whether the other nodes have theirs is not known
+        # the copies on this node are safe from before; other nodes may lack theirs
         inbound.forward_again.discard(packet_id)
         services.router.forward_again(message, plans, record.elsewhere if record is not None else [], context)
         routed = DELIVERED
@@ -339,16 +341,16 @@ def _wait_for_lease(connection: ClientConnection, message: Message, packet_id: i
 
 
 def _route_waiting(connection: ClientConnection) -> None:
-    """Go on with the handshakes that waited for a lease, in order; packets deferred since then come behind."""
+    """Continue the handshakes that waited for a lease, in order; packets that were deferred since then follow."""
     state = connection.publishing
     waiting, state.waiting_for_lease = state.waiting_for_lease, []
     connection.acks.requeue_all(waiting)
 
 
 def _not_now(connection: ClientConnection, reason: ReasonCode, request: PublishRequest) -> None:
-    """The disk is full or the split policy says no: QoS 0 is dropped, v5 gets an error, v3 is deferred (H-13, H-20).
+    """The disk is full or the split policy forbids the PUBLISH: drop QoS 0, answer v5, defer v3 (H-13, H-20).
 
-    A v5 client gets no error for a DUP, because a subscriber may have the message already: it is deferred, too.
+    A PUBLISH of a v5 client with DUP is deferred as well: an error would be wrong if a subscriber has the message.
     """
     env, state, qos = connection.env, connection.publishing, request.qos
     why = "netsplit" if reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR else f"store_{env.store.state}"
@@ -370,7 +372,7 @@ def _not_now(connection: ClientConnection, reason: ReasonCode, request: PublishR
 
 
 def _take_deferred(connection: ClientConnection) -> None:
-    """Accept the deferred packets in order, then those behind them; wait on if the node still does not take them."""
+    """Accept the deferred packets in order, then those after them. Wait again if the node cannot accept them yet."""
     env, state = connection.env, connection.publishing
     if connection.closed:
         return
@@ -431,7 +433,7 @@ def pubrec(connection: ClientConnection, packet: packets.Pubrec) -> None:
 
 
 def pubrel(connection: ClientConnection, packet: packets.Pubrel) -> None:
-    """PUBREL: the publisher frees the packet id; forgetting it is safe before PUBCOMP [MQTT-4.3.3-2]."""
+    """PUBREL: forget the publisher's packet id; the deletion is safe before PUBCOMP [MQTT-4.3.3-2]."""
     session = connection.session
     assert session is not None
     connection.env.counters.pubrel_received += 1
@@ -466,8 +468,8 @@ def not_expected(
 ) -> bool:
     """Close the connection if its client answers a message in flight with a packet that is not the next step.
 
-    PUBACK answers QoS 1; PUBREC, then PUBCOMP answer QoS 2 (MQTT 5.0 section 4.3). Left alone, the message would stay
-    in flight for ever and take up the window. An id that is not in flight does no harm.
+    PUBACK answers QoS 1; PUBREC, then PUBCOMP answer QoS 2 (MQTT 5.0 section 4.3). Otherwise the message would stay in
+    flight for ever and block the window. An id that is not in flight is ignored.
     """
     if packet.packet_id not in session.queue.inflight:
         return False

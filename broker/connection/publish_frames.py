@@ -1,7 +1,7 @@
-"""Encoding of PUBLISH for a subscriber, off the fast path: the first of its kind, or special for one client.
+"""Encodes PUBLISH for a subscriber, off the fast path: the first frame of its kind, or a frame for one client.
 
-Each function leaves the frame in the message: `head` is everything before the packet id (for QoS 0 the whole frame),
-`tail` everything after it, `frame_key` says for which clients, or -1 for this client alone.
+The functions store the frame in the message: `head` is everything before the packet id (for QoS 0 the whole frame),
+`tail` everything after it. `frame_key` says which clients the frame is for, or is -1 for this client only.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Output(Protocol):
 
 
 def plugin_sees_deliveries(hooks: Hooks) -> bool:
-    """A plugin wants to see deliveries; asked when a connection begins."""
+    """True if a plugin wants to see deliveries. Called when a connection starts."""
     return hooks.has("on_deliver") or hooks.has("on_deliver_m5")
 
 
@@ -82,16 +82,16 @@ def prepare(output: Output, entry: Entry, message: Message, key: int) -> bool:
 
 
 def _is_plain(output: Output, message: Message, identifiers: tuple[int, ...]) -> bool:
-    """No client asks for anything special: the frame has no properties."""
+    """True if the frame has no properties, and nothing that depends on the client."""
     if output.slow_send:
         return False
     return output.version != 5 or (message.properties is None and not message.expires_at and not identifiers)
 
 
 def _plain_head(output: Output, message: Message, first: int, fixed: int) -> bytes:
-    """The head of a frame without properties: 0.35 us where the general way takes 1.2.
+    """Return the head of a frame without properties: 0.35 us, where `publish_head` takes 1.2.
 
-    For v5 the length of the properties, 0, is counted; with QoS 0 it follows here, as there is no packet id between.
+    In v5 the properties have length 0. With QoS 0 that byte is part of the head, because there is no packet id.
     """
     topic = message.topic.encode()
     size = len(topic)
@@ -115,7 +115,7 @@ def _encode(
     extra: dict[str, Any] = {}
     if output.version == 5:
         if message.expires_at:
-            # the remaining time, never less than what is left [MQTT5-3.3.2-6]
+            # the remaining time in seconds, rounded up [MQTT5-3.3.2-6]
             extra["message_expiry_interval"] = max(0, -(-(message.expires_at - output.env.now) // 1000))
             shareable = False
         if identifiers:
@@ -130,11 +130,11 @@ def _encode(
     if output.packet_limit:
         size = len(head) + len(properties_wire) + len(payload) + (2 if qos else 0)
         if size > output.packet_limit:
-            # [MQTT5-3.1.2-24], and it is as if it had been delivered [MQTT5-3.1.2-25]
+            # do not send it [MQTT5-3.1.2-24], and treat it as delivered [MQTT5-3.1.2-25]
             assert output.session is not None
             output.env.observer.dropped(output.session, message, "max_packet_size_exceeded")
             if wire_topic and "topic_alias" in extra:
-                # the client never saw this alias
+                # the client has not got this alias
                 del output.aliases_out[topic]
             return False
     message.head = head
@@ -144,7 +144,7 @@ def _encode(
 
 
 def _alias(output: Output, topic: str, extra: dict[str, Any]) -> str:
-    """Use a topic alias towards the client: first come, first kept [MQTT5-3.1.2-26]."""
+    """Use a topic alias for the client; the first topics get one and keep it [MQTT5-3.1.2-26]."""
     alias = output.aliases_out.get(topic)
     if alias is not None:
         extra["topic_alias"] = alias
@@ -157,7 +157,7 @@ def _alias(output: Output, topic: str, extra: dict[str, Any]) -> str:
 def _ask_on_deliver(
     output: Output, message: Message, qos: int, retain: bool
 ) -> tuple[str, bytes, dict[str, Any] | None]:
-    """The hook on_deliver may change topic, payload and properties of this copy (docs/plugins.md)."""
+    """Return topic, payload and properties of this copy, which the hook on_deliver may change (docs/plugins.md)."""
     topic, payload, properties = message.topic, message.payload, message.properties
     session = output.session
     assert session is not None
@@ -166,7 +166,7 @@ def _ask_on_deliver(
     hook = "on_deliver_m5" if output.version == 5 else "on_deliver"
     verdict = env.hooks.ask(hook, session.username, subscriber, qos, topic, payload, retain, properties or {})
     if isawaitable(verdict):
-        env.log("error", f"{hook}: a plugin answers asynchronously; deliveries do not wait, so it is not heard")
+        env.log("error", f"{hook}: a plugin answers asynchronously; deliveries do not wait, so its answer is ignored")
         if iscoroutine(verdict):
             verdict.close()
     elif isinstance(verdict, Allow):

@@ -1,4 +1,4 @@
-"""The state of a connection that belongs to its client as a publisher."""
+"""The state of a connection whose client is a publisher."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .ack_queue import Item
 
 
 class PublishRequest(msgspec.Struct):
-    """A PUBLISH as plugins changed it. It is answered as `qos` demands; `routed_qos` is the QoS for its subscribers.
+    """A PUBLISH with the changes of plugins. Its answer follows `qos`; `routed_qos` is the QoS for its subscribers.
 
-    With `dup` it may have been accepted before, on another connection.
+    `dup` is True if an earlier connection may have accepted it.
     """
 
     topic: str
@@ -29,17 +29,19 @@ class PublishRequest(msgspec.Struct):
 
 
 def request_of(packet: packets.Publish) -> PublishRequest:
-    """A PUBLISH without properties, as it came and accepted for the first time."""
+    """Return the request of a PUBLISH without properties and changes, which was not accepted before."""
     qos = packet.qos
     return PublishRequest(packet.topic, packet.payload, qos, packet.retain, None, 0, packet.packet_id, qos)
 
 
 class PublishState:
-    """`permitted` are the topics that plugins allow, each with the epoch of the hooks that it is good for; `aliases`
-    the topics of the client's topic aliases; `receive_maximum` how many PUBLISH packets may be unanswered.
+    """The state of a publisher.
+
+    `permitted` has the topics that plugins allow, each with the epoch of the hooks for which that is valid; `aliases`
+    has the topics of the client's topic aliases; `receive_maximum` is how many PUBLISH packets may have no answer.
 
     QoS 2: `packet_ids` are those that count against the Receive Maximum until PUBREL; `waiting_for_lease` are
-    handshakes whose turn came while the node had no lease. `deferred` are PUBLISH packets that the node does not take
+    handshakes whose turn came while the node had no lease. `deferred` are PUBLISH packets that the node does not accept
     now, each with mountpoint and plans (H-13).
     """
 

@@ -8,7 +8,7 @@ from ...mqtt import packets
 from .flow_control import FlowControl
 
 _ACKNOWLEDGEMENTS = frozenset((packets.Puback, packets.Pubrec, packets.Pubrel, packets.Pubcomp))
-"""Not counted: the broker asked for as many of them as it waits for."""
+"""Not counted: each answers a packet of the broker, so their number is limited already."""
 
 
 class RateLimit:
@@ -21,7 +21,7 @@ class RateLimit:
         self._second = 0
 
     def count(self, handled: list[Any], rate: int, now_ms: int, flow: FlowControl) -> None:
-        """These packets were handled; above the rate (packets a second, 0 for none) the client is not read."""
+        """Count handled packets. Above the rate (packets a second, 0 for none) stop reading until the next second."""
         if not rate:
             flow.per_turn = flow.turn_size
             return

@@ -21,7 +21,7 @@ def refuse(
 ) -> None:
     """Answer CONNACK with this reason and close [MQTT-3.2.2-5] [MQTT5-3.2.2-7].
 
-    `detail` is for the client and the log, `why` stands in the log where there is no detail.
+    `detail` is for the client and the log. If it is empty, the log has `why`.
     """
     if connection.closed:
         return
@@ -36,7 +36,7 @@ def refuse(
 def connack(
     connection: ClientConnection, reason: ReasonCode, detail: str, properties: dict[str, Any] | None = None
 ) -> packets.Connack:
-    """A CONNACK with this reason, as a return code for a client of version 3; it is counted as sent."""
+    """Return a CONNACK with this reason, for v3 clients with the return code that fits; count it as sent."""
     code = int(reason) if connection.version == 5 else int(connect_return_for(reason))
     extra = dict(properties or {})
     if detail and connection.problem_information and connection.version == 5:
@@ -46,7 +46,7 @@ def connack(
 
 
 def refuse_verdict(connection: ClientConnection, verdict: Refuse) -> None:
-    """A plugin said no: 4 for wrong credentials, 5 for all else; v5 0x86 unless the plugin names a code."""
+    """A plugin refused a client: answer 4 for wrong credentials, else 5; to v5 0x86, or the code of the plugin."""
     if connection.version == 5:
         code = verdict.reason_code or ReasonCode.BAD_USER_NAME_OR_PASSWORD
         refuse(connection, ReasonCode(code), "", dict(verdict.properties), verdict.reason)
@@ -58,7 +58,7 @@ def refuse_verdict(connection: ClientConnection, verdict: Refuse) -> None:
 
 
 def refuse_malformed(connection: ClientConnection, error: WireError) -> None:
-    """The first packet is malformed. An unknown version gets CONNACK 1 [MQTT-3.1.2-2]; v5 gets the reason."""
+    """The first packet is malformed: answer CONNACK 1 to an unknown version [MQTT-3.1.2-2], the reason to v5."""
     if error.reason == ReasonCode.UNSUPPORTED_PROTOCOL_VERSION:
         connection.output.version = 4
         refuse(connection, error.reason, error.detail)
@@ -73,7 +73,7 @@ def refuse_malformed(connection: ClientConnection, error: WireError) -> None:
 def refuse_publish(
     connection: ClientConnection, qos: int, packet_id: int, reason: ReasonCode, properties: dict[str, Any] | None = None
 ) -> None:
-    """Answer a PUBLISH that is not taken: v5 gets the reason, v3 an answer as if all was well, QoS 0 nothing."""
+    """Answer a PUBLISH that is not accepted: v5 gets the reason, v3 a normal acknowledgement, QoS 0 nothing."""
     if qos == 0:
         return
     kind = packets.Puback if qos == 1 else packets.Pubrec
@@ -84,7 +84,7 @@ def refuse_publish(
 
 
 def publish_refused(connection: ClientConnection, packet: packets.Publish, verdict: Refuse) -> None:
-    """Not authorised: what each version gets to see [MQTT-3.3.5-2]."""
+    """A plugin forbids a PUBLISH: answer it, or close the connection, by protocol version [MQTT-3.3.5-2]."""
     connection.env.counters.publish_auth_error[connection.version == 5] += 1
     connection.env.observer.denied(connection, "publish", packet.topic)
     close_v3 = connection.env.options.disconnect_on_unauthorized_publish_v3
@@ -96,9 +96,9 @@ def publish_refused(connection: ClientConnection, packet: packets.Publish, verdi
 
 
 def give_up(connection: ClientConnection, accepted: int, detail: str) -> None:
-    """End a connection whose answers to these operations (bits) may not leave. Nothing has left since they were due.
+    """Close a connection whose answers to these operations (bits) must not leave. It has sent nothing since then.
 
-    A client that waits for CONNACK gets one with a reason: that is the first packet [MQTT-3.2.0-1] [MQTT5-3.2.0-1].
+    A client that waits for CONNACK gets one with a reason, as its first packet [MQTT-3.2.0-1] [MQTT5-3.2.0-1].
     """
     if connection.closed:
         return

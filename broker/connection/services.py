@@ -16,8 +16,8 @@ from .turns import Turns
 
 
 class ConnectionServices:
-    """One for each node. `spawn` runs a plugin's awaitable and gives its verdict to a function. `closed` is called with
-    a connection when it is given up, and returns False if it was given up before."""
+    """The services of one node. `spawn` runs a plugin's awaitable and passes its verdict to a function. A connection
+    that closes calls `closed` with itself; that returns False if the connection was closed before."""
 
     def __init__(
         self,
@@ -44,5 +44,5 @@ class ConnectionServices:
         self.closed = closed
 
     def new_client_id(self) -> str:
-        """A client id for a client that brought none."""
+        """Return a client id for a client that sent none."""
         return f"anon-{self.rng.getrandbits(128):032x}"

@@ -1,4 +1,4 @@
-"""The states of a client connection, and what may happen in each."""
+"""The states of a client connection, and the events that each allows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from enum import Enum, auto
 
 
 class State(Enum):
-    """OPEN: no CONNECT came; CONNECTING: a CONNECT is being decided; ACCEPTED: there is a session, CONNACK is still to
-    leave; CONNECTED: CONNACK was sent; CLOSED: given up."""
+    """OPEN: no CONNECT has arrived; CONNECTING: plugins and policies decide about CONNECT; ACCEPTED: the connection has
+    a session, and CONNACK is not sent yet; CONNECTED: CONNACK was sent; CLOSED: the broker has closed the connection.
+    """
 
     OPEN = auto()
     CONNECTING = auto()
@@ -17,7 +18,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What changes the state of a connection."""
+    """The events that change the state of a connection."""
 
     CONNECT = auto()
     REGISTERED = auto()

@@ -18,10 +18,10 @@ from .connection import ClientConnection
 V3_REFUSED = 0x80
 
 FILTERS_PER_TURN = 50
-"""So many filters of a SUBSCRIBE are added in one turn of the loop: in a cluster some 2 ms of CPU."""
+"""How many filters of a SUBSCRIBE are added in one turn of the loop: about 2 ms of CPU in a cluster."""
 
 FILTERS = "filters"
-"""The reason for which the connection is held meanwhile."""
+"""The reason to hold the connection until all filters are added."""
 
 
 def subscribe(connection: ClientConnection, packet: packets.Subscribe) -> None:
@@ -99,8 +99,8 @@ def _authorised(
 
 @dataclass(slots=True)
 class _Adding:
-    """A SUBSCRIBE whose filters are being added: one of `answers` for each that is done, `fresh` are the new ones;
-    `context` has what its answer waits for so far."""
+    """A SUBSCRIBE whose filters are being added. `answers` has a code for each filter that is done, `fresh` the filters
+    with retained messages due, and `context` the conditions that SUBACK waits for so far."""
 
     packet: packets.Subscribe
     reasons: list[int | None]
@@ -135,7 +135,7 @@ def _add(connection: ClientConnection, session: Session, adding: _Adding) -> Non
 def _add_more(connection: ClientConnection, session: Session, adding: _Adding) -> None:
     connection.env.tick()
     if connection.closed or connection.session is not session:
-        return  # the client is gone
+        return  # the client has disconnected
     _add(connection, session, adding)
     if len(adding.answers) == len(adding.packet.subscriptions):
         connection.flow.release(FILTERS)
@@ -150,7 +150,7 @@ def _added(connection: ClientConnection, adding: _Adding) -> None:
 
 
 def _apply_modifiers(packet: packets.Subscribe, reasons: list[int | None], topics: Any) -> None:
-    """A plugin may change filters and QoS, or refuse single filters (docs/plugins.md)."""
+    """Apply the plugin's changes of filters and options, and its refusals of single filters (docs/plugins.md)."""
     if topics is None:
         return
     for number, (text, granted) in enumerate(topics):
@@ -178,7 +178,7 @@ def _make(
         pattern,
         group,
         wanted.qos,
-        # a bridge (protocol levels 131 and 132) gets RETAIN as it was, and its own messages never back
+        # a bridge (protocol levels 131 and 132) gets RETAIN as published, and never its own messages
         wanted.no_local or (connection.bridge and group is None),
         wanted.retain_as_published or connection.bridge,
         wanted.retain_handling,
@@ -204,9 +204,9 @@ def _suback(
 
 
 def resumed(connection: ClientConnection, session: Session) -> None:
-    """Retained messages that the session was to get go on where they were (P4).
+    """Continue the replays of retained messages for a session that has a client again (P4).
 
-    After a restart that came between them and the SUBACK, perhaps, they are sent as if it had left (P7).
+    A restart may have come before or after the SUBACK left. Replay as if it had left (P7).
     """
     _replay(connection, [text for text, state in session.due.items() if state == RESTARTED])
 
@@ -222,7 +222,7 @@ def _replay(connection: ClientConnection, filters: list[str]) -> None:
 
 
 def unsubscribe(connection: ClientConnection, packet: packets.Unsubscribe) -> None:
-    """UNSUBSCRIBE: v5 learns for each filter whether it was there [MQTT5-3.11.3-2]."""
+    """UNSUBSCRIBE: the answer tells v5 clients for each filter whether the session had it [MQTT5-3.11.3-2]."""
     connection.flow.worked(len(packet.filters))
     env, session = connection.env, connection.session
     assert session is not None

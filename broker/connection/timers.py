@@ -28,7 +28,7 @@ class ConnectionTimers:
         self._env.timers.cancel(self._timers.pop(name, None))
 
     def cancel_all(self) -> None:
-        """The connection is closed."""
+        """Cancel all timers, because the connection is closed."""
         for timer in self._timers.values():
             self._env.timers.cancel(timer)
         self._timers.clear()

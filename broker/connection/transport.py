@@ -12,10 +12,10 @@ from ...configs import ListenerSettings
 
 
 class ClientTransport(Protocol):
-    """The transport of a `ClientConnection`. None of these fails; on a transport that is gone they do nothing.
+    """The transport of a `ClientConnection`. No method raises; on a closed transport methods do nothing.
 
-    Bytes go out in the order of `write`. After `close` or `abort` nothing is written or received any more, and the end
-    is reported by `ConnectionPort.lost` exactly once, for whatever cause.
+    Bytes are sent in the order of `write`. After `close` or `abort` the transport accepts and receives nothing more. It
+    calls `ConnectionPort.lost` exactly once at its end, whatever the cause.
     """
 
     def write(self, data: bytes, /) -> None:
@@ -23,7 +23,7 @@ class ClientTransport(Protocol):
         ...
 
     def close(self) -> None:
-        """Send the written bytes, then close; a peer that does not read loses the rest after `CLOSE_BOUND_S`."""
+        """Send the written bytes, then close. After `CLOSE_BOUND_S` a peer that does not read loses the rest."""
         ...
 
     def abort(self) -> None:
@@ -31,7 +31,7 @@ class ClientTransport(Protocol):
         ...
 
     def pause_reading(self) -> None:
-        """Receive nothing until `resume_reading`; the peer is held back by its own full buffers. Idempotent."""
+        """Receive nothing until `resume_reading`; full socket buffers then stop the peer. Idempotent."""
         ...
 
     def resume_reading(self) -> None:
@@ -39,7 +39,7 @@ class ClientTransport(Protocol):
         ...
 
     def accepted(self) -> None:
-        """The client is accepted: from now on it may send a lot at a time."""
+        """The client is accepted: lift the limit on the size of frames from unaccepted clients."""
         ...
 
 
@@ -55,11 +55,11 @@ class ConnectionPort(Protocol):
         ...
 
     def lost(self, reason: str, /) -> None:
-        """The connection is gone; called exactly once, and the last call."""
+        """The transport is closed. This is called exactly once, as the last call."""
         ...
 
     def writable(self, flag: bool, /) -> None:
-        """The connection's buffer is above its high mark (False), or below its low mark again (True)."""
+        """The transport's buffer is above its high mark (False), or below its low mark again (True)."""
         ...
 
 
@@ -67,9 +67,9 @@ class ConnectionOrigin(msgspec.Struct):
     """Where a connection came from.
 
     `peer_host` and `peer_port` are the client's, as a trusted proxy gave them where there is one; a unix socket's peer
-    is ("local", 0). `username` is set only by something that vouches for it: a verified client certificate, or a proxy
-    that the listener trusts. `tls` has `version`, `cipher`, `subject` (common name or None) and, if the listener
-    forwards connection options, `certificate` (DER or None). `transport` is tcp, ssl, ws, wss or unix.
+    is ("local", 0). `username` is set only from a verified client certificate, or by a proxy that the listener trusts.
+    `tls` has `version`, `cipher`, `subject` (common name or None) and, if the listener forwards connection options,
+    `certificate` (DER or None). `transport` is tcp, ssl, ws, wss or unix.
     """
 
     peer_host: str
@@ -80,7 +80,7 @@ class ConnectionOrigin(msgspec.Struct):
     transport: str = "tcp"
 
     def connection_options(self) -> dict[str, Any]:
-        """What `forward_connection_opts` gives to authentication plugins; names as in VerneMQ's webhooks."""
+        """Return the options for authentication plugins (`forward_connection_opts`), named as in VerneMQ's webhooks."""
         listener = self.listener
         options: dict[str, Any] = {
             "listener_addr": listener.unix_path or listener.host,

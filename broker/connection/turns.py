@@ -1,9 +1,9 @@
-"""Turns of connections that have sent much: each handles some packets, then it is the next one's turn.
+"""Gives turns to connections that have sent many packets: each handles some, then the next one has its turn.
 
 A connection handles at most `PACKETS_PER_TURN` packets in one turn of the loop. Its further packets wait, its socket is
 not read meanwhile, and it gets its next turns from here, round robin. All these turns together handle about
-`PACKETS_PER_ROUND` packets in one turn of the loop, or take `ROUND_MS`, however many connections wait. So a connection
-that sends little, which is never in here, waits some milliseconds.
+`PACKETS_PER_ROUND` packets in one turn of the loop, or take `ROUND_MS`, however many connections wait. A connection
+that sends little is never on this list, so it waits only some milliseconds.
 
 Packets do not all cost the same: one PUBLISH may go to thousands. A turn that took longer than `TURN_MS` makes the next
 turn of that connection half as large.
@@ -30,14 +30,14 @@ class Waiting(Protocol):
     """A connection with packets that wait."""
 
     def next_turn(self) -> int:
-        """Handle the next packets; how many they were, or count as."""
+        """Handle the next packets; returns how many they count as."""
         ...
 
 
 class Turns:
     """The connections of a node that wait for their turn.
 
-    `schedule` runs a function in the next turn of the loop, `now_ms` tells the time.
+    `schedule` calls a function in the next turn of the loop; `now_ms` returns the time in ms.
     """
 
     def __init__(self, schedule: Callable[[Callable[[], None]], object], now_ms: Callable[[], int]) -> None:
@@ -47,7 +47,7 @@ class Turns:
         self._scheduled = False
 
     def add(self, connection: Waiting) -> None:
-        """Give this connection a turn, behind those that wait."""
+        """Give this connection a turn, after those that wait."""
         self._waiting.append(connection)
         self._ask()
 
@@ -57,7 +57,7 @@ class Turns:
             self._rest(TURNS_BETWEEN)
 
     def _rest(self, turns: int) -> None:
-        """Let the loop turn so many times without a round, then run one."""
+        """Let the loop turn `turns` times without a round, then run one."""
         self._schedule(partial(self._rest, turns - 1) if turns else self._run)
 
     def _run(self) -> None:
@@ -77,7 +77,7 @@ class Turns:
 
 
 def next_size(size: int, took_ms: int) -> int:
-    """Packets in the next turn of a connection whose last turn, of `size` packets, took so long."""
+    """Return the packets in the next turn of a connection whose last turn, of `size` packets, took `took_ms`."""
     if took_ms > TURN_MS:
         return max(1, size // 2)
     return min(size * 2, PACKETS_PER_TURN) if took_ms * 2 <= TURN_MS else size
