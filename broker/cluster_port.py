@@ -158,15 +158,15 @@ class ClusterPort(Protocol):
     def came_back(self, message: Message, text: str) -> bool:
         """True if a session on this node already has this QoS 2 message for the `$share` filter.
 
-        The router calls this before it repeats a message whose origin is this node, and which it had given to a member
-        on another node. That node may have had no member left, and sent the message back to a member here.
+        The broker calls this before it repeats a message of its own that it has given to a member on another node. If
+        that node had no member left, it may have sent the message back, and a session here may have it.
         """
         ...
 
     def handed_over(self, message: Message, text: str) -> None:
         """A session gives a QoS 2 message that it had for this `$share` filter to another member, under a new mid.
 
-        The cluster records this on disk, so that a repeated copy of the old mid is still ignored after a restart.
+        The cluster records the old mid on disk, so that this node ignores a repeated copy after a restart, too.
         """
         ...
 

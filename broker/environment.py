@@ -112,8 +112,8 @@ class Environment:
     def follow(self, offset_ms: float | None) -> None:
         """Adjust cluster time as `ClusterClock.follow` does. If that sets the clock, run the timers that are due now.
 
-        If the clock is set back, move all deadlines by the same time: the node is a newcomer, so its own clock gave
-        them.
+        If the clock is set back, move all deadlines by the same time: the node is a newcomer, and computed them with
+        its own wrong clock.
         """
         set_ms = self.clock.follow(offset_ms)
         if not set_ms:

@@ -186,7 +186,8 @@ def accept(connection: ClientConnection, request: PublishRequest) -> None:
     assert session is not None
     if request.retain:
         connection.flow.worked(len(request.payload) // RETAINED_UNIT_BYTES)
-        connection.env.cluster.has_lease()  # without one it would replace a later message, whether acknowledged or not
+        # update the view state: without a lease the message could replace a later one, even if it is not acknowledged
+        connection.env.cluster.has_lease()
     record = session.inbound.records.get(request.packet_id) if qos == 2 else None
     exceeds = qos and connection.acks.unacked >= connection.publishing.receive_maximum
     checked = services.policy.restricted or request.retain or exceeds or qos == 2

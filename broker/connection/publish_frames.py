@@ -89,7 +89,7 @@ def _is_plain(output: Output, message: Message, identifiers: tuple[int, ...]) ->
 
 
 def _plain_head(output: Output, message: Message, first: int, fixed: int) -> bytes:
-    """Return the head of a frame without properties: 0.35 us, where `publish_head` takes 1.2.
+    """Return the head of a frame without properties, in 0.35 us; the general encoding takes 1.2 us.
 
     In v5 the properties have length 0. With QoS 0 that byte is part of the head, because there is no packet id.
     """

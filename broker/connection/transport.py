@@ -51,7 +51,7 @@ class ConnectionPort(Protocol):
     """The calls of a transport to the core above it."""
 
     def receive(self, data: bytes, /) -> None:
-        """Bytes of MQTT, as they came, cut anywhere."""
+        """The transport received bytes of MQTT. Packets may be cut anywhere."""
         ...
 
     def lost(self, reason: str, /) -> None:
@@ -64,12 +64,12 @@ class ConnectionPort(Protocol):
 
 
 class ConnectionOrigin(msgspec.Struct):
-    """Where a connection came from.
+    """The origin of a client connection: peer, listener and transport.
 
-    `peer_host` and `peer_port` are the client's, as a trusted proxy gave them where there is one; a unix socket's peer
-    is ("local", 0). `username` is set only from a verified client certificate, or by a proxy that the listener trusts.
-    `tls` has `version`, `cipher`, `subject` (common name or None) and, if the listener forwards connection options,
-    `certificate` (DER or None). `transport` is tcp, ssl, ws, wss or unix.
+    `peer_host` and `peer_port` are the client's, from a trusted proxy if there is one; for a unix socket ("local", 0).
+    `username` is set only from a verified client certificate, or by a proxy that the listener trusts. `tls` has
+    `version`, `cipher`, `subject` (common name or None) and, if the listener forwards connection options, `certificate`
+    (DER or None). `transport` is tcp, ssl, ws, wss or unix.
     """
 
     peer_host: str

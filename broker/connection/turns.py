@@ -22,8 +22,8 @@ TURN_MS = 2
 ROUND_MS = 2
 TURNS_BETWEEN = 2
 """Turns of the loop without a round, between two rounds. gRPC needs two or three turns of the loop for a frame of
-another node. If each of them had a round of 20 ms, a flooded node would take frames more slowly than they come, and its
-links would be silent until it leaves the view."""
+another node. If each of them had a round of 20 ms, a flooded node would take frames more slowly than they arrive. Its
+links would be silent, and it would leave the view."""
 
 
 class Waiting(Protocol):

@@ -99,7 +99,7 @@ class DurableQueue(Queue):
         return False
 
     def feed(self, message: Message, qos: int, identifiers: tuple[int, ...]) -> bool:
-        """As `Queue.feed`: False for a QoS 0 message that would follow entries on disk."""
+        """As `Queue.feed`: False for QoS 0 if no client is connected, or if entries on disk would precede it."""
         if qos:
             self._place(self._write(message, qos, True, identifiers, ""))
         elif self.consumer is None or self.low != self.high:

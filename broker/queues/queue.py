@@ -196,7 +196,7 @@ class Queue:
     # -- in
 
     def push(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str = "") -> bool:
-        """Take a message. True if the publisher's acknowledgement must wait for the open batch to be committed."""
+        """Take a message. True if the publisher's acknowledgement must wait for the commit of the open batch."""
         consumer = self.direct
         if consumer is not None and not self.waiting and consumer.is_writable:
             if qos == 0:

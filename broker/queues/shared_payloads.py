@@ -1,7 +1,7 @@
 """Bodies of messages that several durable queues hold: stored once, with a count of the queues that still need them.
 
 Count and queue entry are always written in the same batch, so after a crash they agree: no body is orphaned, none is
-missing. A message that goes to one queue is stored inline in its entry and never comes here.
+missing. A message for a single queue is stored inline in its entry, without a separate body.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WORTH_SHARING = 256
 
 
 def key_of(message: Message) -> bytes:
-    """The mid of a message as it stands in keys."""
+    """Return the mid of a message as it is in keys."""
     return message_id(message.origin.node, message.origin.boot, message.counter)
 
 

@@ -64,7 +64,7 @@ class Route(msgspec.Struct, eq=False, frozen=True, gc=False):
 
     @property
     def dead(self) -> bool:
-        """It does not count any more, and never will again."""
+        """True if the route can never count again."""
         return self.since <= self.peer.gone or (self.since <= self.peer.dead and not self.durable)
 
 
@@ -89,7 +89,7 @@ class SharedRoute(msgspec.Struct, eq=False, frozen=True, gc=False):
 
     @property
     def dead(self) -> bool:
-        """It does not count any more, and never will again."""
+        """True if the route can never count again."""
         return self.since <= self.peer.gone or (self.since <= self.peer.dead and not self.durable)
 
 

@@ -96,11 +96,11 @@ class RetainedMessages:
         return replaced
 
     def delete(self, topic: str) -> Message | None:
-        """Forget the topic's message; returns it, or None if there was none."""
+        """Delete the topic's message; returns it, or None if there was none."""
         return self._take(topic)
 
     def restore(self, topic: str, message: Message | None) -> None:
-        """Take the message of the store or of another node for the topic, regardless of limits. None deletes."""
+        """Set the topic's message from the store or another node, regardless of limits. None deletes it."""
         if message is None or not message.payload:
             self._take(topic)
         else:

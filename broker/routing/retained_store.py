@@ -72,7 +72,7 @@ class RetainedStore:
     # -- changes
 
     def retain(self, message: Message, context: AckContext) -> int:
-        """Keep or delete the retained message of a topic.
+        """Store the retained message of a topic; delete it if the payload is empty.
 
         Returns `AFTER_COMMIT` if the acknowledgement waits for the disk, else 0. The conditions on other nodes are
         added to `context` (P4).

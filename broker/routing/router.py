@@ -148,7 +148,7 @@ class Router:
     def select_those_again(
         self, message: Message, plans: PlanCache, previous: list[Selected]
     ) -> tuple[list[Selected], bool]:
-        """Select the other nodes that get a QoS 2 message again which may have left before.
+        """Select the other nodes that get a QoS 2 message again after it may have left.
 
         A group keeps its node, which may have the message, unless that node has no member left. A group whose message
         came back to a member here gets none. Returns the list as `select` does, and True if the open batch has a copy.
@@ -284,7 +284,7 @@ class Router:
         return choose(group, message, self._policy(message), self._rng)
 
     def _push_groups(self, message: Message, groups: Iterable[SharedGroup], chosen: list[RemoteMembers]) -> bool:
-        """Give the message to one member of each group; add members on other nodes to `chosen`. Returns as `push`."""
+        """Give the message to one member of each group; add members on other nodes to `chosen`. As `Queue.push`."""
         wait = False
         for group in groups:
             member = self._choose(group, message)

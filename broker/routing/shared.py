@@ -63,7 +63,7 @@ class SharedGroup(msgspec.Struct):
         return next((each.node for each in self.elsewhere), None)
 
     def at(self, node: str | None) -> SharedGroup:
-        """The group reduced to its members on one other node, or on this node if None."""
+        """Return the group with only its members on one other node, or on this node if `node` is None."""
         if node is None:
             return SharedGroup(self.group, self.filter, self.members)
         remote, away = (tuple([each for each in found if each.node == node]) for found in (self.remote, self.away))
@@ -102,7 +102,7 @@ POLICIES: dict[str, tuple[Tier, ...]] = {
 _DRAWS = 4
 
 Chosen = Subscription | RemoteMembers | None
-"""A member of this node; another node, which draws one of its own members; or None."""
+"""A member of this node; another node, which chooses one of its own members; or None."""
 
 
 def can_hold(member: Subscription, message: Message) -> bool:
@@ -167,7 +167,7 @@ def choose(
 
 
 def _able(members: list[Subscription], message: Message, online: bool) -> list[Subscription]:
-    """The members that are online, or those that are not and can hold the message."""
+    """Return the online members, or the offline members that can keep the message."""
     if online:
         return [member for member in members if member.session.online]
     return [member for member in members if not member.session.online and can_hold(member, message)]
@@ -208,6 +208,6 @@ def redistribute(
     if progress is Progress.REFUSED:
         return None  # not to be sent to any other subscriber [MQTT5-4.8.2-6]
     if progress is Progress.SENT and qos != 1:
-        # QoS 2: delivery is completed with this member, or never [MQTT5-4.8.2-4] [MQTT5-4.8.2-5]; QoS 0: it is done
+        # QoS 2: only this member may complete the delivery [MQTT5-4.8.2-4] [MQTT5-4.8.2-5]; QoS 0: delivery is done
         return None
     return choose(group, message, policy, rng, (leaving,), online_only=not ended)

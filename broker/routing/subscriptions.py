@@ -160,7 +160,7 @@ class SubscriptionTable:
         if shape in self._shapes:
             self._shapes[shape] += 1
         elif shape in self._tree_shapes or len(self._shapes) >= self._shape_limit:
-            # all filters of a shape are in one place until the last of them goes, so none is found twice
+            # all filters of a shape stay in one place until the last of them is removed, so none is found twice
             self._tree_shapes[shape] = self._tree_shapes.get(shape, 0) + 1
             self._tree.add(text)
         else:

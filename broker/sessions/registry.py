@@ -79,7 +79,7 @@ class SessionRegistry:
         return self._env.store.is_waiting(keys.session_key(key))
 
     def _forget(self, session: Session) -> None:
-        """The session has ended."""
+        """Remove an ended session from the registry, unless its client id has a newer one."""
         if self._sessions.get((session.mountpoint, session.client_id)) is session:
             del self._sessions[session.mountpoint, session.client_id]
 

@@ -49,7 +49,7 @@ class SessionConnection(observer.Connection, Protocol):
 
     @property
     def connected(self) -> bool:
-        """CONNACK was sent, and the connection is not closed."""
+        """True if CONNACK was sent, and the connection is not closed."""
         ...
 
     @property
