@@ -1,4 +1,4 @@
-"""Joins the broker node and its cluster node. It implements the ports of both, `ClusterPort` and `ClusterEvents`.
+"""Connects the broker node and its cluster node. It implements the ports of both, `ClusterPort` and `ClusterEvents`.
 
 views        a node that left the view: its routes are dropped, copies for it end or wait (`ForwardSender.away`)
 leases       decide `OperationPolicy.view_state`, and whether an acknowledgement may leave (H-04)
@@ -41,21 +41,21 @@ from .routes import NAMESPACES as ROUTES
 CLUSTER_SPACES: dict[bytes, Namespace] = {**NAMESPACES, PUBLISHED: Namespace(durable=False, stamped=False)}
 
 SETTLE_MS = 10_000
-"""How long a member that starts waits for its first lease before it serves by the policy `on` without one: the worst
-failover (4.5 s), and the exchanges that tell it the routes of the others."""
+"""How long a starting member waits for its first lease. Then the policy `on` lets it serve without one. This covers
+the worst failover (4.5 s) and the exchanges that bring the routes of the other nodes."""
 
 BARRIER_LIMIT_MS = 9500
-"""How long SUBACK waits for the other nodes: detection, a lease and 5 s."""
+"""How long SUBACK waits for the other nodes: the detection time, the length of a lease, and 5 s."""
 
 NEVER_VOID = bytes(4)
-"""The stamp of a copy that has to arrive even if its sender leaves the view; see `forward_sender.stamp`."""
+"""The stamp of a copy that must arrive even if its sender leaves the view; see `forward_sender.stamp`."""
 
 NO_LEASE = "the node has lost its lease: send again"
 BARRED = "the cluster does not take this node"
 
 
 class ClusterAdapter:
-    """`bind` the member first."""
+    """The broker node as a member of a cluster. Call `bind` before any other method."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -76,10 +76,10 @@ class ClusterAdapter:
         self._waits: list[tuple[PendingAcks, int]] = []
         self._ticked = False
         self._kept = False
-        """The copy that is being delivered is never void: its origin may be gone, and no node sends it again."""
+        """True while a copy is delivered that is never void: its origin may have ended, and no node sends it again."""
 
     def bind(self, member: ClusterNode) -> None:
-        """Join node and member: from here on the node's ports lead to the others."""
+        """Connect the broker node to its cluster node: from now on its calls to the cluster reach other nodes."""
         node = self._node
         self._member = member
         ack, serving = member.links.ack, self._serving
@@ -107,11 +107,11 @@ class ClusterAdapter:
         node.reopen_handshakes()
         node.policy.settling = node.policy.view_state is ViewState.MINORITY
         if node.policy.settling:
-            # by the monotonic clock: cluster time may be set to the leader's meanwhile
+            # a timer of the monotonic clock, because the cluster time may be set to the leader's meanwhile
             member.ports.later(SETTLE_MS / 1000, self._waited)
 
     def _waited(self) -> None:
-        """No lease came: from now on this node serves, with the routes that it knows, what the policy `on` allows."""
+        """The wait for a first lease is over: serve what the policy `on` allows, with the routes that are known."""
         node = self._node
         if not node.policy.settling or node.policy.fenced or self._member.closed:
             return
@@ -119,15 +119,16 @@ class ClusterAdapter:
         if on := operations_on(node):
             node.env.log(
                 "warning",
-                f"no lease within {SETTLE_MS // 1000} s of the start: {' and '.join(on)} go on without one, as the "
-                "policy on says. Clean sessions at other nodes, unknown here, miss what is published",
+                f"no lease within {SETTLE_MS // 1000} s of the start: this node now accepts {' and '.join(on)} without "
+                "a lease, because the policy is on. It does not know the clean sessions at other nodes: they miss the "
+                "messages that it accepts",
             )
-        node.policy.view_state = node.policy.view_state  # the setter calls everything that waits for a change
+        node.policy.view_state = node.policy.view_state  # the setter calls each function that waits for a change
 
     def load(self) -> None:
-        """Load routes and retained messages from the map's disk, and put into the map the retained messages that this
-        node kept while it was standalone. A restarted node thus keeps messages for durable sessions of absent nodes
-        (P1)."""
+        """Load routes and retained messages from the map's disk. Put into the map the retained messages that this node
+        kept while it was standalone. The loaded routes let a restarted node keep messages for durable sessions of
+        absent nodes (P1)."""
         node, metadata = self._node, self._member.metadata
         self._purge(self._member.view)
         for problem in self.routes.restore(metadata.scan(LASTING)):
@@ -185,9 +186,9 @@ class ClusterAdapter:
         self._wait_for(self.advertiser.added(subscription, replaced), context)
 
     def _wait_for(self, counter: int | None, context: AckContext) -> None:
-        """The answer waits until all nodes of the view have our write of this number (P4).
+        """Let the answer to the client wait until all nodes of the view have the write `counter` of this node (P4).
 
-        Without a lease the policy accepted the packet for this node alone: its answer waits for no other node.
+        Without a lease the policy accepted the packet for this node alone: the answer waits for no other node.
         """
         node = self._node
         if not counter or not self._member.clustered or node.policy.view_state is ViewState.MINORITY:
@@ -201,7 +202,7 @@ class ClusterAdapter:
             node.env.after_turn(self._begin_waits)
 
     def retain(self, mountpoint: str, topic: str, message: Message | None, context: AckContext) -> bool:
-        """As `ClusterPort.retain`. A client that writes more than the slowest node takes is not read meanwhile."""
+        """As `ClusterPort.retain`. While a node takes the map's writes too slowly, the client's socket is not read."""
         self._wait_for(self.retained.keep(mountpoint, topic, message), context)
         if message is not None:
             for name in self._member.links.slow[Lane.METADATA]:
@@ -214,8 +215,8 @@ class ClusterAdapter:
         self.retain(mountpoint, topic, None, context)
 
     def _begin_waits(self) -> None:
-        """One barrier and one timer for a packet, however many writes it made: 15 % less processor time for a SUBSCRIBE
-        of 200 filters."""
+        """Start one barrier and one timer for each packet, however many writes it made: a SUBSCRIBE of 200 filters
+        takes 15 % less processor time."""
         waits, self._waits = self._waits, []
         for pending, counter in waits:
             self._begin_wait(pending, counter)
@@ -252,7 +253,7 @@ class ClusterAdapter:
         given_up = connection.acks.unanswered()
 
         def end() -> None:
-            reason = self._no_lease()  # first, for it notices the loss, and the incident with it
+            reason = self._no_lease()  # first, because it notices the loss of the lease and opens the incident
             self.incidents.count("voided", answered)
             self.incidents.count("voided", given_up)
             give_up(connection, operations, reason)
@@ -261,7 +262,7 @@ class ClusterAdapter:
         return False
 
     def _no_lease(self) -> str:
-        """The reason for a client whose answer may not leave."""
+        """Return the reason for a client whose answer this node may not send."""
         self._member.look()
         because = self._member.reporting.because
         return f"the node has lost its lease ({because}): send again" if because else NO_LEASE
@@ -280,7 +281,7 @@ class ClusterAdapter:
         (self.sender if own else self.relay_sender).forward(message, targets, members, context)
 
     def _pass_on(self, message: Message, text: str, sender: str, context: AckContext) -> bool:
-        """As `PassOn`: a message that no member here can have goes back to the node that has chosen this one."""
+        """As `PassOn`: give a message that no group member here can get back to the node that chose this node."""
         origin = message.origin.node
         if origin == self._node.name:
             return self.sender.returned(message, text, sender)
@@ -292,7 +293,7 @@ class ClusterAdapter:
     # -- views
 
     def view_applied(self, before: View, after: View) -> None:
-        """Another view is in force."""
+        """As `ClusterEvents.view_applied`."""
         mine = self._node.name
         self._present.clear()
         self.missed.view_applied(before, after)
@@ -309,16 +310,16 @@ class ClusterAdapter:
             if row.node == mine:
                 continue
             self.routes.entered(row.node, row.entered_in_view)
-            if row.serving:  # a snapshot may skip its entrance
+            if row.serving:  # a snapshot may skip the view in which the node entered
                 self.routes.drop(row.node, row.entered_in_view - 1)
         self._purge(after)
         self.incidents.changed()
 
     def _purge(self, view: View) -> None:
-        """Remove the routes of a node that serves under a later boot, that is not a member any more, or whose disk was
-        replaced, even if the new one has not served yet.
+        """Remove the old routes of a node: it serves under a later boot, is not a member any more, or has another
+        disk, even if it has not served with that one yet.
 
-        Routes may arrive before the log entry about their node's start: those of a later boot stay (H-04).
+        Routes may arrive before the log entry about their node's start: routes of a later boot stay (H-04).
         """
         members, boots = self._member.membership.members, self._member.membership.boots
         for each in members.values():
@@ -333,7 +334,7 @@ class ClusterAdapter:
             self._member.metadata.purge(gone, space)
 
     def lease_changed(self) -> None:
-        """The lease or the view says something else than before."""
+        """As `ClusterEvents.lease_changed`: set the view state of the node."""
         member = self._member
         if self._node.policy.fenced or not member.leased():
             state = ViewState.MINORITY
@@ -351,18 +352,19 @@ class ClusterAdapter:
             self._node.policy.view_state = state
 
     def replaced(self, node: str) -> None:
-        """A node has left for good, or came back empty: nothing of its sessions is left."""
+        """As `ClusterEvents.replaced`: forget the node's routes, the copies for it, and its earlier boots."""
         row = self._member.membership.members.get(node)
         if row is None:
             self.routes.drop(node, self._member.view.id)
         self._purge(self._member.view)
         self.sender.gone(node)
         self.relay_sender.gone(node)
-        # the log is read again after a restart: a later boot of this name is not meant
+        # the log is read again after a restart: do not forget a later boot of this name
         self.receiver.forget(node, self._member.membership.boots[node] + (row is None))
 
     def _broken(self) -> None:
-        """The cluster refuses this start: the disk may be an old copy, so `on` serves no client either (H-01)."""
+        """The cluster refuses this start: the disk may be an old copy, so even the policy `on` serves no client
+        (H-01)."""
         self.bar(BARRED)
 
     def bar(self, reason: str) -> None:
@@ -374,14 +376,14 @@ class ClusterAdapter:
             connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, reason)
 
     def unbar(self) -> None:
-        """Serve again what lease and policy allow."""
+        """Serve clients again, as lease and policy allow."""
         self._node.policy.fenced = False
         self.lease_changed()
 
     # -- entering
 
     def rejoin(self, since: int) -> None:
-        """This node enters a view. Its unacknowledged publishes are void, and their publishers have to reconnect."""
+        """This node enters the view `since`: cancel its unacknowledged publishes, and disconnect their publishers."""
         node = self._node
         node.env.tick()
         if self._entered_since:
@@ -396,22 +398,22 @@ class ClusterAdapter:
         self._entered_since = self.sender.since = since
 
     def announce(self, since: int, announced: Callable[[int], None]) -> None:
-        """Write all routes; then say up to which number."""
+        """Write all routes; then call `announced` with the number of the last write."""
         self.advertiser.start(since, lambda counter: announced(counter or 0))
 
     def informed(self) -> None:
-        """What happened while this node was away is known: clean sessions that missed a publish have ended."""
+        """This node knows the writes of its absence: end the clean sessions that missed a publish."""
         self._purge(self._member.view)
         self.missed.informed()
 
     # -- metadata and publishes
 
     def metadata_changed(self, key: bytes, value: bytes | None) -> None:
-        """Another node changed the value of a key."""
+        """As `ClusterEvents.metadata_changed`: update routes, retained messages or settings."""
         if key[:1] in ROUTES:
             try:
                 self.routes.change(key, value)
-            except MalformedRoute as error:  # every node has it: it must stop none
+            except MalformedRoute as error:  # every node has this entry: it must not stop any of them
                 self._node.env.log("error", str(error))
         elif key[:1] == RETAINED:
             self.retained.changed(key, value)
@@ -423,13 +425,16 @@ class ClusterAdapter:
         return lease_service is not None and lease_service.holder.serving
 
     def watermark(self, node: str, boot: int) -> int:
-        """How far the publishes of this boot of a node were taken."""
+        """As `ClusterEvents.watermark`."""
         self.relay_receiver.watermark(node, boot)
         return self.receiver.watermark(node, boot)
 
     def deliver(self, node: str, seq: int, payload: bytes) -> None:
-        """The next publish of a node. One of an entrance that is over is void; one of an entrance that is not applied
-        here comes again (H-07, H-14). Raises `Refuse`, `MalformedForward`."""
+        """Deliver the next publish of a node (H-07, H-14). Raises `Refuse`, `MalformedForward`.
+
+        It is void if the node sent it under an earlier entry into the view. If this node has not applied the view of
+        that entry yet, it refuses the publish, and the node sends it again.
+        """
         stamp = payload[:4]
         self._kept = stamp == NEVER_VOID
         if self._present.get(node) != stamp:
@@ -453,45 +458,46 @@ class ClusterAdapter:
         self._ticked = False
 
     def acked(self, node: str, upto: int) -> None:
-        """A node has our publishes up to this number."""
+        """As `ClusterEvents.acked`."""
         self._node.env.tick()
         self.sender.acked(node, upto, self._member.look())
 
     def acked_early(self, node: str, seqs: list[int]) -> None:
-        """A node has these publishes of ours, although not all before them."""
+        """As `ClusterEvents.acked_early`."""
         self._node.env.tick()
         self.sender.acked_early(node, seqs, self._member.look())
 
     def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
-        """The next publish of others that a node relays: never void. Raises `Refuse`, `MalformedForward`."""
+        """Deliver the next publish that a node relays for its origin; it is never void. Raises `Refuse`,
+        `MalformedForward`."""
         if self._member.view.incarnation(node) is None:
             raise Refuse(f"{node} is not in the view {self._member.view.id}")
         self._node.env.tick()
         self.relay_receiver.deliver(node, seq, payload[4:])
 
     def relays_acked(self, node: str, upto: int) -> None:
-        """A node has what we relayed to it up to this number."""
+        """As `ClusterEvents.relays_acked`."""
         self._node.env.tick()
         self.relay_sender.acked(node, upto)
 
     def relieved(self, node: str) -> None:
-        """Less waits for a node than before."""
+        """As `ClusterEvents.relieved`."""
         self.sender.relieved(node)
 
     def room(self, node: str) -> None:
-        """The lane of publishes to a node takes more."""
+        """As `ClusterEvents.room`."""
         self._node.env.tick()
         self.sender.room(node)
 
 
 def operations_on(node: Node) -> list[str]:
-    """The operations that the configuration allows without a lease."""
+    """Return the names of the operations that the configuration allows without a lease."""
     names = ("register", "publish", "subscribe", "unsubscribe")
     return [name for name in names if getattr(node.env.options, f"allow_{name}_during_netsplit") == "on"]
 
 
 class _Lanes:
-    """The links' lanes of publishes."""
+    """The lanes of publishes of all links, as `PublishLanes`."""
 
     def __init__(self, member: ClusterNode, lane: Lane) -> None:
         self._links = member.links
@@ -499,7 +505,7 @@ class _Lanes:
         self._lane = lane
         self.slow: Collection[str] = member.links.slow[lane]
         self.slow_map: Collection[str] = member.links.slow[Lane.METADATA]
-        # relays take no turns: their publishers are other nodes'
+        # publishers take no turns in relays: they are connected to other nodes
         self.full: Collection[str] = member.links.full if lane is Lane.PUBLISH else ()
         self.window_bytes = member.links.publish_window_bytes
         self.ahead_bytes = member.links.ahead_bytes

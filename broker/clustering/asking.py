@@ -7,12 +7,12 @@ from ...cluster.transport.wire import CallFailed, Transport
 from .operator_port import ClusterError
 
 CALL_S = 12.0
-"""How long one call to another node may take: before a node is taken out, the log waits for its last lease."""
+"""How long one call to another node may take: the leader removes a node only after the node's last lease."""
 REDIRECTS = 5
 
 
 async def ask_leader(transport: Transport, address: str, method: str, request: bytes) -> CallAnswer:
-    """The leader's answer, which may be a problem. Raises `ClusterError` if it cannot be found."""
+    """Return the leader's answer, which may name a problem. Raises `ClusterError` if the leader is not found."""
     for _ in range(REDIRECTS):
         try:
             answer = decode_answer(await transport.call(address, method, request, CALL_S))

@@ -1,4 +1,4 @@
-"""A node without a cluster looks for others at the addresses that it is configured with, and takes no clients."""
+"""A node without a cluster looks for other nodes at its configured addresses. Meanwhile it takes no clients."""
 
 from __future__ import annotations
 
@@ -23,21 +23,25 @@ from .dns import NoAnswerError, Resolver
 from .operator_port import ClusterError
 
 LOOK_S = 0.25
-"""How often a node that is alone looks."""
+"""How often a node without a cluster looks, in seconds."""
 FIRST_S = 10.0
-"""How long a start waits while somebody is there whom the node is to join. Then it goes on without clients."""
+"""How long a start waits while there is a node or cluster to join. Then the start continues, without clients."""
 AGAIN_S = 5.0
-"""How often a member looks for others that it does not reach where they were: after a restart they may be elsewhere."""
+"""How often a member looks for members that it does not reach: a restart may have changed their addresses."""
 
 
 class Discovery:
-    """`run` for the life of the node. `found` says that it is in a cluster, `missing` that it does not reach everybody
-    there; `hint` is told under which address a node answers. `places` are addresses as operators write them: names are
-    asked of DNS anew each time, and all addresses of a name count, as a headless service has one for each node. `join`
-    raises `ClusterError`, `create` founds a cluster. `holds` says whether this node has sessions or retained messages:
-    then it can join nobody. `size` is how many nodes found a cluster together, 0 for all that `places` names.
+    """Finds the cluster of a node. `run` works as long as the node lives.
 
-    `waits_for` says what it waits for, "" when it is in a cluster. `sees` are the nodes without a cluster that it saw.
+    `places` are addresses as operators write them. Each look asks DNS again for the names, and uses all addresses of a
+    name: a headless service has one for each node. `found` says whether this node is in a cluster, `missing` whether
+    it does not reach some member. `join` joins the cluster of a node and raises `ClusterError`; `create` founds a
+    cluster. `hint` gets the answer of a node and its address. `holds` says whether this node has sessions or retained
+    messages: then it cannot join another node. `size` is how many nodes found a cluster together, 0 for all nodes that
+    `places` names.
+
+    `waits_for` is the reason why this node is still in no cluster, "" when it is in one. `sees` are the other nodes
+    without a cluster that it saw.
     """
 
     def __init__(
@@ -73,15 +77,19 @@ class Discovery:
         self._settled = asyncio.Event()
 
     async def first(self) -> None:
-        """While it runs, as a part of the start: wait until this node is in a cluster, or can join nobody yet."""
+        """Wait, as a part of the start, until this node is in a cluster, or finds no cluster that it can join now.
+        `run` has to run meanwhile."""
         try:
             async with asyncio.timeout(FIRST_S):
                 await self._settled.wait()
         except TimeoutError:
-            self._log("warning", f"discovery: in no cluster after {FIRST_S:.0f} s. No clients are let in before")
+            self._log(
+                "warning",
+                f"discovery: this node is in no cluster after {FIRST_S:.0f} s. It takes no clients until it is in one",
+            )
 
     def settle(self) -> None:
-        """The start is not to wait any longer."""
+        """End the wait of the start (`first`)."""
         self._settled.set()
 
     async def run(self) -> None:
@@ -94,8 +102,8 @@ class Discovery:
                     self._hint(answer, address)
 
     async def _look(self) -> None:
-        """Look once, and join or found a cluster. The start goes on unless somebody is there whom this node is to join,
-        or may be: DNS does not say."""
+        """Look once, and join or found a cluster. The start continues unless there is a node or cluster to join, or
+        there may be one because DNS does not answer."""
         waits = False
         if not self._found():
             there = await self._who_is_there()
@@ -118,14 +126,15 @@ class Discovery:
             self._say(action.reason, "notice")
         elif isinstance(action, Found):
             self._log(
-                "notice", f"discovery: {self._name} founds a cluster; {', '.join(self.sees) or 'nobody'} can join"
+                "notice",
+                f"discovery: {self._name} founds a cluster; {', '.join(self.sees) or 'no other node'} can join",
             )
             self._create()
         else:
             try:
                 await self._join(action.address)
             except ClusterError as error:
-                self.waits_for = f"it cannot join the cluster: {error}"
+                self.waits_for = f"the node cannot join the cluster: {error}"
                 self._say(str(error))
 
     def _say(self, problem: str, level: str = "warning") -> None:
@@ -152,7 +161,7 @@ class Discovery:
         try:
             return decode_who(await self._transport.call(address, WHO, self._name.encode(), 2.0))
         except Unproven as error:
-            self._unsure = True  # somebody is there, and this node cannot know who
+            self._unsure = True  # a node answers there, but this node cannot know which
             self._say(str(error))
             return None
         except (CallFailed, MalformedCall):

@@ -1,4 +1,4 @@
-"""Addresses of names: DNS, which may fail for a while, or say nothing for half a minute."""
+"""Resolve host names to addresses by DNS, which may fail for a while, or not answer for half a minute."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import threading
 from ...cluster.membership.discovery import written
 
 ANSWER_S = 2.0
-"""How long a caller waits. The question goes on, and the next caller gets its answer."""
+"""How long a caller waits. The query continues after that, and the next caller gets its answer."""
 
 
 class NoAnswerError(OSError):
-    """DNS does not answer now: whether the name exists is not known."""
+    """DNS does not answer now, so this node does not know whether the name exists."""
 
 
 class Resolver:
-    """What names stand for. Each is asked for once at a time, in a thread for which the process does not wait at its
-    end: nothing else ends a question before it is answered."""
+    """Resolves names. There is at most one query for a name at a time, in a daemon thread: a query cannot be cancelled,
+    and the end of the process must not wait for it."""
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, int], asyncio.Future[list[str] | OSError]] = {}
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """`HOST:PORT` for each address of the name. Raises `NoAnswerError`, or OSError if there is no such name."""
+        """Return `HOST:PORT` for each address of the name. Raises `NoAnswerError`, or OSError if the name does not
+        exist."""
         answer = self._asked.get((host, port))
         if answer is None:
             answer = self._asked[host, port] = asyncio.get_running_loop().create_future()
@@ -50,8 +51,8 @@ def _ask(host: str, port: int, answer: asyncio.Future[list[str] | OSError]) -> N
     except OSError as error:
         found = error
     except UnicodeError:
-        found = OSError("this cannot be a name: its parts have 1 to 63 characters")
+        found = OSError("this is no host name: each of its parts must have 1 to 63 characters")
     try:
         answer.get_loop().call_soon_threadsafe(answer.set_result, found)
-    except RuntimeError:  # the loop is closed, with all callers
+    except RuntimeError:  # the loop is closed, and its callers have ended
         return

@@ -1,8 +1,9 @@
-"""A queue that many publishers share, and of which each gets the same part.
+"""A queue that gives each of its publishers an equal share of the bytes.
 
-What one publisher put in comes out in its order. Publishers take turns by bytes: the *turn* of each grows by the bytes
-that come out, and the lowest turn is next. A publisher without waiting items begins where the others are. So a message
-of a publisher that sends little comes out next, and a publisher that sends much waits only for itself.
+The items of one publisher keep their order. Publishers take turns by bytes: the *turn* of a publisher grows by the
+bytes that are taken from it, and the publisher with the lowest turn is next. A publisher that had no waiting items
+starts with the current turn of the others. So an item of a publisher that sends little is taken soon, and a publisher
+that sends much delays only its own items.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class _Publisher(Generic[Item]):
         self.size_bytes = 0
 
     def take(self, size_bytes: int, taken: list[Item]) -> int:
-        """Its next items, of this size or a little more; how many bytes they have."""
+        """Move its next items to `taken`, `size_bytes` or a little more, or all. Returns the number of their bytes."""
         items = self.items
         used = 0
         while used < size_bytes and items:
@@ -38,10 +39,10 @@ class _Publisher(Generic[Item]):
 
 
 class FairQueue(Generic[Item]):
-    """Items of publishers, which are any keys. Sizes are in bytes, and positive.
+    """Items of publishers; any hashable key names a publisher. Sizes are in bytes, and positive.
 
-    Who is next takes `turn_bytes` or a little more at once: one item with 1; a few small ones with more, which costs
-    less time for each.
+    A turn of a publisher takes `turn_bytes` or a little more: with 1 it takes one item, with more it takes a few small
+    items at once, which costs less time for each.
     """
 
     __slots__ = ("_entries", "_publishers", "_turn", "_turn_bytes", "_turns", "items", "size_bytes")
@@ -52,13 +53,13 @@ class FairQueue(Generic[Item]):
         self.size_bytes = 0
         self._publishers: dict[Hashable, _Publisher[Item]] = {}
         self._turns: list[tuple[int, int, _Publisher[Item]]] = []
-        """A heap of (turn, number, publisher), also of those that had an item a moment ago: they keep their turn until
-        the others are as far."""
+        """A heap of (turn, number, publisher). A publisher whose last item was taken stays until the others reach its
+        turn."""
         self._turn = 0
         self._entries = 0
 
     def put(self, key: Hashable, size_bytes: int, item: Item) -> None:
-        """Behind all that waits of this publisher."""
+        """Add an item behind all items of this publisher."""
         publisher = self._publishers.get(key)
         if publisher is None:
             publisher = self._publishers[key] = _Publisher(key)
@@ -69,7 +70,7 @@ class FairQueue(Generic[Item]):
         self.items += 1
 
     def take(self, size_bytes: int) -> list[Item]:
-        """The next items, until they have this size or a little more, or all."""
+        """Take the next items, `size_bytes` or a little more, or all."""
         taken: list[Item] = []
         turns = self._turns
         left = size_bytes
@@ -88,12 +89,12 @@ class FairQueue(Generic[Item]):
         return taken
 
     def waits_of(self, key: Hashable) -> int:
-        """Bytes of one publisher."""
+        """Return the number of bytes that wait of one publisher."""
         publisher = self._publishers.get(key)
         return 0 if publisher is None else publisher.size_bytes
 
     def __iter__(self) -> Iterator[Item]:
-        """All items, publisher after publisher."""
+        """Iterate over all items, one publisher after another."""
         for publisher in self._publishers.values():
             for _, item in publisher.items:
                 yield item

@@ -54,7 +54,7 @@ def test_values_come_in_the_order_of_the_keys_and_secrets_stay() -> None:
     ("answer", "said"),
     [
         (lambda request: b"\xc1", "b: "),
-        (lambda request: msgspec.msgpack.encode(["1"]), "b: 1 values came for 2 keys"),
+        (lambda request: msgspec.msgpack.encode(["1"]), "b: it sent 1 values for 2 keys"),
         (lambda request: answer_values(b"\xc1", in_force), "b: settings: "),
         (lambda request: answer_values(msgspec.msgpack.encode(["x"]), in_force), "b: settings: x: unknown key"),
     ],
@@ -81,11 +81,11 @@ def test_a_change_is_awaited_until_all_have_it_and_no_wait_is_left_behind() -> N
             assert [other is not None and other.config.get(b"nkey.x") for other in others] == [b"1", b"1"]
             await cluster.partition({0}, {1, 2})
             shell.config.put(b"nkey.x", b"2")
-            with pytest.raises(ClusterError, match=r"not every node of its view has said within 0\.05 s"):
+            with pytest.raises(ClusterError, match=r"not every node of its view confirmed it within 0\.05 s"):
                 await spread(shell.member, 0.05)
             assert shell.member.metadata.statistics().barriers == 0
             await cluster.sees(0, "minority")
-            with pytest.raises(ClusterError, match="has it, and no lease: the other nodes get it"):
+            with pytest.raises(ClusterError, match="has the change, but no lease: the other nodes get it"):
                 await spread(shell.member, 60)
 
     asyncio.run(run())

@@ -174,7 +174,9 @@ def test_what_can_be_no_name_is_said_and_the_others_are_asked() -> None:
 
     search = run(scenario)
     assert search.joined == ["127.0.0.1:1"]
-    assert search.log == ["warning: discovery: nodes..svc:1: this cannot be a name: its parts have 1 to 63 characters"]
+    assert search.log == [
+        "warning: discovery: nodes..svc:1: this is no host name: each of its parts must have 1 to 63 characters"
+    ]
 
 
 def test_a_name_that_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +305,7 @@ def test_a_start_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert run(scenario).log == [
         "notice: discovery: a is in a cluster that has no majority now, and knows b as a member of it",
-        "warning: discovery: in no cluster after 0 s. No clients are let in before",
+        "warning: discovery: this node is in no cluster after 0 s. It takes no clients until it is in one",
     ]
 
 
@@ -329,7 +331,7 @@ def test_it_says_why_it_cannot_join() -> None:
         await search.place(1, WhoAnswer("a", "cluster", True))
         discovery = search.discovery("127.0.0.1:1")
         await search.run(discovery, lambda: len(search.joined) > 1)
-        assert discovery.waits_for == "it cannot join the cluster: not now"
+        assert discovery.waits_for == "the node cannot join the cluster: not now"
 
     run(scenario)
 

@@ -47,7 +47,7 @@ class Split(NamedTuple):
         words = [f"allow_{operation}_during_netsplit={value}" for operation in OPERATIONS]
         for node in self.nodes:
             answer = await node.ask("set", *words)
-            assert answer.status == 0 or "has it, and no lease" in answer.text, answer
+            assert answer.status == 0 or "has the change, but no lease" in answer.text, answer
 
 
 @pytest.fixture
