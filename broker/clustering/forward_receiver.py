@@ -1,9 +1,9 @@
-"""The target's side of messages from other nodes: into the queues once, acknowledged when they are safe (P6).
+"""The target's side of messages from other nodes: put each into the queues once, acknowledge it when it is safe (P6).
 
-The number up to which the lane of an origin was taken is written in the batch of the queue entries, so that no
-message is taken again after a restart; except a message that was relayed and not acknowledged: it is noted, too, and
-comes again. A QoS 2 message can come twice under its mid, on another lane, because its origin was restarted in the
-middle of a handshake; its mid is remembered until the origin says that it is over (H-12).
+The batch of the queue entries also has the number up to which the origin's lane was taken, so a restart takes no
+message twice. The exception is a message that this node relayed and that is not acknowledged yet: its number is stored
+as well, and the origin sends it again. A QoS 2 message can arrive twice under one mid, on different lanes, because its
+origin restarted in the middle of a handshake. This node remembers the mid until the origin says that it is over (H-12).
 """
 
 from __future__ import annotations
@@ -28,33 +28,37 @@ if TYPE_CHECKING:
 
 
 PLAIN = ""
-"""The part of a message that is for ordinary subscriptions; the others are named by their `$share` filters."""
+"""The name of the part of a message for ordinary subscriptions. `$share` filters name the other parts."""
 
 
 PassOn = Callable[["Message", str, str, AckContext], bool]
-"""The port to the origin of a QoS 2 message that the named node sent for a `$share` filter without a member here: True
-if the origin gives the message to another member, or has done so. The same for an own message that comes back."""
+"""The port to the origin of a QoS 2 message. Called with the message, a `$share` filter without a member here, and the
+node that sent the message. True if the origin gives the message to another member, or has done so. Also called for an
+own message that another node sends back."""
 
 
 class Acknowledge(Protocol):
-    """The port to the links: tells this boot of an origin how far its lane is done with."""
+    """The port to the links: tells this boot of an origin how far its lane is finished."""
 
     def __call__(self, origin: str, seq: int, boot: int) -> None:
-        """All items up to `seq` of the lane are done."""
+        """Acknowledge all items of the lane up to `seq`."""
         ...
 
 
 AckEarly = Callable[[str, list[int], int], None]
-"""The port to the links: these numbers of the lane of this boot of an origin are done with, not all before them."""
+"""The port to the links: acknowledge these numbers of an origin's lane although earlier ones are not finished. Called
+with origin, numbers and the origin's boot."""
 
 EARLY_MS = 250
-"""When the disk takes nothing for so long, what does not wait for it is acknowledged alone."""
+"""If the disk makes no progress for this time, items that need no disk are acknowledged before earlier ones."""
 
 
 class _Lane(msgspec.Struct):
-    """One origin: its boot, how far its lane was taken, and (number, commit, pending acks) that are not yet answered.
+    """The lane of one origin: its boot, the last number taken, and (number, commit, pending acks) of items without an
+    acknowledgement.
 
-    `owed` are the numbers, also on disk, of messages that were taken and relayed, and not yet acknowledged.
+    `owed` are the numbers of messages that this node took and relayed, and that are not acknowledged yet. They are
+    also on disk.
     """
 
     boot: int
@@ -70,8 +74,8 @@ class _Lane(msgspec.Struct):
 
 
 class DedupEntry(msgspec.Struct):
-    """A QoS 2 message that may come again: which parts of it were taken, and whether that is on disk; which of them
-    were relayed, and the acknowledgements of other nodes that are still missing."""
+    """A QoS 2 message that may come again. `parts` are the parts that this node took; `stored` says whether that is on
+    disk. `relayed` parts went to other nodes, and `pending` are the acknowledgements that these nodes owe."""
 
     parts: list[str]
     stored: bool
@@ -80,16 +84,17 @@ class DedupEntry(msgspec.Struct):
 
 
 class ForwardReceiver:
-    """All that other nodes send here as origins."""
+    """Takes the messages that other nodes send to this one."""
 
     def __init__(
         self, node: Node, acknowledge: Acknowledge, serving: Callable[[], bool], direct: ForwardReceiver | None = None
     ) -> None:
-        """`serving`: this node has caught up with the others. With `direct`, which takes the messages that origins send
-        themselves, this one takes relayed messages.
+        """`serving` says whether this node has caught up with the others. `direct` is None for the receiver of messages
+        that origins send themselves. A receiver that gets that one as `direct` takes relayed messages.
 
-        It acknowledges as soon as its disk has the message, and does not wait for messages that it relays. So two
-        nodes that relay to each other never wait for each other (H-15).
+        The receiver of relayed messages acknowledges as soon as its disk has the message. It does not wait until the
+        messages that it relays itself are acknowledged. So two nodes that relay to each other never wait for each
+        other (H-15).
         """
         self._node = node
         self.pass_on: PassOn = _nobody
@@ -101,7 +106,7 @@ class ForwardReceiver:
         self._seen: dict[str, dict[tuple[int, int], DedupEntry]] = {} if direct is None else direct._seen
 
     def load(self) -> None:
-        """Bring back watermarks and open QoS 2 mids from the store."""
+        """Load watermarks and open QoS 2 mids from the store."""
         store = self._node.env.store
         for key, value in store.scan(b"w", b"x"):
             name, boot, seq = keys.parse_watermark_key(key)
@@ -117,7 +122,10 @@ class ForwardReceiver:
             self._seen.setdefault(name, {})[boot, counter] = DedupEntry(value.decode().split("\0"), True)
 
     def watermark(self, origin: str, boot: int) -> int:
-        """How far the lane of this boot of the origin was taken, durably where it matters; 0 for a new boot."""
+        """Return the number up to which the lane of this boot of the origin was taken; 0 for a new boot.
+
+        It stays below the first message that was relayed and is not acknowledged yet, so the origin repeats that one.
+        """
         lane = self._lanes.get(origin)
         if lane is None or lane.boot < boot:
             self._clear(origin, lane)
@@ -131,7 +139,7 @@ class ForwardReceiver:
                 self._relayed(origin, lane, seq)
 
     def forget(self, origin: str, before: int) -> None:
-        """All boots of the origin before this one have left the cluster for good."""
+        """Forget the messages of the origin's boots before this one, which have left the cluster for good."""
         store = self._node.env.store
         lane = self._lanes.get(origin)
         if lane is not None and lane.boot < before:
@@ -143,19 +151,21 @@ class ForwardReceiver:
                 store.delete(keys.seen_key(origin, *mid))
 
     def skip(self, origin: str, seq: int) -> None:
-        """The next item of an origin's lane needs no work: it is finished, or void because the origin sent it before it
-        left the view (H-14)."""
+        """Acknowledge the next item of an origin's lane without delivering it: it is no message, or it is void because
+        the origin sent it before it left the view (H-14)."""
         lane = self._lanes[origin]
         lane.taken = max(lane.taken, seq)
         self._answer(origin, lane, seq, 0, None)
 
     def deliver(self, origin: str, seq: int, payload: bytes) -> None:
-        """Take the next message of an origin's lane. Raises `MalformedForward` before anything is taken, and `Refuse`
-        if it is for a group member that ended with an earlier process: this process does not know the other members
-        before it serves, and the origin selects another one when it hears of the restart."""
+        """Take the next message of an origin's lane. Raises `MalformedForward` before it takes anything.
+
+        Raises `Refuse` if the message is for a group member that ended with an earlier process. This process does not
+        know the other members before it serves; the origin selects one of them when it learns of the restart.
+        """
         node, lane = self._node, self._lanes[origin]
         if seq <= lane.taken and seq not in lane.owed:
-            self._answer(origin, lane, seq, 0, None)  # it comes again behind an item that a restart left unacknowledged
+            self._answer(origin, lane, seq, 0, None)  # repeated because a restart left an earlier item unacknowledged
             return
         if is_open_mids(payload) and not self._relays:
             self.settle_open(origin, decode_open_mids(payload))
@@ -181,7 +191,7 @@ class ForwardReceiver:
         lane.taken = max(lane.taken, seq)
         pending = context.take()
         if self._relays:
-            pending = None  # and after a restart it may come again: only QoS 2 has to know
+            pending = None  # after a restart the message may come again: only QoS 2 needs a record of it
         else:
             if pending is not None and pending.open:
                 lane.owed[seq] = None
@@ -193,7 +203,7 @@ class ForwardReceiver:
         self._answer(origin, lane, seq, node.env.store.open_commit if wait else 0, pending)
 
     def took(self, message: Message, part: str) -> bool:
-        """Whether a session here has this part of a QoS 2 message that another node was to have."""
+        """True if a session here has this part of a QoS 2 message, although the part was meant for another node."""
         seen = self._known(message)
         return seen is not None and part in seen.parts and part not in seen.relayed
 
@@ -209,10 +219,10 @@ class ForwardReceiver:
         plans: PlanCache,
         context: AckContext,
     ) -> bool:
-        """Give each part of a QoS 2 message to its sessions once. True if the disk has to have it first.
+        """Give each part of a QoS 2 message to its sessions once. True if the disk must have it before the answer.
 
-        The parts are the ordinary subscriptions and each group: one that chose another node before can choose this one,
-        which has had the message for the others.
+        One part is the ordinary subscriptions; each group is another part. If a node that was chosen for a group ends,
+        the origin may choose this node for it, which already has the message for its other parts.
         """
         node = self._node
         seen = self._seen.setdefault(origin, {})
@@ -226,9 +236,9 @@ class ForwardReceiver:
         own = message.origin.node == node.name
         passed = [each for each in (groups if own else missing) if self.pass_on(message, each, sender, context)]
         groups = tuple([each for each in groups if each not in passed])
-        known = seen.get(mid) or known  # an own message may have been given to a session here
+        known = seen.get(mid) or known  # `pass_on` may have given an own message to a session here
         if not plain and not groups:
-            return known.stored  # taken before, and perhaps not yet safe
+            return known.stored  # taken before, but perhaps not committed yet
         relayed = [each for each in missing if each not in passed]
         relayed += [each for each in known.relayed if each not in groups]
         wait = node.router.deliver(message, plans, plain, groups, context) == AFTER_COMMIT or known.stored
@@ -238,8 +248,8 @@ class ForwardReceiver:
         return wait
 
     def given(self, message: Message, part: str, wait: bool) -> None:
-        """A session here got this part of a QoS 2 message after all, the node that had been chosen being gone; with
-        `wait` the open batch has it."""
+        """Note that a session here got this part of a QoS 2 message, in place of a member at another node. With `wait`
+        the queue entry is in the open batch."""
         origin, mid = message.origin.node, (message.origin.boot, message.counter)
         known = self._seen.setdefault(origin, {}).setdefault(mid, DedupEntry([], False))
         known.parts = [*[each for each in known.parts if each != part], part]
@@ -249,20 +259,20 @@ class ForwardReceiver:
             self._note(origin, mid, known)
 
     def handed_over(self, message: Message, part: str) -> None:
-        """The session that got this part of a QoS 2 message has left it to one that may last, perhaps on another node:
-        where only clean sessions had it, a restart has to know from now on, too."""
+        """Store that this part of a QoS 2 message was taken: its session hands it over to a session that may be
+        durable, perhaps at another node. So far, if only clean sessions had the part, it was not on disk."""
         known = self._known(message)
         if known is not None and part in known.parts and not known.stored:
             known.stored = True
             self._note(message.origin.node, (message.origin.boot, message.counter), known)
 
     def _note(self, origin: str, mid: tuple[int, int], seen: DedupEntry) -> None:
-        # a restart forgets relayed parts, and the group's message comes again
+        # relayed parts are not stored: after a restart the message for their groups is delivered again
         parts = [each for each in seen.parts if each not in seen.relayed]
         self._node.env.store.put(keys.seen_key(origin, *mid), "\0".join(parts).encode())
 
     def _relayed(self, origin: str, lane: _Lane, seq: int) -> None:
-        """Nothing is owed for this number any more."""
+        """Remove a number from `owed`: its message is acknowledged or void."""
         del lane.owed[seq]
         self._node.env.store.delete(keys.owed_key(origin, lane.boot, seq))
 
@@ -276,7 +286,7 @@ class ForwardReceiver:
             self.settle_one(origin, mid)
 
     def settle_open(self, origin: str, known: OpenMids) -> None:
-        """Forget the mids of which the origin says that their handshakes are over, whatever older one is open."""
+        """Forget the mids whose handshakes the origin reports as over, even if an older handshake is open."""
         kept = set(known.mids)
         for mid in [mid for mid in self._seen.get(origin, ()) if known.first <= mid < known.end and mid not in kept]:
             self.settle_one(origin, mid)
@@ -294,7 +304,7 @@ class ForwardReceiver:
                 self._only_behind(origin, lane, seq)
             commit = max(commit, before)
             if commit == before and pending is None and earlier is None:
-                lane.waiting.pop()  # one answer for both
+                lane.waiting.pop()  # one acknowledgement for both numbers
                 if lane.scheduled:
                     lane.waiting.append((seq, commit, None))
                     return
@@ -309,7 +319,7 @@ class ForwardReceiver:
             self._node.env.after_turn(lambda: self._turn_over(origin, lane))
 
     def _only_behind(self, origin: str, lane: _Lane, seq: int) -> None:
-        """This number is done with, and waits for the disk only because something before it does."""
+        """Note a number that is finished: it waits only because an earlier number waits for the disk."""
         lane.free.append(seq)
         if not lane.stuck:
             self._arm(origin, lane)
@@ -317,14 +327,14 @@ class ForwardReceiver:
             self._node.env.after_turn(lambda: self._early(origin, lane))
 
     def _arm(self, origin: str, lane: _Lane) -> None:
-        """Look again after a while whether the lane gets on."""
+        """Start a timer that checks whether the lane makes progress."""
         if lane.free and not lane.armed:
             lane.armed = True
             oldest = lane.free[0]
             self._node.env.timers.at(self._node.env.now + EARLY_MS, lambda: self._still_behind(origin, lane, oldest))
 
     def _still_behind(self, origin: str, lane: _Lane, oldest: int) -> None:
-        """If the lane got no further, the disk is full or hangs: items that need no disk do not wait for it now."""
+        """If the lane made no progress, the disk is full or hangs: acknowledge the items that need no disk."""
         lane.armed = False
         if lane.free and lane.free[0] == oldest:
             lane.stuck = True
@@ -341,7 +351,7 @@ class ForwardReceiver:
         self._advance(origin, lane)
 
     def _advance(self, origin: str, lane: _Lane) -> None:
-        """Tell the origin how far all is safe, in order."""
+        """Tell the origin up to which number all items are safe."""
         committed = self._node.env.store.committed
         done = 0
         waiting = lane.waiting
@@ -355,7 +365,7 @@ class ForwardReceiver:
             lane.stuck = False
             if lane.free:
                 lane.free = [each for each in lane.free if each > done]
-        # an item that became void since a restart did not come again, or was answered with a later one
+        # an owed item that became void after a restart does not come again; a later number acknowledges it
         for seq in [each for each in lane.owed if each <= done]:
             self._relayed(origin, lane, seq)
         if done and self._lanes.get(origin) is lane:
@@ -363,7 +373,7 @@ class ForwardReceiver:
 
 
 def _not_early(origin: str, seqs: list[int], boot: int) -> None:
-    """The origin waits until everything before is done with, too."""
+    """Send nothing: the origin waits until all earlier items are finished too."""
 
 
 def _nobody(message: Message, part: str, sender: str, context: AckContext) -> bool:

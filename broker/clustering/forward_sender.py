@@ -1,17 +1,23 @@
 """The origin's side of messages for other nodes: one copy per node, and the nodes that have not acknowledged theirs.
 
-The node that accepted a PUBLISH alone decides when it is done (H-07). Each copy is an obligation of its node,
-discharged by that node's acknowledgement; by a view without that node where only clean sessions would have had it, for
-they have ended; by sending it to another member where a shared subscription had chosen that node. What is for durable
-sessions of a node that is away stays pending until it is back or has left for good; so does a QoS 2 message of a shared
-subscription, if the member that was given it may be one. Never by time.
+Only the node that accepted a PUBLISH decides when it is done (H-07). A copy stays pending until one of these events:
 
-While the lane to a node is full, copies wait in the `WaitingRoom` and enter the lane publisher by publisher. Each is
-encoded when its message is accepted. Its fields are still right when it leaves later: its `since` is that of the
-view, because entering another one voids the waiting copies (`void_all`); its `qos2_stable` is below all mids that
-wait, for a QoS 2 mid counts as open until its copy is in the lane (`opened`), so that no copy that overtakes it, and
-no list of open mids, says that it is over; an older `hlc` turns no clock back; and it goes behind more writes of the
-map, not less.
+- its node acknowledges it;
+- a view without its node is applied, and the copy was only for clean sessions there, which have ended;
+- a shared subscription had chosen its node, and the message goes to another member.
+
+A copy for durable sessions of an absent node stays pending until the node is back or has left for good. So does a
+QoS 2 message of a shared subscription if a durable session may have it. No copy ends by time.
+
+While the lane to a node is full, copies wait in the `WaitingRoom`, and publishers take turns to enter the lane. A copy
+is encoded when its message is accepted. Its fields are still correct when it is sent later:
+
+since         the view has not changed: a node that enters another view cancels the waiting copies (`void_all`)
+qos2_stable   it is below all waiting mids: a QoS 2 mid counts as open until its copy is in the lane (`opened`). So
+              neither a copy that overtakes it nor a list of open mids says that it is over
+hlc           an older value sets no clock back
+
+And when the copy is sent, more writes of the replicated map have gone before it, never fewer.
 """
 
 from __future__ import annotations
@@ -40,45 +46,48 @@ if TYPE_CHECKING:
 
 
 TELL_OPEN_EVERY = 256
-"""After so many QoS 2 messages, and after as many as there are open handshakes, a node gets the list of these."""
+"""After this many QoS 2 messages a node gets the list of open handshakes; if more are open, after as many messages."""
 
 
 class PublishLanes(Protocol):
     """The port to the links: one lane of publishes to each node, contiguous and acknowledged."""
 
     slow: Collection[str]
-    """The nodes for which more waits than should, also if they are away."""
+    """The nodes for which too many publishes wait; absent nodes are included."""
     slow_map: Collection[str]
-    """The nodes for which more of the replicated map waits than should."""
+    """The nodes for which too many writes of the replicated map wait."""
     full: Collection[str]
-    """The nodes whose lane is to get nothing before `ForwardSender.room` is called."""
+    """The nodes whose lane must get no item until `ForwardSender.room` is called."""
     window_bytes: int
-    """How much is on its way to a node at most, unacknowledged."""
+    """The most bytes that are sent to a node and not acknowledged."""
     ahead_bytes: int
     behind_bytes: int
-    """When more than the latter waits for a lane to have room, whose part is more than the former is not read."""
+    """If more than `behind_bytes` wait for a full lane, a publisher with more than `ahead_bytes` of it is not read."""
 
     def send(self, node: str, payload: bytes) -> int:
-        """Send, now and after every reconnect until it is acknowledged; its number in the lane."""
+        """Send an item now, and after every reconnect until it is acknowledged. Returns its number in the lane."""
         ...
 
     def void(self, node: str, seqs: list[int] | None = None) -> None:
-        """Cancel these items (None: all): their numbers go on as voids."""
+        """Cancel these items (None: all). The lane keeps their numbers, as voids."""
         ...
 
     def beside(self, node: str, items: int, size_bytes: int) -> None:
-        """So much waits for the lane to have room, which counts for `slow`, too."""
+        """Report how much waits until the lane has room. It counts for `slow` like items in the lane."""
         ...
 
 
 COPY_BYTES = 64
-"""Bytes that a copy counts besides its payload."""
+"""Bytes that a copy counts in addition to its payload."""
 
 
 class OutstandingForward(msgspec.Struct, eq=False):
-    """One copy under way. `groups` are the shared subscriptions that chose the node. `kept` says that it has to arrive
-    whatever happens: its publisher was answered without a lease, or no publisher waits for it (a will, a message
-    that a leaving member of a shared subscription had), or it belongs to another origin with a lease of its own."""
+    """One copy that is not acknowledged. `groups` are the shared subscriptions that chose the node.
+
+    `kept` says that the copy must arrive whatever happens: this node answered its publisher without a lease, or no
+    publisher waits for it (a will, a message that a leaving member of a shared subscription had), or this node relays
+    it for another origin, which has its own lease.
+    """
 
     seq: int
     message: Message
@@ -92,13 +101,13 @@ class OutstandingForward(msgspec.Struct, eq=False):
 
 
 def stamp(since: int, payload: bytes) -> bytes:
-    """The payload behind the id of the view in which its sender entered; 0 for a copy that is never void
-    (`OutstandingForward.kept`)."""
+    """Put the id of the view in which the sender entered in front of the payload: 4 bytes, 0 for a copy that is never
+    void (`OutstandingForward.kept`)."""
     return since.to_bytes(4, "big") + payload
 
 
 class ForwardSender:
-    """All copies that this node has sent to others as their origin."""
+    """The copies that this node sends to other nodes."""
 
     def __init__(
         self,
@@ -107,8 +116,9 @@ class ForwardSender:
         direct: ForwardSender | None = None,
         receiving: ForwardReceiver | None = None,
     ) -> None:
-        """With `direct`, the side for messages of this node, this one is for those that it relays, on lanes of their
-        own; see `ForwardReceiver`, which remembers the messages that a session here has."""
+        """`direct` is None for the sender of this node's own messages. A sender that gets that one as `direct` sends
+        the messages that this node relays, on other lanes. `receiving` remembers the messages that a session here has.
+        """
         self._node = node
         self._lanes = lanes
         self._receiving: ForwardReceiver | None = receiving if direct is None else direct._receiving
@@ -119,13 +129,13 @@ class ForwardSender:
         self._is_origin = direct is None
         self._told_open: dict[str, tuple[int, tuple[int, int]]] = {}
         self.since = 0
-        """The view in which this node entered: copies that it sent before that are void everywhere (H-14)."""
+        """The view in which this node entered: all nodes treat its copies of an earlier view as void (H-14)."""
         self._unproven: dict[str, int] = {}
         self._unproven_early: dict[str, list[int]] = {}
         self.disk_bytes: dict[str, int] = {}
         """For each node the bytes under way that wait for its disk."""
         self._hit: dict[str, str] = {}
-        """Slow nodes that something was for, and the last client that published it."""
+        """Slow nodes that a message was for, and the last client that published such a message."""
         self._paused: dict[str, WeakValueDictionary[int, Pausable]] = {}
         self._pauses = 0
 
@@ -145,7 +155,7 @@ class ForwardSender:
     ) -> None:
         """Send the message to each target, and to the nodes of the members that were chosen for shared subscriptions.
 
-        For QoS 1 and 2 the answer waits for all of them (`context`).
+        For QoS 1 and 2 the answer to the publisher waits for all of these nodes (`context`).
         """
         node = self._node
         pending: PendingAcks | None = None
@@ -154,7 +164,7 @@ class ForwardSender:
         waits = not policy.restricted or context.pending or relayed or policy.view_state is not ViewState.MINORITY
         if message.qos and context.answered and waits:
             pending = context.need()
-        # another origin waits for a relayed copy, and no publisher repeats one without an answer: neither is void
+        # never void: a relayed copy, because another origin waits for it; a copy that no publisher waits for or repeats
         kept = message.qos > 0 and (pending is None or relayed)
         chosen: dict[str, list[RemoteMembers]] = {}
         for member in members:
@@ -188,9 +198,8 @@ class ForwardSender:
         node.env.counters.router_matches_remote += len(targets) + len(chosen)
 
     def give_back(self, message: Message, text: str, context: AckContext) -> None:
-        """Tell the origin of a QoS 2 message that this node has no member of the group any more: the origin alone knows
-        which node has the message (H-07, H-09). After the origin left the view this does not matter: its copy is void.
-        """
+        """Tell the origin of a QoS 2 message that this node has no member of the group any more. Only the origin knows
+        which node has the message (H-07, H-09). If the origin has left the view, its copy is void anyway."""
         node = self._node
         pending = context.need()
         payload = stamp(0, encode_forward(message, False, (text,), self._stable(), node.env.events.hlc))
@@ -200,7 +209,7 @@ class ForwardSender:
         if copy.pending is not None:
             copy.pending.open += 1
         if name in self._lanes.full and (name in self._waiting.queues or self._node.env.cluster.is_present(name)):
-            # no copy overtakes one that waits; a copy for an absent node goes into the lane, which has a bound for that
+            # no copy overtakes a waiting one; a copy for an absent node enters the lane, which has a bound for these
             message = copy.message
             self._waiting.put(name, (message.mountpoint, message.publisher), payload, copy)
             if message.qos == 2:
@@ -221,7 +230,7 @@ class ForwardSender:
             self._node.env.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
 
     def room(self, name: str) -> None:
-        """The lane to the node is not full any more, or its link is down: waiting copies go on, publishers in turn."""
+        """Send waiting copies, publishers in turn: the lane to the node has room again, or its link is down."""
         send, copies = self._lanes.send, self._under_way.setdefault(name, deque())
         while name in self._waiting.queues and name not in self._lanes.full:
             for payload, copy in self._waiting.take(name):
@@ -232,7 +241,7 @@ class ForwardSender:
         self._waiting.relieve(name)
 
     def _enter(self, name: str, payload: bytes, copy: OutstandingForward) -> None:
-        """It is this copy's turn."""
+        """Move a copy from the waiting room to the lane."""
         copy.seq = self._lanes.send(name, payload)
         self._under_way.setdefault(name, deque()).append(copy)
         self._waits_no_more(copy)
@@ -242,9 +251,9 @@ class ForwardSender:
             self.closed(copy.message.origin.boot, copy.message.counter)
 
     def _for_disk(self, name: str, copy: OutstandingForward, absent: bool) -> None:
-        """A copy waits for the node's disk. From half a window on its publisher is not read: a disk that takes nothing
-        must not fill the lane, which copies that need no disk use, too. Copies for an absent node have a bound
-        of its own (`PublishLanes.slow`)."""
+        """Count a copy that waits for the node's disk. If these copies fill half a window, the publisher is not read:
+        a disk without progress must not fill the lane, because copies that need no disk use it too. Copies for an
+        absent node have another bound (`PublishLanes.slow`)."""
         if not copy.durable and not any(member.lasting for member in copy.groups):
             return
         copy.disk_bytes = len(copy.message.payload) + COPY_BYTES
@@ -253,25 +262,25 @@ class ForwardSender:
             self._hit[name] = copy.message.publisher
 
     def _no_disk(self, name: str, size: int) -> None:
-        """So much waits for the node's disk no more."""
+        """Subtract bytes that do not wait for the node's disk any more."""
         before = self.disk_bytes[name]
         left = self.disk_bytes[name] = before - size
         if before > self._lanes.window_bytes // 4 >= left:
             self.relieved(name)
 
     def _drop(self, message: Message, target: RemoteTarget) -> None:
-        """QoS 0 is dropped first: no acknowledgement was given for it."""
+        """Drop a QoS 0 message for a slow or absent node: nobody acknowledged it."""
         reason = "absent" if target.absent else "cluster_congested"
         self._node.env.counters.drop(reason)
         self._node.env.event("fwd.drop", target=target.node, reason=reason, mid=message.mid, topic=message.topic)
 
     def _relayed(self, message: Message) -> bool:
-        """Another node is the origin; it had chosen this one for a member of a group that is gone."""
+        """True if another node is the origin. It had chosen this node for a group member that has ended."""
         return message.origin.node != self._node.name
 
     def congested(self, mountpoint: str, publisher: str) -> str:
-        """A slow node that messages of this client were for since anybody asked, or one for which too much of this
-        client waits; "" if none. Nobody else is held up."""
+        """Return a slow node that a message of this client was for since the last call, or a node for which too many
+        bytes of this client wait; "" if none. Other clients are not paused."""
         if self._waiting.queues and (name := self._waiting.crowded_by((mountpoint, publisher))):
             return name
         if not self._hit:
@@ -280,33 +289,34 @@ class ForwardSender:
         return next((name for name, client in hit.items() if client == publisher and self._crowded(name)), "")
 
     def _crowded(self, name: str) -> bool:
-        """True if `relieved` will be called for a node: a connection paused after that would stay paused for ever."""
+        """True if `relieved` will be called for the node. Otherwise a connection that pauses now stays paused."""
         waits = self.disk_bytes.get(name, 0) > self._lanes.window_bytes // 4
         return waits or name in self._lanes.slow or name in self._lanes.slow_map
 
     def hit(self, name: str, publisher: str) -> None:
-        """Something that this client wrote is for a node that is slow."""
+        """Note that a message of this client is for a slow node."""
         self._hit[name] = publisher
 
     def pause(self, name: str, connection: Pausable) -> None:
-        """Unpause this connection when less of its client waits, or the node is not slow any more."""
+        """Unpause this connection later: when fewer bytes of its client wait, or when the node is not slow any more."""
         if self._waiting.pause(name, connection):
             return
         self._pauses += 1
         self._paused.setdefault(name, WeakValueDictionary())[self._pauses] = connection
 
     def relieved(self, name: str) -> None:
-        """Less waits for the node, or it has left the view."""
+        """Unpause the connections that wait for the node: fewer bytes wait for it, or it has left the view."""
         for connection in list(self._paused.pop(name, WeakValueDictionary()).values()):
             connection.unpause("cluster")
 
     # -- done
 
     def acked(self, name: str, upto: int, leased: bool = True) -> None:
-        """The node has everything up to this number, as safely as its sessions ask for.
+        """The node has all copies up to this number, as durably as its sessions need: end these copies.
 
-        While this node has no lease, others may have taken it out of the view, and skip its earlier copies (H-14): an
-        acknowledgement proves nothing until the lease is back. If this node has to enter again, all copies are void.
+        Without a lease this node only notes the number. Other nodes may have taken it out of the view, and skip its
+        earlier copies (H-14), so the acknowledgement proves nothing until the lease is back. If this node must enter
+        again, all copies are void.
         """
         if not leased:
             self._unproven[name] = upto
@@ -351,7 +361,7 @@ class ForwardSender:
             self._no_disk(name, size)
 
     def proven(self) -> None:
-        """The lease is back, or the copies it was needed for are void."""
+        """Apply the acknowledgements that were noted without a lease: the lease is back, or their copies are void."""
         unproven, self._unproven = self._unproven, {}
         for name, upto in unproven.items():
             self.acked(name, upto)
@@ -360,9 +370,9 @@ class ForwardSender:
             self.acked_early(name, seqs)
 
     def away(self, name: str) -> bool:
-        """A view without the node's incarnation was applied: copies for its clean sessions end, as these have.
+        """A view without the node's incarnation is applied: end the copies for its clean sessions, which have ended.
 
-        True if these sessions missed a message, acknowledged now or later.
+        True if these sessions missed a message that its publisher gets or got acknowledged.
         """
         copies = self._under_way.get(name, deque())
         kept: deque[OutstandingForward] = deque()
@@ -375,7 +385,7 @@ class ForwardSender:
         for payload, copy in waiting:
             if copy.durable or self._may_be_given(copy):
                 self._enter(name, payload, copy)
-            else:  # it has no number yet
+            else:  # it has no number in the lane yet
                 self._waits_no_more(copy)
                 ended.append(copy)
         self._count_again(name)
@@ -388,24 +398,24 @@ class ForwardSender:
         return any(copy.live and copy.message.qos for copy in ended)
 
     def _count_again(self, name: str) -> None:
-        """Some copies are not under way any more."""
+        """Recompute `disk_bytes` of a node after some of its copies have ended."""
         self.disk_bytes[name] = sum([copy.disk_bytes for copy in self._copies_for(name)])
 
     def _copies_for(self, name: str) -> Iterator[OutstandingForward]:
-        """The copies under way to a node, then those that wait for its lane."""
+        """Iterate over the copies in a node's lane, then over those that wait for the lane."""
         yield from self._under_way.get(name, ())
         yield from self._waiting.copies(name)
 
     def _may_be_given(self, copy: OutstandingForward) -> bool:
-        """True if a member with a durable session may have the QoS 2 message: no other member gets it [MQTT5-4.8.2-5].
-        Also if that member has unsubscribed since: its node reports it if it does not have the message."""
+        """True if a durable session may have the QoS 2 message: then no other member gets it [MQTT5-4.8.2-5].
+        This holds even if that member has unsubscribed since: its node reports if it does not have the message."""
         router = self._node.router
         return copy.message.qos == 2 and any(
             member.lasting or router.lasts(copy.message, member) for member in copy.groups
         )
 
     def _choose_again(self, copy: OutstandingForward) -> None:
-        """Another member of the shared subscription gets the message, under the same mid."""
+        """Give the message to another member of each of its shared subscriptions, under the same mid."""
         for member in copy.groups:
             if copy.message.qos == 2 and self._node.env.cluster.came_back(copy.message, member.text):
                 continue  # the selected node relayed it to a session here, and ended before it could report that
@@ -414,9 +424,10 @@ class ForwardSender:
     def _give_to_another(
         self, message: Message, gone: RemoteMembers, pending: PendingAcks | None, drawn: str | None = None
     ) -> None:
-        """A handshake that goes on gives the message to the same node again: that is safe before the copy leaves.
+        """Give the message to another member of the group. The new choice is on disk before the copy leaves, so a
+        publisher that continues its handshake reaches the same node again.
 
-        `drawn` is the node that the disk has.
+        `drawn` is the choice that is already on disk, if any.
         """
         node = self._node
         group = node.router.select_again(message, gone, drawn)
@@ -433,8 +444,8 @@ class ForwardSender:
             node.env.store.when_committed(node.env.store.open_commit, pending.add().complete)
 
     def returned(self, message: Message, text: str, name: str) -> bool:
-        """The selected node has no member of the group any more: another one gets the QoS 2 message. True if it has it,
-        or if the publisher's next step of the handshake will give it to one."""
+        """The selected node has no member of the group any more: give the QoS 2 message to another member. True if a
+        member gets it now, or will get it with the next step of the publisher's handshake."""
         mid = (message.origin.boot, message.counter)
         for copy in self._copies_for(name):
             gone = next((each for each in copy.groups if each.text == text), None)
@@ -460,7 +471,7 @@ class ForwardSender:
         self._node.env.store.when_committed(self._node.env.store.open_commit, safe)
 
     def gone(self, name: str) -> None:
-        """The node has left for good, or came back with another disk: nothing of its sessions is left to owe to."""
+        """End all copies for a node whose sessions are lost: it has left for good, or is back with another disk."""
         copies = self._under_way.pop(name, deque())
         for _, copy in self._waiting.take_all(name):
             self._waits_no_more(copy)
@@ -481,10 +492,10 @@ class ForwardSender:
         return self._node.env.store.bytes_waiting > 0 or any(kept)
 
     def void_all(self) -> None:
-        """This node left the view: cancel each copy that its target has not acknowledged; the publisher has no answer
-        either, and repeats the message (H-14).
+        """This node left the view: cancel each copy that its target has not acknowledged. The publisher has no
+        acknowledgement either, and repeats the message (H-14).
 
-        Pending acks stay open, because the caller closes their connections. Copies marked `kept` go on.
+        Pending acks stay open, because the caller closes their connections. Copies marked `kept` are not cancelled.
         """
         for name in {**self._under_way, **self._waiting.queues}:
             copies = self._under_way.get(name, deque())
@@ -502,16 +513,16 @@ class ForwardSender:
             for copy in void:
                 self._over(copy)
                 if copy.pending is not None:
-                    copy.pending.waiter = None  # a circle that is not collected
+                    copy.pending.waiter = None  # break a reference cycle
         for name in list(self._under_way):
             self.relieved(name)
 
     # -- inbound QoS 2
 
     def opened(self, boot: int, counter: int) -> None:
-        """An inbound QoS 2 handshake began under this mid: receivers must know it again until it is closed.
+        """An inbound QoS 2 handshake begins under this mid: receivers must remember the mid until it is closed.
 
-        The same for a copy that may be sent again to the same node, even if the publisher never goes on.
+        Also called for a copy that may be sent again, even if the publisher never continues its handshake.
         """
         before = self._open_mids.get((boot, counter), 0)
         self._open_mids[boot, counter] = before + 1
@@ -528,8 +539,11 @@ class ForwardSender:
             self._receiving.settle(self._node.name, self._stable())
 
     def _tell_open(self, name: str) -> None:
-        """Now and then tell the node which handshakes are open, if one has been so for so long that `qos2_stable` makes
-        the node remember all that came after it: it would need memory and disk for as long as one client likes."""
+        """Send the node a list of the open handshakes from time to time, if one handshake stays open for long.
+
+        An open handshake keeps `qos2_stable` low, so the node remembers all later mids. Without the list a single
+        client could make the node use more and more memory and disk.
+        """
         numbers = self._node.env.numbers
         sent, horizon = self._told_open.get(name, (TELL_OPEN_EVERY, (numbers.boot, 0)))
         if sent + 1 < max(TELL_OPEN_EVERY, len(self._open_mids)):
@@ -538,7 +552,7 @@ class ForwardSender:
         end = (numbers.boot, numbers.counter)
         self._told_open[name] = (0, end)
         if self._stable() > horizon:
-            return  # handshakes that were open at the last list are over: the node remembers none that is older
+            return  # all mids before the last list are over: `qos2_stable` makes the node forget them
         for payload in encode_open_mids(end, sorted(mid for mid in self._open_mids if mid < end)):
             self._lanes.send(name, stamp(0, payload))
         if self._receiving is not None:
@@ -548,12 +562,12 @@ class ForwardSender:
         return bool(copy.groups) and copy.message.qos == 2 and not self._relayed(copy.message)
 
     def _over(self, copy: OutstandingForward) -> None:
-        """No copy takes the place of this one any more."""
+        """A copy has ended, and no other member will get its message: its mid need not stay open for it."""
         if self._may_be_chosen_again(copy):
             self.closed(copy.message.origin.boot, copy.message.counter)
 
     def _stable(self) -> tuple[int, int]:
-        """All mids of this node below (boot, counter) will never be sent again (H-12)."""
+        """Return the (boot, counter) below which this node never sends a mid again (H-12)."""
         mids = self._mids
         while mids and mids[0] not in self._open_mids:
             heappop(mids)
