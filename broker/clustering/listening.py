@@ -1,4 +1,4 @@
-"""Listening for other nodes, on a port that something that is over may hold for a while.
+"""Listening for other nodes, on a port that a closed connection may still hold for a while.
 
 The usual port, 44053, is one of those that the system gives to outgoing connections. Such a connection, or its
 TIME-WAIT (a minute), holds the port although no process listens there: then the start waits instead of ending.
@@ -18,14 +18,14 @@ from ...cluster.transport.wire import Accept, Calls, Transport, TransportError
 PATIENCE_S = 75.0
 """How long the start waits: TIME-WAIT takes 60 s."""
 AGAIN_S = 1.0
-"""How often it tries."""
+"""The time between two attempts."""
 
 
 async def listen(
     transport: Transport, address: str, accept: Accept, calls: Calls, log: Callable[[str, str], None]
 ) -> str:
-    """`Transport.serve`; if the port is held and no process listens there, again and again for `PATIENCE_S`. Raises
-    `TransportError`."""
+    """Call `Transport.serve`. If a connection holds the port and no process listens there, try again for `PATIENCE_S`.
+    Raises `TransportError`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + PATIENCE_S
     said = False
@@ -46,7 +46,7 @@ async def listen(
             log(
                 "warning",
                 f"listener.vmq: {address} is held by a connection of this machine, open or just closed, and no process "
-                f"listens there: trying for {PATIENCE_S:.0f} s. To prevent it, take the port out of "
+                f"listens there: trying again for {PATIENCE_S:.0f} s. To prevent this, take the port out of "
                 "net.ipv4.ip_local_port_range with net.ipv4.ip_local_reserved_ports",
             )
         await asyncio.sleep(AGAIN_S)
@@ -62,7 +62,7 @@ class PortState(Enum):
 
 
 def port_state(address: str) -> PortState:
-    """Find out whether a port can be had; blocks for a moment."""
+    """Find out whether a listener can bind the port. Blocks, for up to about a second."""
     try:
         host, port = parse_address(address)
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -1,6 +1,6 @@
 """Retained messages as entries of the replicated map: every node of the cluster has all of them (P4).
 
-An entry that cannot be read is left out and said so: it is at every node, and must stop none.
+A node leaves out an entry that it cannot read, and logs it: every node has the entry, and it must not stop any node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RETAINED = b"t"
 
 
 class SharedRetained:
-    """Between a node's tables of retained messages and the map."""
+    """Keeps a node's tables of retained messages and the replicated map in step."""
 
     def __init__(self, node: Node, metadata: ReplicatedMap) -> None:
         self._node = node

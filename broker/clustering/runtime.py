@@ -1,6 +1,6 @@
-"""The shell of a node's part in the cluster: its address, its transport, Raft's disk, discovery, and operators' wishes.
+"""The shell of a node's part in the cluster: its address, transport, Raft's disk, discovery, and operators' commands.
 
-It is the `OperatorPort` that the operators' commands speak to.
+It implements `OperatorPort`, which the operators' commands call.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from ..node import Node
 
 SERVE_S = 60.0
-"""How long a join waits until this node serves: the others' metadata come first."""
+"""How long a join waits until this node serves: it first gets the metadata of the other nodes."""
 SPREAD_S = 10.0
 """How long a change of the configuration may take to be at every node of the view."""
 PASS_ON_S = 2.0
-"""How long a node that stops or leaves waits until the others have its wills, and what its sessions left behind."""
+"""How long a node that stops or leaves waits until the other nodes have its wills and its ended sessions' messages."""
 
 Clocks = tuple[Callable[[], float], Callable[[], float]]
 """Wall clock and monotonic clock, in milliseconds."""
@@ -55,23 +55,24 @@ OPERATE = "operate"
 OPERATE_S = 5.0
 """How long a node may take to answer it."""
 ON_LOSES = (
-    "{} = on: while this node is cut off it acknowledges messages that sessions at other nodes may never get, or get "
-    "late, twice or out of order: docs/netsplit.md says which. majority gives up no promise"
+    "{} = on: while this node is cut off, it acknowledges messages that sessions at other nodes may never get, or get "
+    "late, twice or out of order (docs/netsplit.md). The value majority keeps all promises"
 )
 
 DEPART = "depart"
-"""The call that asks a node to take itself out: two bytes, whether to close sessions, whether to accept their loss."""
+"""The call that asks a node to leave its cluster: two flag bytes, close sessions and accept their loss."""
 
 
 class ClusterRuntime:
-    """One node's member, on asyncio. Made before the node opens, started after; `stop` comes before its store closes.
+    """The cluster node of one broker node, on asyncio. Make it before the broker node opens, and start it after. Call
+    `stop` before the store closes.
 
     `host` is where other nodes reach this one, `listen` the address to listen on, `discover` the configured addresses
-    of other nodes, asked anew each time, `expected` how many nodes found a cluster (0: all of them). `stop_mqtt`
-    suspends the listeners for clients, and with True ends their connections. `when_left` is called when this node has
-    left its cluster for good, `when_renumbered` when it can join after its next start. `later`, `rng` and `clocks` are
-    the member's timers, its source of chance, and wall clock and monotonic clock in milliseconds.
-    `in_force` says the value of a setting, for other nodes that ask.
+    of other nodes, `expected` how many nodes found a cluster (0: all of them). `stop_mqtt` suspends the listeners for
+    clients, and with True ends their connections. `when_left` is called when this node has left its cluster for good,
+    `when_renumbered` when it must start again before it can join. `later`, `rng` and `clocks` are timers, random
+    numbers, and wall clock and monotonic clock in milliseconds. `in_force` returns the value of a setting, for other
+    nodes that ask.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class ClusterRuntime:
         self._probe: asyncio.Task[None] | None = None
         self._claimed = self._renumbered = ""
         self.probes = 0
-        """How often this node, in no cluster, has asked a member that dials it whether it is one of its members."""
+        """How often this node, while in no cluster, asked a member that connected to it: am I in your cluster?"""
         self._stop_mqtt = stop_mqtt
         self._settings = settings or Settings()
         self._loop = asyncio.get_running_loop()
@@ -128,8 +129,8 @@ class ClusterRuntime:
     # -- life
 
     async def start(self) -> None:
-        """Listen, and go on with the log on the disk, or look for others: clients may come when it returns. Raises
-        `TransportError`."""
+        """Listen, and continue with the log on the disk, or look for other nodes. After this the node may take clients.
+        Raises `TransportError`."""
         bound = await listen(self._transport, self._listen, self._accept, self._answer, self._node.env.log)
         address = written(self._host, int(bound.rpartition(":")[2]))
         node, loop = self._node, self._loop
@@ -171,12 +172,12 @@ class ClusterRuntime:
 
     @property
     def serves_nobody(self) -> str:
-        """Why this node takes no clients although nothing is cut off, and what to do; "" if there is no such reason."""
+        """Why this node takes no clients although no network is cut, and what to do; "" if it takes clients."""
         member = self._member
         if member.registrar.problem:
             return (
                 f"{member.registrar.problem}. To take it in again, with no sessions: stop the node, run `strogoff "
-                f"reset {self._directory.path}`, and start it"
+                f"reset {self._directory.path}`, and start the node"
             )
         if member.clustered or not self._node.policy.fenced:
             return ""
@@ -187,7 +188,7 @@ class ClusterRuntime:
         self.clustering.unbar()
 
     def _dialled(self, hello: bytes) -> None:
-        """A cluster member takes this node for one of its cluster, or for the node that had this address before."""
+        """A cluster member connects to this node: ask it whether it counts this node as a member of its cluster."""
         if self._probe is None and not self._discover and not self._claimed:
             self.probes += 1
             with suppress(MalformedFrame):
@@ -203,15 +204,15 @@ class ClusterRuntime:
         if answer.knows and not self._member.clustered and not self._joining.locked():
             self._claimed = (
                 f"{answer.node} says that {self.name} is a member of its cluster, but the data directory of this node "
-                f"is a new one: it takes no clients. To join again: vmq-admin cluster join discovery-node="
-                f"{answer.node.rpartition('@')[0]}@{address} --replace . If that cluster is given "
-                "up: vmq-admin cluster found"
+                f"is new, so this node takes no clients. To join again: vmq-admin cluster join discovery-node="
+                f"{answer.node.rpartition('@')[0]}@{address} --replace . If that cluster does not exist "
+                "any more: vmq-admin cluster found"
             )
             self._node.env.log("error", self._claimed)
             self.clustering.bar("the node has lost its data directory")
 
     async def stop(self) -> None:
-        """End; the others see it at once."""
+        """Tell the other nodes that this node stops, so that they need not detect it; then close."""
         for task in (self._looking, self._probe):
             if task is not None:
                 task.cancel()
@@ -223,7 +224,7 @@ class ClusterRuntime:
         await self._transport.close()
 
     async def _note_that_it_left(self, member: ClusterNode) -> None:
-        """Have the disk know it, so that the next start of this node can say so."""
+        """If this node was taken out, make that durable: the next start can then report it."""
         if member.registrar.problem:
             noted = asyncio.Event()
             self._meta.flush(noted.set)
@@ -231,7 +232,7 @@ class ClusterRuntime:
                 await asyncio.wait_for(noted.wait(), PASS_ON_S)
 
     async def _goodbye(self, member: ClusterNode) -> None:
-        """Have the others go on without this node at once, not after the detection time."""
+        """Ask for a view without this node now, so that the other nodes need not wait for the detection time."""
         if member.goodbye():
             with suppress(ClusterError):
                 await self._until(lambda: member.has_left_view, GOODBYE_S, "", 0.002)
@@ -276,7 +277,7 @@ class ClusterRuntime:
             return answer_values(request, self.in_force)
         if method == OPERATE:
             if self.operate is None:
-                raise CallFailed(f"{self.name} does not take commands of operators")
+                raise CallFailed(f"{self.name} does not accept operators' commands from other nodes")
             return await self.operate(request)
         if method == WHO:
             return self._who(request.decode(errors="replace"))
@@ -308,7 +309,7 @@ class ClusterRuntime:
     # -- operator queries
 
     def rows(self) -> list[NodeRow]:
-        """One for each member, this node included."""
+        """Return a row for each member, this node included."""
         return node_rows(self._member, self.serves_nobody)
 
     def status(self) -> StatusRow:
@@ -339,7 +340,7 @@ class ClusterRuntime:
 
     @property
     def config(self) -> SharedConfig:
-        """What operators set for all nodes."""
+        """The settings and API keys that operators set for all nodes."""
         return self.clustering.config
 
     async def spread(self) -> None:
@@ -351,7 +352,7 @@ class ClusterRuntime:
         return await ask_values(self._transport, node, self._address_of(node), keys)
 
     async def ask(self, node: str, request: bytes) -> bytes:
-        """What another member's `operate` answers. Raises `ClusterError`."""
+        """Return the answer of another member's `operate`. Raises `ClusterError`."""
         try:
             return await self._transport.call(self._address_of(node), OPERATE, request, OPERATE_S)
         except CallFailed as error:
@@ -367,7 +368,7 @@ class ClusterRuntime:
         """Found a cluster of this node alone, which others can join. Raises `ClusterError` if it is in one already."""
         if self._member.clustered or self._joining.locked():
             raise ClusterError(f"{self.name} is a member of a cluster already, or about to join one")
-        self._node.env.log("notice", f"{self.name} founds a cluster, as an operator wants it")
+        self._node.env.log("notice", f"{self.name} founds a cluster: an operator has asked for it")
         self._found()
 
     async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:
@@ -393,8 +394,8 @@ class ClusterRuntime:
         sessions, retained = len(self._node.sessions), self._node.retained.count
         if (sessions or retained) and not merge:
             raise ClusterError(
-                f"{self.name} has {sessions} sessions and {retained} retained messages of its own: --merge takes them "
-                "along, or begin with an empty data directory"
+                f"{self.name} has {sessions} sessions and {retained} retained messages of its own: use --merge to "
+                "bring them into the cluster, or start this node with an empty data directory"
             )
         try:
             address = written(*parse_address(discovery_node))
@@ -409,7 +410,7 @@ class ClusterRuntime:
             await self._note(self._directory.raise_boot, answer.boot)
             self._renumbered = (
                 f"{self.name} was a member with another disk, which may have been started {answer.boot} times: its "
-                "number of starts is set to that now; restart it, and join again with --replace"
+                "number of starts is set to that now. Restart it, then join again with --replace"
             )
             if self._search is not None:
                 self._search.settle()
@@ -427,20 +428,23 @@ class ClusterRuntime:
         )
 
     def _refuse_writes(self, boot: int) -> None:
-        """What was written in a start up to this one has the names of what an earlier disk of this node wrote."""
+        """Raise `ClusterError` if this node wrote to the replicated map in a start up to `boot`: an earlier disk of
+        this node used the same boots, so other nodes would confuse these writes with its writes."""
         if self._member.metadata.wrote(boot):
             raise ClusterError(
-                f"{self.name} was a member with another disk, and on this one something was set or retained: the "
-                "others would take it for what that one wrote. Begin with an empty data directory"
+                f"{self.name} was a member with another disk, and this disk has settings or retained messages of its "
+                "own: other nodes would confuse them with the writes of the other disk. Start this node with an empty "
+                "data directory"
             )
 
     async def _note(self, write: Callable[[Any], None], what: object) -> None:
-        """Have the data directory know it. The others may count this node in already: it asks once more."""
+        """Save a number of starts or the cluster's identity in the data directory. Raises `ClusterError`: the other
+        nodes may already list this node as a member, so the operator has to join again."""
         try:
             await self._loop.run_in_executor(None, write, what)
         except OSError as error:
             raise ClusterError(
-                f"the data directory of {self.name} cannot be written ({error}): make room there, and join again"
+                f"the data directory of {self.name} cannot be written ({error}): make room there, then join again"
             ) from None
 
     async def _until(self, true: Callable[[], bool], limit_s: float, problem: str, look_s: float = 0.02) -> None:
@@ -458,15 +462,15 @@ class ClusterRuntime:
         if node not in member.membership.members:
             if not member.leased():  # its log may be behind
                 raise ClusterError(
-                    f"{self.name} knows of no member {node}, but it has no lease, and may not know all: ask a node "
-                    "that has one"
+                    f"{self.name} knows of no member {node}, but it has no lease, and may not know all members: ask a "
+                    "node that has a lease"
                 )
             raise ClusterError(f"{node} is not a member of this cluster")
         if len(member.membership.members) == 1:
             raise ClusterError(f"{node} is the only member of its cluster")
         if not member.leased() and member.view.serving:
             raise ClusterError(
-                f"{self.name} has no lease: a majority of the members that vote is needed to take one out"
+                f"{self.name} has no lease: to take a member out, a majority of the members that vote must be reachable"
             )
         if node == self.name:
             yield await self._depart(kill_sessions, accept_loss, timeout_s)
@@ -477,8 +481,8 @@ class ClusterRuntime:
             lost = sum(1 for key, _ in member.metadata.scan(LASTING) if self.clustering.routes.lasting(key, node))
             if lost and not accept_loss:
                 raise ClusterError(
-                    f"{node} is away, and {lost} subscriptions of sessions that last are there: their messages are "
-                    "nowhere else; --accept-loss gives them up"
+                    f"{node} does not run, and it has {lost} subscriptions of durable sessions, whose messages are on "
+                    "no other node: use --accept-loss to lose them"
                 )
             await self._take_out(node)
             yield "Done"
@@ -493,28 +497,28 @@ class ClusterRuntime:
 
     async def _depart_answer(self, request: bytes) -> bytes:
         if len(request) != 2:
-            raise CallFailed(f"{DEPART}: two bytes are expected, {len(request)} came")
+            raise CallFailed(f"{DEPART}: two bytes are expected, not {len(request)}")
         try:
             return (await self._depart(bool(request[0]), bool(request[1]), CALL_S)).encode()
         except ClusterError as error:
             raise CallFailed(str(error)) from None
 
     async def _depart(self, kill_sessions: bool, accept_loss: bool, timeout_s: float) -> str:
-        """This node goes: no more clients; then, if wanted, no more sessions and no more member."""
+        """Stop to take clients. With `kill_sessions` end all sessions too, and leave the cluster."""
         node = self._node
         if kill_sessions and (needed := self._member.join_leave.needed(self.name)):
             raise ClusterError(needed)
         lasting = sum(1 for session in node.sessions if session.durable)
         if kill_sessions and lasting and not accept_loss:
             raise ClusterError(
-                f"{self.name} has {lasting} sessions that last, and their messages are nowhere else: --accept-loss "
-                "gives them up"
+                f"{self.name} has {lasting} durable sessions, whose messages are on no other node: use --accept-loss "
+                "to lose them"
             )
         await self._stop_mqtt(False)
         if not kill_sessions:
             return "Done! Use -k to close the sessions that are still there, and to leave"
         node.end_sessions("left_cluster")
-        await self._stop_mqtt(True)  # those that have no session yet
+        await self._stop_mqtt(True)  # connections that have no session yet
         await self._until(
             lambda: not len(node.sessions), timeout_s, f"{len(node.sessions)} sessions of {self.name} are still there"
         )

@@ -21,8 +21,9 @@ ANY = ("0.0.0.0", "::", "")
 
 
 class ClusterLinks(msgspec.Struct, frozen=True):
-    """`listen` is HOST:PORT, `host` the one that other nodes get, `discover` where to look for them, `expected`
-    how many nodes found a cluster (0: all in `discover`), `cookie` what all nodes of the cluster have in common."""
+    """How this node and other nodes reach each other. `listen` is HOST:PORT, `host` is the host that other nodes get,
+    `discover` has the addresses where this node looks for them. `expected` nodes found a cluster (0: all in
+    `discover`). `cookie` is the secret that the nodes of the cluster have in common."""
 
     listen: str
     host: str
@@ -35,10 +36,11 @@ class ClusterLinks(msgspec.Struct, frozen=True):
 
 
 def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> ClusterLinks | None:
-    """How this node reaches others, None if it is to stay alone. `vmqs` counts more than `vmq`, as in VerneMQ.
+    """Return how this node reaches other nodes, None without a listener for them. `vmqs` has priority over `vmq`, as in
+    VerneMQ.
 
-    Raises `TransportError` if there is only a `vmqs`, without certificates; beside a `vmq` it is left out. The same for
-    a `vmq` that strangers may reach, with a cookie that strangers know.
+    A `vmqs` without certificates is left out if there is another listener. Raises `TransportError` if no listener is
+    left, or if other machines can reach a `vmq` while the cookie is the default.
     """
     candidates = sorted([each for each in settings.listeners() if each.type in ("vmq", "vmqs")], key=_secure_first)
     if not candidates:
@@ -64,7 +66,7 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
         tls.rules()  # an unreadable revocation list is reported now
     host = str(settings["cluster.address"])
     if not host:
-        # a node that listens everywhere is reached under the host of its name
+        # if a node listens on all addresses, other nodes use the host in its name
         host = str(settings["nodename"]).rpartition("@")[2] if listener.host in ANY else listener.host
     links = LinkSettings(
         buffer_bytes=int(settings["outgoing_clustering_buffer_size"]),
@@ -91,20 +93,20 @@ def _keep_strangers_out(listener: ListenerSettings, settings: Settings, log: Cal
         if not settings["cluster.peer_names"] and not settings["cluster.peer_fingerprints"]:
             log(
                 "warning",
-                f"{place}: distributed_cookie is the default, so everybody with a certificate of its cafile is taken "
-                "for a node: set a distributed_cookie of your own on all nodes, or cluster.peer_names",
+                f"{place}: distributed_cookie is the default, so everybody with a certificate of its cafile can act as "
+                "a node: set your own distributed_cookie, the same on all nodes, or cluster.peer_names",
             )
     elif settings["cluster.allow_default_cookie"]:
         log(
             "warning",
             f"{place}: distributed_cookie is the default and cluster.allow_default_cookie is on, so everybody who "
-            "reaches this port is taken for a node: reads all messages and API keys, and changes the configuration",
+            "reaches this port can act as a node: read all messages and API keys, and change the configuration",
         )
     elif open_to_strangers(settings, listener):
         raise TransportError(
             f"{place} can be reached from other machines, and distributed_cookie is the default that everybody knows: "
-            "set a distributed_cookie of your own, the same on all nodes (for example from `openssl rand -hex 16`), or "
-            "cluster.allow_default_cookie = on if nobody else reaches that port"
+            "set your own distributed_cookie, the same on all nodes (for example from `openssl rand -hex 16`), or set "
+            "cluster.allow_default_cookie = on if only your nodes reach that port"
         )
 
 
@@ -123,7 +125,7 @@ def _problem(listener: ListenerSettings) -> str:
     missing = [option for option in ("cafile", "certfile", "keyfile") if not getattr(listener, option)]
     if listener.type != "vmqs" or not missing:
         return ""
-    return f"listener.vmqs.{listener.name} has no {' and no '.join(missing)}: nodes show each other certificates"
+    return f"listener.vmqs.{listener.name} has no {' and no '.join(missing)}: nodes must show each other certificates"
 
 
 def _secure_first(listener: ListenerSettings) -> bool:

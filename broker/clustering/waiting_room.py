@@ -1,8 +1,8 @@
 """Copies that wait until the lane to their node has room, and the publishers that are not read because of them.
 
-A lane is first in, first out. So that no message waits behind thousands of another publisher, a full lane takes only
-the next copy from here, publishers in turn (`FairQueue`). And no publisher is held up by others: when much waits for a
-node, a publisher with more than its share is not read until half of its share is gone; all others are.
+A lane is first in, first out. While it is full, further copies wait here, and publishers take turns to enter it
+(`FairQueue`). So no message waits behind thousands of messages of another publisher. If many bytes wait for a node, a
+publisher with more than its share of them is not read until half of that share is left. The others are still read.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from ..node import Node
 
 SAY_AGAIN_MS = 10_000
-"""A publisher with too much for a node is paused again and again. The episode ends when none was for so long."""
+"""A publisher that sends too much to a node is paused many times. An episode ends if none was paused for this time."""
 
 NAMED = 5
-"""So many of the paused clients are named in the log."""
+"""The log names this many of the paused clients."""
 
 ITEM_BYTES = 16
 """Bytes that a copy counts besides its payload, as in the lane."""
 
 Copy = TypeVar("Copy")
 Publisher = tuple[str, str]
-"""Mountpoint and client id, the latter empty for what no client has published."""
+"""Mountpoint and client id; the client id is empty if no client published the message."""
 
 
 class Beside(Protocol):
@@ -41,12 +41,12 @@ class Beside(Protocol):
     behind_bytes: int
 
     def beside(self, node: str, items: int, size_bytes: int) -> None:
-        """So much waits here."""
+        """Report how many items and bytes wait here for the node."""
         ...
 
 
 class _Episode(Struct):
-    """Publishers for one node are held back: when one was last, in ms, and the first of them by name."""
+    """A time in which publishers to one node are paused: when one was last paused, in ms, and the first client ids."""
 
     last_ms: int
     clients: list[str]
@@ -59,14 +59,14 @@ class WaitingRoom(Generic[Copy]):
         self._node = node
         self._lanes = lanes
         self.queues: dict[str, FairQueue[tuple[bytes, Copy]]] = {}
-        """For each node for which something waits."""
+        """The waiting copies, for each node that has any."""
         self._told: dict[str, int] = {}
-        """For each of them the size in bytes at which the links get the next report."""
+        """For each node the size of its queue in bytes at which the links get the next report."""
         self._paused: dict[str, dict[Publisher, WeakValueDictionary[int, Pausable]]] = {}
         self._episodes: dict[str, _Episode] = {}
 
     def put(self, name: str, publisher: Publisher, payload: bytes, copy: Copy) -> None:
-        """The copy waits for the node, behind all that waits of its publisher."""
+        """Let a copy wait for the node, behind all waiting copies of its publisher."""
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = FairQueue(max(1, self._lanes.ahead_bytes // 16))
@@ -81,11 +81,11 @@ class WaitingRoom(Generic[Copy]):
         self._lanes.beside(name, queue.items, queue.size_bytes)
 
     def take(self, name: str) -> list[tuple[bytes, Copy]]:
-        """Some of the next copies, fewer than a lane that is not full has room for."""
+        """Take some of the next copies, fewer than a lane that is not full has room for."""
         return self._take(name, max(1, self._lanes.ahead_bytes // 4))
 
     def take_all(self, name: str) -> list[tuple[bytes, Copy]]:
-        """All copies that wait for a node, in order; connections that were paused for it are read again."""
+        """Take all copies that wait for a node, in order; read the connections again that were paused for it."""
         queue = self.queues.get(name)
         taken = [] if queue is None else self._take(name, queue.size_bytes)
         self.relieve(name)
@@ -110,7 +110,7 @@ class WaitingRoom(Generic[Copy]):
     # -- paused connections
 
     def crowded_by(self, publisher: Publisher) -> str:
-        """A node for which too much waits, and much of it of this publisher; "" if none."""
+        """Return the name of a node for which too many bytes wait, many of them of this publisher; "" if none."""
         return next((name for name in self.queues if self._too_much(name, publisher)), "")
 
     def _too_much(self, name: str, publisher: Publisher) -> bool:
@@ -118,7 +118,8 @@ class WaitingRoom(Generic[Copy]):
         return queue.size_bytes > lanes.behind_bytes and queue.waits_of(publisher) > lanes.ahead_bytes
 
     def pause(self, name: str, connection: Pausable) -> bool:
-        """If that is so of this connection's client: unpause it when less waits of it, whatever waits of others."""
+        """Unpause the connection once fewer bytes of its client wait for the node. False, and nothing happens, if the
+        client has no more than its share."""
         publisher = (connection.mountpoint, connection.client_id)
         if name not in self.queues or not self._too_much(name, publisher):
             return False
@@ -128,7 +129,7 @@ class WaitingRoom(Generic[Copy]):
         return True
 
     def relieve(self, name: str) -> None:
-        """Read the connections again of which little waits for the node."""
+        """Read the paused connections again whose clients have few bytes waiting for the node."""
         paused = self._paused.get(name)
         if not paused:
             return
@@ -147,8 +148,8 @@ class WaitingRoom(Generic[Copy]):
             waits = self.queues[name].size_bytes >> 10
             self._node.env.log(
                 "warning",
-                f"client {client_id} publishes more for {name} than the link takes: {waits} KiB wait for their turn. "
-                "It is not read while too much of that is its own",
+                f"client {client_id} publishes more for {name} than the link takes: {waits} KiB of all clients wait. "
+                "This node does not read from the client while too much of that is from this client",
             )
             self._node.env.timers.at(now + SAY_AGAIN_MS, lambda: self._look_again(name))
         episode.last_ms = now
@@ -165,7 +166,7 @@ class WaitingRoom(Generic[Copy]):
             return
         del self._episodes[name]
         clients = ", ".join(episode.clients[:NAMED]) + (" and others" if len(episode.clients) > NAMED else "")
-        self._node.env.log("info", f"nobody is held back for {name} any more; these were: {clients}")
+        self._node.env.log("info", f"no client is held back for {name} any more; these were: {clients}")
 
 
 def _unpause(connections: WeakValueDictionary[int, Pausable]) -> None:

@@ -54,7 +54,7 @@ class Listeners:
         """Open one more listener. Raises `ListenError`; the others go on."""
         assert self._make_handler is not None, "start comes first"
         if settings.key in self._listeners:
-            raise ListenError(f"{settings.key}: there is a listener of that name")
+            raise ListenError(f"{settings.key}: a listener of that name exists already")
         if settings.type not in TYPES:
             raise ListenError(f"{settings.key}: not a listener for MQTT")
         listener = Listener(settings, self._make_handler, self.traffic, self._options, self._log)

@@ -20,6 +20,6 @@ def read_keys(text: str, separator: str) -> dict[str, bytes]:
         if not key:
             raise ValueError(f"line {number}: the key is not hexadecimal")
         if identity in keys:
-            raise ValueError(f"line {number}: {identity} is there twice")
+            raise ValueError(f"line {number}: the identity {identity} occurs twice")
         keys[identity] = key
     return keys

@@ -98,7 +98,7 @@ def _set_ciphers(context: ssl.SSLContext, text: str) -> None:
     try:
         context.set_ciphers(":".join(names))
     except ssl.SSLError:
-        raise TlsError(f"ciphers: none of these is known: {text}") from None
+        raise TlsError(f"ciphers: OpenSSL knows none of these ciphers: {text}") from None
 
 
 def _set_curve(context: ssl.SSLContext, name: str) -> None:

@@ -186,7 +186,7 @@ def _rule(number: int, what: str, variables: Mapping[str, int]) -> tuple[str, li
     if rest and first in (READ, WRITE):
         access, what = first, rest[0]
     elif rest and first in ("readwrite", "deny"):
-        hint = "leave it out to grant both" if first == "readwrite" else "what no line grants is refused"
+        hint = "leave it out to grant both" if first == "readwrite" else "a topic that no line grants is refused"
         raise LineError(number, f"the word {first!r} is not known here; {hint}")
     words = what.split("/")
     if not what or "\0" in what or any(c in w for w in words for c in "+#" if w != c) or "#" in words[:-1]:

@@ -62,7 +62,7 @@ class BuiltinPlugins:
 
     def _say_missing(self, key: str, path: Path, anonymous: bool, watched: bool) -> None:
         """Log a missing file. It counts as empty, as in VerneMQ: no client has a password or a permission."""
-        then = "it is read as soon as it is there" if watched else "put it there and start the node again"
+        then = "it is read as soon as it exists" if watched else "create it and start the node again"
         if key == "vmq_acl.acl_file":
             self._log("warning", f"{key}: there is no {path.absolute()}: nobody may publish or subscribe; {then}")
         elif not anonymous:

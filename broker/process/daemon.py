@@ -113,7 +113,7 @@ async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, st
     server = Server(settings, log)
     server.when_renumbered = anew.set
     if not await _unless(stopping, _start(server, extensions)):
-        log("notice", "stopped, before the start was over")
+        log("notice", "stopped before the start was complete")
         return
     tune_gc()
     node = server.node
@@ -122,7 +122,7 @@ async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, st
     if server.cluster is not None:
         server.cluster.when_left = stopping.set
     if await _either(stopping, anew):
-        log("notice", "starting anew: the cluster knows later starts of this node than its data directory")
+        log("notice", "starting again: the cluster knows later starts of this node than its data directory does")
     else:
         log("notice", "stopping")
     await _stop(server, extensions)

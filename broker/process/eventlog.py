@@ -154,7 +154,7 @@ class EventLog:
         self._wake.set()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
-            self._log("error", f"event log: {len(self._queue)} events not written: the disk hangs")
+            self._log("error", f"event log: the disk hangs: {len(self._queue)} events are not written")
 
     def _end_overflow(self) -> None:
         gap, self._overflow = self._overflow, None
@@ -200,13 +200,16 @@ class EventLog:
         if resuming is not None and done:
             self._unwritten = None
             self.failing = False
-            self._log("warning", f"event log: written again; events {resuming.first} to {rows[0]['last']} are missing")
+            self._log(
+                "warning",
+                f"event log: it can be written again; events {resuming.first} to {rows[0]['last']} are missing",
+            )
         if error is None:
             return True
         if not self.failing:
             self.failing = True
             self._log(
-                "error", f"event log: {error}: events are given up until it can be written; nothing else is affected"
+                "error", f"event log: {error}: events are dropped until it can be written; nothing else is affected"
             )
         self._give_up(rows[done:] if done or resuming is None else rows[1:])
         return False

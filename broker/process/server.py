@@ -392,7 +392,7 @@ async def _apart(work: Awaitable[object]) -> object:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise PluginCancelledError("what it waited for was cancelled") from None
+        raise PluginCancelledError("the plugin waited for a task that was cancelled") from None
 
 
 def _check(tls: Tls) -> None:

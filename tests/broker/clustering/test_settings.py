@@ -74,7 +74,7 @@ def test_an_operator_can_open_it_all_the_same_and_is_told_what_that_means(tmp_pa
     lines = ("listener.vmq.clustering = 10.0.0.1:44053", "cluster.allow_default_cookie = on")
     links, said = links_of(tmp_path, *lines, cookie="")
     assert links is not None and links.cookie == "vmq"
-    assert len(said) == 1 and "everybody who reaches this port is taken for a node" in said[0]
+    assert len(said) == 1 and "everybody who reaches this port can act as a node" in said[0]
 
 
 def test_certificates_with_the_default_cookie_are_warned_of(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_certificates_with_the_default_cookie_are_warned_of(tmp_path: Path) -> N
     lines = ("listener.vmqs.clustering = 10.0.0.1:44053", *_certificates(tmp_path))
     links, said = links_of(tmp_path, *lines, cookie="")
     assert links is not None
-    assert len(said) == 1 and "everybody with a certificate of its cafile is taken for a node" in said[0]
+    assert len(said) == 1 and "everybody with a certificate of its cafile can act as a node" in said[0]
 
 
 def test_the_cookie_is_what_the_nodes_have_in_common(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_vmqs_without_certificates_is_not_even_read(tmp_path: Path) -> None:
 
 def test_nodes_show_each_other_certificates_so_who_signs_them_must_be_known(tmp_path: Path) -> None:
     lines = [line for line in _certificates(tmp_path) if "cafile" not in line]
-    with pytest.raises(TransportError, match=r"listener\.vmqs\.clustering has no cafile: nodes show"):
+    with pytest.raises(TransportError, match=r"listener\.vmqs\.clustering has no cafile: nodes must show"):
         links_of(tmp_path, "listener.vmqs.clustering = 127.0.0.1:44054", *lines)
 
 

@@ -282,7 +282,7 @@ def test_the_log_says_who_is_held_back_and_when_that_is_over(broker: ForwardingH
     assert [text.split(":")[0] for text in said] == ["client first publishes more for n2 than the link takes"]
     broker.pass_s(SAY_AGAIN_MS / 500)
     said = [text for _, text in broker.host.lines if "n2" in text]
-    assert said[1:] == ["nobody is held back for n2 any more; these were: first, second"]
+    assert said[1:] == ["no client is held back for n2 any more; these were: first, second"]
 
 
 def test_without_a_lease_what_waits_is_never_void() -> None:

@@ -40,7 +40,7 @@ def test_one_that_is_added_later_fails_alone(loop: str) -> None:
             ListenError, match=f"listener.ws.second: cannot listen on 127.0.0.1:{port}: address already"
         ):
             await harness.listeners.add(tcp(type="ws", name="second", port=port))
-        with pytest.raises(ListenError, match="there is a listener of that name"):
+        with pytest.raises(ListenError, match="a listener of that name exists already"):
             await harness.listeners.add(tcp())
         with pytest.raises(ListenError, match="not a listener for MQTT"):
             await harness.listeners.add(tcp(type="http"))

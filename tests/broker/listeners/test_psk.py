@@ -20,7 +20,7 @@ def test_keys_by_identity() -> None:
         (":00", "line 1: not IDENTITY:HEXKEY"),
         ("a:xyz", "line 1: the key is not hexadecimal"),
         ("a:", "line 1: the key is not hexadecimal"),
-        ("a:00\na:01", "line 2: a is there twice"),
+        ("a:00\na:01", "line 2: the identity a occurs twice"),
     ],
 )
 def test_a_wrong_line_is_named(text: str, why: str) -> None:

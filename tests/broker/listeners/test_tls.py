@@ -70,7 +70,7 @@ def test_ciphers_and_curves(authority: Authority) -> None:
     names = {cipher["name"] for cipher in chosen.get_ciphers() if cipher["protocol"] == "TLSv1.2"}
     assert names == {"ECDHE-RSA-AES256-GCM-SHA384"}
     make_context(authority.settings(ciphers="TLS_AES_128_GCM_SHA256"))
-    assert refusal(authority.settings(ciphers="NONE-SUCH")) == "ciphers: none of these is known: NONE-SUCH"
+    assert refusal(authority.settings(ciphers="NONE-SUCH")) == "ciphers: OpenSSL knows none of these ciphers: NONE-SUCH"
     for curve in ("secp256r1", "secp384r1", "secp521r1"):
         make_context(authority.settings(eccs=(curve,)))
     assert refusal(authority.settings(eccs=("round",))) == "eccs: unknown curve round"

@@ -91,11 +91,11 @@ def test_a_file_that_is_named_and_not_there_is_an_empty_one(tmp_path: Path) -> N
     passwords, rules = case.lines
     assert passwords == (
         f"warning: vmq_passwd.password_file: there is no {tmp_path / 'etc' / 'none'}: nobody can log in with a "
-        "password; it is read as soon as it is there"
+        "password; it is read as soon as it exists"
     )
     assert rules.startswith(f"warning: vmq_acl.acl_file: there is no {tmp_path / 'none'}: nobody may publish or")
     still = Case(tmp_path, vmq_passwd__password_file="none", vmq_passwd__password_reload_interval="0")
-    assert still.lines[0].endswith("put it there and start the node again")
+    assert still.lines[0].endswith("create it and start the node again")
 
 
 def test_a_file_that_is_there_must_be_right(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_a_signal_ends_a_start_that_still_waits(tmp_path: Path, capsys: pytest.C
     assert asyncio.run(daemon.serve(settings(tmp_path), parts)) == 0
     assert diary == ["one starts", "two starts", "one stops"]
     said = capsys.readouterr().out
-    assert "[NOTICE] stopped, before the start was over" in said and "is ready" not in said
+    assert "[NOTICE] stopped before the start was complete" in said and "is ready" not in said
     assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
 
 

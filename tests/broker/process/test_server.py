@@ -364,7 +364,7 @@ def test_a_plugin_that_is_cancelled_refuses_and_is_reported(tmp_path: Path) -> N
                 with pytest.raises(ConnectionRefusedError, match="Connack"):
                     await asyncio.wait_for(SteadyClient(name, port(server), username=name).connect(), 5)
             said = [line for line in lines(server) if "plugin cancelled, hook auth_on_register" in line]
-            assert len(said) == 2 and "what it waited for was cancelled" in said[0]
+            assert len(said) == 2 and "the plugin waited for a task that was cancelled" in said[0]
             told: asyncio.Queue[str] = asyncio.Queue()
             server.log.write = lambda level, line: told.put_nowait(line)
             for _ in range(2):  # the second one finds that the lane of the first goes on
