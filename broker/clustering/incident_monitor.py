@@ -1,4 +1,4 @@
-"""Incidents of a node: what its links, views and leases say goes to the lookout, once in each heartbeat (P10)."""
+"""Reports netsplits: gives the facts of links, views and leases to the partition monitor, once per heartbeat (P10)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEARTBEAT_MS = 250
 
 
 class IncidentMonitor:
-    """The lookout of a node in a cluster. `changed` whenever view or lease are; the first time it `begin`s."""
+    """Watches for netsplits at one node. Call `changed` after each change of view or lease; the first call begins."""
 
     def __init__(self, node: Node, member: ClusterNode) -> None:
         self._node = node
@@ -54,15 +54,15 @@ class IncidentMonitor:
         self.lookout.tick(now)
 
     def _expected(self) -> list[str]:
-        """Who should be here: a newcomer on its way in is not missed before it has served."""
+        """Return the members that should be in the view. A node that joins counts after it has served once."""
         return [row.node for row in self._member.membership.members.values() if row.served]
 
     def changed(self) -> None:
-        """Another view is in force, or the lease came or went."""
+        """Report the present view and lease, after a change of either."""
         member = self._member
         if not member.clustered:
             return
-        self.begin()  # a founder holds its lease and is whole all the time: only views tell it that it is not alone
+        self.begin()  # a founder always has its lease and sees all members: only a view change starts its monitor
         now = self._node.env.clock.now_ms()
         serving = member.view.serving
         missing = tuple(sorted([name for name in self._expected() if name not in serving and name != self._node.name]))
@@ -72,7 +72,7 @@ class IncidentMonitor:
             self.lookout.healed(now)
 
     def count(self, outcome: str, operations: Mapping[str, int]) -> None:
-        """So many operations had this outcome; no effect in calm."""
+        """Count operations with this outcome, by name. Has no effect outside an incident."""
         for operation, number in operations.items():
             self.ledger.count(operation, outcome, number)
 

@@ -1,8 +1,8 @@
 """Ends clean sessions that missed messages while their node was out of the view (H-18).
 
-No node keeps messages for clean sessions of an absent node. So a node that accepts a publish which such a node does not
-get notes the view id; and a node that comes back ends its clean sessions if any publish was accepted meanwhile. It also
-ends a session that *was* subscribed, because its client may have sent UNSUBSCRIBE in between.
+No node keeps messages for clean sessions of an absent node. So a node that accepts a publish while another member is
+absent writes the view id into the replicated map. When the absent node comes back and finds such an entry, it ends its
+clean sessions. It also ends a session that *was* subscribed, because its client may have sent UNSUBSCRIBE in between.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ MISSED = "the node was cut off from its cluster: messages were missed"
 
 
 class MissedPublishes:
-    """For one member: `publishing` and `published` before it is out, `informed` before it serves again."""
+    """One node's part: it notes that it accepts publishes which absent members miss (`publishing`, `published`). When
+    it was absent itself, it ends its clean sessions before it serves again (`informed`)."""
 
     def __init__(self, node: Node, member: ClusterNode) -> None:
         self._node = node
@@ -34,32 +35,33 @@ class MissedPublishes:
         self._unsubscribed: WeakSet[Session] = WeakSet()
 
     def publishing(self) -> None:
-        """A publish is being routed, and members that are away do not get it. It may be acknowledged when they are
-        back: too late to say so, for they ask before they serve."""
+        """Note a publish that is being routed, if members may be absent. After its acknowledgement it would be too
+        late: an absent member may be back by then, and it reads the notes before it serves."""
         if self._node.policy.view_state is not ViewState.WHOLE:
             self.published()
 
     def published(self) -> None:
-        """A publish was accepted that a member which is out of the view does not get."""
+        """Note that this node accepts a publish that an absent member does not get."""
         view_id = self._member.view.id
         if self._published_in != view_id:
             self._published_in = view_id
             self._member.metadata.put(PUBLISHED + self._node.name.encode(), view_id.to_bytes(8, "big"))
 
     def unsubscribed(self, session: Session) -> None:
-        """A session has one subscription less. Until then it may have missed something, if this node is out."""
+        """Note that a clean session has lost a subscription while this node has no lease: it may have missed messages
+        before."""
         if not session.durable and not self._member.leased():
             self._unsubscribed.add(session)
 
     def leased(self) -> None:
-        """This node has a lease: it was not out, or is informed."""
+        """This node has a lease: it was not absent, or `informed` has ended the sessions. Forget the noted sessions."""
         self._unsubscribed.clear()
 
     def view_applied(self, before: View, after: View) -> None:
-        """Another view is in force."""
+        """A view is applied: note whether this node was absent, and whether it may lack the notes of another node."""
         mine = self._node.name
         if self._out_since_view:
-            # what one accepted that went while this node was out of the view, perhaps it alone knew
+            # a node that left during this node's absence may be the only one with its notes
             kept = after.incarnations
             self._unheard |= any(
                 each.node in before.serving and each.node != mine and each not in kept for each in before.incarnations
@@ -67,10 +69,10 @@ class MissedPublishes:
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
             self._out_since_view = self._out_since_view or before.id + 1
         if self._out_since_view and after.id > before.id + 1:
-            self._unheard = True  # a snapshot skips views: nodes that left in them are not known
+            self._unheard = True  # a snapshot skips views: this node does not know which nodes left in them
 
     def informed(self) -> None:
-        """What happened while this node was away is known: clean sessions that missed a publish end."""
+        """This node has the notes of its absence: end the clean sessions that may have missed a publish."""
         left, self._out_since_view = self._out_since_view, 0
         unheard, self._unheard = self._unheard, False
         were, self._unsubscribed = self._unsubscribed, WeakSet()

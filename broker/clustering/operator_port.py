@@ -1,6 +1,6 @@
-"""What operators ask of the cluster and tell it: the port between their commands and the node's part in the cluster.
+"""The port between operators' commands and the cluster of a node.
 
-A node that is alone has none: `Server.cluster` is None until `listener.vmq` opens a way to others.
+A node without `listener.vmq` cannot reach other nodes and has no such port: `Server.cluster` is None.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperatorPort(Protocol):
-    """A node's part in the cluster, as operators deal with it. It belongs to the node's event loop.
+    """The cluster of a node, as operators' commands use it. Call it in the node's event loop.
 
-    `name` is this node. `rows` and `status` are cheap, for they are asked for every metric page. `config` is what
-    operators set for all nodes.
+    `name` is this node. `rows` and `status` are cheap, because every page of metrics calls them. `config` has the
+    settings of all nodes.
     """
 
     name: str
     operate: Callable[[bytes], Awaitable[bytes]] | None
-    """Carries out what another member asks for with `ask`."""
+    """Carries out a command that another member sends with `ask`."""
 
     @property
     def config(self) -> SharedConfig:
@@ -86,7 +86,7 @@ class OperatorPort(Protocol):
         ...
 
     def rows(self) -> list[NodeRow]:
-        """One for each member, this node included."""
+        """Return a row for each member, this node included."""
         ...
 
     def status(self) -> StatusRow:
@@ -98,16 +98,16 @@ class OperatorPort(Protocol):
         ...
 
     async def spread(self) -> None:
-        """Wait, bounded, until every node of the view has the setting. Raises `ClusterError` if it takes longer;
-        the nodes that are missing get it all the same, later."""
+        """Wait for a limited time until every node of the view has the setting. Raises `ClusterError` after that; the
+        other nodes still get the setting later."""
         ...
 
     async def values(self, node: str, keys: list[str]) -> list[str | None]:
-        """The values of settings that are in force at another member. Raises `ClusterError`."""
+        """Return the values of settings that are in force at another member. Raises `ClusterError`."""
         ...
 
     async def ask(self, node: str, request: bytes) -> bytes:
-        """The answer of `operate` on another member, in bounded time. Raises `ClusterError`."""
+        """Return the answer of `operate` on another member, in bounded time. Raises `ClusterError`."""
         ...
 
     async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:
@@ -139,20 +139,20 @@ COUNTERS = (
     "cluster_bytes_dropped",
     *(name for name, (kind, _) in METRICS.items() if kind == "counter"),
 )
-"""Counters of the cluster and of incidents, since the start of the node: an office may have them as
-`counters`, with `GAUGES`."""
+"""Counters of the cluster and of incidents, since the start of the node. The port of a node has them, and those of
+`GAUGES`, as `counters`."""
 
 GAUGES = tuple(name for name, (kind, _) in METRICS.items() if kind == "gauge")
 """Figures of incidents."""
 
 
 def counters(office: OperatorPort | None) -> dict[str, int]:
-    """All of `COUNTERS`; 0 for those that the office does not count."""
+    """Return all of `COUNTERS`; 0 for those that the port does not count."""
     return _of(office, COUNTERS)
 
 
 def gauges(office: OperatorPort | None) -> dict[str, int]:
-    """All of `GAUGES`; 0 for those that the office does not have."""
+    """Return all of `GAUGES`; 0 for those that the port does not have."""
     return _of(office, GAUGES)
 
 

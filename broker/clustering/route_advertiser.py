@@ -1,10 +1,10 @@
 """Writes this node's routes into the replicated map, so that other nodes know its subscriptions.
 
-The map itself holds the written routes, so a million subscriptions cost no more memory here. The routes of a filter are
-made from its subscribers, one for clean sessions and one for durable ones, and written if the map holds others. Routes
-for durable sessions that an earlier process wrote, and this one does not write again, are purged when this node serves
-(`adapter`). Only for a *crowd*, a filter with many subscribers, are these counted, so that one more costs the same as
-the first.
+The map itself holds the written routes, so a million subscriptions need no extra memory here. A filter has one route
+for its clean sessions and one for its durable sessions. They are computed from its subscribers, and written if the map
+holds other values. Some routes for durable sessions were written by an earlier process and are not written again: the
+node purges them when it serves (`adapter`). The subscribers of a filter are counted only if it has many, a *crowd*, so
+that the last subscriber costs as much time as the first.
 
 A change takes 3.6 us (CPython 3.11, a dict as the map, the write included), 1 us in a crowd of 100,000, which takes
 17 ms to count once. To announce all again takes 3.3 us per subscription.
@@ -21,13 +21,13 @@ from ..routing.subscriptions import Subscription, SubscriptionTable
 from .routes import LASTING, LIVE, encode_value, route_prefix
 
 CROWD = 16
-"""A filter with more subscribers than this is counted, until it has less than half as many."""
+"""The subscribers of a filter are counted when it has more than this many, until it has fewer than half as many."""
 
 STEP = 1000
 """Subscriptions that one call announces when the node enters a view."""
 
 ENDED_STEP = 100
-"""So many subscriptions of ended sessions are taken back in one turn of the loop."""
+"""The most subscriptions of ended sessions whose routes are removed in one turn of the loop."""
 
 _NOTHING, _ONLINE, _LASTING, _HOLDING = range(4)
 """The state of a group member: nothing; online; online and durable; offline and holding messages."""
@@ -37,7 +37,7 @@ class RouteMap(Protocol):
     """The port to the replicated map. Each write returns its number among this node's writes."""
 
     def get(self, key: bytes, /) -> bytes | None:
-        """The value, own writes at once."""
+        """Return the value; a write of this node shows at once."""
         ...
 
     def put(self, key: bytes, value: bytes, /) -> int:
@@ -45,12 +45,12 @@ class RouteMap(Protocol):
         ...
 
     def delete(self, key: bytes, /) -> int:
-        """Take a value away."""
+        """Delete a value."""
         ...
 
 
 class Subscriber(Protocol):
-    """The part of a session that is used, beside `durable` and `online`."""
+    """The part of a session that this module uses, in addition to `durable` and `online`."""
 
     mountpoint: str
     subscriptions: dict[str, Subscription]
@@ -60,8 +60,8 @@ class RouteAdvertiser:
     """The routes of this node, for as long as it is in a view with others.
 
     `table` gives the subscriptions of a mountpoint, `sessions` all sessions of this node, `soon` runs a function in
-    another turn. Who changes a table calls `added` or `removed` afterwards, and `presence` when a session gets or loses
-    its connection; while it is stopped only removals have to be reported.
+    another turn. The caller reports each change of a table afterwards with `added` or `removed`, and calls `presence`
+    when a session gets or loses its connection. While the advertiser is stopped, only removals must be reported.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class RouteAdvertiser:
     # -- in and out of views
 
     def start(self, since: int, done: Callable[[int | None], None]) -> None:
-        """This node entered the view `since`: announce all there is, some of it in each turn.
+        """This node entered the view `since`: announce all subscriptions, some in each turn.
 
         `done` is called with the number of the last write, None if there was none. Changes are announced at once from
         now on.
@@ -120,7 +120,7 @@ class RouteAdvertiser:
         for session in list(self._sessions()):
             for each in list(session.subscriptions.values()):
                 yield session.mountpoint, each.filter, each.group
-        # what went while nothing was written, but had been announced before
+        # filters that had been announced, and lost subscribers while nothing was written
         while self._owed:
             yield self._owed.popitem()[0]
 
@@ -142,7 +142,8 @@ class RouteAdvertiser:
     # -- changes
 
     def added(self, subscription: Subscription, replaced: Subscription | None) -> int | None:
-        """The table took a subscription in; `replaced` is what `SubscriptionTable.add` answered. Returns `counter`."""
+        """Announce a subscription that was added; `replaced` is the result of `SubscriptionTable.add`. Returns
+        `counter`."""
         if self._since < 0:
             return None
         mountpoint = subscription.session.mountpoint
@@ -152,7 +153,7 @@ class RouteAdvertiser:
         return self._announce(mountpoint, subscription.filter, subscription.group)
 
     def removed(self, subscription: Subscription) -> int | None:
-        """The table dropped a subscription. Returns `counter`."""
+        """Update the routes after the table has removed a subscription. Returns `counter`."""
         mountpoint, text, group = subscription.session.mountpoint, subscription.filter, subscription.group
         if self._since < 0:
             if any(self._routes.get(key) is not None for key in self._keys(mountpoint, text, group)):
@@ -162,8 +163,8 @@ class RouteAdvertiser:
         return self._announce(mountpoint, text, group)
 
     def ended(self, subscription: Subscription) -> None:
-        """The same for a session that has ended. Nobody waits for it, and there may be thousands: the routes go in some
-        of the next turns. Until then other nodes send copies without a receiver here."""
+        """As `removed`, for a session that has ended. No client waits for the routes, and there may be thousands: they
+        are removed in some of the next turns. Until then other nodes send copies that have no receiver here."""
         if self._since < 0:
             self.removed(subscription)
             return
@@ -175,7 +176,7 @@ class RouteAdvertiser:
 
     @property
     def owing(self) -> bool:
-        """Whether something of ended sessions is still to be taken back."""
+        """True while routes of ended sessions still have to be removed."""
         return self._since >= 0 and bool(self._owed)
 
     def settle(self) -> None:
@@ -209,7 +210,7 @@ class RouteAdvertiser:
         return self._announce(mountpoint, text, group)
 
     def presence(self, session: Subscriber) -> None:
-        """The session has got or lost its connection: its shared subscriptions count in another way."""
+        """The session has got or lost its connection: update the routes of its shared subscriptions."""
         if self._since < 0:
             return
         mountpoint = session.mountpoint
@@ -277,7 +278,7 @@ class _SubscriberCounts:
             self.add(each, True)
 
     def add(self, each: Subscription, new: bool) -> None:
-        """A subscriber is new, or something about it is."""
+        """Count a subscriber that is new, or whose state may have changed."""
         self.size += new
         if each.group is None:
             if each.session.durable:
@@ -292,12 +293,12 @@ class _SubscriberCounts:
         if before is not None:
             counts[before] -= 1
         elif not new:
-            return  # on its way in or out
+            return  # this session is just being added or removed
         now = members[each.session] = _standing(each)
         counts[now] += 1
 
     def remove(self, each: Subscription) -> None:
-        """A subscriber is gone."""
+        """Stop counting a subscriber that was removed."""
         self.size -= 1
         if each.group is None:
             if each.session.durable:
@@ -312,12 +313,13 @@ class _SubscriberCounts:
             del self._groups[each.group]
 
     def counts(self, group: str) -> list[int]:
-        """How many members do nothing, are online only, online and lasting, holding."""
+        """Return the numbers of members by state: nothing; online; online and durable; offline and holding."""
         return self._groups[group][0] if group in self._groups else [0, 0, 0, 0]
 
 
 def _standing(member: Subscription) -> int:
-    """The state of a group member. One that holds has a session that lasts and a QoS above 0 (`can_hold`)."""
+    """Return the state of a group member. A member can hold messages if its session is durable and its QoS is above 0
+    (`can_hold`)."""
     keeps = member.session.durable and member.qos > 0
     if member.session.online:
         return _LASTING if keeps else _ONLINE

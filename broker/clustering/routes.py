@@ -3,18 +3,19 @@
 A route is a key of the replicated map, written by its own node alone, so it needs no merging:
 
     f mountpoint node filter     for the clean sessions; mountpoint and node each with two bytes of length in front
-    l mountpoint node filter     for the sessions that last, in another space: on the disk, too
+    l mountpoint node filter     for the durable sessions, in another namespace: also on disk
 
-A filter with both kinds of subscribers has both keys. Whoever restarts while a node is away knows from its disk what
-the sessions there are owed that last; clean sessions cost no disk, and a restart does not grow with them.
+A filter with both kinds of subscribers has both keys. If a node restarts while another node is away, it knows from its
+disk which durable sessions of that node must get messages. Clean sessions need no disk, and do not slow down a restart.
 
 The filter stands as the subscribers wrote it, with `$share/GROUP/` in front of a shared one. The value is a msgpack
 array: `(since, live, durable)` of an ordinary filter, `(since, online, holding, lasting)` of a shared one; see
 `remote_table`. `since` is the id of the view in which the writer entered. When its incarnation leaves the view its
-clean sessions have ended (H-18), so all that it said of them is void at once, without a message from anyone.
+clean sessions have ended (H-18), so its routes for them are void at once, without a message from any node.
 
-A change takes 5 us, of a filter with wildcards 9 us (CPython 3.11, tables of 1,000,000 routes, the key included). To
-forget a node with that many takes 25 us, and a second or two of other turns, at most 4 ms at a time but for the first.
+A change takes 5 us, for a filter with wildcards 9 us (CPython 3.11, tables of 1,000,000 routes, the key included). To
+forget a node with so many routes takes 25 us at once. The cleanup takes one or two seconds in later turns, at most 4 ms
+in each turn but the first.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ _shared_value = msgspec.msgpack.Decoder(tuple[_Count, _Count, _Count, _Count])
 
 
 class MalformedRoute(ValueError):
-    """A key or value of the replicated map that is no route: says what and where."""
+    """A key or value of the replicated map is not a valid route. The text names the key and the error."""
 
 
 def route_prefix(mountpoint: str, node: str, space: bytes = LIVE) -> bytes:
-    """In front of all routes of a node in a mountpoint; the filter follows."""
+    """Return the prefix of the keys of all routes of a node in a mountpoint; the filter follows it."""
     return space + _sized(mountpoint) + _sized(node)
 
 
@@ -72,13 +73,12 @@ def parse_route_key(key: bytes) -> tuple[str, str, str]:
 class Routes:
     """The routes of other nodes; `node` is this node, whose own routes are ignored here.
 
-    `changed` is a port: each of its functions is called with mountpoint and filter when the answer of `match` may be
-    another one for the topics of that filter, so that plans are dropped before the change is
-    acknowledged (H-04). The filter is `#` where any may be concerned. `soon` runs a function in another
-    turn.
+    `changed` is a port: each of its functions is called with mountpoint and filter when the result of `match` may have
+    changed for the topics of that filter. So plans are dropped before the change is acknowledged (H-04). The filter is
+    `#` if any topic may be affected. `soon` runs a function in another turn.
 
-    A view changes the routes by three facts: `entered`, `drop_live` when an incarnation left, `drop` when one serves or
-    its node is no member any more. Each takes the same time whatever the number of routes.
+    A view changes the routes by three calls: `entered`; `drop_live` when an incarnation left; `drop` when an
+    incarnation serves or its node is no member any more. Their time does not depend on the number of routes.
     """
 
     def __init__(self, node: str, soon: Callable[[Callable[[], None]], object]) -> None:
@@ -96,14 +96,14 @@ class Routes:
         return sum([len(table) for table in self._tables.values()])
 
     def match(self, mountpoint: str, topic: str) -> RemoteMatch:
-        """What other nodes have for a valid topic name."""
+        """Return the subscribers that other nodes have for a valid topic name."""
         table = self._tables.get(mountpoint)
         return NOWHERE if table is None else table.match(topic)
 
     # -- what arrives
 
     def change(self, key: bytes, value: bytes | None) -> None:
-        """A route has this value now, or none. To be called before the write is acknowledged.
+        """Set a route to this value, or remove it (None). Call this before the write is acknowledged.
 
         Raises `MalformedRoute`; then nothing has changed.
         """
@@ -118,7 +118,7 @@ class Routes:
         else:
             route = self._decode(key, value, node, group)
             if route.since <= route.peer.gone:
-                return  # said by an incarnation that is forgotten
+                return  # written by an incarnation whose routes are forgotten
             if table is None:
                 table = self._tables[mountpoint] = RemoteTable()
             if isinstance(route, Route):
@@ -129,7 +129,7 @@ class Routes:
             changed(mountpoint, text)
 
     def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> list[str]:
-        """Take in keys and values that the disk had. A malformed route is left out and reported."""
+        """Load keys and values from the disk. Leaves out malformed routes, and returns a line for each of them."""
         problems = []
         for key, value in rows:
             try:
@@ -171,7 +171,7 @@ class Routes:
         return self._peers.get(node) or self._peers.setdefault(node, Peer(node))
 
     def lasting(self, key: bytes, node: str) -> bool:
-        """Whether the route at a key of the map is one of this node to sessions that last."""
+        """True if the key of the map is a route of `node` for durable sessions, and the route is known here."""
         mountpoint, writer, text = parse_route_key(key)
         group, text = _split(key, text)
         table = self._tables.get(mountpoint)
@@ -193,7 +193,7 @@ class Routes:
     def drop_live(self, node: str, since: int) -> None:
         """The incarnation that entered in view `since` has left: its clean sessions have ended.
 
-        Its sessions that last are there when it comes back: their routes stay and their targets are `absent`.
+        Its durable sessions exist again when the node comes back: their routes stay, and their targets are `absent`.
         """
         peer = self._peer(node)
         if since > peer.dead:
@@ -202,10 +202,10 @@ class Routes:
             self._anything_changed()
 
     def drop(self, node: str, through: int) -> None:
-        """Forget what incarnations of a node said that entered in a view up to `through`.
+        """Forget the routes of a node's incarnations that entered in a view up to `through`.
 
-        For an incarnation that is serving: all before it, `since - 1`; it has announced what there is. For a node that
-        is no member any more: the id of the view in which it is none.
+        For an incarnation that serves, `through` is `since - 1`, because it has announced all its routes. For a node
+        that is no member any more, it is the id of the view in which the node is no member.
         """
         peer = self._peer(node)
         if through > peer.gone:
@@ -228,7 +228,7 @@ class Routes:
                 yield table, text
 
     def _sweep(self) -> None:
-        """Take away what does not count any more, a step at a time: it costs memory only."""
+        """Remove routes that do not count any more, a step at a time: until then they only use memory."""
         assert self._sweeping is not None
         seen = 0
         for table, text in islice(self._sweeping, STEP):

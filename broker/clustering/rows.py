@@ -1,4 +1,4 @@
-"""The cluster as operators see it from one node: rows and figures, taken from the node's member."""
+"""The cluster as operators see it from one node: rows and figures of its cluster node."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from ...cluster.node import ClusterNode
 from .operator_port import NodeRow, Sees, StatusRow
 
 RUNS_MS = 1000
-"""A node that was heard within this time runs."""
+"""A node that was heard within this time counts as running."""
 
 
 def node_rows(member: ClusterNode, serves_nobody: str = "") -> list[NodeRow]:
-    """One for each member, the own node included; of a node that is alone its own."""
+    """Return a row for each member, this node included. A standalone node returns its own row."""
     mine = member.me.node
     consensus = member.consensus
     if consensus is None:
