@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol, ABC):
     # -- events of asyncio
 
     def connection_made(self, transport: Any) -> None:
-        """A connection was accepted."""
+        """asyncio: a connection was accepted."""
         self.transport = transport
         accepted = transport.get_extra_info("socket")
         if not self.limiter.enter(self, 0 if accepted is None else accepted.fileno()):
@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol, ABC):
         return handler.receive
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the peer."""
+        """asyncio: bytes of the peer have arrived."""
         self.traffic.bytes_received += len(data)
         self.receive(data)
 
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol, ABC):
         self.finish()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The transport is closed."""
+        """asyncio: the transport is closed. Report the end to the handler."""
         self._stop_timer()
         if isinstance(exc, OSError) and self.handler is not None and not self.closing:
             self._last_words()
@@ -154,12 +154,12 @@ class Connection(asyncio.Protocol, ABC):
             return
 
     def pause_writing(self) -> None:
-        """The transport's buffer is above its high mark."""
+        """asyncio: the transport's buffer is above its high mark."""
         if self.handler is not None:
             self.handler.writable(False)
 
     def resume_writing(self) -> None:
-        """The transport's buffer is below its low mark again."""
+        """asyncio: the transport's buffer is below its low mark again."""
         if self.handler is not None:
             self.handler.writable(True)
 

@@ -43,7 +43,7 @@ class TlsAcceptor:
         self._accepting = asyncio.get_running_loop().create_task(self._accept(listening))
 
     async def close(self) -> None:
-        """Stop listening; handshakes that have begun go on."""
+        """Stop listening. Handshakes that have begun continue."""
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.wait([self._accepting])
@@ -99,7 +99,7 @@ class TlsAcceptor:
 
 
 def _why(error: OSError) -> str:
-    """A reason for the log; none for a peer that went away, as health checks do."""
+    """Return a reason for the log; none if the peer closed the connection, as health checks do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     if isinstance(error, ssl.SSLError):

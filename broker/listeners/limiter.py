@@ -24,7 +24,7 @@ _HEADER_BYTES = 5
 
 
 class LimitedConnection(Protocol):
-    """The part of a connection that its limiter uses."""
+    """The calls of a limiter to a connection."""
 
     def end(self, reason: str) -> None:
         """Report the end to the handler, send the rest, close."""
@@ -108,7 +108,7 @@ class ConnectionLimiter:
         return True
 
     def leave(self, connection: LimitedConnection) -> None:
-        """A connection is closed. Does nothing for one that was not admitted."""
+        """Remove a closed connection. Does nothing for a connection that was not admitted."""
         if connection in self.connections:
             self.connections.remove(connection)
             self.traffic.socket_close += 1
@@ -116,7 +116,7 @@ class ConnectionLimiter:
                 self.when_empty()
 
     def log(self, level: str, text: str) -> None:
-        """A line in the log, with the listener's name."""
+        """Write a line with the listener's name to the log."""
         self._log(level, f"{self.settings.key}: {text}")
 
     def _refuse(self, why: str) -> None:

@@ -51,7 +51,7 @@ class Listeners:
             raise
 
     async def add(self, settings: ListenerSettings) -> ListenerRow:
-        """Open one more listener. Raises `ListenError`; the others go on."""
+        """Open one more listener. Raises `ListenError`; the other listeners stay open."""
         assert self._make_handler is not None, "start comes first"
         if settings.key in self._listeners:
             raise ListenError(f"{settings.key}: a listener of that name exists already")

@@ -56,7 +56,7 @@ class ProxyReader:
 
     @property
     def empty(self) -> bool:
-        """Whether no byte has come yet."""
+        """True while no byte has arrived."""
         return not self._buffer
 
     def feed(self, data: bytes) -> ProxyHeader | None:

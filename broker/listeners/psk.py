@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def read_keys(text: str, separator: str) -> dict[str, bytes]:
-    """Keys by identity. Empty lines and lines that begin with # are passed over. Raises ValueError with the line."""
+    """Return keys by identity. Skips empty lines and lines that begin with #. Raises ValueError with the line."""
     keys: dict[str, bytes] = {}
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()

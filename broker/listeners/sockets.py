@@ -99,7 +99,7 @@ def _remove_stale(path: str) -> None:
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        # a full backlog must not block us: it says EAGAIN, and that somebody listens
+        # do not block on a full backlog: connect then raises EAGAIN, which proves that a process listens
         probe.setblocking(False)
         try:
             with unix_address(path) as address:

@@ -195,7 +195,8 @@ def _rule(number: int, what: str, variables: Mapping[str, int]) -> tuple[str, li
 
 
 def _compiled(words: list[str], variables: Mapping[str, int]) -> tuple[list[Level], bool]:
-    """Levels, and whether all below them is meant. `#` alone is `+` and all below, for every topic has a level."""
+    """Return the levels, and whether the filter covers all levels below. `#` alone is `+` and all below, because every
+    topic has a level."""
     tail = words[-1] == "#"
     if tail:
         words = words[:-1] or ["+"]

@@ -69,7 +69,7 @@ class BuiltinPlugins:
             self._log("warning", f"{key}: there is no {path.absolute()}: nobody can log in with a password; {then}")
 
     def start(self) -> None:
-        """Begin to look for changes; inside the running loop."""
+        """Start to look for changes of the files. Call it in the running event loop."""
         for watched, interval_s in self._watches:
             self._tasks.append(asyncio.create_task(self._run(watched, interval_s)))
 
@@ -81,7 +81,7 @@ class BuiltinPlugins:
         await watched.watch(interval_s, changed, lambda problem: self._log("error", f"{problem}; the old rules stay"))
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop to look for changes."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The hooks: their names, arguments, the way they are run, and the modifiers that each of them understands.
+"""The hooks: their names, their arguments, how the broker calls them, and the modifiers that each hook knows.
 
 `all` hooks tell every plugin and take no answer. `till_ok` hooks ask one plugin after the other until one allows or
 refuses. A name ending in `_m5` is the form for MQTT 5 clients; `v4` in its entry names the older form that is called
@@ -228,7 +228,7 @@ def refusals(spec: HookSpec) -> frozenset[int]:
 
 
 def checked_modifiers(spec: HookSpec, args: tuple[Any, ...], modifiers: Mapping[str, Any]) -> dict[str, Any]:
-    """The modifiers, known by name and of the right kind; ValueError with the list of known names otherwise."""
+    """Return the modifiers. Raises ValueError for an unknown name, with the known names, and for a wrong value."""
     for name, value in modifiers.items():
         kind = spec.modifiers.get(name)
         if kind is None:

@@ -189,7 +189,7 @@ class Hooks:
     async def _wait(
         self, implementers: tuple[_Implementer, ...], args: tuple[Any, ...], work: Awaitable[object], cacheable: bool
     ) -> Verdict:
-        """The rest of a chain, from an asynchronous plugin on that was asked already."""
+        """Await the answer of an asynchronous plugin that was asked already, then ask the rest of the chain."""
         it = implementers[0]
         try:
             answer = it.answer(args, await self._apart(self._within(work)))

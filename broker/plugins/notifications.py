@@ -1,4 +1,4 @@
-"""Notifications to asynchronous plugins: in order for one client, side by side for different ones, never too many."""
+"""Notifications to asynchronous plugins: in order for one client, concurrent for several clients, limited in number."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class NotificationsDropped(RuntimeError):
 class Lanes:
     """Unfinished notifications, one lane for each (plugin, client).
 
-    At most `limit` are unfinished at a time; a further one is not given to the plugin, counted in `dropped`, and
-    reported once until there was room again. `apart` is that of `Hooks`.
+    At most `limit` notifications are unfinished at a time. Further ones are dropped and counted in `dropped`; the first
+    one is reported, then none until there is room again. `apart` is as in `Hooks`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Lanes:
         self.dropped = 0
 
     def add(self, plugin: str, hook: str, client: Hashable, work: Awaitable[object]) -> None:
-        """Run `work`, what a plugin's async method returned, after what the same client's lane holds already."""
+        """Run `work`, the awaitable of a plugin's async method, after the earlier notifications of the same client."""
         if self.pending >= self._limit:
             self._drop(plugin, hook, work)
             return

@@ -54,7 +54,7 @@ class PasswordPlugin:
         entry = self.reloader.content.get(user)
         fits = (entry or NOBODY).fits(password.encode() if isinstance(password, str) else password)
         if entry is None:
-            return NEXT  # after as much work as for a user of the file: the time tells nobody who has an account
+            return NEXT  # takes as long as a wrong password: the time must not show which users exist
         return ALLOWED if fits else WRONG
 
 

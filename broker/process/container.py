@@ -96,13 +96,13 @@ def _write_users(path: Path, users: Mapping[str, str]) -> Path:
 
 
 def _say(etc: Path, key: str) -> bool:
-    """Whether the files set the key. If a configured name differs from the data's, the start reports it."""
+    """True if the files set the key. If a configured name differs from the name in the data, the start reports it."""
     files = [each for each in (etc / "vernemq.conf", *(etc / "conf.d").glob("*.conf")) if each.exists()]
     return any(re.search(rf"(?m)^\s*{re.escape(key)}\s*=", each.read_text()) for each in files)
 
 
 def _name_of_data(directory: Path) -> str | None:
-    """The name of the node whose data is there; the start checks the rest of the marker."""
+    """Return the node name in the data directory. The start checks the rest of the marker."""
     try:
         said = json.loads((directory / MARKER).read_text())
     except (OSError, ValueError):

@@ -34,11 +34,11 @@ class Extension(Protocol):
     """A part that runs in the broker's process and loop, such as the operators' interface."""
 
     async def start(self, server: Server) -> None:
-        """Begin, once the server runs. Raises what a server's start raises."""
+        """Start, after the server has started. May raise the errors of `Server.start`."""
         ...
 
     async def stop(self) -> None:
-        """End, before the server does."""
+        """Stop, before the server stops."""
         ...
 
 
@@ -108,7 +108,7 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
 
 
 async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, stopping: asyncio.Event) -> None:
-    """One start of the node, until it is to stop, or to start anew. Raises what a server's start raises."""
+    """Run the node once, until it must stop or start again. Raises the errors of `Server.start`."""
     anew = asyncio.Event()
     server = Server(settings, log)
     server.when_renumbered = anew.set

@@ -20,7 +20,7 @@ _UNLIMITED = 1 << 20
 
 
 class Descriptors(msgspec.Struct, frozen=True):
-    """How the descriptors of a process are shared out.
+    """How a process divides its file descriptors.
 
     `per_database` is how many tables each of the two databases keeps open; `for_connections` is the highest descriptor
     that a connection may have.

@@ -1,4 +1,4 @@
-"""The event log's writer: takes rows from the event loop at the price of an append, and writes them in a thread.
+"""The event log's writer: the event loop only appends rows to a queue, and a thread writes them.
 
 The loop never waits. Its rows go into a bounded queue. When the queue is full, message-level rows are dropped until
 half of it is free again, and session-level rows only when twice the bound is reached. If the disk cannot be written,
@@ -46,7 +46,7 @@ class _Gap:
     reason: str
 
     def row(self) -> Row:
-        """The row that takes their place."""
+        """Return the `log.gap` row that replaces the dropped rows."""
         last = self.like["seq"]
         header = {name: self.like[name] for name in _HEADER}
         rows = last - self.first + 1

@@ -85,7 +85,7 @@ class _File(RotatingFileHandler):
         return open(self.baseFilename, self.mode, encoding="utf-8", opener=_private)  # type: ignore[return-value]
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Called where writing a line raised."""
+        """logging: writing a line has raised an error. Print the line to stderr."""
         if sys.stderr is not None:
             with suppress(OSError):
                 print(f"{self.baseFilename}: {sys.exc_info()[1]}: {escape(record.getMessage())}", file=sys.stderr)

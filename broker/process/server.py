@@ -278,7 +278,7 @@ class Server:
             self._meta.close()
 
     async def _flush(self) -> bool:
-        """Whether the disk answers, be it that it is full."""
+        """Commit all writes. True if the disk answers in time, even if it is full."""
         done = asyncio.Event()
         self.store.flush(done.set)
         try:
@@ -295,7 +295,7 @@ class Server:
         return self._loop.call_later(delay_s, work)
 
     def _wake_port(self, when_ms: int) -> None:
-        # By the time of the loop: cluster time may have been set since the other deadline was asked for.
+        # Use the loop's clock: the cluster time may have been set since the other deadline was computed.
         now = self.node.env.now if hasattr(self, "node") else int(self._wall_ms())
         due_s = self._loop.time() + max(0, when_ms - now) / 1000
         if self._wake is not None:
@@ -348,7 +348,7 @@ class Server:
                     store.fail(str(error))
 
     def _keep_clock(self) -> None:
-        """Remember cluster time, so that a restart with a clock set back does not turn time back."""
+        """Save the cluster time, so that it does not go back if the wall clock was set back before a restart."""
         if self.node.closing:
             return
         self._save_clock()

@@ -19,7 +19,7 @@ class Systree:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Publish from now on, as the options are now; each round sets the time of the next."""
+        """Schedule the next round as the options are now. Each round schedules the next one."""
         options = self._node.env.options
         self._node.env.timers.cancel(self._timer)
         if options.systree_enabled and options.systree_interval_ms > 0:
