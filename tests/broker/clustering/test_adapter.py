@@ -1,4 +1,4 @@
-"""Live traffic between nodes, and what the broker does when views and leases change."""
+"""The cluster adapter under load, and the reaction of the broker to changes of views and leases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.harness.cluster import ClusterHarness
 
 @pytest.fixture(scope="module")
 def calm() -> ClusterHarness:
-    """Three nodes that nothing happens to."""
+    """Three nodes without any fault."""
     return ClusterHarness(3)
 
 
@@ -46,7 +46,7 @@ def test_puback_waits_for_the_other_node(calm: ClusterHarness) -> None:
 
 @pytest.mark.parametrize("lane", list(Lane))
 def test_an_item_that_cannot_be_read_is_set_aside(calm: ClusterHarness, lane: Lane) -> None:
-    """The receiver says what it was and from whom, on its log and in the event log; the lane goes on."""
+    """The receiver names the item and its sender in its log and in the event log; the lane continues."""
     member, there = calm[1].host.member, calm[2].host
     assert member is not None and there.member is not None
     reader = calm[2].client("reader of the rest")
@@ -68,7 +68,7 @@ def test_an_item_that_cannot_be_read_is_set_aside(calm: ClusterHarness, lane: La
 
 
 def test_a_key_that_cannot_be_read_is_left_out(calm: ClusterHarness) -> None:
-    """The message that brought it is applied otherwise; the node that wrote it gets its acknowledgement."""
+    """The rest of the message is applied, and the writing node gets its acknowledgement."""
     member, there = calm[1].host.member, calm[2].host
     assert member is not None
     metadata, lines = member.metadata, len(there.lines)
@@ -81,8 +81,8 @@ def test_a_key_that_cannot_be_read_is_left_out(calm: ClusterHarness) -> None:
     assert line == "metadata message of n1: key b'?key' is in no namespace of half 0; this key is skipped"
 
 
-def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is refused belongs to an entrance that is not applied yet, most of the time: nobody waits for a timer."""
+def test_a_refused_item_is_requested_again_with_the_next_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refused item mostly belongs to a view that this node has not applied yet: the next view requests it at once."""
     cluster = ClusterHarness(3)
     writer, reader = cluster[1].client("writer"), cluster[2].client("reader")
     reader.subscribe(("t", 1))
@@ -97,7 +97,7 @@ def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest
 
     monkeypatch.setattr(adapter, "deliver", refuse)
     writer.publish("t", b"1", 1)
-    cluster.pass_s(5.0)  # asked for every 2 s by now
+    cluster.pass_s(5.0)  # a timer requests it every 2 s at this point
     assert reader.payloads() == []
     cluster[3].kill()
     cluster.until(lambda: member.view.id != view)
@@ -105,13 +105,13 @@ def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest
     assert reader.payloads() == [b"1"]
 
 
-def test_nobody_anywhere(calm: ClusterHarness) -> None:
+def test_a_publish_without_subscribers_gets_reason_0x10(calm: ClusterHarness) -> None:
     writer = calm[1].client("lonely")
     (puback,) = writer.publish("nobody/here", b"1", 1)
     assert puback.reason == 0x10
 
 
-def test_the_retained_message_is_everywhere_when_it_is_acknowledged(calm: ClusterHarness) -> None:
+def test_a_retained_message_is_on_every_node_when_it_is_acknowledged(calm: ClusterHarness) -> None:
     writer = calm[1].client("retainer")
     writer.publish("kept/a", b"v1", 1, retain=True)
     reader = calm[3].client("late")
@@ -121,10 +121,10 @@ def test_the_retained_message_is_everywhere_when_it_is_acknowledged(calm: Cluste
     assert [type(each) for each in calm[2].client("later").subscribe(("kept/+", 1))] == [packets.Suback]
 
 
-def test_what_another_node_deleted_is_deleted_everywhere_when_that_is_acknowledged_here(
+def test_a_repeated_deletion_is_acknowledged_after_all_nodes_have_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """P4: n2's deletion is on its way to n3 when somebody deletes the same at n1, where nothing is left."""
+    """P4: the deletion by n2 is still on its way to n3. A client deletes the same message at n1, where none is left."""
     cluster = ClusterHarness(3)
     first, second = cluster[2].client("first"), cluster[1].client("second")
     first.publish("kept", b"v1", 1, retain=True)
@@ -143,7 +143,7 @@ def test_what_another_node_deleted_is_deleted_everywhere_when_that_is_acknowledg
     assert [type(each) for each in cluster[3].client("late").subscribe(("kept", 1))] == [packets.Suback]
 
 
-def test_one_member_of_a_shared_subscription_gets_it(calm: ClusterHarness) -> None:
+def test_one_member_of_a_shared_subscription_gets_each_message(calm: ClusterHarness) -> None:
     readers = [calm[number].client(f"share{number}") for number in (1, 2, 3)]
     for reader in readers:
         reader.subscribe(("$share/g/sh/#", 1))
@@ -154,13 +154,13 @@ def test_one_member_of_a_shared_subscription_gets_it(calm: ClusterHarness) -> No
     assert sorted(int(each) for each in got) == list(range(30))
 
 
-def test_a_killed_node_leaves_the_view_in_time_and_its_clean_sessions_block_no_ack() -> None:
+def test_a_killed_node_leaves_the_view_and_its_clean_sessions_block_no_ack() -> None:
     cluster = ClusterHarness(3, allow_publish_during_netsplit="majority")
     cluster[2].client("reader").subscribe(("t", 1))
     cluster[3].client("other").subscribe(("t", 1))
     writer = cluster[1].client("writer")
     cluster[2].kill()
-    assert writer.publish("t", b"1", 1) == []  # reader at n2 may be alive for all that n1 knows
+    assert writer.publish("t", b"1", 1) == []  # for n1 the reader at n2 may still be alive
     took = cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
     assert 1.5 < took < 4.5
     cluster.settle()
@@ -171,7 +171,7 @@ def test_a_killed_node_leaves_the_view_in_time_and_its_clean_sessions_block_no_a
     assert puback.reason == 0
 
 
-def test_a_durable_session_of_a_node_that_is_away_keeps_its_messages_waiting() -> None:
+def test_messages_for_a_durable_session_wait_until_its_node_returns() -> None:
     cluster = ClusterHarness(3, allow_publish_during_netsplit="majority")
     reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("t", 1))
@@ -188,7 +188,7 @@ def test_a_durable_session_of_a_node_that_is_away_keeps_its_messages_waiting() -
     assert reader.payloads() == [b"1", b"2"]
 
 
-def test_a_node_that_is_cut_off_promises_nothing_and_closes_what_missed_something() -> None:
+def test_a_cut_off_node_promises_nothing_and_closes_clients_that_missed_messages() -> None:
     cluster = ClusterHarness(3, allow_publish_during_netsplit="majority")
     clean = cluster[3].client("clean")
     clean.subscribe(("t", 1))
@@ -208,11 +208,11 @@ def test_a_node_that_is_cut_off_promises_nothing_and_closes_what_missed_somethin
     assert isinstance(goodbye, packets.Disconnect)
     assert goodbye.reason == 0x83
     assert [type(each) for each in stuck.take()] == [packets.Disconnect]
-    assert reader.payloads() == []  # its publisher may have said something newer since
+    assert reader.payloads() == []  # the publisher may have sent a newer message since
 
 
-def test_a_route_reaches_the_plan_in_the_turn_in_which_it_comes(calm: ClusterHarness) -> None:
-    """The writer of the route hears at the end of this turn that it is known, and its client gets SUBACK."""
+def test_a_new_route_is_in_the_plan_in_the_same_turn(calm: ClusterHarness) -> None:
+    """At the end of this turn the writer of the route is told that it is known, and its client gets SUBACK."""
     node, clustering = calm[1].host.node, calm[1].host.clustering
     assert node is not None and clustering is not None
     plans = node.router.plans("")
@@ -235,8 +235,10 @@ def test_suback_waits_for_all_nodes_of_the_view() -> None:
     assert [type(each) for each in reader.take()] == [packets.Suback]
 
 
-def test_suback_waits_for_filters_of_all_its_turns_and_nobody_else_does() -> None:
-    """Those of the first turn are written, those of the second are refused; another client publishes in between."""
+def test_suback_waits_for_filters_of_all_turns_and_blocks_no_other_client() -> None:
+    """The filters of the first turn are written, those of the second are refused; another client
+    publishes in between.
+    """
     cluster = ClusterHarness(3, allow_subscribe_during_netsplit="majority", topic_max_depth=2)
     reader, writer = cluster[1].client("reader"), cluster[1].client("writer")
     cluster.network.cut("n1", "n3")
@@ -255,7 +257,7 @@ def test_suback_waits_for_filters_of_all_its_turns_and_nobody_else_does() -> Non
     assert [packet.reasons[-2:] for packet in reader.take()] == [[1, ReasonCode.TOPIC_FILTER_INVALID]]
 
 
-def test_a_node_that_founds_a_cluster_goes_on_serving() -> None:
+def test_a_node_that_founds_a_cluster_keeps_serving() -> None:
     cluster = ClusterHarness(2, joined=False, level=1)
     cluster.settle()
     seen = {harness.node.policy.view_state for harness in cluster.nodes}
@@ -269,7 +271,7 @@ def test_a_node_that_founds_a_cluster_goes_on_serving() -> None:
     assert seen == {ViewState.WHOLE}
 
 
-def test_sessions_of_a_founder_are_known_to_the_newcomer() -> None:
+def test_a_joining_node_learns_the_sessions_of_the_founder() -> None:
     cluster = ClusterHarness(2, joined=False)
     cluster[1].client("old").subscribe(("t/#", 1))
     cluster[1].client("old-writer").publish("r/1", b"kept", 1, retain=True)
@@ -284,8 +286,8 @@ def test_sessions_of_a_founder_are_known_to_the_newcomer() -> None:
     assert retained.payload == b"kept"
 
 
-def test_an_acknowledgement_that_the_guard_holds_back_is_not_in_the_log() -> None:
-    """It never left: whoever judges the log must not take it for a promise."""
+def test_an_acknowledgement_held_back_without_a_lease_is_not_in_the_event_log() -> None:
+    """The acknowledgement was never sent: a checker of the log must not count it as a promise."""
     cluster = ClusterHarness(3, allow_publish_during_netsplit="majority")
     cluster[1].client("reader", clean=False, expiry_s=1000).subscribe(("u", 1))
     writer = cluster[3].client("writer")
@@ -307,8 +309,8 @@ def test_an_acknowledgement_that_the_guard_holds_back_is_not_in_the_log() -> Non
     assert ("pub.recv", "writer") in said and ("pub.ack", "writer") not in said
 
 
-def test_what_the_others_skip_is_not_acknowledged_where_no_lease_is_asked_for() -> None:
-    """A publish of the last moment before a cut: the others void that entrance, so its publisher has to send again."""
+def test_a_voided_publish_is_not_acknowledged_under_policy_on() -> None:
+    """A publish just before a cut: the other nodes void that incarnation, so the publisher must send again."""
     cluster = ClusterHarness(3, allow_publish_during_netsplit="on")
     reader = cluster[1].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("u", 1))
@@ -336,8 +338,8 @@ def test_the_event_log_follows_a_message_from_node_to_node() -> None:
 
 
 @pytest.mark.parametrize("text", ["t", "$share/g/t"])
-def test_a_message_that_expires_on_its_way_reaches_nobody(text: str) -> None:
-    """[MQTT5-3.3.2-5] also where it waited for the network and not in a queue."""
+def test_a_message_that_expires_between_nodes_is_not_delivered(text: str) -> None:
+    """[MQTT5-3.3.2-5] also if the message waited for the network and not in a queue."""
     cluster = ClusterHarness(2)
     reader = cluster[2].client("reader")
     reader.subscribe((text, 1))

@@ -1,4 +1,4 @@
-"""Who does not lead says who does."""
+"""Finding the leader: a node that does not lead names the leader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _nobody(hello: bytes, wire: Wire) -> Accepted | Refused:
 
 
 def ask(answers: dict[str, CallAnswer | bytes], first: str) -> CallAnswer:
-    """Ask the node at port `first` of those that are there."""
+    """Ask the node at address `first` and follow its answers to the leader."""
 
     async def main() -> CallAnswer:
         network = memory_network()
@@ -45,19 +45,19 @@ def test_the_leader_is_found() -> None:
     assert ask(answers, "h:3") == LEADS
 
 
-def test_a_problem_is_an_answer() -> None:
+def test_a_problem_is_returned_as_an_answer() -> None:
     assert ask({"h:1": CallAnswer("no")}, "h:1").problem == "no"
     assert ask({"h:1": CallAnswer("no leader", ask="h:1")}, "h:1").problem == "no leader"
 
 
-def test_who_cannot_be_asked_is_named() -> None:
+def test_an_unreachable_or_unreadable_node_is_named_in_the_error() -> None:
     with pytest.raises(ClusterError, match=r"^h:2: "):
         ask({"h:1": CallAnswer(ask="h:2")}, "h:1")
     with pytest.raises(ClusterError, match=r"^h:1: CallAnswer of 1 bytes"):
         ask({"h:1": b"\xc1"}, "h:1")
 
 
-def test_nobody_is_followed_for_ever() -> None:
+def test_the_search_ends_when_nodes_name_each_other_as_leader() -> None:
     circle: dict[str, CallAnswer | bytes] = {"h:1": CallAnswer(ask="h:2"), "h:2": CallAnswer(ask="h:1")}
     with pytest.raises(ClusterError, match="the leader changes too often to be asked, last at h:2"):
         ask(circle, "h:1")

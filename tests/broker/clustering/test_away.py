@@ -1,4 +1,4 @@
-"""What sessions that last are owed while their node is away, whoever restarts meanwhile (P1)."""
+"""Durable sessions of an absent node get their messages, also if other nodes restart meanwhile (P1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cluster() -> ClusterHarness:
 
 
 def stored(cluster: ClusterHarness, number: int) -> list[tuple[str, str, str]]:
-    """The routes on the disk of a node: space, writer, filter."""
+    """Returns the routes on the disk of a node: space, writer, filter."""
     keys = [key[1:] for key in cluster[number].disks[0].content() if key[:2] in (b"d" + LIVE, b"d" + LASTING)]
     return sorted([(key[:1].decode(), *parse_route_key(key)[1:]) for key in keys])
 
@@ -31,7 +31,7 @@ def subscriber(cluster: ClusterHarness, number: int, text: str, name: str = "rea
 
 
 def restart_both(cluster: ClusterHarness, power: bool) -> None:
-    """n1 and n2 start again at the same time, while n3 is not there, and serve."""
+    """Restart n1 and n2 at the same time while n3 is away, until they serve."""
     for number in (1, 2):
         cluster[number].kill(power)
     for number in (1, 2):
@@ -49,7 +49,7 @@ def acks(client: PacketClient) -> list[type]:
 def test_nodes_that_restart_while_another_is_away_know_its_sessions(
     cluster: ClusterHarness, text: str, power: bool
 ) -> None:
-    """Nobody has in memory what it had said: a publish was acknowledged and did not reach the session."""
+    """No node has the routes of n3 in memory. Before, a publish was acknowledged and did not reach the session."""
     subscriber(cluster, 3, text)
     cluster.isolate(3)
     cluster.state_of(1, ViewState.MAJORITY)
@@ -57,7 +57,7 @@ def test_nodes_that_restart_while_another_is_away_know_its_sessions(
     writer = cluster[1].client("writer")
     writer.publish("t", b"m", 1)
     cluster.pass_s(5.0)
-    assert acks(writer) == [], "it is owed, until n3 is back"
+    assert acks(writer) == [], "the acknowledgement waits until n3 is back"
     cluster.network.heal()
     cluster.whole()
     cluster.pass_s(1.0)
@@ -66,7 +66,7 @@ def test_nodes_that_restart_while_another_is_away_know_its_sessions(
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 
-def test_all_lose_power_and_one_comes_late(cluster: ClusterHarness) -> None:
+def test_a_publish_waits_for_the_last_node_after_a_power_loss_of_all(cluster: ClusterHarness) -> None:
     subscriber(cluster, 3, "t").leave()
     for harness in cluster.nodes:
         harness.kill(power=True)
@@ -85,7 +85,7 @@ def test_all_lose_power_and_one_comes_late(cluster: ClusterHarness) -> None:
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 
-def test_routes_to_clean_sessions_cost_no_disk(cluster: ClusterHarness) -> None:
+def test_routes_to_clean_sessions_are_not_on_disk(cluster: ClusterHarness) -> None:
     subscriber(cluster, 3, "t")
     cluster[3].client("clean").subscribe(("t", 1))
     cluster[3].client("clean").subscribe(("u", 1))
@@ -95,10 +95,10 @@ def test_routes_to_clean_sessions_cost_no_disk(cluster: ClusterHarness) -> None:
 
 
 @pytest.mark.parametrize("away", [1, None])
-def test_what_a_restarted_node_does_not_say_again_is_forgotten_everywhere(
+def test_routes_that_a_restarted_node_does_not_repeat_are_deleted_everywhere(
     cluster: ClusterHarness, away: int | None
 ) -> None:
-    """A session ended while its node was out of the view, and the node restarted: nobody deletes the route."""
+    """A session ended while its node was out of the view, and the node restarted: no node deletes the route."""
     reader = subscriber(cluster, 3, "gone")
     subscriber(cluster, 3, "kept", "other")
     cluster.isolate(3)
@@ -125,7 +125,7 @@ def test_what_a_restarted_node_does_not_say_again_is_forgotten_everywhere(
         assert len(cluster[number].host.clustering.routes) == (number != 3)  # type: ignore[union-attr]
 
 
-def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(cluster: ClusterHarness) -> None:
+def test_no_publish_waits_for_a_removed_node_after_a_restart(cluster: ClusterHarness) -> None:
     subscriber(cluster, 3, "t")
     cluster[3].kill()
     cluster.state_of(1, ViewState.MAJORITY)
@@ -144,7 +144,7 @@ def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(cluster: 
 
 @pytest.mark.parametrize("early", [True, False])
 def test_a_clean_session_misses_a_publish_acknowledged_after_its_node_returned(early: bool) -> None:
-    """H-18: n2 owes its acknowledgement for longer than n3 was away, and by then nobody is missing."""
+    """H-18: n2 has not acknowledged when n3 is back, and by then the view is complete."""
     cluster = ClusterHarness(5, **MAJORITY)
     member = cluster[1].host.member
     assert member is not None and member.consensus is not None
@@ -173,10 +173,10 @@ def test_a_clean_session_misses_a_publish_acknowledged_after_its_node_returned(e
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
-def test_what_a_session_was_owed_that_expired_while_this_node_was_cut_off(
+def test_no_publish_waits_for_a_session_that_expired_during_the_cut(
     snapshot: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its node restarted meanwhile and serves again; a snapshot skips the views in which it came."""
+    """The session's node restarted meanwhile and serves again. With snapshots, this node skips the views in between."""
     if snapshot:
         snapshots_only(monkeypatch)
     cluster = ClusterHarness(3, **MAJORITY)
@@ -184,7 +184,7 @@ def test_what_a_session_was_owed_that_expired_while_this_node_was_cut_off(
     reader.subscribe(("t", 1))
     member = cluster[1].host.member
     assert member is not None
-    member.metadata.sync_interval_ms = 1 << 40  # it hears of the route when it enters, and not before
+    member.metadata.sync_interval_ms = 1 << 40  # it learns the route only when it enters
     cluster.pass_s(6.0)
     cluster.isolate(1)
     reader.vanish()

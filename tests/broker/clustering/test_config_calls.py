@@ -1,4 +1,4 @@
-"""What nodes do together about settings, with members and transports of real clusters and answers that are wrong."""
+"""Calls between nodes about settings, with real members and transports, and with wrong answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def in_force(key: str) -> str | None:
 
 
 def asked(answer: Any) -> list[str | None]:
-    """What comes of asking a node that answers so."""
+    """Returns the values that `ask_values` reads from a node with this answer."""
 
     async def run() -> list[str | None]:
         network = memory_network()
@@ -46,7 +46,7 @@ def asked(answer: Any) -> list[str | None]:
     return asyncio.run(run())
 
 
-def test_values_come_in_the_order_of_the_keys_and_secrets_stay() -> None:
+def test_values_have_the_order_of_the_keys_and_secrets_are_hidden() -> None:
     assert asked(lambda request: answer_values(request, in_force)) == ["5", "(hidden)"]
 
 
@@ -59,18 +59,18 @@ def test_values_come_in_the_order_of_the_keys_and_secrets_stay() -> None:
         (lambda request: answer_values(msgspec.msgpack.encode(["x"]), in_force), "b: settings: x: unknown key"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_a_sentence(answer: Any, said: str) -> None:
+def test_a_malformed_answer_is_an_error_that_names_the_node(answer: Any, said: str) -> None:
     with pytest.raises(ClusterError) as error:
         asked(answer)
     assert str(error.value).startswith(said)
 
 
-def test_an_unknown_key_is_an_answer_for_the_other_node() -> None:
+def test_an_unknown_key_is_reported_to_the_caller() -> None:
     with pytest.raises(CallFailed, match="unknown key, did you mean max_inflight_messages"):
         answer_values(msgspec.msgpack.encode(["max_inflight_mesages"]), in_force)
 
 
-def test_a_change_is_awaited_until_all_have_it_and_no_wait_is_left_behind() -> None:
+def test_spread_waits_until_all_nodes_have_the_change_and_leaves_no_barrier() -> None:
     async def run() -> None:
         async with Cluster(3, pace=10) as cluster:
             shell = cluster[0].server.cluster

@@ -1,4 +1,4 @@
-"""A node that is alone looks for others, where they are, whether they answer or not, and whether they let it in."""
+"""Discovery: a node in no cluster looks for other nodes. They answer or not, and accept it or refuse it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strogoff.cluster.transport.wire import Accepted, CallFailed, Refused, Wire
 
 
 class Place:
-    """One address: who lives there, and how often somebody asked."""
+    """One address: the answer of its node, and the number of questions."""
 
     def __init__(self, answer: WhoAnswer | None) -> None:
         self.answer = answer
@@ -43,7 +43,7 @@ def _nobody(hello: bytes, wire: Wire) -> Accepted | Refused:
 
 
 class Search:
-    """A search of node `b` on a network of its own; `joined` are the addresses that it went to."""
+    """Discovery of node `b` in a network of its own; `joined` has the addresses that it tried to join."""
 
     def __init__(self) -> None:
         self.network = memory_network()
@@ -110,7 +110,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_discovery, "AGAIN_S", 0.005)
 
 
-def test_it_joins_whoever_is_in_a_cluster() -> None:
+def test_it_joins_a_node_that_is_in_a_cluster() -> None:
     async def scenario(search: Search) -> None:
         await search.place(1, seeks("a"))
         await search.place(2, WhoAnswer("z", "cluster", True))
@@ -119,7 +119,7 @@ def test_it_joins_whoever_is_in_a_cluster() -> None:
     assert run(scenario).joined == ["127.0.0.1:2"]
 
 
-def test_it_waits_for_those_who_are_just_starting_and_for_its_own_turn() -> None:
+def test_it_waits_for_starting_nodes_and_for_the_founder() -> None:
     async def scenario(search: Search) -> None:
         first = await search.place(1, None)
         await search.place(2, seeks("c"))
@@ -144,7 +144,7 @@ def test_a_refusal_is_logged_once_and_tried_again() -> None:
     assert search.log == ["warning: discovery: not now"]
 
 
-def test_what_is_no_address_is_said_and_the_others_are_asked() -> None:
+def test_an_invalid_address_is_logged_and_the_others_are_asked() -> None:
     async def scenario(search: Search) -> None:
         await search.place(1, WhoAnswer("a", "cluster", True))
         await search.run(search.discovery("[::1", "127.0.0.1:1"), search.found.is_set)
@@ -156,7 +156,7 @@ def test_what_is_no_address_is_said_and_the_others_are_asked() -> None:
 
 
 def _names(monkeypatch: pytest.MonkeyPatch, **others: Callable[[], Any]) -> None:
-    """Names for DNS, and what happens when they are asked for."""
+    """Replace DNS for the given names by functions."""
     known = socket.getaddrinfo
 
     def look(host: str, *more: Any, **options: Any) -> Any:
@@ -165,8 +165,8 @@ def _names(monkeypatch: pytest.MonkeyPatch, **others: Callable[[], Any]) -> None
     monkeypatch.setattr(socket, "getaddrinfo", look)
 
 
-def test_what_can_be_no_name_is_said_and_the_others_are_asked() -> None:
-    """A template whose variable is empty, say. It ended the search for good, in silence."""
+def test_an_invalid_name_is_logged_and_the_others_are_asked() -> None:
+    """For example a template whose variable is empty. Before, this ended the search for good without a log line."""
 
     async def scenario(search: Search) -> None:
         await search.place(1, WhoAnswer("a", "cluster", True))
@@ -179,8 +179,10 @@ def test_what_can_be_no_name_is_said_and_the_others_are_asked() -> None:
     ]
 
 
-def test_a_name_that_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DNS servers that are gone: half a minute, in which this node took clients, and could join nobody any more."""
+def test_a_name_without_a_dns_answer_does_not_delay_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNS servers do not answer for half a minute. Before, this node accepted clients meanwhile and could not join any
+    more.
+    """
     monkeypatch.setattr(dns, "ANSWER_S", 0.02)
     over, asked = threading.Event(), []
 
@@ -206,7 +208,7 @@ def test_a_name_that_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_clients_wait_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does when a machine has just started: nobody knows yet whether there is a cluster."""
+    """This happens when a machine has just started: it is unknown yet whether a cluster exists."""
     fails = [socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")] * 3
 
     def later() -> Any:
@@ -228,8 +230,8 @@ def test_clients_wait_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "warning: discovery: nodes:1: [Errno -3] Temporary failure in name resolution" in run(scenario).log
 
 
-def test_a_start_does_not_wait_for_a_name_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A headless service has it when the first node is ready: that is this one."""
+def test_a_start_does_not_wait_for_an_unknown_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A headless service has the name once its first node is ready, and this is the first node."""
 
     def none() -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -246,7 +248,7 @@ def test_a_start_does_not_wait_for_a_name_that_nobody_has(monkeypatch: pytest.Mo
     assert "warning: discovery: nodes:1: [Errno -2] Name or service not known" in run(scenario).log
 
 
-def test_the_same_place_under_two_names_is_asked_once() -> None:
+def test_one_address_under_two_names_is_asked_once() -> None:
     async def scenario(search: Search) -> None:
         place = await search.place(1, WhoAnswer("a", "", False))
         await search.run(search.discovery("127.0.0.1:1", "a@127.0.0.1:1"), search.found.is_set)
@@ -256,7 +258,7 @@ def test_the_same_place_under_two_names_is_asked_once() -> None:
 
 
 def test_clients_wait_until_it_is_in_the_cluster() -> None:
-    """What they leave here would keep it out, or be owned twice."""
+    """Sessions made here before would prevent the join, or would have two owners."""
 
     async def scenario(search: Search) -> None:
         search.refusals = ["not now", "not now"]
@@ -274,8 +276,10 @@ def test_clients_wait_until_it_is_in_the_cluster() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, seeks("b"), seeks("c"), seeks("a")])
-def test_a_start_goes_on_where_nobody_can_be_joined_yet(answer: WhoAnswer | None) -> None:
-    """Nobody answers, it meets itself, or others that have no cluster either. It is in no cluster, and says why."""
+def test_a_start_continues_if_no_node_can_be_joined_yet(answer: WhoAnswer | None) -> None:
+    """No node answers, the node finds itself, or it finds nodes without a cluster. It is in no
+    cluster, and logs why.
+    """
 
     async def scenario(search: Search) -> None:
         await search.place(1, answer)
@@ -293,7 +297,7 @@ def test_a_start_goes_on_where_nobody_can_be_joined_yet(answer: WhoAnswer | None
     assert line.startswith("notice: discovery: no cluster is found, and ")
 
 
-def test_a_start_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_waits_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_discovery, "FIRST_S", 0.02)
 
     async def scenario(search: Search) -> None:
@@ -309,7 +313,7 @@ def test_a_start_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None
     ]
 
 
-def test_it_founds_a_cluster_when_all_are_there() -> None:
+def test_it_founds_a_cluster_when_all_expected_nodes_see_each_other() -> None:
     async def scenario(search: Search) -> None:
         search.size = 2
         place = await search.place(1, seeks("c"))
@@ -325,7 +329,7 @@ def test_it_founds_a_cluster_when_all_are_there() -> None:
     assert search.log[-1] == "notice: discovery: b founds a cluster; c can join"
 
 
-def test_it_says_why_it_cannot_join() -> None:
+def test_it_gives_the_reason_when_it_cannot_join() -> None:
     async def scenario(search: Search) -> None:
         search.refusals = ["not now"] * 10**4
         await search.place(1, WhoAnswer("a", "cluster", True))
@@ -336,7 +340,7 @@ def test_it_says_why_it_cannot_join() -> None:
     run(scenario)
 
 
-def test_a_member_that_misses_others_is_told_where_they_are_now() -> None:
+def test_a_member_learns_the_new_addresses_of_missing_members() -> None:
     async def scenario(search: Search) -> None:
         search.found.set()
         place = await search.place(1, WhoAnswer("a", "cluster", True))

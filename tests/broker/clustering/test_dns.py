@@ -1,4 +1,4 @@
-"""Names and DNS: once at a time, bounded, and each failure for what it is."""
+"""DNS: one query per name at a time, bounded, with a distinct error for each failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_addresses_of_a_name_and_of_an_address() -> None:
     asyncio.run(main())
 
 
-def test_who_asks_again_gets_what_came_of_the_first_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_query_gets_the_answer_of_the_pending_one(monkeypatch: pytest.MonkeyPatch) -> None:
     over, questions = threading.Event(), []
 
     def slow(host: str, port: int, **options: Any) -> list[Any]:
@@ -55,7 +55,9 @@ def test_who_asks_again_gets_what_came_of_the_first_question(monkeypatch: pytest
         (UnicodeError("label empty or too long"), OSError),
     ],
 )
-def test_failures(monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[Exception]) -> None:
+def test_each_failure_has_its_error_type(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[Exception]
+) -> None:
     def fails(*_: Any, **__: Any) -> Any:
         raise error
 

@@ -1,4 +1,4 @@
-"""One link that takes less than is published for it: a flood of some, and single messages of others."""
+"""A link slower than its publishers: some clients flood it, others send single messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AHEAD, BEHIND, WINDOW = 2000, 20_000, 10_000
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> ClusterHarness:
-    """From n1 to n3 a window of 10,000 bytes passes in a tenth of a second."""
+    """A link from n1 to n3 that passes a window of 10,000 bytes in a tenth of a second."""
     links = LinkSettings(publish_window_bytes=WINDOW, ahead_bytes=AHEAD, behind_bytes=BEHIND)
     monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(links=links))
     cluster = ClusterHarness(3, max_online_messages=-1)
@@ -33,7 +33,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> ClusterHarness:
 
 
 def waiting(harness: NodeHarness) -> int:
-    """Copies that wait at a node for n3."""
+    """Returns the number of copies that wait at a node for n3."""
     assert harness.host.clustering is not None
     queue = harness.host.clustering.sender._waiting.queues.get("n3")
     return 0 if queue is None else queue.items
@@ -48,7 +48,7 @@ def held(harness: NodeHarness) -> list[str]:
 
 
 def subscribed(cluster: ClusterHarness, qos: int, **fields: Any) -> PacketClient:
-    """A client of n3 that wants everything, as all nodes know."""
+    """A client of n3 with a subscription to all topics that every node knows."""
     reader = cluster[3].client("reader", **fields)
     reader.subscribe(("#", qos))
     cluster.pass_s(0.5)
@@ -56,7 +56,7 @@ def subscribed(cluster: ClusterHarness, qos: int, **fields: Any) -> PacketClient
 
 
 def flooded(cluster: ClusterHarness, number: int, count: int, qos: int = 0) -> PacketClient:
-    """A client of n1 that sends so many messages at once, more than the link takes in a second."""
+    """A client of n1 that sends `count` messages at once, more than the link takes in a second."""
     client = cluster[1].client(f"flood{number}")
     client.send(*[publish(f"flood/{number}", b"%d" % each + bytes(100), qos, each + 1) for each in range(count)])
     cluster.settle()
@@ -67,9 +67,10 @@ def of(came: list[packets.Publish], topic: str) -> list[int]:
     return [int(each.payload.rstrip(b"\0")) for each in came if each.topic == topic]
 
 
-def test_one_message_passes_many_that_wait(cluster: ClusterHarness) -> None:
-    """In a few round trips, while the flood takes seconds; the flood is held back by its sockets and nothing of it is
-    dropped, others are read."""
+def test_a_single_message_is_not_delayed_by_a_flood(cluster: ClusterHarness) -> None:
+    """It arrives in a few round trips, while the flood takes seconds. The sockets of the flood are paused, so no
+    message is dropped; other clients are read.
+    """
     reader = subscribed(cluster, 0)
     for number in range(4):
         flooded(cluster, number, 1000)
@@ -82,7 +83,7 @@ def test_one_message_passes_many_that_wait(cluster: ClusterHarness) -> None:
         while not of(came, "other")[number:]:
             cluster.pass_s(0.01)
             came += reader.drain()
-            assert cluster.loop.now_s - begin < 6 * DELAY_S, "it waits behind the flood"
+            assert cluster.loop.now_s - begin < 6 * DELAY_S, "the message waits behind the flood"
         assert waiting(cluster[1]) > 50
     assert "other" not in held(cluster[1]) and len(came) < 3000
     began = cluster.loop.now_s
@@ -97,7 +98,7 @@ def test_one_message_passes_many_that_wait(cluster: ClusterHarness) -> None:
     assert held(cluster[1]) == [] and waiting(cluster[1]) == 0
 
 
-def test_floods_get_equal_parts(cluster: ClusterHarness) -> None:
+def test_floods_get_equal_shares(cluster: ClusterHarness) -> None:
     reader = subscribed(cluster, 0)
     for number in range(3):
         flooded(cluster, number, 1000)
@@ -109,10 +110,10 @@ def test_floods_get_equal_parts(cluster: ClusterHarness) -> None:
     assert min(parts) > 30 and max(parts) - min(parts) < 30
 
 
-def test_many_who_publish_little_each_are_held_back_by_the_memory_that_they_take(
+def test_many_small_publishers_are_paused_by_their_total_memory(
     cluster: ClusterHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has more than its part, but all together have more than a lane may take: what waits counts, too."""
+    """No client exceeds its share, but all together exceed the memory of a lane: the waiting copies count as well."""
     assert cluster[1].host.member is not None
     links = cluster[1].host.member.links
     monkeypatch.setitem(links._out["n3"]._limits, Lane.PUBLISH, 300_000)
@@ -139,12 +140,12 @@ def test_many_who_publish_little_each_are_held_back_by_the_memory_that_they_take
 
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("fault", ["break", "kill", "power", "cut"])
-def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(
+def test_waiting_messages_survive_a_broken_link_and_an_absent_node(
     cluster: ClusterHarness, fault: str, qos: int
 ) -> None:
-    """For a session that lasts: each message comes once, in the order of its publisher, and is acknowledged."""
+    """For a durable session: each message arrives once, in the order of its publisher, and is acknowledged."""
     reader = subscribed(cluster, qos, **LASTS)
-    each_sends = 100 if qos == 1 else 40  # in one turn: what comes later may be refused, as the cluster is not whole
+    each_sends = 100 if qos == 1 else 40  # in one turn: later messages may be refused, as the cluster is not whole
     floods = [flooded(cluster, number, each_sends, qos) for number in range(6 if qos == 1 else 30)]
     cluster.pass_s(0.12)
     assert waiting(cluster[1]) > 10
@@ -185,5 +186,5 @@ def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(
         assert ids == list(range(1, each_sends + 1))
         got = of(came, f"flood/{number}")
         assert list(dict.fromkeys(got)) == list(range(each_sends))
-        assert len(got) <= each_sends + 65  # what was not acknowledged to the session before comes again there
+        assert len(got) <= each_sends + 65  # messages that the session had not acknowledged arrive again
     assert waiting(cluster[1]) == 0 and held(cluster[1]) == []

@@ -1,4 +1,4 @@
-"""A queue of many publishers: the order of each is kept, and each gets its part."""
+"""A queue of many publishers: it keeps the order of each publisher and gives each an equal share of the bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from strogoff.broker.clustering.fair_queue import FairQueue
 
 
-def test_who_publishes_little_is_next_whatever_waits_of_others() -> None:
+def test_a_quiet_publisher_is_served_next() -> None:
     queue: FairQueue[str] = FairQueue()
     for number in range(1000):
         queue.put("flood", 100, f"flood {number}")
@@ -20,7 +20,7 @@ def test_who_publishes_little_is_next_whatever_waits_of_others() -> None:
 
 
 def test_turns_are_by_bytes() -> None:
-    """Who sends large messages gets as many bytes as who sends small ones, not as many messages."""
+    """Publishers of large and of small messages get the same number of bytes, not of messages."""
     queue: FairQueue[tuple[str, int]] = FairQueue()
     for number in range(100):
         queue.put("large", 1000, ("large", number))
@@ -39,8 +39,8 @@ def test_publishers_of_equal_messages_are_served_in_turn() -> None:
     assert queue.take(1) == [] and queue.items == queue.size_bytes == 0
 
 
-def test_who_had_its_part_does_not_begin_anew_with_each_message() -> None:
-    """One message at a time gives no right to more than the others get."""
+def test_a_publisher_keeps_its_used_share_between_messages() -> None:
+    """A publisher that puts one message at a time gets no more than its share."""
     queue: FairQueue[str] = FairQueue()
     for _ in range(100):
         queue.put("many", 10, "many")
@@ -53,8 +53,7 @@ def test_who_had_its_part_does_not_begin_anew_with_each_message() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_order_of_puts_and_takes(seed: int) -> None:
-    """Nothing is lost or doubled, the order of each publisher is kept, the sums are right, and who stays has no more
-    than one message more than another who has waited as long."""
+    """No item is lost or doubled, the order of each publisher is kept, and the sums are right."""
     rng = Random(seed)
     queue: FairQueue[tuple[int, int]] = FairQueue()
     put: list[tuple[int, int]] = []
@@ -83,7 +82,7 @@ def test_any_order_of_puts_and_takes(seed: int) -> None:
     assert queue.items == queue.size_bytes == 0 and list(queue) == []
 
 
-def test_two_who_always_have_something_get_the_same_bytes() -> None:
+def test_two_busy_publishers_get_the_same_bytes() -> None:
     rng = Random(1)
     queue: FairQueue[tuple[str, int]] = FairQueue()
     got = {"a": 0, "b": 0}

@@ -1,4 +1,4 @@
-"""Messages between nodes: what arrives is what was sent, or an error that says what is wrong."""
+"""Encoding of messages between nodes: a round trip changes nothing, and a malformed frame is an error that says why."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def a_message(**changes: Any) -> Message:
 
 
 @given(MESSAGES, st.booleans(), st.lists(TEXTS, max_size=3), st.tuples(COUNTS, COUNTS), COUNTS)
-def test_what_arrives_is_what_was_sent(
+def test_a_round_trip_changes_nothing(
     message: Message, plain: bool, filters: list[str], stable: tuple[int, int], hlc: int
 ) -> None:
     groups = tuple([f"$share/g/{text}" for text in filters])
@@ -76,7 +76,7 @@ def test_what_arrives_is_what_was_sent(
     assert decode_forward(data, Origins()) == ForwardedMessage(message, plain or not groups, groups, stable, hlc)
 
 
-def test_the_encoding_that_a_message_carries_for_its_subscribers_stays_at_home() -> None:
+def test_the_cached_encoding_of_a_message_is_not_sent() -> None:
     message = a_message()
     fresh = encode_forward(message, True, (), (3, 9))
     message.shared, message.frame_key, message.head, message.tail = True, 4, b"head", b"tail"
@@ -130,13 +130,13 @@ def test_malformed_frames() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_noise_has_one_kind_of_error(noise: bytes) -> None:
+def test_random_bytes_raise_one_kind_of_error(noise: bytes) -> None:
     with pytest.raises(MalformedForward):
         decode_forward(noise, Origins())
 
 
 @pytest.mark.parametrize("count", [0, 1, OPEN_PER_ITEM, OPEN_PER_ITEM + 1, 3 * OPEN_PER_ITEM - 1])
-def test_open_handshakes_arrive_in_pieces_that_leave_no_mid_out(count: int) -> None:
+def test_open_handshakes_are_split_without_losing_a_mid(count: int) -> None:
     mids = [(1 + number // 5000, number) for number in range(count)]
     pieces = [decode_open_mids(data) for data in encode_open_mids((9, 7), mids)]
     assert [mid for piece in pieces for mid in piece.mids] == mids
@@ -145,7 +145,7 @@ def test_open_handshakes_arrive_in_pieces_that_leave_no_mid_out(count: int) -> N
     assert all(piece.first <= mid < piece.end for piece in pieces for mid in piece.mids)
 
 
-def test_open_handshakes_are_no_message_and_a_message_is_none() -> None:
+def test_open_handshakes_and_messages_are_not_confused() -> None:
     (data,) = encode_open_mids((9, 7), [(3, 1)])
     assert is_open_mids(data) and not is_open_mids(encode_forward(a_message(), True, (), (3, 1)))
     with pytest.raises(MalformedForward):
@@ -158,5 +158,5 @@ def test_malformed_open_handshakes(wrong: Any) -> None:
         decode_open_mids(wrong if isinstance(wrong, bytes) else msgspec.msgpack.encode(wrong))
 
 
-def test_all_but_the_open_handshakes_are_named() -> None:
+def test_a_list_of_open_handshakes_names_its_range() -> None:
     assert decode_open_mids(encode_open_mids((2, 5), [(2, 1)])[0]) == OpenMids((0, 0), (2, 5), [(2, 1)])

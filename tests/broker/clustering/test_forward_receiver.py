@@ -1,4 +1,4 @@
-"""The target's side: each message into the queues once, acknowledged in order when all of it is safe."""
+"""The target of forwards: it puts each message into the queues once, and acknowledges in order when all is safe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.harness.forwarding import ForwardingHarness
 
 
 class Target(ForwardingHarness):
-    """A node that others send to; `told` is how far each was acknowledged, with the boot that it was told to."""
+    """A node that receives forwards; `told` has each acknowledgement: origin, number, boot."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -32,7 +32,7 @@ class Target(ForwardingHarness):
         self.receiver.load()
 
     def again(self, power: bool = False) -> None:
-        """The process is killed, and started anew."""
+        """Kill the process and start a new one."""
         self.restart(power)
         self.wire()
         self.begin()
@@ -68,7 +68,7 @@ def target() -> Target:
     return made
 
 
-def test_without_a_durable_session_it_is_acknowledged_at_the_end_of_the_turn(target: Target) -> None:
+def test_a_message_for_clean_sessions_is_acknowledged_at_the_end_of_the_turn(target: Target) -> None:
     reader = target.client("reader", 5)
     reader.subscribe(("t", 1))
     target.take(1, b"1")
@@ -78,7 +78,7 @@ def test_without_a_durable_session_it_is_acknowledged_at_the_end_of_the_turn(tar
     assert reader.payloads() == [b"1", b"2"]
 
 
-def test_with_a_durable_session_the_disk_has_it_first(target: Target) -> None:
+def test_a_message_for_a_durable_session_is_acknowledged_after_the_commit(target: Target) -> None:
     reader = target.persistent("reader", 5)
     reader.subscribe(("t", 1))
     target.hold_disk()
@@ -91,7 +91,7 @@ def test_with_a_durable_session_the_disk_has_it_first(target: Target) -> None:
 
 
 def test_acknowledgements_never_overtake(target: Target) -> None:
-    """Disk, another node, nothing: in the order of the lane whatever is done first."""
+    """One waits for the disk, one for another node, one for nothing: all are acknowledged in the order of the lane."""
     target.persistent("reader", 5).subscribe(("t", 1))
     target.matches["g"] = _group("n3")
     target.hold_disk()
@@ -105,7 +105,7 @@ def test_acknowledgements_never_overtake(target: Target) -> None:
     assert target.acknowledged() == [3]
 
 
-def test_what_was_not_yet_relayed_comes_again_after_a_restart_and_nothing_behind_it(target: Target) -> None:
+def test_only_an_unfinished_relay_is_taken_again_after_a_restart(target: Target) -> None:
     reader = target.persistent("reader", 5)
     reader.subscribe(("t", 1))
     target.matches["g"] = _group("n3")
@@ -126,8 +126,8 @@ def test_what_was_not_yet_relayed_comes_again_after_a_restart_and_nothing_behind
     assert target.receiver.watermark("n9", 1) == 3
 
 
-def test_a_handshake_that_goes_on_waits_for_the_relay_that_is_under_way(target: Target) -> None:
-    """P1: its origin was restarted, and is not told that the message is safe before that is so."""
+def test_a_repeated_copy_waits_for_the_pending_relay(target: Target) -> None:
+    """P1: the origin was restarted, and gets its acknowledgement only when the message is safe."""
     target.matches["g"] = _group("n3")
     target.take(1, b"relay", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
     assert target.acknowledged() == []
@@ -141,8 +141,8 @@ def test_a_handshake_that_goes_on_waits_for_the_relay_that_is_under_way(target: 
     assert target.keys(b"w") == []
 
 
-def test_what_was_relayed_comes_again_after_a_restart_also_if_more_was_taken_since(target: Target) -> None:
-    """P1: another group of the same message was given to a session here, whose disk knows of it."""
+def test_a_pending_relay_is_repeated_after_a_restart_despite_later_messages(target: Target) -> None:
+    """P1: a session here got the same message for another group, and its disk knows that."""
     target.persistent("reader", 5).subscribe(("$share/y/g", 2))
     target.matches["g"] = _group("n3")
     target.take(1, b"m", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
@@ -160,8 +160,8 @@ def test_what_was_relayed_comes_again_after_a_restart_also_if_more_was_taken_sin
 
 
 @pytest.mark.parametrize("skipped", [True, False])
-def test_what_was_owed_and_has_become_void_is_owed_no_more(target: Target, skipped: bool) -> None:
-    """Its origin was out of the view meanwhile: it comes as void, or its lane goes on behind it."""
+def test_a_voided_relay_is_no_longer_pending(target: Target, skipped: bool) -> None:
+    """The origin was out of the view meanwhile: the message arrives as void, or the lane continues behind it."""
     target.matches["g"] = _group("n3")
     target.take(1, b"relay", topic="g", plain=False, groups=("$share/x/g",))
     target.settle()
@@ -181,7 +181,7 @@ def _group(node: str) -> RemoteMatch:
     return RemoteMatch((), (RemoteMembers("x", "g", node, 1, 0),))
 
 
-def test_a_watermark_survives_a_restart_and_counts_for_its_boot_alone(target: Target) -> None:
+def test_a_watermark_survives_a_restart_and_is_valid_for_one_boot(target: Target) -> None:
     target.persistent("reader", 5).subscribe(("t", 1))
     for seq in (1, 2, 3):
         target.take(seq)
@@ -190,14 +190,14 @@ def test_a_watermark_survives_a_restart_and_counts_for_its_boot_alone(target: Ta
     assert target.receiver.watermark("n9", 1) == 3
     assert target.receiver.watermark("n9", 2) == 0
     target.settle()
-    assert target.keys(b"w") == []  # of the boot that is over
+    assert target.keys(b"w") == []  # the watermark of the earlier boot
     target.take(1, boot=2)
     target.settle()
     target.again()
     assert target.receiver.watermark("n9", 2) == 1
 
 
-def test_what_was_not_safe_is_not_in_the_watermark(target: Target) -> None:
+def test_the_watermark_excludes_uncommitted_messages(target: Target) -> None:
     reader = target.persistent("reader", 5)
     reader.subscribe(("t", 1))
     target.take(1, b"1")
@@ -213,8 +213,8 @@ def test_what_was_not_safe_is_not_in_the_watermark(target: Target) -> None:
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_a_qos_2_message_that_comes_on_two_lanes_is_taken_once(target: Target, durable: bool) -> None:
-    """Its origin was restarted in the middle of the handshake: H-12 (a)."""
+def test_a_qos_2_message_on_two_lanes_is_taken_once(target: Target, durable: bool) -> None:
+    """H-12 (a): the origin was restarted in the middle of the handshake."""
     reader = target.persistent("reader", 5) if durable else target.client("reader", 5)
     reader.subscribe(("t", 2))
     target.take(1, b"1", qos=2, counter=5)
@@ -225,7 +225,7 @@ def test_a_qos_2_message_that_comes_on_two_lanes_is_taken_once(target: Target, d
     assert [each.payload for each in reader.drain()] == [b"1"]
 
 
-def test_the_second_copy_waits_for_the_disk_as_the_first(target: Target) -> None:
+def test_the_second_copy_waits_for_the_same_commit(target: Target) -> None:
     target.persistent("reader", 5).subscribe(("t", 2))
     target.hold_disk()
     target.take(1, b"1", qos=2, counter=5)
@@ -248,7 +248,7 @@ def test_the_mid_is_known_after_a_restart_of_the_target(target: Target) -> None:
     assert [each.payload for each in target.persistent("reader", 5).drain()] == [b"1"]
 
 
-def test_a_mid_is_forgotten_when_its_origin_says_that_it_is_over(target: Target) -> None:
+def test_a_mid_is_forgotten_when_its_origin_has_finished_it(target: Target) -> None:
     target.persistent("reader", 5).subscribe(("t", 2))
     for seq in (1, 2, 3):
         target.take(seq, qos=2, counter=seq)
@@ -260,8 +260,10 @@ def test_a_mid_is_forgotten_when_its_origin_says_that_it_is_over(target: Target)
     assert target.keys(b"x") == []
 
 
-def test_a_group_that_chooses_this_node_later_gets_a_message_that_others_here_had(target: Target) -> None:
-    """The member that it had chosen was on a node that is gone; the mid alone says nothing of groups."""
+def test_a_group_assigned_later_gets_a_message_that_other_sessions_here_have(target: Target) -> None:
+    """The first member of the group was on a node that is gone; the mid alone does not tell which groups got the
+    message.
+    """
     plain, member = target.client("plain", 5), target.client("member", 5)
     plain.subscribe(("t", 2))
     member.subscribe(("$share/g/t", 2))
@@ -273,7 +275,7 @@ def test_a_group_that_chooses_this_node_later_gets_a_message_that_others_here_ha
     assert [each.payload for each in member.drain()] == [b"1"]
 
 
-def test_which_parts_were_taken_is_known_after_a_restart(target: Target) -> None:
+def test_sessions_that_got_a_message_are_known_after_a_restart(target: Target) -> None:
     target.persistent("plain", 5).subscribe(("t", 2))
     target.persistent("member", 5).subscribe(("$share/g/t", 2))
     target.take(1, b"1", qos=2, counter=5)
@@ -296,8 +298,8 @@ def test_void_items_move_the_lane_on(target: Target) -> None:
     assert reader.payloads() == [b"2"]
 
 
-def test_who_left_is_forgotten_and_who_came_after_it_is_not(target: Target) -> None:
-    """The log is read again after a restart: that the node left once does not concern its present boot."""
+def test_a_departed_boot_is_forgotten_and_a_later_boot_is_kept(target: Target) -> None:
+    """The log is replayed after a restart: an earlier departure of the node does not concern its present boot."""
     target.receiver.watermark("n9", 4)
     target.persistent("reader", 5).subscribe(("t", 2))
     target.take(1, qos=2, boot=4)
@@ -314,7 +316,7 @@ def test_who_left_is_forgotten_and_who_came_after_it_is_not(target: Target) -> N
     assert target.receiver.watermark("n9", 5) == 0
 
 
-def test_what_an_earlier_boot_waits_for_is_not_told_to_the_next(target: Target) -> None:
+def test_an_acknowledgement_for_an_earlier_boot_is_not_sent_to_the_next(target: Target) -> None:
     target.persistent("reader", 5).subscribe(("t", 1))
     target.hold_disk()
     target.take(1)
@@ -324,8 +326,10 @@ def test_what_an_earlier_boot_waits_for_is_not_told_to_the_next(target: Target) 
     assert target.told == []
 
 
-def test_who_needs_no_disk_does_not_wait_for_one_that_takes_nothing(target: Target) -> None:
-    """After a quarter of a second; from then on in the same turn, until the disk has taken what is in front."""
+def test_a_message_for_clean_sessions_does_not_wait_for_a_full_disk(target: Target) -> None:
+    """It is acknowledged early after a quarter of a second, then in the same turn, until the disk has written the
+    earlier items.
+    """
     early: list[tuple[str, list[int], int]] = []
     target.receiver.ack_early = lambda origin, seqs, boot: early.append((origin, seqs, boot))
     target.persistent("lasting", 5).subscribe(("kept", 1))
@@ -352,21 +356,21 @@ def test_who_needs_no_disk_does_not_wait_for_one_that_takes_nothing(target: Targ
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x90", b"text"])
-def test_noise_is_refused_before_anything_is_taken(target: Target, payload: bytes) -> None:
+def test_random_bytes_are_refused_without_effect(target: Target, payload: bytes) -> None:
     with pytest.raises(MalformedForward):
         target.receiver.deliver("n9", 1, payload)
     assert target.receiver.watermark("n9", 1) == 0
     assert target.acknowledged() == []
 
 
-def test_keys_on_disk_are_those_of_the_layout(target: Target) -> None:
+def test_keys_on_disk_follow_the_layout(target: Target) -> None:
     target.persistent("reader", 5).subscribe(("t", 2))
     target.take(1, qos=2, counter=5)
     assert target.keys(b"w") == [keys.watermark_key("n9", 1)]
     assert target.keys(b"x") == [keys.seen_key("n9", 1, 5)]
 
 
-def test_a_group_without_members_here_is_refused_before_this_node_knows_those_elsewhere(target: Target) -> None:
+def test_a_group_without_local_members_is_refused_before_this_node_serves(target: Target) -> None:
     target.serving = False
     with pytest.raises(Refuse, match="no member of \\$share/g/t"):
         target.take(1, groups=("$share/g/t",))
@@ -377,13 +381,13 @@ def test_a_group_without_members_here_is_refused_before_this_node_knows_those_el
 
 
 def _remembered(target: Target) -> list[int]:
-    """Counters of the QoS 2 mids of n9 that the disk has."""
+    """Returns the counters of the QoS 2 mids of n9 on disk."""
     return [keys.parse_seen_key(key)[2] for key, _ in target.node.env.store.scan(b"x", b"y")]
 
 
 @pytest.mark.parametrize("power", [None, False, True])
-def test_mids_are_forgotten_although_an_older_handshake_is_open(power: bool | None) -> None:
-    """Also those that a restart or a loss of power brought back; the open one is known until it is over."""
+def test_finished_mids_are_forgotten_although_an_older_handshake_is_open(power: bool | None) -> None:
+    """Also mids that a restart or a loss of power brought back. The open handshake is remembered until it is over."""
     target = Target()
     target.receiver.watermark("n9", 1)
     reader = target.client("reader", 5, clean=False, expiry_s=1000)

@@ -1,4 +1,4 @@
-"""The origin's side: one copy per node, and an answer that waits for all of them, until each is done for or void."""
+"""The origin of forwards: one copy for each node. The answer waits until every copy is acknowledged or void."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_acknowledgements_are_cumulative_and_an_old_one_changes_nothing(broker: 
     assert [each.packet_id for each in writer.take()] == [3]
 
 
-def test_qos_0_waits_for_nobody_and_goes_nowhere_where_it_is_crowded(broker: ForwardingHarness) -> None:
+def test_qos_0_is_not_acknowledged_and_is_dropped_on_a_slow_link(broker: ForwardingHarness) -> None:
     broker.route("t", live("n2"), durable("n3", absent=True))
     writer = broker.client("writer", 5)
     broker.links.slow = ["n2"]
@@ -79,7 +79,7 @@ def test_qos_0_waits_for_nobody_and_goes_nowhere_where_it_is_crowded(broker: For
     assert kinds(writer.publish("nowhere", b"3", 1)) == ["Puback"]
 
 
-def test_a_view_without_the_node_ends_what_is_for_its_clean_sessions_alone(broker: ForwardingHarness) -> None:
+def test_a_view_without_the_node_ends_only_copies_for_its_clean_sessions(broker: ForwardingHarness) -> None:
     broker.route("live", live("n2"))
     broker.route("durable", durable("n2"))
     writer = broker.client("writer", 5)
@@ -87,13 +87,13 @@ def test_a_view_without_the_node_ends_what_is_for_its_clean_sessions_alone(broke
     writer.publish("live", b"2", 1, 2)
     broker.sender.away("n2")
     broker.settle()
-    assert writer.take() == []  # the durable session's message is owed, and it was first
+    assert writer.take() == []  # the durable session has not confirmed its message, which came first
     assert broker.links.payloads("n2") == [b"1"]
     broker.acked("n2", 1)
     assert [each.packet_id for each in writer.take()] == [1, 2]
 
 
-def test_who_left_for_good_is_owed_nothing(broker: ForwardingHarness) -> None:
+def test_no_copy_waits_for_a_removed_node(broker: ForwardingHarness) -> None:
     broker.route("t", durable("n2"), durable("n3"))
     writer = broker.client("writer", 5)
     writer.publish("t", b"1", 1)
@@ -110,7 +110,7 @@ def member(node: str) -> RemoteMembers:
     return RemoteMembers("g", "t", node, 1, 0)
 
 
-def test_a_group_on_a_node_that_is_gone_chooses_again_and_the_answer_waits_for_that(broker: ForwardingHarness) -> None:
+def test_the_answer_waits_for_the_new_member_of_a_group_whose_node_left(broker: ForwardingHarness) -> None:
     broker.route("t", groups=(member("n2"),))
     writer = broker.client("writer", 5)
     assert writer.publish("t", b"1", 1) == []
@@ -121,13 +121,13 @@ def test_a_group_on_a_node_that_is_gone_chooses_again_and_the_answer_waits_for_t
     broker.settle()
     assert writer.take() == []
     assert (broker.links.payloads("n2"), broker.links.payloads("n3")) == ([], [b"1"])
-    broker.acked("n2", 1)  # it was on its way, and its node is not gone after all
+    broker.acked("n2", 1)  # the acknowledgement was on its way, and the node is not gone after all
     assert writer.take() == []
     broker.acked("n3", 1)
     assert kinds(writer.take()) == ["Puback"]
 
 
-def test_a_group_chooses_again_on_this_node_and_the_disk_has_it_before_the_answer(broker: ForwardingHarness) -> None:
+def test_the_answer_waits_for_the_commit_of_a_new_local_member(broker: ForwardingHarness) -> None:
     broker.route("t", groups=(member("n2"),))
     writer = broker.client("writer", 5)
     assert writer.publish("t", b"1", 1) == []
@@ -144,7 +144,9 @@ def test_a_group_chooses_again_on_this_node_and_the_disk_has_it_before_the_answe
 
 
 def chosen_again(broker: ForwardingHarness) -> PacketClient:
-    """The publisher of a QoS 2 message: its target leaves, and the next one is chosen while the disk writes nothing."""
+    """The publisher of a QoS 2 message: its target leaves, and the next target is chosen while the
+    disk writes nothing.
+    """
     broker.route("t", groups=(member("n2"),))
     writer = broker.persistent("writer", 5)
     assert writer.publish("t", b"1", 2) == []
@@ -154,8 +156,8 @@ def chosen_again(broker: ForwardingHarness) -> PacketClient:
     return writer
 
 
-def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leaves(broker: ForwardingHarness) -> None:
-    """H-12: whoever goes on with the handshake after a restart sends it to the same node."""
+def test_a_new_member_for_a_handshake_is_on_disk_before_its_copy_is_sent(broker: ForwardingHarness) -> None:
+    """H-12: a restarted origin sends the message of the handshake to the same node."""
     writer = chosen_again(broker)
     broker.settle()
     assert broker.links.payloads("n3") == []
@@ -168,7 +170,7 @@ def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leav
     assert kinds(writer.take()) == ["Pubrec"]
 
 
-def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(broker: ForwardingHarness) -> None:
+def test_a_new_member_that_leaves_before_the_commit_gets_no_copy(broker: ForwardingHarness) -> None:
     writer = chosen_again(broker)
     mine = broker.client("mine", 5)
     mine.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 2)], None))
@@ -183,10 +185,10 @@ def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(br
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_who_is_chosen_when_a_handshake_goes_on_is_on_the_disk_before_the_copy_leaves(
+def test_a_member_for_a_resumed_handshake_is_on_disk_before_its_copy_is_sent(
     broker: ForwardingHarness, here: bool
 ) -> None:
-    """H-12: the node that was chosen before has nobody left."""
+    """H-12: the node that was chosen before has no member left."""
     broker.route("t", groups=(member("n2"),))
     writer = broker.persistent("writer", 5)
     assert writer.publish("t", b"1", 2) == []
@@ -220,7 +222,7 @@ def test_one_copy_carries_groups_and_ordinary_subscriptions(broker: ForwardingHa
     assert (forwarded.plain, forwarded.groups) == (True, ("$share/g/t",))
 
 
-def test_what_nobody_acknowledged_is_void_after_a_cut(broker: ForwardingHarness) -> None:
+def test_unacknowledged_copies_are_void_after_a_cut(broker: ForwardingHarness) -> None:
     broker.route("t", live("n2"))
     writer = broker.client("writer", 5)
     writer.publish("t", b"1", 1, 1)
@@ -234,7 +236,7 @@ def test_what_nobody_acknowledged_is_void_after_a_cut(broker: ForwardingHarness)
     assert any(connection.acks.owes_answers() for connection in broker.node.connections.values())
 
 
-def test_what_was_accepted_without_a_lease_is_never_void(broker: ForwardingHarness) -> None:
+def test_copies_accepted_without_a_lease_are_never_void(broker: ForwardingHarness) -> None:
     broker = ForwardingHarness(allow_publish_during_netsplit="on")
     broker.route("t", live("n2"))
     writer = broker.client("writer", 5)
@@ -245,8 +247,8 @@ def test_what_was_accepted_without_a_lease_is_never_void(broker: ForwardingHarne
     assert broker.links.payloads("n2") == [b"1"]
 
 
-def test_a_will_that_a_cut_kept_from_leaving_is_not_void(broker: ForwardingHarness) -> None:
-    """Nobody sends it again: its client is gone (P5; H-19)."""
+def test_a_will_held_up_by_a_cut_is_not_void(broker: ForwardingHarness) -> None:
+    """No client sends a will again: its client is gone (P5; H-19)."""
     broker.route("w", live("n2"))
     client = broker.client("with-will", 5, will=packets.Will("w", b"gone", 1, False, None))
     client.vanish()
@@ -255,7 +257,7 @@ def test_a_will_that_a_cut_kept_from_leaving_is_not_void(broker: ForwardingHarne
     assert broker.links.payloads("n2") == [b"gone"]
 
 
-def test_a_will_for_a_node_that_is_away_holds_up_nobody_else(broker: ForwardingHarness) -> None:
+def test_a_will_for_an_absent_node_delays_no_other_client(broker: ForwardingHarness) -> None:
     broker.route("w", durable("n2", absent=True))
     client = broker.client("with-will", 5, will=packets.Will("w", b"gone", 1, False, None))
     writer = broker.client("writer", 5)
@@ -263,7 +265,7 @@ def test_a_will_for_a_node_that_is_away_holds_up_nobody_else(broker: ForwardingH
     assert kinds(writer.publish("nowhere", b"1", 1)) == ["Puback"]
 
 
-def test_what_another_origin_waits_for_is_not_void(broker: ForwardingHarness) -> None:
+def test_a_relay_for_another_origin_is_not_void(broker: ForwardingHarness) -> None:
     node = broker.node
     broker.route("t", groups=(member("n3"),))
     message = post_message(broker, "n9")
@@ -279,7 +281,7 @@ def test_what_another_origin_waits_for_is_not_void(broker: ForwardingHarness) ->
     assert owed.open == 0
 
 
-def test_a_relay_without_a_lease_is_still_owed(broker: ForwardingHarness) -> None:
+def test_a_relay_without_a_lease_stays_pending(broker: ForwardingHarness) -> None:
     broker.node.policy.view_state = ViewState.MINORITY
     broker.route("t", groups=(member("n3"),))
     context = AckContext()
@@ -295,7 +297,7 @@ def post_message(broker: ForwardingHarness, origin: str) -> Message:
 
 
 def paused(broker: ForwardingHarness) -> list[str]:
-    """The clients that are not read because of another node."""
+    """Returns the clients that are not read because of another node."""
     return [
         connection.client_id
         for connection in broker.node.connections.values()
@@ -303,8 +305,8 @@ def paused(broker: ForwardingHarness) -> list[str]:
     ]
 
 
-def test_only_who_publishes_for_a_slow_node_is_paused(broker: ForwardingHarness) -> None:
-    """Also if the node is away. Who publishes for others goes on, until the other node is slow, too."""
+def test_only_publishers_for_a_slow_node_are_paused(broker: ForwardingHarness) -> None:
+    """This also holds for an absent node. Publishers for other nodes are read until those nodes are slow as well."""
     broker.route("slow", durable("n2", absent=True))
     broker.route("other", live("n3"))
     writer, other = broker.client("writer", 5), broker.client("other", 5)
@@ -325,7 +327,7 @@ def test_only_who_publishes_for_a_slow_node_is_paused(broker: ForwardingHarness)
     assert paused(broker) == ["other"]
 
 
-def test_what_a_will_sends_to_a_slow_node_pauses_nobody_else(broker: ForwardingHarness) -> None:
+def test_a_will_for_a_slow_node_pauses_no_other_client(broker: ForwardingHarness) -> None:
     broker.route("slow", durable("n2", absent=True))
     broker.route("other", live("n3"))
     broker.links.slow = ["n2"]
@@ -337,7 +339,7 @@ def test_what_a_will_sends_to_a_slow_node_pauses_nobody_else(broker: ForwardingH
 
 
 @pytest.mark.parametrize("over", ["away", "gone"])
-def test_who_is_paused_for_a_node_goes_on_when_it_leaves(broker: ForwardingHarness, over: str) -> None:
+def test_a_paused_client_is_read_again_when_the_node_leaves(broker: ForwardingHarness, over: str) -> None:
     broker.route("t", live("n2"))
     writer = broker.client("writer", 5)
     broker.links.slow = ["n2"]
@@ -348,9 +350,10 @@ def test_who_is_paused_for_a_node_goes_on_when_it_leaves(broker: ForwardingHarne
     assert paused(broker) == []
 
 
-def test_only_what_is_for_a_disk_waits_for_a_disk(broker: ForwardingHarness) -> None:
-    """From half a window on. What is for clean sessions goes on, and so does what is for a node that is away, which has
-    a bound of its own."""
+def test_only_copies_for_durable_sessions_wait_for_a_disk(broker: ForwardingHarness) -> None:
+    """The limit is half a window. Copies for clean sessions are not limited, nor copies for an absent node, which have
+    another bound.
+    """
     lasting = RemoteMembers("g", "shared", "n2", 1, 0, 1)
     broker.route("clean", live("n2"))
     broker.route("kept", durable("n2"))
@@ -364,14 +367,14 @@ def test_only_what_is_for_a_disk_waits_for_a_disk(broker: ForwardingHarness) -> 
     assert paused(broker) == ["kept", "shared"]
     broker.acked("n2", 4)
     assert paused(broker) == ["kept", "shared"]
-    broker.acked("n2", 6)  # both go on with what waited at their sockets
+    broker.acked("n2", 6)  # both clients continue with the packets in their sockets
     assert paused(broker) == ["shared"]
     broker.acked("n2", 8)
     assert paused(broker) == []
 
 
-def test_a_node_that_is_relieved_before_its_publisher_is_paused_pauses_nobody(broker: ForwardingHarness) -> None:
-    """A QoS 2 message leaves when its packet id is safe, after its packet was handled."""
+def test_a_node_that_catches_up_before_the_pause_pauses_no_client(broker: ForwardingHarness) -> None:
+    """A QoS 2 message is sent when its packet id is safe, after its packet was handled."""
     broker.route("kept", durable("n2"))
     broker.route("other", live("n3"))
     writer = broker.client("writer", 5, clean=False, expiry_s=60)
@@ -384,7 +387,7 @@ def test_a_node_that_is_relieved_before_its_publisher_is_paused_pauses_nobody(br
 
 
 @pytest.mark.parametrize("over", ["gone", "void_all", "acked_early"])
-def test_what_waits_for_a_disk_no_more_is_not_counted(broker: ForwardingHarness, over: str) -> None:
+def test_copies_that_no_longer_wait_for_a_disk_are_not_counted(broker: ForwardingHarness, over: str) -> None:
     broker.route("kept", durable("n2"))
     writer = broker.client("kept", 5)
     broker.links.window_bytes = 300
@@ -395,8 +398,10 @@ def test_what_waits_for_a_disk_no_more_is_not_counted(broker: ForwardingHarness,
 
 
 @pytest.mark.parametrize("leased", [True, False])
-def test_what_needs_no_disk_is_acknowledged_before_what_does(broker: ForwardingHarness, leased: bool) -> None:
-    """Without a lease it is proof of nothing until that is back."""
+def test_copies_for_clean_sessions_are_acknowledged_before_durable_ones(
+    broker: ForwardingHarness, leased: bool
+) -> None:
+    """Without a lease the acknowledgement proves nothing until the lease is back."""
     broker.route("clean", live("n2"))
     broker.route("kept", durable("n2"))
     clean, kept = broker.client("clean", 5), broker.client("kept", 5)
@@ -413,7 +418,7 @@ def test_what_needs_no_disk_is_acknowledged_before_what_does(broker: ForwardingH
 
 
 def test_receivers_keep_qos_2_mids_until_the_handshake_is_over(broker: ForwardingHarness) -> None:
-    """`qos2_stable` never goes beyond an open handshake (H-12)."""
+    """`qos2_stable` never passes an open handshake (H-12)."""
     broker.route("t", live("n2"))
     writer = broker.client("writer", 5)
     writer.publish("t", b"1", 2, 1)
@@ -430,13 +435,13 @@ def test_receivers_keep_qos_2_mids_until_the_handshake_is_over(broker: Forwardin
 
 
 def _handshake(broker: ForwardingHarness, writer: PacketClient, number: int) -> None:
-    """A whole one, of which the copy is number `number` in the lane."""
+    """Run a complete handshake whose copy has this number in the lane."""
     writer.publish("t", b"x", 2, 9)
     broker.acked("n2", number)
     writer.ask(packets.Pubrel(9))
 
 
-def test_receivers_are_told_which_handshakes_are_open_while_one_stays_so(broker: ForwardingHarness) -> None:
+def test_receivers_get_the_open_handshakes_while_one_stays_open(broker: ForwardingHarness) -> None:
     broker.route("t", live("n2"))
     slow, writer = broker.client("slow", 5, clean=False, expiry_s=100), broker.client("writer", 5)
     slow.publish("t", b"1", 2, 1)
@@ -452,7 +457,7 @@ def test_receivers_are_told_which_handshakes_are_open_while_one_stays_so(broker:
     assert told.first == (0, 0) and told.end == (last.origin.boot, last.counter)
 
 
-def test_nobody_is_told_of_open_handshakes_where_none_stays_so(broker: ForwardingHarness) -> None:
+def test_no_list_of_open_handshakes_is_sent_when_all_finish(broker: ForwardingHarness) -> None:
     broker.route("t", live("n2"))
     writer = broker.client("writer", 5)
     for number in range(1, 3 * TELL_OPEN_EVERY):
@@ -460,7 +465,7 @@ def test_nobody_is_told_of_open_handshakes_where_none_stays_so(broker: Forwardin
     assert broker.links.told_open == {}
 
 
-def test_a_handshake_of_the_start_before_is_told_with_the_first_message(broker: ForwardingHarness) -> None:
+def test_an_open_handshake_of_an_earlier_boot_is_sent_with_the_first_message(broker: ForwardingHarness) -> None:
     broker.route("t", live("n2"))
     slow = broker.client("slow", 5, clean=False, expiry_s=100)
     slow.publish("t", b"1", 2, 1)
@@ -474,7 +479,7 @@ def test_a_handshake_of_the_start_before_is_told_with_the_first_message(broker: 
     assert told.mids == [(mid.origin.boot, mid.counter)]
 
 
-def test_a_qos_2_handshake_that_a_cut_voided_sends_the_same_mid_again(broker: ForwardingHarness) -> None:
+def test_a_handshake_voided_by_a_cut_sends_the_same_mid_again(broker: ForwardingHarness) -> None:
     broker.route("t", live("n2"))
     writer = broker.client("writer", 5, clean=False, expiry_s=100)
     assert writer.publish("t", b"1", 2, 1) == []
@@ -497,7 +502,7 @@ def test_connections_without_a_will_send_nothing(broker: ForwardingHarness) -> N
     assert broker.links.sent == {}
 
 
-def test_a_node_that_ends_with_copies_under_way_leaves_nothing_in_memory() -> None:
+def test_a_stopped_sender_with_pending_copies_is_garbage_collected() -> None:
     broker = ForwardingHarness()
     broker.route("t", live("n2"))
     assert broker.client("writer", 5).publish("t", b"1", 1) == []
@@ -507,8 +512,10 @@ def test_a_node_that_ends_with_copies_under_way_leaves_nothing_in_memory() -> No
     assert remains() is None
 
 
-def test_an_acknowledgement_to_a_node_without_a_lease_counts_when_the_lease_is_back(broker: ForwardingHarness) -> None:
-    """The others may have taken this node out of the view, and skip what it sends: that they have it says nothing."""
+def test_an_acknowledgement_counts_once_the_lease_is_back(broker: ForwardingHarness) -> None:
+    """The other nodes may have removed this node from the view and skip its messages: their acknowledgement proves
+    nothing.
+    """
     broker.route("t", live("n2"))
     writer = broker.client("writer", 5)
     writer.publish("t", b"1", 1)

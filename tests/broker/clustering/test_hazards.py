@@ -1,4 +1,4 @@
-"""What breaks a simple design, on three real nodes: views, leases and metadata (docs/hazards.md)."""
+"""Hazards of cluster protocols on three real nodes: views, leases and metadata (docs/hazards.md)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from strogoff.netsplit.policy import ViewState
 from tests.harness.cluster import MAJORITY, ClusterHarness, snapshots_only
 
 
-def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
-    """H-01: its log says that there are others, applied or not."""
+def test_a_founder_that_restarts_alone_is_not_standalone() -> None:
+    """H-01: the log names the other nodes, whether its entries are applied or not."""
     cluster = ClusterHarness(3, allow_publish_during_netsplit="majority", allow_register_during_netsplit="on")
     cluster.isolate(1)
     cluster[1].kill(power=True)
     cluster[1].start()
-    for _ in range((SETTLE_MS + 1000) // 50):  # before, `on` lets nobody in
+    for _ in range((SETTLE_MS + 1000) // 50):  # before that time, `on` accepts no client
         cluster.pass_s(0.05)
         assert cluster[1].node.policy.view_state is ViewState.MINORITY
     writer = cluster[1].client("writer")
@@ -27,8 +27,8 @@ def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_a_message_is_retained_before_it_is_given_to_anybody(qos: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H-04 (d): who subscribes in between, where others are subscribed already, waits for no barrier."""
+def test_a_message_is_retained_before_it_is_delivered(qos: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H-04 (d): a client that subscribes in between waits for no barrier if its node already has a subscriber."""
     cluster = ClusterHarness(2)
     cluster[2].client("first").subscribe(("t", 1))
     member = cluster[2].host.member
@@ -44,10 +44,10 @@ def test_a_message_is_retained_before_it_is_given_to_anybody(qos: int, monkeypat
     assert came[:2] == [Lane.METADATA, Lane.PUBLISH]
 
 
-def test_a_copy_does_not_overtake_its_retained_message_where_much_waits_before_it(
+def test_a_copy_does_not_overtake_its_retained_message_in_a_long_lane(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A frame takes a part of each lane."""
+    """One frame takes only a part of each lane."""
     cluster = ClusterHarness(3)
     cluster[2].client("first").subscribe(("t", 1))
     cluster[3].client("other").subscribe(("u/#", 1))
@@ -68,8 +68,8 @@ def test_a_copy_does_not_overtake_its_retained_message_where_much_waits_before_i
     assert found == [["t"]]
 
 
-def test_routes_of_whom_this_node_has_not_heard_yet_are_not_purged() -> None:
-    """H-04: metadata comes by another way than the log, and may be early."""
+def test_routes_of_an_incarnation_not_yet_in_the_log_are_kept() -> None:
+    """H-04: metadata and the log use different paths, so metadata may arrive early."""
     cluster = ClusterHarness(3, **MAJORITY)
     cluster.isolate(1)
     cluster.state_of(2, ViewState.MAJORITY)
@@ -87,10 +87,10 @@ def test_routes_of_whom_this_node_has_not_heard_yet_are_not_purged() -> None:
     assert reader.payloads() == [b"x"]
 
 
-def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
+def test_a_restarted_node_voids_a_publish_of_an_earlier_incarnation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """H-14: what is stale follows from the view, not from what a process remembers."""
+    """H-14: the view decides which messages are stale, not the memory of a process."""
     snapshots_only(monkeypatch)
     cluster = ClusterHarness(3, **MAJORITY)
     reader = cluster[2].client("reader", clean=False, expiry_s=1000)
@@ -107,7 +107,7 @@ def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
     origin, target = cluster[1].host.member, cluster[2].host.member
     assert origin is not None and target is not None
     cluster.until(lambda: origin.view.row("n1") is None)
-    cluster[1].disks[1].stall_until = cluster.loop.now_s + 2.0  # it learns late that it is in again
+    cluster[1].disks[1].stall_until = cluster.loop.now_s + 2.0  # it learns late that it has entered again
     cluster.until(lambda: target.view.row("n1") is not None)
     cluster.pass_s(1.0)
     assert origin.view.row("n1") is None
@@ -116,8 +116,8 @@ def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
     assert [each.payload for each in reader.drain()] == [b"newer"]
 
 
-def test_a_suback_that_cannot_be_everywhere_in_time_says_so() -> None:
-    """P4: the barrier has a bound."""
+def test_a_subscribe_whose_barrier_times_out_closes_the_connection() -> None:
+    """P4: the wait for the barrier is bounded."""
     cluster = ClusterHarness(3)
     reader = cluster[1].client("reader")
     member = cluster[3].host.member
@@ -144,8 +144,8 @@ def test_the_leader_leaves() -> None:
     assert cluster[rest[1]].client("w").publish("t", b"x", 1)[0].reason == 0
 
 
-def test_all_nodes_lose_power() -> None:
-    """P1, P4, P7: sync durability."""
+def test_acknowledged_data_survives_a_power_loss_of_all_nodes() -> None:
+    """P1, P4, P7: with synchronous durability."""
     cluster = ClusterHarness(3)
     reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("t", 1))
@@ -169,7 +169,7 @@ def test_all_nodes_lose_power() -> None:
 @pytest.mark.parametrize("leap_s", [365 * 86400.0, -365 * 86400.0])
 @pytest.mark.parametrize("who", [1, 2])
 def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: int) -> None:
-    """H-17: on the leader, which all follow, and on another node."""
+    """H-17: on the leader, whose time all nodes follow, and on another node."""
     cluster = ClusterHarness(3)
     reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
@@ -188,8 +188,8 @@ def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: i
         assert each.properties is not None and abs(each.properties["message_expiry_interval"] - left) < 5
 
 
-def test_a_full_disk_at_one_of_two_targets_refuses_nothing_that_the_other_has() -> None:
-    """H-20: the disk is full where the other subscriber is."""
+def test_a_publish_waits_for_the_full_disk_of_one_of_two_targets() -> None:
+    """H-20: the disk of the second subscriber's node is full."""
     cluster = ClusterHarness(3)
     readers = [cluster[number].client(f"reader{number}", clean=False, expiry_s=600) for number in (2, 3)]
     for reader in readers:

@@ -1,4 +1,4 @@
-"""Incidents of nodes in a cluster: begin, detection and heal are in the event log of those who saw them."""
+"""Incidents of nodes in a cluster: each node that sees one records its begin, detection and heal in the event log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def watch_of(harness: NodeHarness) -> Any:
 
 @pytest.fixture(scope="module")
 def split() -> ClusterHarness:
-    """n3 is cut off for a while, and healed."""
+    """A cluster whose node n3 was cut off for a while and is back."""
     cluster = ClusterHarness(3, allow_publish_during_netsplit="majority")
     cluster[1].client("reader").subscribe(("t", 1))
     writer = cluster[1].client("writer")
@@ -38,7 +38,7 @@ def split() -> ClusterHarness:
     return cluster
 
 
-def test_quiet_times_are_no_incident() -> None:
+def test_no_fault_is_no_incident() -> None:
     cluster = ClusterHarness(3)
     cluster.pass_s(5.0)
     assert [watch_of(harness).ledger.detected for harness in cluster.nodes] == [0, 0, 0]
@@ -52,20 +52,20 @@ def test_each_node_sees_one_incident_and_its_end(split: ClusterHarness, number: 
     assert ledger.metrics()["netsplit_detected"] == ledger.metrics()["netsplit_resolved"] == 1
 
 
-def test_the_window_begins_when_the_node_was_last_heard(split: ClusterHarness) -> None:
+def test_the_window_begins_with_the_last_frame_of_the_node(split: ClusterHarness) -> None:
     (row,) = watch_of(split[1]).ledger.rows()
     window = row["window_ms"]
     assert 500 <= window <= 4500, row
 
 
-def test_what_was_done_meanwhile_is_counted(split: ClusterHarness) -> None:
+def test_operations_during_an_incident_are_counted(split: ClusterHarness) -> None:
     totals = watch_of(split[1])._totals()
     assert totals["publish", "accepted"] == 1
     assert totals["register", "accepted"] == 2
     assert totals["subscribe", "accepted"] == 1
 
 
-def test_a_node_is_never_missing_for_itself_and_the_view_is_that_of_detection(split: ClusterHarness) -> None:
+def test_an_incident_names_the_other_nodes_and_the_view_of_detection(split: ClusterHarness) -> None:
     for number, missing in ((1, ["n3"]), (2, ["n3"]), (3, ["n1", "n2"])):
         (row,) = watch_of(split[number]).ledger.rows()
         detect, *changes, heal = [each for each in events(split[number], "split.") if each["type"] != "split.suspect"]
@@ -75,7 +75,7 @@ def test_a_node_is_never_missing_for_itself_and_the_view_is_that_of_detection(sp
 
 
 def cut_off(**options: Any) -> ClusterHarness:
-    """n3 is cut off from the others and knows it."""
+    """A cluster of three nodes to cut."""
     cluster = ClusterHarness(3, **options)
     cluster.pass_s(1.0)
     return cluster
@@ -105,14 +105,16 @@ def test_parked_publishes_are_parked_and_not_accepted() -> None:
     assert cluster[3].connect("stranger", version=4)[1].reason == 3
     cluster.pass_s(1.0)
     assert watch_of(cluster[3]).ledger.rows()[-1]["counts"] == {"publish_parked": 3, "register_refused": 1}
-    assert healed_counts(cluster).get("publish_accepted", 0) in (0, 3)  # tried again in the moment of the heal
+    assert healed_counts(cluster).get("publish_accepted", 0) in (0, 3)  # tried again when the cut heals
     cluster.pass_s(1.0)
     totals = watch_of(cluster[3])._totals()
     assert (totals["publish", "accepted"], totals["publish", "parked"]) == (3, 3)
 
 
-def test_an_answer_that_may_not_leave_is_voided() -> None:
-    """The publish waits for a subscriber at the other side; then the others go on without the node, and it is void."""
+def test_a_publish_whose_answer_is_held_back_is_voided() -> None:
+    """The publish waits for a subscriber on the other side. The other nodes continue without this node, so the publish
+    is void.
+    """
     cluster = cut_off(allow_publish_during_netsplit="majority")
     cluster[1].client("reader").subscribe(("t", 1))
     writer = cluster[3].client("writer", version=4)
@@ -125,8 +127,8 @@ def test_an_answer_that_may_not_leave_is_voided() -> None:
     assert writer.closed and counts == {"publish_accepted": 1, "publish_voided": 1}
 
 
-def test_an_answer_after_a_standstill_is_voided() -> None:
-    """SIGSTOP: the packet comes before the process knows that its lease is over."""
+def test_a_publish_read_after_a_pause_of_the_process_is_voided() -> None:
+    """SIGSTOP: the packet arrives before the process knows that its lease is over."""
     cluster = cut_off(allow_publish_during_netsplit="majority")
     writer = cluster[3].client("writer", version=4)
     cluster[3].pause_process()
@@ -138,10 +140,10 @@ def test_an_answer_after_a_standstill_is_voided() -> None:
     counts = healed_counts(cluster)
     assert counts["publish_voided"] == 1
     (row,) = watch_of(cluster[3]).ledger.rows()
-    assert 5000 <= row["window_ms"] <= 7000, "the process knew nothing while it stood still"
+    assert 5000 <= row["window_ms"] <= 7000, "the window begins when the process stopped"
 
 
-def test_what_is_accepted_without_a_lease_is_to_be_merged() -> None:
+def test_operations_accepted_without_a_lease_count_as_merged() -> None:
     cluster = cut_off(
         allow_publish_during_netsplit="on", allow_subscribe_during_netsplit="on", allow_register_during_netsplit="on"
     )
@@ -166,8 +168,8 @@ def test_a_subscribe_that_the_rules_forbid_is_not_accepted() -> None:
     assert watch._totals() == before
 
 
-def test_a_watch_looks_with_its_member_once_in_a_heartbeat() -> None:
-    """Whatever wakes the member, and without a timer of its own; what was heard between two looks counts."""
+def test_a_watch_looks_once_per_heartbeat_without_a_timer() -> None:
+    """The watch has no timer and looks at most once per heartbeat; frames between two looks count."""
     cluster = ClusterHarness(3)
     cluster.pass_s(1.0)
     watch = watch_of(cluster[1])

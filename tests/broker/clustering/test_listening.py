@@ -1,4 +1,4 @@
-"""A port that a connection holds although no process listens there: the start waits for it, and for nothing else."""
+"""A port that a connection holds while no process listens on it: the start waits for this case only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def server() -> Iterator[socket.socket]:
 
 
 def outgoing(server: socket.socket) -> socket.socket:
-    """A connection whose own port the system has chosen, as it may choose 44053."""
+    """A connection whose local port the system has chosen, as it could choose 44053."""
     caller = socket.create_connection(server.getsockname())
     caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
     return caller
@@ -36,7 +36,7 @@ def address(of: socket.socket) -> str:
 
 
 class Serves:
-    """A transport that binds as gRPC does; `failed` is set at each time that it could not."""
+    """A transport that binds as gRPC does; `tries` counts its attempts."""
 
     def __init__(self, broken: bool = False) -> None:
         self.broken = broken
@@ -60,7 +60,7 @@ def start(transport: Serves, where: str, log: object) -> str:
     return asyncio.run(listen(transport, where, None, None, log))  # type: ignore[arg-type]
 
 
-def test_a_port_is_held_free_or_listened_on(server: socket.socket) -> None:
+def test_port_state_tells_held_free_and_listening_ports(server: socket.socket) -> None:
     with outgoing(server) as caller:
         assert port_state(address(caller)) is PortState.HELD
         free = address(caller)
@@ -71,7 +71,7 @@ def test_a_port_is_held_free_or_listened_on(server: socket.socket) -> None:
 
 
 def test_time_wait_holds_a_port(server: socket.socket) -> None:
-    """The end that closes first keeps the port for a minute; SO_REUSEADDR does not help against a client's."""
+    """The end that closes first keeps the port for a minute; SO_REUSEADDR does not help with the port of a client."""
     caller = socket.create_connection(server.getsockname())
     where = address(caller)
     accepted, _ = server.accept()
@@ -81,7 +81,7 @@ def test_time_wait_holds_a_port(server: socket.socket) -> None:
     assert port_state(where) is PortState.HELD
 
 
-def test_the_start_waits_until_the_port_is_free_and_says_so_once(
+def test_the_start_waits_until_the_port_is_free_and_logs_it_once(
     server: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "AGAIN_S", 0.01)
@@ -122,7 +122,7 @@ def test_a_listener_or_another_error_ends_the_start_at_once(server: socket.socke
     assert transport.tries == tries
 
 
-def test_patience_has_an_end(server: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_a_port_is_bounded(server: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "AGAIN_S", 0.01)
     monkeypatch.setattr(listening, "PATIENCE_S", 0.05)
     with outgoing(server) as caller, pytest.raises(TransportError):

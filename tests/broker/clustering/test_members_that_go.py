@@ -1,4 +1,4 @@
-"""A QoS 2 message of a shared subscription whose member goes: one member gets it [MQTT5-4.8.2-5] (H-09)."""
+"""A QoS 2 message of a shared subscription whose member leaves: one member gets it [MQTT5-4.8.2-5] (H-09)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.harness.broker import publish
 from tests.harness.cluster import MAJORITY, ClusterHarness
 
 
-def test_who_has_nobody_left_in_the_group_says_so_to_the_origin_and_dies() -> None:
-    """H-09: had it relayed the message itself, nobody would know any more who has it."""
+def test_a_node_without_members_returns_a_message_to_the_origin_before_it_dies() -> None:
+    """H-09: after a relay by the dying node itself no node would know which member has the message."""
     cluster = ClusterHarness(3, **MAJORITY)
     first = cluster[2].client("first")
     first.subscribe(("$share/g/a", 2))
@@ -37,8 +37,8 @@ def test_who_has_nobody_left_in_the_group_says_so_to_the_origin_and_dies() -> No
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_handshake_that_goes_on_asks_the_node_whose_member_has_unsubscribed(arrives: bool) -> None:
-    """[MQTT5-4.8.2-5]: it may have the message; where it has not, another member gets it."""
+def test_a_resumed_handshake_asks_the_node_of_an_unsubscribed_member(arrives: bool) -> None:
+    """[MQTT5-4.8.2-5]: the old member may have the message; if not, another member gets it."""
     cluster = ClusterHarness(3, **MAJORITY)
     first = cluster[2].client("first", clean=False, expiry_s=600)
     first.subscribe(("$share/g/a", 2))
@@ -88,7 +88,7 @@ def test_a_durable_member_of_an_absent_node_may_get_a_message_after_unsubscribin
 
 
 @pytest.mark.parametrize("interval_s", [1, 600])
-def test_what_expired_while_it_waited_for_the_node_of_a_member_goes_to_nobody_else(interval_s: int) -> None:
+def test_a_message_that_expires_while_it_waits_for_a_node_is_not_reassigned(interval_s: int) -> None:
     """MQTT5-3.3.2-5 (3 nodes, seed 45471)."""
     cluster = ClusterHarness(3, **MAJORITY)
     gone = cluster[2].client("gone")
@@ -107,8 +107,8 @@ def test_what_expired_while_it_waited_for_the_node_of_a_member_goes_to_nobody_el
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_what_expired_on_its_way_to_a_member_that_has_gone_is_said(qos: int) -> None:
-    """P8: by a node that still has one."""
+def test_a_message_that_expires_on_its_way_to_a_gone_member_is_reported(qos: int) -> None:
+    """P8: a node that still has a member records the expiry."""
     cluster = ClusterHarness(3, **MAJORITY)
     chosen = cluster[2].client("chosen")
     chosen.subscribe(("$share/g/a", 2))
@@ -125,8 +125,8 @@ def test_what_expired_on_its_way_to_a_member_that_has_gone_is_said(qos: int) -> 
     assert [harness.node.env.counters.queue_message_expired for harness in cluster.nodes] == [0, 0, 1]
 
 
-def test_what_a_member_left_behind_goes_to_another_node_when_it_is_forgotten_here() -> None:
-    """Had it left before, a restart would bring the session back, and its message would go to a member once more."""
+def test_messages_of_an_ended_member_move_after_the_session_is_off_the_disk() -> None:
+    """If the message moved earlier, a restart would bring the session back and a member would get the message twice."""
     cluster = ClusterHarness(3, **MAJORITY)
     first = cluster[2].client("first", clean=False, expiry_s=2)
     first.subscribe(("$share/g/a", 2))
@@ -136,7 +136,7 @@ def test_what_a_member_left_behind_goes_to_another_node_when_it_is_forgotten_her
     second.subscribe(("$share/g/a", 2))
     cluster.pass_s(1.9)
     cluster[2].disks[0].stall_until = math.inf
-    cluster[2].connect_soon("busy", clean=False, expiry_s=600)  # its record is being written
+    cluster[2].connect_soon("busy", clean=False, expiry_s=600)  # the record of this session is being written
     cluster.until(lambda: cluster[2].node.sessions.get("", "first") is None)
     cluster.settle()
     got = second.drain()
@@ -149,7 +149,7 @@ def test_what_a_member_left_behind_goes_to_another_node_when_it_is_forgotten_her
 
 
 @pytest.mark.parametrize("stays", [True, False])
-def test_what_is_forgotten_goes_to_who_is_there_then(stays: bool) -> None:
+def test_a_moved_message_goes_to_a_member_present_at_that_time(stays: bool) -> None:
     cluster = ClusterHarness(3, **MAJORITY)
     first = cluster[2].client("first", clean=False, expiry_s=2)
     first.subscribe(("$share/g/a", 2))
@@ -172,8 +172,8 @@ def test_what_is_forgotten_goes_to_who_is_there_then(stays: bool) -> None:
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_a_member_that_cannot_hold_the_message_is_nobody(qos: int) -> None:
-    """P1: it is away and has subscribed with QoS 0; the one that was chosen has gone; another node has one more."""
+def test_a_member_that_cannot_hold_the_message_is_not_chosen(qos: int) -> None:
+    """P1: this member is offline with QoS 0, the chosen member has left, and another node has a member."""
     cluster = ClusterHarness(3, **MAJORITY)
     chosen, away = cluster[2].client("chosen"), cluster[2].client("away", clean=False, expiry_s=600)
     chosen.subscribe(("$share/g/a", 2))
@@ -191,8 +191,8 @@ def test_a_member_that_cannot_hold_the_message_is_nobody(qos: int) -> None:
     assert [each.payload for each in other.drain()] == [b"m"]
 
 
-def test_a_handshake_goes_to_another_node_if_the_member_here_cannot_hold_its_message() -> None:
-    """P1: online when it was drawn, away when the packet id is safe."""
+def test_a_handshake_moves_if_its_local_member_cannot_hold_the_message() -> None:
+    """P1: the member is online when it is chosen, and offline when the packet id is safe."""
     cluster = ClusterHarness(3, **MAJORITY)
     away = cluster[1].client("away", clean=False, expiry_s=600)
     away.subscribe(("$share/g/a", 0))
@@ -209,9 +209,10 @@ def test_a_handshake_goes_to_another_node_if_the_member_here_cannot_hold_its_mes
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_what_a_clean_session_left_behind_is_taken_once(here: bool) -> None:
-    """H-12: a session that lasts has it, and the nodes are restarted before the publisher has its answer
-    (3 nodes, --workload groups, all,rare, seed 3054)."""
+def test_a_message_of_an_ended_clean_session_is_taken_once(here: bool) -> None:
+    """H-12: a durable session has the message, and the nodes restart before the publisher has its answer (3 nodes,
+    --workload groups, all,rare, seed 3054).
+    """
     cluster = ClusterHarness(3, **MAJORITY)
     second = cluster[2 if here else 3].client("second", clean=False, expiry_s=600)
     second.subscribe(("$share/g/a", 2))

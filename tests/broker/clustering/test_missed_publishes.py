@@ -1,4 +1,4 @@
-"""Clean sessions of a node that was out of the view, on real nodes (H-18)."""
+"""Clean sessions of a node that was out of the view are closed if they missed a publish (H-18)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.harness.cluster import MAJORITY, ClusterHarness, snapshots_only
 
 
 class Absence:
-    """A clean session at the last node subscribes to `t`, a writer and who is to die with a will on `t` are at n1."""
+    """The last node has a clean session subscribed to `t`; n1 has a writer and a client with a will on `t`."""
 
     def __init__(self, nodes: int = 3, **options: Any) -> None:
         self.cluster = cluster = ClusterHarness(nodes, **{**MAJORITY, **options})
@@ -22,33 +22,33 @@ class Absence:
         self.clean.subscribe(("t", 1))
 
     def cut_off(self) -> None:
-        """The last node is out of the view of the others."""
+        """Cut the last node off until it is out of the view."""
         self.cluster.isolate(self.last)
         self.cluster.state_of(1, ViewState.MAJORITY)
 
     def publish(self) -> None:
-        """Something is acknowledged on `t`."""
+        """Publish on `t` and get the acknowledgement."""
         assert [type(each) for each in self.writer.publish("t", b"missed", 1)] == [packets.Puback]
 
     def back(self) -> list[Any]:
-        """The cluster is whole again; returns what came to the clean session."""
+        """Heal the cluster; returns the packets of the clean session."""
         self.cluster.network.heal()
         self.cluster.whole()
         return self.came()
 
     def came(self) -> list[Any]:
-        """What came to the clean session until a second from now."""
+        """Returns the packets of the clean session within one second."""
         self.cluster.pass_s(1.0)
         return self.clean.take()
 
 
 def told(came: list[Any]) -> bool:
-    """The connection was closed, and nothing else."""
+    """Whether the connection was closed with 0x83 and got nothing else."""
     return [(type(each), each.reason) for each in came] == [(packets.Disconnect, 0x83)]
 
 
-def test_they_have_ended_also_where_the_node_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The views without this node are in no entry that it ever sees."""
+def test_clean_sessions_are_closed_if_their_node_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No log entry that this node gets has the views without it."""
     snapshots_only(monkeypatch)
     absence = Absence()
     absence.cut_off()
@@ -56,8 +56,8 @@ def test_they_have_ended_also_where_the_node_gets_a_snapshot(monkeypatch: pytest
     assert told(absence.back())
 
 
-def test_a_snapshot_may_skip_the_view_in_which_something_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are later ones, in which nothing was published."""
+def test_clean_sessions_are_closed_if_a_snapshot_skips_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The snapshot has later views, in which no client published."""
     snapshots_only(monkeypatch)
     absence = Absence()
     absence.cut_off()
@@ -69,7 +69,7 @@ def test_a_snapshot_may_skip_the_view_in_which_something_was_missed(monkeypatch:
     assert told(absence.back())
 
 
-def test_who_missed_a_will_is_told_so() -> None:
+def test_a_session_that_missed_a_will_is_closed() -> None:
     """P5."""
     absence = Absence()
     absence.cut_off()
@@ -77,14 +77,14 @@ def test_who_missed_a_will_is_told_so() -> None:
     assert told(absence.back())
 
 
-def test_who_missed_nothing_goes_on() -> None:
+def test_a_session_that_missed_nothing_stays_connected() -> None:
     absence = Absence()
     absence.cut_off()
     assert absence.back() == []
 
 
-def test_they_are_told_so_if_who_knew_that_something_was_missed_is_gone() -> None:
-    """Two nodes go one after the other, and the second one accepts what it can tell nobody."""
+def test_clean_sessions_are_closed_if_the_accepting_node_is_gone() -> None:
+    """Two nodes leave one after the other, and the second one accepts a publish that it can report to no node."""
     absence = Absence()
     cluster = absence.cluster
     absence.cut_off()
@@ -97,8 +97,8 @@ def test_they_are_told_so_if_who_knew_that_something_was_missed_is_gone() -> Non
     assert told(absence.came())
 
 
-def test_a_snapshot_may_skip_the_views_in_which_one_went_who_knew_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who accepted it is gone before this node hears that it was out of the view itself."""
+def test_clean_sessions_are_closed_if_a_snapshot_skips_the_accepting_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node that accepted the publish is gone before this node learns of its own absence."""
     snapshots_only(monkeypatch)
     absence = Absence(5)
     cluster = absence.cluster
@@ -114,8 +114,8 @@ def test_a_snapshot_may_skip_the_views_in_which_one_went_who_knew_it(monkeypatch
     assert told(absence.came())
 
 
-def test_who_has_unsubscribed_since_is_told_so() -> None:
-    """It is owed what was acknowledged while it was subscribed, whatever it is subscribed to when its node is back."""
+def test_a_session_that_unsubscribed_during_the_cut_is_closed() -> None:
+    """The session must get the publishes acknowledged during its subscription, whatever its subscriptions are later."""
     absence = Absence(allow_unsubscribe_during_netsplit="on")
     other = absence.cluster[3].client("other")
     absence.cut_off()
@@ -126,8 +126,8 @@ def test_who_has_unsubscribed_since_is_told_so() -> None:
     assert other.take() == []
 
 
-def test_who_unsubscribed_before_its_node_was_cut_off_goes_on() -> None:
-    """Also if its node was without a lease then, and has had one since."""
+def test_a_session_that_unsubscribed_before_the_cut_stays_connected() -> None:
+    """This also holds if its node had no lease then and has had one since."""
     absence = Absence(allow_unsubscribe_during_netsplit="on")
     cluster = absence.cluster
     cluster.isolate(3)

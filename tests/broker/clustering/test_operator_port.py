@@ -1,4 +1,4 @@
-"""The port between operators and the cluster."""
+"""The port that gives operators the state of the cluster."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from strogoff.netsplit.incidents import METRICS
 
 
 @pytest.mark.parametrize("office", [None, SimpleNamespace(), SimpleNamespace(counters={})])
-def test_what_is_not_counted_is_nought(office: Any) -> None:
+def test_counters_that_are_not_kept_are_zero(office: Any) -> None:
     assert counters(office) == dict.fromkeys(COUNTERS, 0)
     assert gauges(office) == dict.fromkeys(GAUGES, 0)
 
 
-def test_counters_are_passed_on_under_vernemqs_names_alone() -> None:
+def test_only_counters_with_vernemq_names_are_passed_on() -> None:
     office: Any = SimpleNamespace(counters={"netsplit_detected": 2, "of_its_own": 5})
     assert counters(office) == {**dict.fromkeys(COUNTERS, 0), "netsplit_detected": 2}
 

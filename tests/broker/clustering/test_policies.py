@@ -1,4 +1,6 @@
-"""What the split policies gate and what they never do, on three nodes (H-04, H-13, H-14, H-18)."""
+"""Operations that the split policies refuse, and operations that they never refuse, on three nodes (H-04, H-13, H-14,
+H-18).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from tests.harness.broker import option, publish
 from tests.harness.cluster import MAJORITY, ON, ClusterHarness
 
 
-def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again() -> None:
-    """H-13 (a): default `off`, 3.1.1, no reconnect."""
+def test_parked_publishes_are_accepted_before_newer_ones() -> None:
+    """H-13 (a): default `off`, MQTT 3.1.1, no reconnect."""
     cluster = ClusterHarness(3)
     reader = cluster[2].client("reader", 4)
     reader.subscribe(("t", 1))
@@ -34,8 +36,8 @@ def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again()
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_a_repeated_publish_is_no_first_acceptance(qos: int) -> None:
-    """H-13 (b): accepted, a node dies, the client repeats it under policy off."""
+def test_policy_off_accepts_the_repetition_of_an_accepted_publish(qos: int) -> None:
+    """H-13 (b): a publish is accepted, a node dies, and the client repeats the publish under policy off."""
     cluster = ClusterHarness(3, allow_register_during_netsplit="majority")
     reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 2))
@@ -55,8 +57,8 @@ def test_a_repeated_publish_is_no_first_acceptance(qos: int) -> None:
     assert got == [b"m"] if qos == 2 else set(got) == {b"m"}
 
 
-def test_a_session_that_is_ended_by_clean_start_while_its_deliveries_come() -> None:
-    """P1 speaks of sessions that have not ended; the publisher waits for nobody who is gone."""
+def test_clean_start_during_a_delivery_ends_the_wait_of_the_publisher() -> None:
+    """P1 covers sessions that have not ended; the publisher does not wait for an ended session."""
     cluster = ClusterHarness(3)
     reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
@@ -72,8 +74,8 @@ def test_a_session_that_is_ended_by_clean_start_while_its_deliveries_come() -> N
     assert fresh.payloads() == [b"n"]
 
 
-def test_a_lease_that_ends_between_match_and_flush() -> None:
-    """H-04 (c): the process stands still after it routed, with the acknowledgement in its hands."""
+def test_a_lease_that_ends_after_routing_stops_the_acknowledgement() -> None:
+    """H-04 (c): the process stops after routing, before it has sent the acknowledgement."""
     cluster = ClusterHarness(3, **MAJORITY)
     writer = cluster[1].client("writer", clean=False, expiry_s=600)
     own = cluster[1].client("own", clean=False, expiry_s=600)
@@ -96,7 +98,7 @@ def test_a_lease_that_ends_between_match_and_flush() -> None:
 
 @pytest.mark.parametrize("flag", ["off", "majority"])
 def test_a_paused_node_notices_its_expired_lease_before_it_acknowledges(flag: str) -> None:
-    """H-04 (c): it still takes itself for whole, where no policy refuses anything (5 nodes, seed 108204).
+    """H-04 (c): the node still has the state WHOLE, in which no policy refuses an operation (5 nodes, seed 108204).
 
     The machine was frozen: its wall clock is ahead, and no timer is due.
     """
@@ -115,12 +117,12 @@ def test_a_paused_node_notices_its_expired_lease_before_it_acknowledges(flag: st
     node.policy.accepts_without_lease = asked  # type: ignore[method-assign]
     cluster[1].host.wall_ahead_ms = 5000.0
     assert [type(each) for each in writer.publish("t", b"2", 1, 2)] == [packets.Disconnect]
-    assert known == [ViewState.WHOLE], "it was asked before the node knew"
+    assert known == [ViewState.WHOLE], "the policy was asked before the node knew of its expired lease"
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(qos: int) -> None:
-    """H-04, H-14: read before the node knew that it stood still, and a full disk keeps its lease."""
+def test_a_publish_that_waits_for_the_disk_across_an_entrance_is_refused(qos: int) -> None:
+    """H-04, H-14: the node read the publish before it knew of its pause, and a full disk does not end the lease."""
     cluster = ClusterHarness(3, **MAJORITY)
     cluster[3].client("keeper", clean=False, expiry_s=600).subscribe(("t", qos))
     writer = cluster[3].client("writer")
@@ -139,8 +141,8 @@ def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(q
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_a_retained_message_that_waited_while_the_node_stood_still_replaces_no_newer_one(qos: int) -> None:
-    """H-14: the node reads it before it knows that its lease is over; its writer said something newer."""
+def test_a_retained_message_read_after_a_pause_replaces_no_newer_one(qos: int) -> None:
+    """H-14: the node reads the old message before it knows that its lease is over; its writer has sent a newer one."""
     cluster = ClusterHarness(3, **MAJORITY)
     writer = cluster[1].client("writer")
     cluster[1].pause_process()
@@ -158,7 +160,7 @@ def test_a_retained_message_that_waited_while_the_node_stood_still_replaces_no_n
 
 
 def test_register_on_and_publish_majority_in_a_minority() -> None:
-    """Sessions exist, publishes are parked, nothing is promised twice."""
+    """Sessions begin, publishes are parked, and no promise is made twice."""
     cluster = ClusterHarness(3, **{**MAJORITY, "allow_register_during_netsplit": "on"})
     reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
@@ -179,7 +181,7 @@ def test_register_on_and_publish_majority_in_a_minority() -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_each_node_reports_messages_of_its_sessions_that_expired_without_a_lease(qos: int) -> None:
-    """[MQTT5-3.3.2-5], P8: no drop without its event, wherever the session is (3 nodes, seed 111)."""
+    """[MQTT5-3.3.2-5], P8: each drop has its event, on every node with a session (3 nodes, seed 111)."""
     cluster = ClusterHarness(3, **MAJORITY)
     readers = [
         harness.client(f"reader{number}", clean=False, expiry_s=600) for number, harness in enumerate(cluster.nodes)
@@ -201,8 +203,8 @@ def test_each_node_reports_messages_of_its_sessions_that_expired_without_a_lease
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tuple[int, int]) -> None:
-    """P4: whoever subscribes anywhere after both acknowledgements gets the same one."""
+def test_concurrent_retained_writes_converge_on_all_nodes(order: tuple[int, int]) -> None:
+    """P4: a client that subscribes anywhere after both acknowledgements gets the same message."""
     cluster = ClusterHarness(3)
     cluster.network.delay("n1", "n2", 0.1)
     cluster.network.delay("n2", "n1", 0.15)
@@ -225,8 +227,8 @@ def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tup
     assert len(seen[0]) == 1
 
 
-def test_on_accepts_nothing_after_a_restart_before_the_node_knows_the_others_subscribers() -> None:
-    """It acknowledged what it gave to nobody: 147 messages of 812, at a plain restart."""
+def test_policy_on_accepts_nothing_before_a_restarted_node_knows_the_routes() -> None:
+    """Before, a restarted node acknowledged messages and delivered them to no client: 147 of 812."""
     cluster = ClusterHarness(3, **ON)
     reader = cluster[2].client("reader")
     reader.subscribe(("t", 1))
@@ -246,7 +248,7 @@ def test_on_accepts_nothing_after_a_restart_before_the_node_knows_the_others_sub
     assert accepted > 50 and len(got) == accepted
 
 
-def test_on_accepts_without_a_lease_when_none_came_within_the_bound_and_says_so() -> None:
+def test_policy_on_accepts_without_a_lease_after_a_bounded_wait() -> None:
     cluster = ClusterHarness(3, **ON)
     for number in (1, 2, 3):
         cluster[number].kill()

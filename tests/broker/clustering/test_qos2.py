@@ -1,4 +1,6 @@
-"""QoS 2 between nodes: a handshake at one of them, copies at the others, and every way to interrupt it (H-12)."""
+"""QoS 2 between nodes: one node has the handshake, other nodes have copies, and faults interrupt it
+everywhere (H-12).
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,19 @@ def _durable(harness: NodeHarness, name: str) -> PacketClient:
 
 
 def _resume(harness: NodeHarness, name: str, topic: str, packet_id: int = 7) -> list[object]:
-    """Reconnect and repeat the PUBLISH; what comes."""
+    """Reconnect and repeat the PUBLISH; returns the answers."""
     return _durable(harness, name).publish(topic, b"m", 2, packet_id, dup=True)
 
 
 def _got(reader: PacketClient) -> list[bytes]:
-    """What an exactly-once receiver hands on."""
+    """Returns the payloads that an exactly-once receiver gets."""
     return [each.payload for each in reader.drain()]
 
 
-def test_what_was_routed_by_an_old_table_goes_to_the_others_again() -> None:
-    """H-04 (c), H-12: the PUBREC that the lease forbade must not leave for the repeated PUBLISH unless who
-    subscribed meanwhile has the message."""
+def test_a_message_routed_by_outdated_routes_is_routed_again() -> None:
+    """H-04 (c), H-12: a missing lease held the PUBREC back. The repeated PUBLISH gets it only if the clients that
+    subscribed meanwhile have the message.
+    """
     cluster = ClusterHarness(3, **MAJORITY)
     writer = _durable(cluster[1], "writer")
     writer.publish("u", b"", 0)
@@ -47,8 +50,8 @@ def test_what_was_routed_by_an_old_table_goes_to_the_others_again() -> None:
     assert _got(reader) == [b"m"]
 
 
-def test_a_handshake_that_goes_on_without_a_lease_promises_nothing() -> None:
-    """H-06, H-12: the disk of the origin hangs until its lease is over, with the PUBLISH in it."""
+def test_a_handshake_without_a_lease_gets_no_pubrec() -> None:
+    """H-06, H-12: the write of the PUBLISH hangs in the disk of the origin until the lease is over."""
     cluster = ClusterHarness(3, **MAJORITY)
     reader = _durable(cluster[2], "reader")
     reader.subscribe(("t", 2))
@@ -66,8 +69,8 @@ def test_a_handshake_that_goes_on_without_a_lease_promises_nothing() -> None:
     assert _got(reader) == [b"m"]
 
 
-def test_an_abandoned_handshake_without_a_lease_reaches_nobody_later() -> None:
-    """H-14: unacknowledged, its publisher gone, and something newer acknowledged."""
+def test_an_abandoned_handshake_without_a_lease_is_never_delivered() -> None:
+    """H-14: the message is unacknowledged, its publisher is gone, and a newer message is acknowledged."""
     cluster = ClusterHarness(3, **MAJORITY)
     reader = _durable(cluster[2], "reader")
     reader.subscribe(("t", 2))
@@ -83,15 +86,15 @@ def test_an_abandoned_handshake_without_a_lease_reaches_nobody_later() -> None:
     assert _got(reader) == [b"new"]
 
 
-def test_handshakes_that_waited_for_a_lease_go_on_in_their_order() -> None:
-    """P2: for some of them another member has to be drawn, which is on the disk before they go on."""
+def test_handshakes_that_waited_for_a_lease_continue_in_order() -> None:
+    """P2: some of them need another member, which must be on disk before the handshake continues."""
     cluster = ClusterHarness(3, **MAJORITY)
     before, after, reader = cluster[1].client("before"), _durable(cluster[2], "after"), _durable(cluster[3], "reader")
     reader.subscribe(("#", 2))
     before.subscribe(("$share/g/t", 2))
     writer = _durable(cluster[1], "writer")
     cluster[1].disks[0].stall_until = math.inf
-    cluster[1].connect_soon("busy", clean=False, expiry_s=600)  # its record is being written
+    cluster[1].connect_soon("busy", clean=False, expiry_s=600)  # the record of this session is being written
     writer.send(*[publish(topic, b"%d" % number, 2, number) for number, topic in enumerate("ttut", 1)])
     after.subscribe(("$share/g/t", 2))
     before.send(packets.Unsubscribe(2, ["$share/g/t"]))
@@ -109,7 +112,7 @@ def test_handshakes_that_waited_for_a_lease_go_on_in_their_order() -> None:
 
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("shared", ["", "$share/g/"])
-def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart: bool, shared: str) -> None:
+def test_a_handshake_across_a_cut_or_a_restart_delivers_once(restart: bool, shared: str) -> None:
     """H-12: the copy for the other node was never sent, or is void."""
     cluster = ClusterHarness(3, **MAJORITY)
     reader = _durable(cluster[2], "reader")
@@ -130,8 +133,8 @@ def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart
 
 @pytest.mark.parametrize("shared", ["", "$share/g/"])
 @pytest.mark.parametrize("who", [1, 2])
-def test_an_acknowledgement_between_nodes_that_got_lost(who: int, shared: str) -> None:
-    """H-07, H-12: the target has the message, and the origin or the target dies before the origin knows."""
+def test_a_lost_acknowledgement_between_nodes_causes_no_duplicate(who: int, shared: str) -> None:
+    """H-07, H-12: the target has the message, and the origin or the target dies before the origin knows that."""
     cluster = ClusterHarness(3, **MAJORITY)
     reader = _durable(cluster[2], "reader")
     reader.subscribe((f"{shared}t", 2))
@@ -156,7 +159,7 @@ def test_an_acknowledgement_between_nodes_that_got_lost(who: int, shared: str) -
 
 
 def test_a_repeated_publish_is_not_acknowledged_before_the_first_is_safe() -> None:
-    """H-07, H-12: the publisher takes its own client id over while copies are under way."""
+    """H-07, H-12: the publisher takes over its own client id while copies are on their way."""
     cluster = ClusterHarness(3, **MAJORITY)
     reader = _durable(cluster[2], "reader")
     reader.subscribe(("t", 2))
@@ -173,8 +176,8 @@ def test_a_repeated_publish_is_not_acknowledged_before_the_first_is_safe() -> No
     assert _got(reader) == []
 
 
-def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
-    """H-12: its node dies when a member elsewhere has the message, and draws again (3 nodes, seed 200)."""
+def test_the_chosen_member_is_on_disk_before_the_message_is_sent() -> None:
+    """H-12: the origin dies after a member on another node has the message, and chooses again (3 nodes, seed 200)."""
     cluster = ClusterHarness(3, **MAJORITY)
     readers = [_durable(cluster[number], f"reader{number}") for number in (2, 3)]
     for reader in readers:
@@ -195,8 +198,8 @@ def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
         assert [each for reader in readers for each in _got(reader)] == [b"m"]
 
 
-def test_a_repeated_publish_waits_again_for_what_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P4: a node that holds a lease, and does not say that it has the retained message."""
+def test_a_repeated_publish_waits_again_for_a_slow_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P4: a node with a lease does not confirm that it has the retained message."""
     cluster = ClusterHarness(3)
     member = cluster[3].host.member
     assert member is not None
@@ -224,8 +227,8 @@ def test_a_repeated_publish_waits_again_for_what_took_too_long(monkeypatch: pyte
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
 
 
-def test_one_handshake_that_stays_open_makes_nobody_remember_all_that_follows() -> None:
-    """And it is taken once when it goes on, after both nodes were started again."""
+def test_an_open_handshake_does_not_keep_later_mids_in_memory() -> None:
+    """The open handshake is also taken only once when it continues after a restart of both nodes."""
     cluster = ClusterHarness(2)
     reader = _durable(cluster[2], "reader")
     reader.subscribe(("#", 2))
@@ -253,5 +256,5 @@ def test_one_handshake_that_stays_open_makes_nobody_remember_all_that_follows() 
 
 
 def _seen(harness: NodeHarness) -> list[bytes]:
-    """What a node remembers of QoS 2 messages that others may send again."""
+    """Returns the keys of the QoS 2 messages that a node remembers, as other nodes may send them again."""
     return harness.node.env.store.keys(b"x", b"y")

@@ -1,4 +1,4 @@
-"""The whole cluster starts again, one node after the other (P1, P4; H-01, H-04)."""
+"""The whole cluster restarts, one node after the other (P1, P4; H-01, H-04)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.harness.cluster import MAJORITY, ON, ClusterHarness
 
 
 @pytest.mark.parametrize("last", [1, 2, 3])
-def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_others(last: int) -> None:
-    """Only the node of a session tells of it: a publish accepted before it has come would not be matched with it."""
+def test_the_first_node_serves_only_when_it_knows_the_sessions_of_the_others(last: int) -> None:
+    """Only the node of a session announces it: a publish accepted before that would miss the session."""
     cluster = ClusterHarness(3, **MAJORITY)
     reader = cluster[last].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
@@ -41,7 +41,7 @@ def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_oth
 
 
 def test_rejoining_nodes_wait_for_the_last_member_with_a_durable_route() -> None:
-    """P1, P4: n1 and n2 do not have the route on their disks, which are full: SUBACK does not wait for them."""
+    """P1, P4: the full disks of n1 and n2 lack the route, as SUBACK does not wait for full disks."""
     cluster = ClusterHarness(3, **MAJORITY)
     reader = cluster[3].client("reader", clean=False, expiry_s=600)
     for number in (1, 2):
@@ -60,7 +60,7 @@ def test_rejoining_nodes_wait_for_the_last_member_with_a_durable_route() -> None
     cluster[3].start()
     members = [cluster[number].host.member for number in (1, 2)]
     cluster.until(lambda: all(each.membership.boots["n3"] == 2 for each in members if each))
-    cluster[3].kill()  # nobody waits for its last lease now, and it comes behind the others
+    cluster[3].kill()  # no node waits for its last lease now, and it enters after the others
 
     def exchanged() -> bool:
         holders = [each.lease_service.holder for each in members if each and each.lease_service]
@@ -79,9 +79,10 @@ def test_rejoining_nodes_wait_for_the_last_member_with_a_durable_route() -> None
 
 
 def test_a_restarted_node_repeats_a_cancelled_acknowledgement_of_metadata() -> None:
-    """P4: a node out of the view hears by a third one what a restarted node wrote, before it has a stream to it.
+    """P4: a node out of the view learns a write of a restarted node from a third node, before it has a stream to the
+    writer.
 
-    To subscribe anew to a filter that is known writes nothing: no later acknowledgement says the same.
+    A repeated subscription to a known filter writes nothing, so no later acknowledgement covers it.
     """
     cluster = ClusterHarness(3, **MAJORITY)
     cluster.isolate(3)
@@ -102,10 +103,10 @@ def test_a_restarted_node_repeats_a_cancelled_acknowledgement_of_metadata() -> N
     assert again.take()[0].reasons == [1]
 
 
-def test_who_writes_for_a_node_that_is_away_holds_up_nobody_else_after_a_restart(
+def test_a_publisher_for_an_absent_node_delays_no_other_after_a_restart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The restarted node has a snapshot, and reads in no entry of its log that the other one has gone."""
+    """The restarted node has a snapshot, and no log entry tells it that the other node has left the view."""
     settings = Settings(raft=RaftSettings(tail=0, snapshot_every=1), links=LinkSettings(buffer_bytes=1000))
     monkeypatch.setattr(cluster_host, "Settings", lambda: settings)
     cluster = ClusterHarness(3, **MAJORITY)
@@ -121,8 +122,8 @@ def test_who_writes_for_a_node_that_is_away_holds_up_nobody_else_after_a_restart
         assert [type(each) for each in other.publish("u", b"", 1, packet_id)] == [packets.Puback]
 
 
-def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -> None:
-    """What it has forgotten it may have promised: it would give new messages packet ids that are in use (H-01)."""
+def test_a_refused_old_copy_of_a_disk_serves_no_client_even_with_policy_on() -> None:
+    """The copy may lack packet ids in use: the node would give them to new messages (H-01)."""
     cluster = ClusterHarness(3, allow_register_during_netsplit="on")
     harness = cluster[3]
     copies, boot = [disk.content() for disk in harness.disks], harness.host.boot
@@ -136,7 +137,7 @@ def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -
     harness.host.boot = boot
     harness.host.start()
     cluster.pass_s(11.0)
-    before = harness.client("before")  # nothing on the copy says that it is one
+    before = harness.client("before")  # the content of the copy does not tell that it is a copy
     member = harness.host.member
     assert member is not None and not member.registrar.problem
     cluster.network.heal()
@@ -148,8 +149,8 @@ def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -
 
 
 @pytest.mark.parametrize("returns", [True, False])
-def test_nobody_serves_while_the_only_one_that_served_is_away(returns: bool) -> None:
-    """P1: it had sessions that the others have not heard of. They wait for it, or until it is taken out."""
+def test_no_node_serves_while_the_only_informed_node_is_away(returns: bool) -> None:
+    """P1: that node had sessions that the others do not know. They wait until it is back or removed."""
     cluster = ClusterHarness(3, **MAJORITY)
     cluster[3].kill()
     cluster.state_of(1, ViewState.MAJORITY)
@@ -183,12 +184,12 @@ def test_nobody_serves_while_the_only_one_that_served_is_away(returns: bool) -> 
         assert [each.payload for each in reader.drain()] == [b"m"]
 
 
-def test_suback_waits_for_one_decision_after_a_start_of_another_node() -> None:
-    """The view has been without it since its start: the log says only that those who serve are alone."""
+def test_suback_waits_for_one_log_entry_after_another_node_starts() -> None:
+    """The other node is out of the view since its start: one log entry says that only n1 and n2 are informed."""
     cluster = ClusterHarness(3, **MAJORITY)
     cluster[3].kill()
     cluster[3].start()
-    cluster[3].disks[0].stall_until = inf  # it does not come in
+    cluster[3].disks[0].stall_until = inf  # it does not enter the view
     cluster.state_of(1, ViewState.MAJORITY)
     reader = cluster[1].client("reader", clean=False, expiry_s=600)
     reader.send(packets.Subscribe(1, [option("t", 1)], None))
@@ -203,7 +204,9 @@ HOUR_MS = 3_600_000.0
 @pytest.mark.parametrize("wrong_ms", [HOUR_MS, -HOUR_MS])
 @pytest.mark.parametrize("machine", ["", "the first boot", "another"])
 def test_a_restart_with_a_wrong_clock_ends_no_session(machine: str, wrong_ms: float) -> None:
-    """The machine's own time says how long the node was away; where it was booted the node waits for the leader's."""
+    """The clock of the machine tells how long the node was away; after a boot of the machine the node waits for the
+    leader's time.
+    """
     cluster = ClusterHarness(3)
     reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
@@ -223,7 +226,7 @@ def test_a_restart_with_a_wrong_clock_ends_no_session(machine: str, wrong_ms: fl
 
 
 @pytest.mark.parametrize("machine", ["the first boot", "another"])
-def test_deadlines_that_passed_while_a_node_was_away_pass_when_it_knows_the_time(machine: str) -> None:
+def test_deadlines_of_a_downtime_pass_when_the_node_knows_the_time(machine: str) -> None:
     cluster = ClusterHarness(3)
     reader = cluster[2].client("reader", clean=False, expiry_s=100)
     reader.subscribe(("t", 1))
@@ -238,7 +241,7 @@ def test_deadlines_that_passed_while_a_node_was_away_pass_when_it_knows_the_time
     assert cluster[2].node.sessions.get("", "reader") is None
 
 
-def test_when_all_were_away_the_first_leader_says_what_time_it_is() -> None:
+def test_the_first_leader_sets_the_time_after_all_machines_boot() -> None:
     cluster = ClusterHarness(3)
     reader = cluster[1].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
@@ -276,8 +279,8 @@ def test_a_newcomer_takes_the_time_of_the_cluster(wrong_ms: float) -> None:
     assert [type(each) for each in client.publish("t", b"m", 1)] == [packets.Puback]
 
 
-def test_who_serves_without_a_lease_after_a_boot_of_its_machine_has_its_wall_clock() -> None:
-    """With `on`: the expiry of what it accepts, and of what it has, would wait for a leader who may not come."""
+def test_a_node_without_a_lease_uses_its_wall_clock_after_a_boot() -> None:
+    """With `on`: otherwise all expiries would wait for a leader that may never appear."""
     cluster = ClusterHarness(2, **ON)
     cluster.pass_s(30)
     for harness in cluster.nodes:

@@ -1,4 +1,4 @@
-"""Retained messages and routes in the replicated map that cannot be read."""
+"""Unreadable and large retained messages and routes in the replicated map."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SMALL_FRAMES = Settings(links=LinkSettings(max_frame_bytes=2 << 20))
 
 
 @pytest.mark.parametrize(("key", "value", "said"), BROKEN)
-def test_what_cannot_be_read_stops_nobody(key: bytes, value: bytes, said: str) -> None:
-    """It comes to every node, and again to each that starts."""
+def test_an_unreadable_entry_is_skipped_by_every_node(key: bytes, value: bytes, said: str) -> None:
+    """Every node gets the entry, and each node gets it again when it starts."""
     cluster = ClusterHarness(3)
     cluster[1].client("before").publish("kept", b"1", 1, retain=True)
     member = cluster[1].host.member
@@ -44,8 +44,8 @@ def test_what_cannot_be_read_stops_nobody(key: bytes, value: bytes, said: str) -
     assert sorted(reader.payloads()) == [b"1", b"2"]
 
 
-def test_a_large_retained_message_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that fits into no frame comes to every node, also to one with a new disk; acknowledgements go on."""
+def test_a_retained_message_larger_than_a_frame_reaches_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message larger than a frame reaches every node, also one with a new disk; acknowledgements continue."""
     monkeypatch.setattr(cluster_host, "Settings", lambda: SMALL_FRAMES)
     cluster = ClusterHarness(3)
     large = bytes(3 << 20)
@@ -64,8 +64,8 @@ def test_a_large_retained_message_stops_nobody(monkeypatch: pytest.MonkeyPatch) 
     assert len(cluster[2].node.retained.table("")) == 2
 
 
-def test_hundreds_of_retained_messages_in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are more than a frame takes; each is acknowledged, and each is at every node."""
+def test_many_retained_messages_in_one_turn_reach_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together they exceed a frame; each is acknowledged, and each is on every node."""
     monkeypatch.setattr(cluster_host, "Settings", lambda: SMALL_FRAMES)
     cluster = ClusterHarness(3)
     writer = cluster[1].client("writer", receive_maximum=200)

@@ -1,4 +1,4 @@
-"""Nodes that are killed, cut off or replaced in the middle of something, and what becomes of it."""
+"""Nodes that are killed, cut off or replaced while messages are on their way, and then return."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cluster() -> ClusterHarness:
 
 
 def cut_off(cluster: ClusterHarness, number: int) -> None:
-    """One node is cut off until it has no lease and the others are without it."""
+    """Cut one node off until it has no lease and the others have a view without it."""
     others = [each for each in (1, 2, 3) if each != number]
     for other in others:
         cluster.network.cut(f"n{other}", f"n{number}")
@@ -40,7 +40,7 @@ def back(harness: NodeHarness, name: str) -> PacketClient:
     return harness.client(name, **LASTING)  # type: ignore[arg-type]
 
 
-def test_a_qos_2_handshake_that_a_cut_interrupted_goes_on_and_its_message_is_there_once(
+def test_a_qos_2_handshake_interrupted_by_a_cut_delivers_once(
     cluster: ClusterHarness,
 ) -> None:
     reader = reader_at(cluster[1])
@@ -60,10 +60,10 @@ def test_a_qos_2_handshake_that_a_cut_interrupted_goes_on_and_its_message_is_the
 
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("qos", [1, 2])
-def test_a_target_that_dies_between_disk_and_acknowledgement_takes_nothing_twice(
+def test_a_target_that_dies_before_it_acknowledges_takes_nothing_twice(
     cluster: ClusterHarness, qos: int, power: bool
 ) -> None:
-    """H-07: what it had on disk is in its watermark."""
+    """H-07: the watermark covers the messages that the target had on disk."""
     reader_at(cluster[2]).leave()
     writer = cluster[1].client("writer")
     cluster.network.one_way("n2", "n1")
@@ -78,7 +78,7 @@ def test_a_target_that_dies_between_disk_and_acknowledgement_takes_nothing_twice
     assert got(back(cluster[2], "reader")) == [b"1"]
 
 
-def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(cluster: ClusterHarness) -> None:
+def test_an_origin_restarted_during_a_qos_2_handshake_delivers_once(cluster: ClusterHarness) -> None:
     """H-12 (a): the same mid on another lane."""
     reader = reader_at(cluster[2])
     writer = cluster[1].client("writer", **LASTING)  # type: ignore[arg-type]
@@ -98,8 +98,8 @@ def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(cluster:
     assert got(reader) == [b"1", b"2"]
 
 
-def test_a_will_in_the_last_moments_before_a_node_is_cut_off_arrives_once(cluster: ClusterHarness) -> None:
-    """Nobody sends it again, so a cut does not void it (P5)."""
+def test_a_will_just_before_its_node_is_cut_off_arrives_once(cluster: ClusterHarness) -> None:
+    """No client sends a will again, so a cut does not void it (P5)."""
     reader = reader_at(cluster[1], qos=1)
     mortal = cluster[3].client("mortal", will=packets.Will("t", b"gone", 1, False, None))
     for other in ("n1", "n2"):
@@ -113,8 +113,8 @@ def test_a_will_in_the_last_moments_before_a_node_is_cut_off_arrives_once(cluste
     assert got(reader) == [b"gone"]
 
 
-def test_a_message_that_its_publisher_gave_up_does_not_come_behind_a_newer_one(cluster: ClusterHarness) -> None:
-    """H-14: it is void when its node is back."""
+def test_an_abandoned_message_is_not_delivered_after_a_newer_one(cluster: ClusterHarness) -> None:
+    """H-14: the message is void when its node is back."""
     reader = reader_at(cluster[1], qos=1)
     writer = cluster[3].client("writer")
     for other in ("n1", "n2"):
@@ -129,19 +129,19 @@ def test_a_message_that_its_publisher_gave_up_does_not_come_behind_a_newer_one(c
 
 
 def replace(cluster: ClusterHarness, number: int) -> None:
-    """The machine is lost; another one joins under its name."""
+    """Replace the machine by a new one of the same name."""
     cluster[number].replace_disk()
     cluster[number].host.start()
     assert cluster[number].join() == ""
     cluster.whole()
 
 
-def test_a_number_of_a_start_that_the_log_never_had_is_not_used_again() -> None:
-    """H-01: what that start wrote into the map others would take for what the new disk writes."""
+def test_an_unlogged_boot_number_is_not_reused() -> None:
+    """H-01: the other nodes would mix up the map entries of that boot with entries of the new disk."""
     cluster = ClusterHarness(5, **ON)
     for number in (1, 2, 3, 5):
         cluster[number].kill()
-    cluster[5].start()  # nobody can log it
+    cluster[5].start()  # no node can log this boot
     cluster.pass_s(11.0)
     writer = cluster[5].client("writer")
     assert [type(each) for each in writer.publish("t", b"lost", 1)] == [packets.Puback]
@@ -163,10 +163,10 @@ def test_a_number_of_a_start_that_the_log_never_had_is_not_used_again() -> None:
 
 @pytest.mark.parametrize("snapshot", [False, True])
 @pytest.mark.parametrize("away", [False, True])
-def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new_one(
+def test_a_cut_off_node_learns_the_routes_of_a_replaced_node(
     away: bool, snapshot: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P1, P4: a snapshot tells of the replacement together with the view in which the new one has entered."""
+    """P1, P4: one snapshot has both the replacement and the view in which the new node has entered."""
     if snapshot:
         snapshots_only(monkeypatch)
     cluster = ClusterHarness(5, **MAJORITY)
@@ -187,7 +187,7 @@ def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new
     writer = cluster[1].client("writer")
     came = writer.publish("t", b"m", 1)
     if away:
-        assert came == [], "it is owed"
+        assert came == [], "the acknowledgement waits until n5 is back"
         cluster[5].start()
         cluster.whole()
         cluster.pass_s(1.0)
@@ -197,7 +197,7 @@ def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new
 
 
 def replaced_and_never_serves(cluster: ClusterHarness) -> None:
-    """n3, where somebody read, joins with a new disk and is killed before it serves."""
+    """Join n3, which had a reader, with a new disk, and kill it before it serves."""
     reader_at(cluster[3]).leave()
     cluster[3].replace_disk()
     cluster.state_of(1, ViewState.MAJORITY)
@@ -208,10 +208,8 @@ def replaced_and_never_serves(cluster: ClusterHarness) -> None:
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
-def test_who_restarts_before_a_replaced_node_serves_owes_nothing_to_the_lost_disk(
-    snapshot: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """P1: its own snapshot tells of the replacement, nothing else does."""
+def test_a_restarted_node_does_not_wait_for_a_lost_disk(snapshot: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P1: only the snapshot of the restarted node tells it of the replacement."""
     if snapshot:
         snapshots_only(monkeypatch)
     cluster = ClusterHarness(3, **MAJORITY)
@@ -223,10 +221,10 @@ def test_who_restarts_before_a_replaced_node_serves_owes_nothing_to_the_lost_dis
     assert [type(each) for each in came] == [packets.Puback]
 
 
-def test_who_comes_in_before_a_replaced_node_serves_owes_nothing_to_the_lost_disk(
+def test_a_joining_node_does_not_wait_for_a_lost_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """P1: the routes of the lost disk are still in the map that it fetches."""
+    """P1: the map that the new node fetches still has the routes of the lost disk."""
     snapshots_only(monkeypatch)
     cluster = ClusterHarness(4, joined=False, **MAJORITY)
     assert [cluster[number].join() for number in (2, 3)] == ["", ""]
@@ -238,8 +236,8 @@ def test_who_comes_in_before_a_replaced_node_serves_owes_nothing_to_the_lost_dis
     assert [type(each) for each in came] == [packets.Puback]
 
 
-def test_after_a_node_was_replaced_others_can_restart_and_still_hear_it_once(cluster: ClusterHarness) -> None:
-    """The log that is read again says that it was replaced: that is not about the one that is there."""
+def test_nodes_restarted_after_a_replacement_take_each_message_once(cluster: ClusterHarness) -> None:
+    """The replayed log says that the node was replaced: this does not concern its present incarnation."""
     reader_at(cluster[2], qos=1).leave()
     replace(cluster, 3)
     writer = cluster[3].client("writer")
@@ -258,7 +256,7 @@ def test_after_a_node_was_replaced_others_can_restart_and_still_hear_it_once(clu
     assert got(back(cluster[2], "reader")) == [b"1", b"2", b"3", b"4", b"5"]
 
 
-def test_what_was_owed_to_a_disk_that_is_lost_is_owed_no_more(cluster: ClusterHarness) -> None:
+def test_no_publish_waits_for_a_lost_disk_after_the_replacement(cluster: ClusterHarness) -> None:
     reader_at(cluster[3], qos=1)
     writer = cluster[1].client("writer")
     cluster[3].kill()
@@ -270,9 +268,7 @@ def test_what_was_owed_to_a_disk_that_is_lost_is_owed_no_more(cluster: ClusterHa
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_others(
-    cluster: ClusterHarness, qos: int
-) -> None:
+def test_a_group_message_moves_to_a_node_that_has_it_for_another_session(cluster: ClusterHarness, qos: int) -> None:
     plain = reader_at(cluster[2], qos=2)
     member = cluster[3].client("member")
     member.subscribe(("$share/g/t", 2))
@@ -290,10 +286,8 @@ def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_oth
 
 
 @pytest.mark.parametrize("back_first", [1, 2])
-def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
-    cluster: ClusterHarness, back_first: int
-) -> None:
-    """H-04 (a, b): one link comes back before the other, and a publisher tries all the time."""
+def test_the_first_publish_at_a_returning_node_sees_all_subscriptions(cluster: ClusterHarness, back_first: int) -> None:
+    """H-04 (a, b): one link is back before the other, and a publisher tries all the time."""
     writer = cluster[3].client("writer")
     cut_off(cluster, 3)
     assert [type(each) for each in cluster[1].client("r1").subscribe(("t", 1))] == [packets.Suback]
@@ -321,7 +315,7 @@ def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
     assert accepted in [each.payload for each in late.drain()]
 
 
-def test_a_retained_message_and_a_subscription_that_race_meet(cluster: ClusterHarness) -> None:
+def test_a_concurrent_subscriber_gets_the_last_retained_message(cluster: ClusterHarness) -> None:
     """H-04 (d): whichever is first, the subscriber has the last value in the end."""
     for number in range(20):
         reader, writer = cluster[3].client(f"r{number}"), cluster[1].client(f"w{number}")

@@ -1,4 +1,4 @@
-"""What a node tells of its subscriptions, and how seldom."""
+"""Advertising the subscriptions of a node, with as few writes as possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def started(since: int = 1) -> RouteNode:
 
 
 def said(node: RouteNode) -> dict[str, tuple[object, ...]]:
-    """Space and filter -> value, as the map has them."""
+    """Returns space and filter -> value, as in the map."""
     return {
         f"{key[:1].decode()} {parse_route_key(key)[2]}": tuple(msgspec.msgpack.decode(value))
         for key, value in node.map.values.items()
@@ -27,13 +27,13 @@ def said(node: RouteNode) -> dict[str, tuple[object, ...]]:
 
 
 def written(node: RouteNode) -> int:
-    """Writes since the last question."""
+    """Returns the number of writes since the last call."""
     count = len(node.map.writes)
     node.map.writes.clear()
     return count
 
 
-def test_only_the_first_and_the_last_of_a_kind_are_written() -> None:
+def test_only_the_first_and_last_subscriber_of_a_kind_are_written() -> None:
     node = started(7)
     clean, other, durable = node.client("clean"), node.client("other"), node.client("durable", True)
     counts = []
@@ -56,8 +56,8 @@ def test_subscribing_again_writes_nothing() -> None:
     assert written(node) == 1
 
 
-def test_a_suback_waits_for_the_write_that_makes_it_visible() -> None:
-    """Also when somebody else's subscription to the filter was announced a moment ago."""
+def test_suback_waits_for_the_write_of_its_route() -> None:
+    """Also if another client's subscription to the filter was announced a moment ago."""
     node = started()
     assert node.advertiser.counter is None
     first = node.subscribe(node.client("one"), "a")
@@ -85,7 +85,7 @@ def test_a_node_alone_writes_nothing() -> None:
     assert node.announced == [1]
 
 
-def test_all_is_announced_in_steps() -> None:
+def test_routes_are_announced_in_steps() -> None:
     node = RouteNode("n1")
     for number in range(30):
         client = node.client(str(number), number % 2 > 0)
@@ -102,8 +102,8 @@ def test_all_is_announced_in_steps() -> None:
     assert set(said(node).values()) == {(2, True, False), (2, False, True)}
 
 
-def test_changes_while_it_is_announced() -> None:
-    """They are written at once; what is gone by then is not announced."""
+def test_changes_during_the_announcement() -> None:
+    """New routes are written at once; routes that are gone by then are not announced."""
     node = RouteNode("n1")
     clients = [node.client(str(number)) for number in range(2 * STEP)]
     for client in clients:
@@ -120,7 +120,7 @@ def test_changes_while_it_is_announced() -> None:
     assert node.announced == [len(node.map.writes)]
 
 
-def test_what_went_while_the_node_was_out_of_the_view_is_taken_back() -> None:
+def test_routes_removed_out_of_the_view_are_deleted_on_entry() -> None:
     node = started(1)
     one, two = node.client("one", True), node.client("two", True)
     for text in ("kept", "gone", "$share/g/gone", "half"):
@@ -140,7 +140,7 @@ def test_what_went_while_the_node_was_out_of_the_view_is_taken_back() -> None:
     assert written(node) == 5
 
 
-def test_stopped_or_started_again_in_the_middle() -> None:
+def test_an_announcement_can_be_stopped_and_started_again() -> None:
     node = RouteNode("n1")
     for number in range(2 * STEP):
         node.subscribe(node.client(str(number)), str(number))
@@ -158,7 +158,9 @@ def test_stopped_or_started_again_in_the_middle() -> None:
 
 
 def test_members_of_a_group_are_counted() -> None:
-    """Online, holding, and those online who would hold; in one route those who never hold, in one the others."""
+    """Counts: online members, offline members that hold messages, and online members that would hold them. One route
+    has the members that never hold, the other the rest.
+    """
     node = started(3)
     clean, lasting, zero = node.client("clean"), node.client("lasting", True), node.client("zero", True)
     for client, qos in ((clean, 1), (lasting, 1), (zero, 0)):
@@ -178,7 +180,7 @@ def test_members_of_a_group_are_counted() -> None:
 
 
 def test_a_client_id_that_changes_its_kind_changes_the_space() -> None:
-    """A clean start ends the session that lasts; the new one is announced beside nothing."""
+    """A clean start ends the durable session; the route of the new one replaces the old route."""
     node = started(2)
     for durable in (True, False, True):
         one = node.client("one", durable)
@@ -191,8 +193,8 @@ def test_a_client_id_that_changes_its_kind_changes_the_space() -> None:
     assert said(node) == {}
 
 
-def test_what_a_former_process_announced_is_announced_anew_or_taken_back_if_that_is_told() -> None:
-    """The map has it from the disk, with the entrance of that process."""
+def test_routes_of_an_earlier_process_are_announced_again_or_deleted() -> None:
+    """The map has the routes from the disk, with the view of the earlier process."""
     former = started(2)
     one = former.client("one", True)
     for text in ("kept", "gone", "$share/g/gone"):
@@ -209,7 +211,7 @@ def test_what_a_former_process_announced_is_announced_anew_or_taken_back_if_that
     assert said(node) == {"l kept": (9, False, True)}
 
 
-def test_presence_concerns_shared_subscriptions_alone() -> None:
+def test_a_disconnect_changes_only_routes_of_shared_subscriptions() -> None:
     node = started()
     one = node.client("one", True)
     node.subscribe(one, "a")
@@ -222,8 +224,8 @@ def test_presence_concerns_shared_subscriptions_alone() -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_crowd_is_announced_as_its_members_are(told: bool) -> None:
-    """The counts of a filter with many subscribers, against the flags of the same filter counted anew."""
+def test_a_crowd_is_announced_like_single_subscribers(told: bool) -> None:
+    """Compares the counts of a filter with many subscribers with the flags computed from scratch."""
     node = started(1)
     clients = [node.client(str(number), number % 3 == 0) for number in range(3 * CROWD)]
     for client in clients:
@@ -256,7 +258,7 @@ def test_a_crowd_is_announced_as_its_members_are(told: bool) -> None:
     assert node.advertiser._crowds == {}
 
 
-def test_one_more_in_a_crowd_does_not_ask_the_others() -> None:
+def test_a_new_subscriber_of_a_crowd_scans_no_other_subscriber() -> None:
     node = started()
     for number in range(2 * CROWD):
         node.subscribe(node.client(str(number)), "all")
@@ -269,11 +271,13 @@ def test_one_more_in_a_crowd_does_not_ask_the_others() -> None:
     for number in range(CROWD):
         node.unsubscribe(node.client(f"x{number}"), "all")
     assert asked == []
-    assert written(node) == 3, "the first, and the durable ones come and go"
+    assert written(node) == 3, "one write for the crowd, two for the durable subscribers"
 
 
-def test_what_an_ended_session_had_goes_in_steps() -> None:
-    """Nobody waits for it. Who subscribes to the same meanwhile keeps the route. A stop leaves it to the next start."""
+def test_routes_of_an_ended_session_are_deleted_in_steps() -> None:
+    """No client waits for it. A client that subscribes to a filter meanwhile keeps the route. After a stop the next
+    start finishes it.
+    """
     node = started()
     client, other = node.client("many"), node.client("other")
     texts = [f"t/{number}" for number in range(3 * ENDED_STEP)]

@@ -1,4 +1,4 @@
-"""Routes of other nodes: what their keys say, and what a view does to them."""
+"""Routes of other nodes: their keys, their values, and the effect of a view on them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 class Stand:
-    """Routes at n1, what they tell, and the functions that they want to be run later."""
+    """Routes at n1, the changes that they report, and the functions that they schedule."""
 
     def __init__(self) -> None:
         self.later: list[Callable[[], None]] = []
@@ -37,12 +37,12 @@ class Stand:
         self.routes.changed.append(lambda mountpoint, text: self.told.append((mountpoint, text)))
 
     def say(self, node: str, text: str, *value: int | bool, mountpoint: str = "") -> list[tuple[str, str]]:
-        """`node` says what it has in a space, to which the value belongs; returns what became known of it."""
+        """Write a route of `node` into the space of the value; returns the reported changes."""
         lasting = value[2] if len(value) == 3 else sum(value[2:]) > 0
         return self._write(LASTING if lasting else LIVE, node, text, value, mountpoint)
 
     def take_back(self, node: str, text: str, spaces: tuple[bytes, ...] = NAMESPACES) -> list[tuple[str, str]]:
-        """`node` deletes its routes; returns what became known of it."""
+        """Delete routes of `node`; returns the reported changes."""
         return [each for space in spaces for each in self._write(space, node, text, (), "")]
 
     def _write(
@@ -60,7 +60,7 @@ class Stand:
         return self.routes.match(mountpoint, topic).plain
 
     def run(self) -> int:
-        """Let all turns pass; returns how many there were."""
+        """Run all scheduled turns; returns their number."""
         turns = 0
         while self.later:
             self.later.pop(0)()
@@ -69,7 +69,7 @@ class Stand:
 
 
 @given(TEXTS, TEXTS, TEXTS.filter(bool), st.sampled_from(NAMESPACES))
-def test_a_key_says_whose_route_it_is(mountpoint: str, node: str, text: str, space: bytes) -> None:
+def test_a_key_has_mountpoint_node_and_filter(mountpoint: str, node: str, text: str, space: bytes) -> None:
     assert parse_route_key(route_prefix(mountpoint, node, space) + text.encode()) == (mountpoint, node, text)
 
 
@@ -83,7 +83,7 @@ def test_malformed_keys(key: bytes) -> None:
 
 
 @given(st.binary(max_size=30))
-def test_noise_has_one_kind_of_error(noise: bytes) -> None:
+def test_random_bytes_raise_one_kind_of_error(noise: bytes) -> None:
     stand = Stand()
     for key in (noise, route_prefix("", "n2") + b"a" + noise, route_prefix("", "n2", LASTING) + b"a" + noise):
         try:
@@ -116,8 +116,8 @@ def test_malformed_values(value: tuple[int, ...]) -> None:
         (LASTING, "$share/g/a", (1, 1, 0, 0)),
     ],
 )
-def test_values_of_the_other_space(space: bytes, text: str, value: tuple[int, ...]) -> None:
-    """What has to outlive a restart does not stand where it would not, also if the value has been seen elsewhere."""
+def test_a_value_in_the_wrong_space_is_malformed(space: bytes, text: str, value: tuple[int, ...]) -> None:
+    """A durable route must be in the durable space, also if the value is known from another route."""
     stand = Stand()
     stand.say("n2", "b", 1, True, False)
     stand.say("n2", "b", 1, False, True)
@@ -139,13 +139,13 @@ def test_routes_come_change_and_go() -> None:
     assert len(stand.routes) == 0
 
 
-def test_own_routes_are_of_no_interest() -> None:
+def test_own_routes_are_ignored() -> None:
     stand = Stand()
     assert stand.say("n1", "a", 1, True, False) == []
     assert stand.routes.match("", "a") is NOWHERE
 
 
-def test_mountpoints_are_apart() -> None:
+def test_mountpoints_are_separate() -> None:
     stand = Stand()
     assert stand.say("n2", "a", 1, True, False, mountpoint="m") == [("m", "a")]
     assert stand.plain("a") == ()
@@ -153,8 +153,10 @@ def test_mountpoints_are_apart() -> None:
 
 
 def test_shared_routes() -> None:
-    """They are known by share name and filter; who waits for changes hears of the filter alone. The members of a node
-    are one item, whatever their sessions."""
+    """Their key is share name and filter; a change reports the filter only.
+
+    The members of a node are one entry, whatever their sessions.
+    """
     stand = Stand()
     assert stand.say("n2", "$share/g/a/+", 1, 1, 1, 1) == [("", "a/+")]
     assert stand.say("n2", "$share/g/a/+", 1, 1, 0, 0) == [("", "a/+")]
@@ -167,8 +169,8 @@ def test_shared_routes() -> None:
     assert stand.routes.match("", "a/b").groups == members[1:]
 
 
-def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
-    """Those that last stay, absent (H-07, H-18), until the node is back and has said what there is."""
+def test_routes_to_clean_sessions_of_a_departed_incarnation_are_dropped() -> None:
+    """Routes to durable sessions stay, absent (H-07, H-18), until the node is back and has announced its routes."""
     stand = Stand()
     stand.routes.entered("n2", 3)
     stand.say("n2", "live", 3, True, False)
@@ -185,7 +187,7 @@ def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
         stand.run()
     assert len(stand.routes) == 2
     stand.routes.entered("n2", 3)
-    assert stand.heard() == []  # the one that left
+    assert stand.heard() == []  # the incarnation that left
     stand.routes.entered("n2", 5)
     assert stand.heard() == [("", "#")]
     stand.routes.entered("n2", 5)
@@ -200,8 +202,8 @@ def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
     assert len(stand.routes) == 1
 
 
-def test_what_the_disk_had_is_absent_until_a_view_says_otherwise() -> None:
-    """A route that cannot be read stops no start: it is said which one (P9)."""
+def test_restored_routes_are_absent_until_their_node_is_in_a_view() -> None:
+    """An unreadable route does not stop the start: an error names it (P9)."""
     stand = Stand()
     stand.routes = Routes("n1", stand.later.append)
     good, own = (route_prefix("", node, LASTING) + b"a" for node in ("n2", "n1"))
@@ -217,8 +219,8 @@ def test_what_the_disk_had_is_absent_until_a_view_says_otherwise() -> None:
     assert stand.plain("a") == ()
 
 
-def test_what_the_map_forgets_of_an_incarnation_that_left_stays() -> None:
-    """Its sessions that last have not ended. What a living incarnation deletes is deleted."""
+def test_durable_routes_of_a_departed_incarnation_survive_deletions() -> None:
+    """Its durable sessions have not ended. Deletions by a living incarnation count."""
     stand = Stand()
     stand.say("n2", "kept", 3, True, False)
     stand.say("n2", "kept", 3, False, True)
@@ -234,8 +236,10 @@ def test_what_the_map_forgets_of_an_incarnation_that_left_stays() -> None:
     assert len(stand.routes) == 0
 
 
-def test_late_words_of_a_former_incarnation() -> None:
-    """They came by way of a third node: no clean session of theirs counts, and nothing at all once it is dropped."""
+def test_late_routes_of_a_former_incarnation() -> None:
+    """They arrive through a third node: none counts for a clean session, and none at all once the incarnation is
+    dropped.
+    """
     stand = Stand()
     stand.routes.drop_live("n2", 3)
     stand.say("n2", "a", 3, True, False)
@@ -251,8 +255,8 @@ def test_late_words_of_a_former_incarnation() -> None:
     assert len(stand.routes) == 0
 
 
-def test_a_node_is_absent_until_a_view_says_that_it_is_there() -> None:
-    """A node that has just started hears of others that are away by way of a third."""
+def test_a_node_is_absent_until_it_is_in_a_view() -> None:
+    """A node that has just started learns the routes of absent nodes from a third node."""
     stand = Stand()
     stand.say("n4", "a", 3, True, False)
     stand.say("n4", "b", 3, True, False)
@@ -269,7 +273,7 @@ def test_a_node_is_absent_until_a_view_says_that_it_is_there() -> None:
     assert [each.online for each in stand.routes.match("", "c").groups] == [2, 2]
 
 
-def test_a_new_incarnation_heard_of_before_the_old_one_left_stays() -> None:
+def test_routes_of_a_new_incarnation_survive_the_departure_of_the_old_one() -> None:
     stand = Stand()
     stand.say("n2", "old", 3, True, False)
     stand.say("n2", "new", 5, True, False)
@@ -289,7 +293,7 @@ def test_a_node_with_many_routes_is_forgotten_at_once_and_swept_in_steps() -> No
     assert stand.plain("a/7") == (RemoteTarget("n3", False, True),)
     stand.later.pop(0)()
     stand.routes.drop("n2", 1)
-    stand.routes.drop_live("n3", 1)  # while the first sweep is under way: one more follows
+    stand.routes.drop_live("n3", 1)  # during the first sweep: one more follows
     assert len(stand.later) == 1
     assert stand.run() >= 5
     assert len(stand.routes) == 2 * STEP

@@ -1,4 +1,4 @@
-"""Three nodes that tell each other their routes, against a list of all subscriptions, searched with `matches`."""
+"""Three nodes that exchange routes, checked against a list of all subscriptions that is searched with `matches`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHO = st.sampled_from(NAMES)
 
 
 class Cluster:
-    """Nodes, the views they are in, and reliable maps between them: what is written arrives later, in order."""
+    """Nodes, the views they are in, and reliable maps between them: a write arrives later, in order."""
 
     def __init__(self) -> None:
         self.view = 1
@@ -51,7 +51,7 @@ class Cluster:
         return [each for client in self.nodes[name].clients.values() for each in client.subscriptions.values()]
 
     def deliver(self, origin: str, target: str, limit: int) -> None:
-        """Some more writes arrive."""
+        """Deliver some more writes."""
         copy = self.copies[origin, target]
         start = self.arrived[origin, target]
         for key, value in self.nodes[origin].map.writes[start : start + limit]:
@@ -63,7 +63,7 @@ class Cluster:
             self.nodes[target].routes.change(key, value)
 
     def settle(self) -> None:
-        """All that was written arrives, and all turns pass."""
+        """Deliver all writes and run all turns."""
         for node in self.nodes.values():
             node.run()
         for origin in self.since:
@@ -74,7 +74,9 @@ class Cluster:
             node.run()
 
     def exchange(self, origin: str, target: str) -> None:
-        """Anti-entropy: `target` gets all that `origin` has and it has not, and loses what is no more."""
+        """Anti-entropy: `target` gets the entries of `origin` that it lacks, and deletes the entries that `origin`
+        deleted.
+        """
         old, new = self.copies.get((origin, target), {}), dict(self.nodes[origin].map.values)
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
@@ -83,7 +85,7 @@ class Cluster:
         self.arrived[origin, target] = len(self.nodes[origin].map.writes)
 
     def pass_on(self, writer: str, name: str) -> None:
-        """Anti-entropy: what others keep of a node that is away."""
+        """Anti-entropy: pass on the entries that other nodes keep of an absent node."""
         for other in self.others(name):
             old, new = self.copies.get((writer, name), {}), self.copies[writer, other.name]
             for key in sorted({*old, *new}):
@@ -92,7 +94,7 @@ class Cluster:
             self.copies[writer, name] = dict(new)
 
     def leave(self, name: str) -> None:
-        """The view goes on without a node."""
+        """Remove a node from the view."""
         self.left[name] = [each for each in self.subscriptions(name) if each.session.durable]
         gone = self.since.pop(name)
         self.view += 1
@@ -101,7 +103,9 @@ class Cluster:
             node.routes.drop_live(name, gone)
 
     def restart(self, name: str) -> None:
-        """Another process, with what was on the disk: sessions that last, and everybody's routes to such."""
+        """Restart a node with the content of its disk: durable sessions, and the routes of all nodes to durable
+        sessions.
+        """
         stored = {key: value for key, value in self.nodes[name].map.values.items() if key[:1] == LASTING}
         lasting = {key: each for key, each in self.nodes[name].clients.items() if each.durable}
         node = self.nodes[name] = RouteNode(name)
@@ -120,9 +124,9 @@ class Cluster:
                 node.routes.change(key, value)
 
     def restart_all(self, away: str) -> None:
-        """While a node is away, all the others restart at once: nobody has in memory what that node had said.
+        """Restart all other nodes at once while a node is away: no node has the routes of the absent node in memory.
 
-        The first to enter were in the view last: an exchange would bring what they know to the others anyway.
+        The first to enter were in the view last: an exchange would give their knowledge to the others anyway.
         """
         others = sorted([name for name in NAMES if name != away], key=lambda name: -self.since.get(name, 0))
         for name in [name for name in others if name in self.since]:
@@ -133,7 +137,7 @@ class Cluster:
             self.enter(name)
 
     def enter(self, name: str) -> None:
-        """A node comes (back): it catches up with the views, announces, exchanges everything, then serves."""
+        """Let a node enter: it applies the views it missed, announces its routes, exchanges everything, then serves."""
         self.view += 1
         node, since = self.nodes[name], self.view
         for other in NAMES:
@@ -155,7 +159,7 @@ class Cluster:
             self.pass_on(writer, name)
 
     def purge(self, name: str, since: int) -> None:
-        """A node serves: everybody, itself included, forgets what an earlier entrance of it wrote."""
+        """When a node serves, every node, itself included, deletes the routes of its earlier incarnations."""
         held = {other: self.copies[name, other] for other in NAMES if (name, other) in self.copies}
         for other, routes in {**held, name: self.nodes[name].map.values}.items():
             for key in [key for key, value in routes.items() if msgspec.msgpack.decode(value)[0] < since]:
@@ -163,7 +167,7 @@ class Cluster:
                 self.nodes[other].routes.change(key, None)
 
     def catch_up(self, node: RouteNode, other: str) -> None:
-        """What happened to another node in the views that this one has missed."""
+        """Apply the changes of another node in the views that this one has missed."""
         before, now = self.known[node.name][other], self.since.get(other)
         if before and before != now:
             node.routes.drop_live(other, before)
@@ -172,7 +176,7 @@ class Cluster:
             node.routes.drop(other, now - 1)
             self.known[node.name][other] = now
 
-    # -- what has to come out
+    # -- expected results
 
     def targets(self, viewer: str, topic: str) -> list[RemoteTarget]:
         found = []
@@ -213,7 +217,7 @@ class Cluster:
 
 
 class RoutesMachine(RuleBasedStateMachine):
-    """Clients come, subscribe and go, nodes leave the view and come back, and every plan is what it should be."""
+    """Clients connect, subscribe and leave, nodes leave the view and return, and every plan must be right."""
 
     @initialize()
     def start(self) -> None:
@@ -299,7 +303,7 @@ class RoutesMachine(RuleBasedStateMachine):
         self.cluster.enter(data.draw(st.sampled_from(away)))
 
     def teardown(self) -> None:
-        """All go: nothing is left anywhere."""
+        """End all sessions: no node has any entry left."""
         cluster = self.cluster
         for name in sorted(cluster.left):
             cluster.enter(name)
@@ -318,7 +322,7 @@ TestRoutes.settings = settings(max_examples=60, stateful_step_count=40, deadline
 
 @pytest.mark.parametrize("seed", range(3))
 def test_each_member_of_the_cluster_has_the_same_chance(seed: int) -> None:
-    """Whoever the publisher's node is: its choice, and the choice of the node that it chose, follow the policy."""
+    """Whichever node the publisher uses: its choice, and the choice of the target node, follow the policy."""
     rng, cluster = Random(seed), Cluster()
     for name in NAMES:
         for number in range(rng.randrange(1, 8)):

@@ -1,4 +1,4 @@
-"""What operators see of a cluster: alone, whole, with a node that has gone, and from the other side."""
+"""The rows that operators see of a cluster: alone, whole, with an absent node, and from a minority."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_node_alone_is_a_cluster_of_one() -> None:
     assert (status.members, status.serving, status.view_id, status.leader, status.lease_ms_left) == (1, 1, 0, "n1", 0)
 
 
-def test_nodes_come_and_go() -> None:
+def test_rows_show_serving_and_absent_nodes() -> None:
     cluster = ClusterHarness(3)
     cluster.pass_s(1.0)
     rows = node_rows(member(cluster, 2))
@@ -40,8 +40,8 @@ def test_nodes_come_and_go() -> None:
     assert 0 < status.lease_ms_left <= 2000 and status.leader in ("n1", "n2")
 
 
-def test_who_starts_again_and_reaches_nobody_does_not_serve_as_its_former_start_did() -> None:
-    """Its log has the view of then: /health was OK for as long as it was cut off, and all clients were refused."""
+def test_a_restarted_node_without_connections_is_shown_as_absent() -> None:
+    """Its log has the old view. Before, /health was OK during the cut although all clients were refused."""
     cluster = ClusterHarness(3)
     cluster.pass_s(1.0)
     for number in (1, 2, 3):

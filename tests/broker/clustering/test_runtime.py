@@ -1,4 +1,4 @@
-"""Real servers in one process, on a network in memory: join, leave, what operators are told, and what is refused."""
+"""Real servers in one process, on a network in memory: join, leave, the rows for operators, and refusals."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ def test_a_node_alone_is_a_cluster_of_its_own(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_who_cannot_note_that_it_has_joined_asks_once_more(tmp_path: Path) -> None:
-    """A full disk, say. The others count it in already; discovery goes on after a `ClusterError`."""
+def test_a_node_that_cannot_save_its_join_can_join_again(tmp_path: Path) -> None:
+    """For example with a full disk. The other nodes already list this node as a member; discovery tries again after a
+    `ClusterError`.
+    """
 
     async def scenario(harness: ServerHarness) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
@@ -55,11 +57,11 @@ def test_who_cannot_note_that_it_has_joined_asks_once_more(tmp_path: Path) -> No
     run(tmp_path, scenario)
 
 
-def test_join_leave_and_what_is_shown_meanwhile(tmp_path: Path) -> None:
+def test_rows_and_status_follow_join_and_leave(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         one, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]
         await two.join("127.0.0.1:44001", False)
-        await three.join("n2@127.0.0.1:44002", False)  # anybody can be asked
+        await three.join("n2@127.0.0.1:44002", False)  # every member can be asked
         await until(lambda: all(shell.status().serving == 3 for shell in (one, two, three)))
         for shell in (one, two, three):
             status = shell.status()
@@ -81,7 +83,7 @@ def test_join_leave_and_what_is_shown_meanwhile(tmp_path: Path) -> None:
     assert "warning: n3@127.0.0.1 has left the cluster" in harness.log["n3"]
 
 
-def test_a_member_that_was_away_is_shown_as_absent_and_comes_back_by_itself(tmp_path: Path) -> None:
+def test_a_stopped_member_is_shown_as_absent_and_returns_after_a_restart(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         one, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]
         await two.join("127.0.0.1:44001", False)
@@ -99,7 +101,9 @@ def test_a_member_that_was_away_is_shown_as_absent_and_comes_back_by_itself(tmp_
 
 
 def test_a_node_with_messages_in_memory_stays_a_member_after_a_restart(tmp_path: Path) -> None:
-    """It was alone, served alone, and was refused as an old copy of its disk: the cluster's log was in memory, too."""
+    """Before, the log of the cluster was in memory as well: the node served alone and was refused as an old copy of its
+    disk.
+    """
 
     async def scenario(harness: ServerHarness) -> None:
         names = ("n1", "n2", "n3")
@@ -118,7 +122,7 @@ def test_a_node_with_messages_in_memory_stays_a_member_after_a_restart(tmp_path:
     assert not [line for line in harness.log["n3"] if line.startswith("error")]
 
 
-def test_when_this_node_has_left_its_owner_is_told(tmp_path: Path) -> None:
+def test_the_owner_is_called_when_this_node_has_left(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
@@ -139,7 +143,7 @@ JOINS = [
 
 
 @pytest.mark.parametrize(("address", "problem"), JOINS)
-def test_a_join_that_cannot_be_says_why(tmp_path: Path, address: str, problem: str) -> None:
+def test_an_impossible_join_gives_its_reason(tmp_path: Path, address: str, problem: str) -> None:
     async def scenario(harness: ServerHarness) -> None:
         shell = await harness.start("n1")
         with pytest.raises(ClusterError) as caught:
@@ -152,7 +156,7 @@ def test_a_join_that_cannot_be_says_why(tmp_path: Path, address: str, problem: s
     run(tmp_path, scenario)
 
 
-def test_who_is_a_member_already_does_not_join_again(tmp_path: Path) -> None:
+def test_a_member_cannot_join_again(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         await harness.start("n1")
         two = await harness.start("n2")
@@ -163,7 +167,7 @@ def test_who_is_a_member_already_does_not_join_again(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_one_join_at_a_time_and_nobody_founds_what_it_is_about_to_give_up(tmp_path: Path) -> None:
+def test_a_joining_node_accepts_no_second_join(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         _, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]
         joining = asyncio.create_task(two.join("127.0.0.1:44001", False))
@@ -179,7 +183,7 @@ def test_one_join_at_a_time_and_nobody_founds_what_it_is_about_to_give_up(tmp_pa
     run(tmp_path, scenario)
 
 
-def test_sessions_of_its_own_are_merged_only_if_that_is_wanted(tmp_path: Path) -> None:
+def test_own_sessions_are_merged_only_on_request(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         await harness.start("n1")
         two = await harness.start("n2")
@@ -199,7 +203,7 @@ LEAVES = [
 ]
 
 
-def test_a_leave_that_cannot_be_says_why(tmp_path: Path) -> None:
+def test_an_impossible_leave_gives_its_reason(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
@@ -208,7 +212,7 @@ def test_a_leave_that_cannot_be_says_why(tmp_path: Path) -> None:
         for shell in (one, two):
             with pytest.raises(ClusterError, match="is needed for a majority of the members that vote"):
                 await said(shell, "n1@127.0.0.1")
-        client = await harness.client("n1", "c", clean=True)  # refused is refused: clients still find it open
+        client = await harness.client("n1", "c", clean=True)  # a refused leave keeps the listeners open
         await client.abort()
         await said(one, "n2@127.0.0.1")
         with pytest.raises(ClusterError, match=LEAVES[1][1]):
@@ -217,7 +221,7 @@ def test_a_leave_that_cannot_be_says_why(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_without_a_lease_nobody_is_taken_out(tmp_path: Path) -> None:
+def test_no_node_is_removed_without_a_lease(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         _, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
@@ -231,14 +235,14 @@ def test_without_a_lease_nobody_is_taken_out(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_sessions_that_last_are_given_up_only_if_that_is_said(tmp_path: Path) -> None:
+def test_durable_sessions_are_given_up_only_on_request(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         client = await harness.client("n2", "c", clean=False)
         with pytest.raises(ClusterError, match="has 1 durable sessions"):
             await said(one, "n2@127.0.0.1")
-        other = await harness.client("n2", "other")  # refused is refused: clients still find it open
+        other = await harness.client("n2", "other")  # a refused leave keeps the listeners open
         assert (await said(one, "n2@127.0.0.1", kill=False))[-1].startswith("Done! Use -k")
         assert (await said(one, "n2@127.0.0.1", accept_loss=True))[-1] == "Done"
         await client.abort()
@@ -247,7 +251,7 @@ def test_sessions_that_last_are_given_up_only_if_that_is_said(tmp_path: Path) ->
     run(tmp_path, scenario)
 
 
-def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+def test_malformed_calls_are_refused(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         await harness.start("n1")
         caller = AsyncioMemoryTransport(harness.network, "stranger")
@@ -262,7 +266,9 @@ def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_node_that_had_clients_first_founds_the_cluster(tmp_path: Path) -> None:
-    """The lowest name does otherwise, and nobody with sessions of its own is let in: the two would stay alone."""
+    """Otherwise the lowest name founds it, and refuses nodes with sessions of their own: both nodes
+    would stay alone.
+    """
 
     async def scenario(harness: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002"
@@ -286,8 +292,8 @@ def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_the_others_do_not_wait_for_a_node_that_is_stopped(tmp_path: Path) -> None:
-    """It cost them the detection time, as if it had been killed: it says goodbye to the view first."""
+def test_other_nodes_do_not_wait_for_a_stopped_node(tmp_path: Path) -> None:
+    """The node leaves the view before it stops. Before, the others waited for the detection time as after a kill."""
 
     async def scenario(harness: ServerHarness) -> None:
         policy = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe")}
@@ -318,14 +324,14 @@ def _voters(shell: ClusterRuntime) -> list[str]:
 
 
 async def refused(harness: ServerHarness, name: str) -> None:
-    """A client finds the node open, and is told that it serves nobody."""
+    """Check that a client can connect and that the node refuses it."""
     with pytest.raises(ConnectionError):
         await harness.client(name, "c")
 
 
 @pytest.mark.parametrize("others", ["away", "without a majority", "there"])
 def test_a_node_that_lost_its_disk_serves_nobody_before_it_has_joined(tmp_path: Path, others: str) -> None:
-    """It looks like a new node, and acknowledged what its cluster never heard of."""
+    """It looks like a new node. Before, it acknowledged publishes that its cluster never got."""
 
     async def scenario(harness: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
@@ -359,8 +365,8 @@ def test_a_node_that_lost_its_disk_serves_nobody_before_it_has_joined(tmp_path: 
     run(tmp_path, scenario)
 
 
-def test_a_node_by_hand_that_lost_its_disk_is_told_so_by_the_members(tmp_path: Path) -> None:
-    """Nothing says that it was in a cluster, until a member dials it."""
+def test_a_node_without_discovery_learns_of_its_lost_disk_from_a_member(tmp_path: Path) -> None:
+    """The node does not know that it was in a cluster until a member connects to it."""
 
     async def scenario(harness: ServerHarness) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
@@ -388,8 +394,8 @@ def test_a_node_by_hand_that_lost_its_disk_is_told_so_by_the_members(tmp_path: P
     run(tmp_path, scenario)
 
 
-def test_a_node_that_stands_at_the_address_of_another_member_is_let_alone(tmp_path: Path) -> None:
-    """It has another name: the member that was there before is not this one."""
+def test_another_node_at_the_address_of_a_member_keeps_serving(tmp_path: Path) -> None:
+    """It has another name, so it is not the member that had this address before."""
 
     async def scenario(harness: ServerHarness) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
@@ -404,7 +410,7 @@ def test_a_node_that_stands_at_the_address_of_another_member_is_let_alone(tmp_pa
     run(tmp_path, scenario)
 
 
-def test_an_operator_may_found_a_cluster_without_the_others(tmp_path: Path) -> None:
+def test_an_operator_can_found_a_cluster_without_the_others(tmp_path: Path) -> None:
     async def scenario(harness: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
         one = await harness.start("n1", discovery__nodes=places)
@@ -420,8 +426,8 @@ def test_an_operator_may_found_a_cluster_without_the_others(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("wrote", ["nothing", "before it asks", "before the restart", "after it"])
-def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path, wrote: str) -> None:
-    """Its first starts have the numbers that starts of the lost disk had: what they write has the same names."""
+def test_a_member_with_a_new_disk_must_rejoin_empty(tmp_path: Path, wrote: str) -> None:
+    """The first boot numbers of the new disk repeat those of the lost disk: their writes have the same ids."""
     early = wrote.startswith("before")
 
     async def scenario(harness: ServerHarness) -> None:
@@ -457,8 +463,10 @@ def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path,
     run(tmp_path, scenario)
 
 
-def test_wills_of_a_node_that_is_stopped_reach_the_others(tmp_path: Path) -> None:
-    """They fire when it closes its connections, and nobody sends them again: the stop waits for who is there (P5)."""
+def test_wills_of_a_stopped_node_reach_the_others(tmp_path: Path) -> None:
+    """The wills fire when the node closes its connections, and no client sends them again: the stop waits for the other
+    nodes (P5).
+    """
 
     async def scenario(harness: ServerHarness) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
@@ -479,8 +487,8 @@ def test_wills_of_a_node_that_is_stopped_reach_the_others(tmp_path: Path) -> Non
     run(tmp_path, scenario)
 
 
-def test_a_node_that_left_says_what_helps_and_that_helps(tmp_path: Path) -> None:
-    """It was started again by its supervisor, and answered 503 for ever without a word."""
+def test_a_removed_node_names_the_remedy_and_the_remedy_works(tmp_path: Path) -> None:
+    """Before, a node restarted by its supervisor answered 503 for ever without a reason."""
 
     async def scenario(harness: ServerHarness) -> None:
         policy = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish")}

@@ -1,4 +1,4 @@
-"""What a vernemq.conf says of the way to other nodes."""
+"""The settings of vernemq.conf about the links between nodes."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def certain(found: tuple[ClusterLinks | None, list[str]]) -> ClusterLinks:
     return links
 
 
-def test_without_a_listener_for_nodes_it_stays_alone(tmp_path: Path) -> None:
+def test_without_a_cluster_listener_the_node_stays_alone(tmp_path: Path) -> None:
     assert links_of(tmp_path, "listener.tcp.default = 127.0.0.1:1883") == (None, [])
 
 
-def test_an_address_of_its_own_is_what_others_are_told(tmp_path: Path) -> None:
+def test_a_specific_listener_address_is_advertised(tmp_path: Path) -> None:
     links = certain(links_of(tmp_path, "nodename = n1@broker.example", "listener.vmq.clustering = 10.0.0.1:44053"))
     assert (links.listen, links.host, links.tls, links.discover) == ("10.0.0.1:44053", "10.0.0.1", None, ())
 
 
-def test_who_listens_everywhere_is_reached_under_the_host_of_its_name(tmp_path: Path) -> None:
+def test_a_wildcard_listener_advertises_the_host_of_the_node_name(tmp_path: Path) -> None:
     links = certain(links_of(tmp_path, "nodename = n1@broker.example", "listener.vmq.clustering = 0.0.0.0:44053"))
     assert (links.listen, links.host) == ("0.0.0.0:44053", "broker.example")
 
 
-def test_the_address_can_be_said(tmp_path: Path) -> None:
+def test_the_advertised_address_can_be_configured(tmp_path: Path) -> None:
     lines = ("nodename = n1@here", "cluster.address = there.example", "listener.vmq.clustering = 0.0.0.0:44053")
     assert certain(links_of(tmp_path, *lines)).host == "there.example"
 
@@ -54,10 +54,8 @@ def test_ipv6(tmp_path: Path, given: str, host: str) -> None:
 
 @pytest.mark.parametrize("cookie", ["", "distributed_cookie = vmq"])
 @pytest.mark.parametrize("address", ["10.0.0.1:44053", "0.0.0.0:44053", "[::]:44053"])
-def test_a_port_for_others_does_not_open_with_a_cookie_that_everybody_knows(
-    tmp_path: Path, address: str, cookie: str
-) -> None:
-    """The error names the line, the reason, and both ways out."""
+def test_a_reachable_port_does_not_open_with_the_default_cookie(tmp_path: Path, address: str, cookie: str) -> None:
+    """The error names the line, the reason, and both remedies."""
     with pytest.raises(TransportError) as caught:
         links_of(tmp_path, f"listener.vmq.clustering = {address}", cookie=cookie)
     said = str(caught.value)
@@ -66,26 +64,26 @@ def test_a_port_for_others_does_not_open_with_a_cookie_that_everybody_knows(
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:44053", "127.9.9.9:44053", "[::1]:44053"])
-def test_on_loopback_it_does(tmp_path: Path, address: str) -> None:
+def test_a_loopback_port_opens_with_the_default_cookie(tmp_path: Path, address: str) -> None:
     assert certain(links_of(tmp_path, f"listener.vmq.clustering = {address}", cookie="")).cookie == "vmq"
 
 
-def test_an_operator_can_open_it_all_the_same_and_is_told_what_that_means(tmp_path: Path) -> None:
+def test_an_operator_can_allow_the_default_cookie_and_is_warned(tmp_path: Path) -> None:
     lines = ("listener.vmq.clustering = 10.0.0.1:44053", "cluster.allow_default_cookie = on")
     links, said = links_of(tmp_path, *lines, cookie="")
     assert links is not None and links.cookie == "vmq"
     assert len(said) == 1 and "everybody who reaches this port can act as a node" in said[0]
 
 
-def test_certificates_with_the_default_cookie_are_warned_of(tmp_path: Path) -> None:
-    """The nodes' authority may sign certificates of clients, too."""
+def test_certificates_with_the_default_cookie_give_a_warning(tmp_path: Path) -> None:
+    """The authority of the nodes may also sign certificates of clients."""
     lines = ("listener.vmqs.clustering = 10.0.0.1:44053", *_certificates(tmp_path))
     links, said = links_of(tmp_path, *lines, cookie="")
     assert links is not None
     assert len(said) == 1 and "everybody with a certificate of its cafile can act as a node" in said[0]
 
 
-def test_the_cookie_is_what_the_nodes_have_in_common(tmp_path: Path) -> None:
+def test_the_cookie_comes_from_the_configuration(tmp_path: Path) -> None:
     assert certain(links_of(tmp_path, "listener.vmq.clustering = 10.0.0.1:44053")).cookie == "5f0c"
 
 
@@ -98,7 +96,7 @@ def _certificates(tmp_path: Path) -> list[str]:
     return lines
 
 
-def test_certificates_count_more_than_none(tmp_path: Path) -> None:
+def test_a_listener_with_certificates_is_preferred(tmp_path: Path) -> None:
     links = certain(
         links_of(
             tmp_path,
@@ -116,8 +114,8 @@ def test_certificates_count_more_than_none(tmp_path: Path) -> None:
     ]
 
 
-def test_what_certificates_cannot_do_between_nodes_is_said(tmp_path: Path) -> None:
-    """It was accepted in silence: a revoked certificate opened the cluster."""
+def test_tls_options_without_effect_between_nodes_give_a_notice(tmp_path: Path) -> None:
+    """Before, these options were accepted without a notice: a revoked certificate opened the cluster."""
     conf = tmp_path / "vernemq.conf"
     options = {"keypasswd": "x", "depth": 0, "ciphers": "AES256-SHA"}
     conf.write_text("\n".join([f"listener.vmqs.clustering.{name} = {value}" for name, value in options.items()]))
@@ -127,7 +125,7 @@ def test_what_certificates_cannot_do_between_nodes_is_said(tmp_path: Path) -> No
         assert any(notice.endswith(said) for notice in notices), name
 
 
-def test_the_sizes_of_the_links_and_the_places_to_look(tmp_path: Path) -> None:
+def test_buffer_sizes_and_discovery_addresses_are_read(tmp_path: Path) -> None:
     links = certain(
         links_of(
             tmp_path,
@@ -141,18 +139,18 @@ def test_the_sizes_of_the_links_and_the_places_to_look(tmp_path: Path) -> None:
     assert links.discover == ("n1@10.0.0.1", "10.0.0.2:7000", "[::1]:7001")
 
 
-def test_a_vmqs_without_certificates_is_not_even_read(tmp_path: Path) -> None:
+def test_a_vmqs_listener_without_certificates_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a TLS listener needs a certificate"):
         links_of(tmp_path, "listener.vmqs.clustering = 127.0.0.1:44054")
 
 
-def test_nodes_show_each_other_certificates_so_who_signs_them_must_be_known(tmp_path: Path) -> None:
+def test_a_vmqs_listener_needs_a_cafile(tmp_path: Path) -> None:
     lines = [line for line in _certificates(tmp_path) if "cafile" not in line]
     with pytest.raises(TransportError, match=r"listener\.vmqs\.clustering has no cafile: nodes must show"):
         links_of(tmp_path, "listener.vmqs.clustering = 127.0.0.1:44054", *lines)
 
 
-def test_a_vmqs_that_cannot_be_used_beside_a_vmq_is_left_out_aloud(tmp_path: Path) -> None:
+def test_an_unusable_vmqs_listener_beside_a_vmq_listener_gives_a_warning(tmp_path: Path) -> None:
     lines = [line for line in _certificates(tmp_path) if "cafile" not in line]
     links, said = links_of(
         tmp_path, "listener.vmq.clustering = 127.0.0.1:44053", "listener.vmqs.clustering = 127.0.0.1:44054", *lines

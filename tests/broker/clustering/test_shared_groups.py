@@ -1,4 +1,4 @@
-"""Shared subscriptions over nodes: members that go while messages are on their way (H-07, H-12)."""
+"""Shared subscriptions over several nodes: members leave while messages are on their way (H-07, H-12)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tests.harness.broker import publish
 from tests.harness.cluster import MAJORITY, ClusterHarness
 
 
-def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
+def test_a_relayed_message_is_not_confused_with_one_of_the_relay() -> None:
     """H-12: mids of two origins with the same boot and counter."""
     cluster = ClusterHarness(3)
     reader = cluster[3].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("$share/g/#", 2))
     before = cluster[2].client("before")
     writers = [cluster[number].client(f"writer{number}", clean=False, expiry_s=1000) for number in (1, 2)]
-    # both origins are to use the same counter next: in the mid, boot and counter alone do not tell them apart
+    # both origins use the same counter next: boot and counter of a mid alone do not tell the messages apart
     numbers = [cluster[number].node.env.numbers for number in (1, 2)]
     numbers[0].counter = numbers[1].counter = max(each.counter for each in numbers) + 10
-    # the member at n2 goes after n1 has chosen it
+    # the member at n2 leaves after n1 has chosen it
     reader.unsubscribe("$share/g/#")
     before.subscribe(("$share/g/#", 2))
     cluster.network.delay("n1", "n2", 0.2)
@@ -36,8 +36,8 @@ def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
     assert [type(each) for writer in writers for each in writer.take()] == [packets.Pubrec, packets.Pubrec]
 
 
-def test_two_nodes_that_relay_to_each_other_do_not_wait_for_ever() -> None:
-    """H-15: the last members of two groups change places while messages are on their way to both."""
+def test_two_nodes_that_relay_to_each_other_do_not_deadlock() -> None:
+    """H-15: the last members of two groups change nodes while messages are on their way to both."""
     cluster = ClusterHarness(2, shared_subscription_policy="random", **MAJORITY)
     one, two = cluster[1].client("one"), cluster[2].client("two")
     for each in (one, two):
@@ -57,8 +57,8 @@ def test_two_nodes_that_relay_to_each_other_do_not_wait_for_ever() -> None:
     assert [len(writer.take()) for writer in (to_one, to_two)] == [10, 10]
 
 
-def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> None:
-    """P1, H-07: taken by the node of the chosen member, and never acknowledged."""
+def test_messages_of_a_member_that_dies_with_its_node_go_to_another_member() -> None:
+    """P1, H-07: the node of the chosen member took the message and never acknowledged it."""
     cluster = ClusterHarness(3, **MAJORITY)
     gone = cluster[2].client("gone")
     gone.subscribe(("$share/g/t", 1))
@@ -76,8 +76,10 @@ def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> 
 
 @pytest.mark.parametrize("lost", ["message", "acknowledgement"])
 @pytest.mark.parametrize("dies", [False, True])
-def test_a_qos_2_message_of_a_group_waits_for_the_node_of_a_member_that_lasts(lost: str, dies: bool) -> None:
-    """It is for nobody else [MQTT5-4.8.2-5]: the node that left the view may have taken it (5 nodes, seed 1303)."""
+def test_a_qos_2_message_waits_for_the_node_of_a_durable_member(lost: str, dies: bool) -> None:
+    """No other member may get it [MQTT5-4.8.2-5]: the node that left the view may have taken it (5
+    nodes, seed 1303).
+    """
     cluster = ClusterHarness(3, **MAJORITY)
     chosen = cluster[2].client("chosen", clean=False, expiry_s=1000)
     chosen.subscribe(("$share/g/t", 2))
@@ -103,8 +105,8 @@ def test_a_qos_2_message_of_a_group_waits_for_the_node_of_a_member_that_lasts(lo
     assert other.payloads() == []
 
 
-def test_an_abandoned_message_of_a_group_is_taken_once_by_a_node_that_comes_back() -> None:
-    """H-12: taken, not acknowledged, and chosen again for the same node (3 nodes, seed 370)."""
+def test_an_abandoned_group_message_is_taken_once_by_a_returning_node() -> None:
+    """H-12: the node took the message, did not acknowledge it, and was chosen again (3 nodes, seed 370)."""
     cluster = ClusterHarness(3, **MAJORITY)
     reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("$share/g/t", 2))
@@ -124,8 +126,8 @@ def test_an_abandoned_message_of_a_group_is_taken_once_by_a_node_that_comes_back
     assert [(each.payload, each.dup) for each in reader.drain()] == [(b"m", True)]
 
 
-def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_with_it() -> None:
-    """P1: the new process has no member of the group, and does not know yet who has."""
+def test_a_restarted_node_refuses_a_message_for_its_lost_member() -> None:
+    """P1: the new process has no member of the group, and does not know yet which node has one."""
     cluster = ClusterHarness(3, **MAJORITY)
     cluster[2].client("first").subscribe(("$share/g/a", 1))
     cluster.network.delay("n3", "n2", 0.2)
@@ -134,7 +136,7 @@ def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_wi
     cluster.settle()
     second = cluster[1].client("second")
     second.subscribe(("$share/g/a", 1))
-    cluster.network.cut("n1", "n2")  # the leader does not hear of the start for a while
+    cluster.network.cut("n1", "n2")  # the leader learns of the start later
     cluster[2].kill()
     cluster[2].start()
     cluster.pass_s(1.0)
@@ -146,8 +148,8 @@ def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_wi
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
-    """P1: a message behind it that was safe on the disk of the node says nothing of it."""
+def test_messages_not_yet_relayed_by_a_killed_node_are_sent_again(qos: int) -> None:
+    """P1: a later message that is safe on the disk of the node proves nothing about the earlier one."""
     cluster = ClusterHarness(3, **MAJORITY)
     first, second = cluster[2].client("first"), cluster[1].client("second")
     for member in (first, second):
@@ -176,8 +178,8 @@ def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
 
 
 @pytest.mark.parametrize("lasts", [True, False])
-def test_a_qos_2_message_that_came_back_to_its_origin_is_not_chosen_for_again(lasts: bool) -> None:
-    """P2: the node that was chosen had no member any more, relayed it, and died before it said so."""
+def test_a_qos_2_message_relayed_back_to_its_origin_is_not_reassigned(lasts: bool) -> None:
+    """P2: the chosen node had no member any more, relayed the message, and died before it reported the relay."""
     cluster = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
     first = cluster[2].client("first")
     second = cluster[1].client("second", clean=not lasts, expiry_s=600 if lasts else None)
@@ -204,8 +206,8 @@ def test_a_qos_2_message_that_came_back_to_its_origin_is_not_chosen_for_again(la
     assert not list(cluster[1].node.env.store.scan(b"x", b"y"))
 
 
-def test_a_handshake_that_goes_on_gives_what_came_back_to_nobody_again() -> None:
-    """P2: the node that was chosen had relayed the message to its origin, and died; so did the origin."""
+def test_a_resumed_handshake_does_not_reassign_a_message_relayed_back() -> None:
+    """P2: the chosen node relayed the message to its origin and died; then the origin died."""
     cluster = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
     first = cluster[2].client("first")
     second = cluster[1].client("second", clean=False, expiry_s=600)
@@ -234,8 +236,8 @@ def test_a_handshake_that_goes_on_gives_what_came_back_to_nobody_again() -> None
     assert sorted(int(each.decode()) for each in got) == list(range(1, 11))
 
 
-def test_who_relayed_a_qos_2_message_chooses_again_when_the_next_node_dies() -> None:
-    """P1: it has taken the message, and has given it to nobody."""
+def test_a_relay_chooses_again_when_the_next_node_dies() -> None:
+    """P1: the dead node had taken the message and delivered it to no member."""
     cluster = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
     first, third = cluster[2].client("first"), cluster[3].client("third")
     for member in (first, third):
@@ -260,8 +262,8 @@ def test_who_relayed_a_qos_2_message_chooses_again_when_the_next_node_dies() -> 
     assert {int(each.decode()) for each in got} == set(range(1, 11))
 
 
-def test_a_handshake_that_goes_on_gives_what_was_chosen_for_again_to_nobody_again() -> None:
-    """P2: the node that was chosen died, a session here got the message, and then the origin was killed."""
+def test_a_resumed_handshake_does_not_reassign_a_reassigned_message() -> None:
+    """P2: the chosen node died, a session here got the message, and then the origin was killed."""
     cluster = ClusterHarness(3, **MAJORITY)
     cluster[2].client("first").subscribe(("$share/g/a", 2))
     cluster.network.delay("n1", "n2", 0.2)
@@ -288,7 +290,7 @@ def test_a_handshake_that_goes_on_gives_what_was_chosen_for_again_to_nobody_agai
     assert not list(cluster[1].node.env.store.scan(b"x", b"y"))
 
 
-def test_a_handshake_that_goes_on_goes_to_the_node_that_was_chosen_again() -> None:
+def test_a_resumed_handshake_uses_the_node_of_the_last_choice() -> None:
     """P2: the node that was chosen first has a member again (3 nodes, seed 42375)."""
     cluster = ClusterHarness(3, **MAJORITY)
     cluster[2].client("first").subscribe(("$share/g/a", 2))

@@ -1,4 +1,4 @@
-"""Nodes that are slow, away or full: only who publishes for them waits, and what waits for them is bounded."""
+"""Nodes that are slow, absent or full: only their publishers wait, and the waiting messages are bounded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> ClusterHarness:
 
 
 def memory(harness: NodeHarness, node: str, lane: Lane) -> int:
-    """What waits at a node for another one, in bytes of memory."""
+    """Returns the memory in bytes of the items that wait at a node for another node."""
     assert harness.host.member is not None
     return harness.host.member.links._out[node].lanes[lane].memory_bytes
 
@@ -35,8 +35,10 @@ def acks(client: PacketClient) -> list[int]:
     return [packet.packet_id for packet in client.take() if isinstance(packet, packets.Puback)]
 
 
-def test_what_waits_for_a_node_that_is_away_is_bounded(cluster: ClusterHarness) -> None:
-    """A v3 client goes on publishing without an answer: it is not read any more. Others are, and nothing is lost."""
+def test_messages_waiting_for_an_absent_node_are_bounded(cluster: ClusterHarness) -> None:
+    """An MQTT 3 client publishes without waiting for answers: it is not read any more. Others are read, and no message
+    is lost.
+    """
     reader = cluster[3].client("reader", **LASTS)  # type: ignore[arg-type]
     reader.subscribe(("away/#", 1))
     here = cluster[2].client("here")
@@ -71,8 +73,8 @@ def acks_of(answers: list[object]) -> list[int]:
     return [packet.packet_id for packet in answers if isinstance(packet, packets.Puback)]
 
 
-def test_what_waits_of_the_map_for_a_slow_node_is_bounded(cluster: ClusterHarness) -> None:
-    """Who writes retained messages faster than a node takes them is not read; who writes none is."""
+def test_map_updates_waiting_for_a_slow_node_are_bounded(cluster: ClusterHarness) -> None:
+    """A client that writes retained messages faster than a node takes them is not read; other clients are read."""
     cluster.network.delay("n1", "n3", 0.2)
     cluster.network.delay("n3", "n1", 0.2)
     cluster.pass_s(1.0)
@@ -88,8 +90,8 @@ def test_what_waits_of_the_map_for_a_slow_node_is_bounded(cluster: ClusterHarnes
     assert [len(harness.node.retained.table("")) for harness in cluster.nodes] == [100, 100, 100]
 
 
-def test_a_full_disk_holds_up_only_who_writes_for_it(cluster: ClusterHarness) -> None:
-    """Publishers of clean sessions at the full node get their acknowledgements; nothing that needs the disk is lost."""
+def test_a_full_disk_delays_only_publishers_that_need_it(cluster: ClusterHarness) -> None:
+    """Publishers for clean sessions at the full node get their acknowledgements; no durable message is lost."""
     lasting = cluster[3].client("lasting", **LASTS)  # type: ignore[arg-type]
     lasting.subscribe(("kept", 1))
     clean = cluster[3].client("clean")

@@ -1,4 +1,4 @@
-"""Two faults one after the other, and faults in the middle of an entrance (H-01, H-04, H-06, H-07, H-14)."""
+"""Two faults in a row, and faults while a node enters the view (H-01, H-04, H-06, H-07, H-14)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tests.harness.cluster import MAJORITY, ClusterHarness
 
 
 @pytest.mark.parametrize("victim", [1, 2, 3])
-def test_a_fast_restart_in_the_middle_of_everything(victim: int) -> None:
-    """H-01: publishes from all to all, one node loses power for 0.1 s; acknowledged means kept, in order."""
+def test_a_fast_restart_under_load_keeps_acknowledged_messages(victim: int) -> None:
+    """H-01: clients publish from all nodes to all, and one node loses power for 0.1 s. Acknowledged messages are kept,
+    in order.
+    """
     cluster = ClusterHarness(3, **MAJORITY)
     readers = [cluster[n].client(f"reader{n}", clean=False, expiry_s=600) for n in (1, 2, 3)]
     for reader in readers:
@@ -48,8 +50,8 @@ def test_a_fast_restart_in_the_middle_of_everything(victim: int) -> None:
             assert got == sorted(got)
 
 
-def test_the_node_that_is_asked_dies_while_another_enters() -> None:
-    """H-04: the required set changes in the middle of an exchange."""
+def test_an_entering_node_continues_when_the_node_it_asks_dies() -> None:
+    """H-04: the set of nodes to ask changes during an exchange."""
     cluster = ClusterHarness(4, **MAJORITY)
     cluster[2].client("reader").subscribe(("t", 1))
     cluster[4].kill()
@@ -67,8 +69,8 @@ def test_the_node_that_is_asked_dies_while_another_enters() -> None:
     assert cluster[4].client("writer").publish("t", b"y", 1)[0].reason == 0
 
 
-def test_a_subscription_at_one_node_while_another_comes_back() -> None:
-    """H-04 (a, b): SUBACK in every moment of an entrance, and a publish at the returner at once."""
+def test_a_subscription_during_an_entrance_gets_publishes_of_the_returned_node() -> None:
+    """H-04 (a, b): a SUBACK at many moments of an entrance, and then a publish at the returned node at once."""
     for moment in range(0, 40, 2):
         cluster = ClusterHarness(3, **MAJORITY)
         cluster.isolate(3)
@@ -92,7 +94,7 @@ def test_a_subscription_at_one_node_while_another_comes_back() -> None:
 
 
 @pytest.mark.parametrize("pair", [(2, 3), (1, 2), (1, 3)])
-def test_a_cut_between_two_of_three_stops_nobody_for_long(pair: tuple[int, int]) -> None:
+def test_a_cut_between_two_of_three_nodes_leaves_a_majority(pair: tuple[int, int]) -> None:
     """H-06: one of them leaves the view."""
     cluster = ClusterHarness(3, **MAJORITY)
     readers = {n: cluster[n].client(f"reader{n}", clean=False, expiry_s=600) for n in (1, 2, 3)}
@@ -105,7 +107,7 @@ def test_a_cut_between_two_of_three_stops_nobody_for_long(pair: tuple[int, int])
     out = states.index(ViewState.MINORITY) + 1
     inside = next(n for n in (1, 2, 3) if n != out)
     writer = cluster[inside].client("writer")
-    # the durable session at the node outside has to have it: at once, if only the two others do not reach each other
+    # the durable session at the absent node must get it: at once, if only the two other nodes are cut from each other
     answers = writer.publish("t", b"x", 1)
     cluster.network.heal()
     cluster.whole()
@@ -114,7 +116,7 @@ def test_a_cut_between_two_of_three_stops_nobody_for_long(pair: tuple[int, int])
     assert [[each.payload for each in reader.drain()] for reader in readers.values()] == [[b"x"]] * 3
 
 
-def test_a_member_that_comes_back_empty_owes_nothing() -> None:
+def test_no_publish_waits_for_a_member_that_returns_empty() -> None:
     """H-01, H-07: a new disk under an old name."""
     cluster = ClusterHarness(3, **MAJORITY)
     reader = cluster[2].client("reader", clean=False, expiry_s=600)
@@ -136,8 +138,8 @@ def test_a_member_that_comes_back_empty_owes_nothing() -> None:
     assert reader.payloads() == [b"y"]
 
 
-def test_what_comes_while_a_lease_is_over_counts_once_there_is_another() -> None:
-    """It was over for less than a tick, so that nobody else had noticed."""
+def test_acknowledgements_during_an_expired_lease_count_with_the_next() -> None:
+    """The lease was over for less than a tick, so no other node had noticed."""
     cluster = ClusterHarness(3)
     cluster[2].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
     writer = cluster[1].client("writer")

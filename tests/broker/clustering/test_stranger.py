@@ -1,4 +1,4 @@
-"""A stranger on the port between nodes, over gRPC: whatever it tries, it learns nothing and changes nothing."""
+"""A stranger at the port between nodes, over gRPC: no attack reveals or changes anything."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make(folder: Path, name: str, cookie: str = COOKIE) -> tuple[Server, list[st
 
 
 class JoinTarget:
-    """A cluster of one node that lets others in, and what a stranger knows: its address."""
+    """A cluster of one node that can be joined; the stranger knows its address only."""
 
     def __init__(self, server: Server, lines: list[str]) -> None:
         self.server = server
@@ -58,7 +58,7 @@ class JoinTarget:
 
     @property
     def facts(self) -> list[bytes]:
-        """What no stranger may be told."""
+        """Facts that no stranger may learn."""
         cluster = self.server.cluster
         assert cluster is not None and cluster.member is not None
         me = cluster.member.me
@@ -66,7 +66,7 @@ class JoinTarget:
 
     @property
     def state(self) -> Any:
-        """What no stranger may change."""
+        """State that no stranger may change."""
         cluster = self.server.cluster
         assert cluster is not None and cluster.member is not None
         member = cluster.member
@@ -74,7 +74,7 @@ class JoinTarget:
 
 
 def attack_node(tmp_path: Path, attack: Callable[[JoinTarget], Awaitable[None]]) -> JoinTarget:
-    """Attack one node, which is as it was afterwards, and whose loop has nothing to complain of."""
+    """Run an attack on one node. Afterwards its state is unchanged and its loop has no error."""
     complaints: list[Any] = []
 
     async def main() -> JoinTarget:
@@ -113,7 +113,7 @@ def requests() -> list[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("cookie", [DEFAULT_COOKIE, "", COOKIE.upper(), COOKIE + " "])
 def test_with_a_guessed_cookie(tmp_path: Path, cookie: str) -> None:
-    """No call is answered, no stream opens, and the refusals tell nothing of the cluster."""
+    """No call is answered, no stream opens, and the refusals reveal nothing about the cluster."""
 
     async def attack(target: JoinTarget) -> None:
         stranger = GrpcTransport(cookie=cookie)
@@ -131,14 +131,14 @@ def test_with_a_guessed_cookie(tmp_path: Path, cookie: str) -> None:
 
     target = attack_node(tmp_path, attack)
     warned = [line for line in target.lines if "refused" in line]
-    assert len(warned) == 1, "one line for all of it"
+    assert len(warned) == 1, "one log line for all attempts"
     assert "connection of another node from 127.0.0.1 refused: its proof is wrong" in warned[0]
     assert "all nodes of a cluster have the same distributed_cookie" in warned[0]
 
 
 @pytest.mark.parametrize("proof", [None, b"", bytes(73), b"\x02" + bytes(72)], ids=["none", "empty", "zeros", "shaped"])
 def test_without_a_handshake(tmp_path: Path, proof: bytes | None) -> None:
-    """Messages to every method, with no proof or a made-up one: an end without a message, and without facts."""
+    """Messages to every method, with no proof or a forged one: each call ends without a message and without facts."""
 
     async def attack(target: JoinTarget) -> None:
         metadata = () if proof is None else ((PROOF_HEADER, proof),)
@@ -158,7 +158,7 @@ def test_without_a_handshake(tmp_path: Path, proof: bytes | None) -> None:
 
 
 def test_a_recorded_call_is_not_answered_again(tmp_path: Path) -> None:
-    """Somebody on the path plays the bytes of a true node once more, on a connection of its own."""
+    """An attacker on the path repeats the recorded bytes of a real node on a connection of its own."""
 
     async def main() -> None:
         server, _ = make(tmp_path, "n1")
@@ -198,8 +198,8 @@ def _play(address: str, recorded: bytes) -> bytes:
     return stranger.heard
 
 
-def test_a_large_message_before_the_proof(tmp_path: Path) -> None:
-    """Of 64 MiB that a stranger announces the node takes what fits into a window of HTTP/2, and ends the stream."""
+def test_a_large_message_before_the_proof_is_not_read(tmp_path: Path) -> None:
+    """Of the 64 MiB that a stranger announces, the node reads one HTTP/2 window, and ends the stream."""
 
     async def attack(target: JoinTarget) -> None:
         def push(path: str) -> int:
@@ -222,8 +222,8 @@ def test_a_large_message_before_the_proof(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "first", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01" + bytes(500), b"PRI * HT"]
 )
-def test_garbage_and_silence(tmp_path: Path, first: bytes) -> None:
-    """A connection that never becomes one of a node ends by itself; so does one that asks for nothing."""
+def test_connections_with_garbage_or_without_calls_are_closed(tmp_path: Path, first: bytes) -> None:
+    """A connection without a handshake is closed after a time; so is one that makes no call."""
 
     async def attack(target: JoinTarget) -> None:
         began = time.monotonic()
@@ -233,7 +233,7 @@ def test_garbage_and_silence(tmp_path: Path, first: bytes) -> None:
     attack_node(tmp_path, attack)
 
 
-def test_a_peer_that_says_hello_in_http2_and_nothing_more(tmp_path: Path) -> None:
+def test_an_http2_connection_without_calls_is_closed(tmp_path: Path) -> None:
     async def attack(target: JoinTarget) -> None:
         assert await asyncio.to_thread(_until_closed, target.address, PREFACE + frame(SETTINGS, 0, 0))
 
@@ -250,8 +250,8 @@ def _until_closed(address: str, first: bytes) -> bool:
     return stranger.closed
 
 
-def test_a_crowd_of_strangers_is_bounded(tmp_path: Path) -> None:
-    """Connections have a bound; when the crowd has gone a node with the cookie is let in."""
+def test_the_number_of_stranger_connections_is_bounded(tmp_path: Path) -> None:
+    """The number of connections is bounded. When the strangers have gone, a node with the cookie can join."""
 
     async def attack(target: JoinTarget) -> None:
         def crowd() -> int:
@@ -278,8 +278,8 @@ def test_a_crowd_of_strangers_is_bounded(tmp_path: Path) -> None:
     attack_node(tmp_path, attack)
 
 
-def test_nodes_with_different_cookies_say_what_to_do(tmp_path: Path) -> None:
-    """Both logs name the setting; a node with the right one joins."""
+def test_nodes_with_different_cookies_name_the_setting(tmp_path: Path) -> None:
+    """Both logs name the setting; a node with the right cookie joins."""
 
     async def main() -> None:
         (one, said), (two, _) = make(tmp_path, "n1"), make(tmp_path, "n2", "another")

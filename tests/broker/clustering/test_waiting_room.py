@@ -1,4 +1,4 @@
-"""A full lane to a node: copies wait, publishers take turns, and what becomes of copies that have no number yet."""
+"""A full lane to a node: copies wait without a number, and publishers take turns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.harness.forwarding import ForwardingHarness, durable, live
 
 @pytest.fixture
 def broker() -> ForwardingHarness:
-    """The lane to n2 is full."""
+    """A broker whose lane to n2 is full."""
     return filled(ForwardingHarness())
 
 
@@ -35,7 +35,7 @@ def kinds(answers: list[object]) -> list[str]:
 
 
 def paused(broker: ForwardingHarness) -> list[str]:
-    """The clients that are not read because of another node."""
+    """Returns the clients that are not read because of another node."""
     return [
         connection.client_id
         for connection in broker.node.connections.values()
@@ -43,7 +43,7 @@ def paused(broker: ForwardingHarness) -> list[str]:
     ]
 
 
-def test_a_message_leaves_although_many_of_another_publisher_wait(broker: ForwardingHarness) -> None:
+def test_a_message_passes_the_waiting_messages_of_another_publisher(broker: ForwardingHarness) -> None:
     flood, other = broker.client("flood", 5), broker.client("other", 5)
     flood.send(*[publish("t", b"flood %d" % number) for number in range(1000)])
     broker.settle()
@@ -60,8 +60,8 @@ def test_a_message_leaves_although_many_of_another_publisher_wait(broker: Forwar
     assert kinds(other.take()) == ["Puback"] and broker.sender.copies == 0
 
 
-def test_what_a_publisher_sends_never_overtakes_what_it_sent_before(broker: ForwardingHarness) -> None:
-    """Also its will, and also when the lane has room again for a moment."""
+def test_messages_of_one_publisher_keep_their_order(broker: ForwardingHarness) -> None:
+    """This includes its will, and holds also when the lane has room again for a moment."""
     writer = broker.client("writer", 5, will=packets.Will("t", b"will", 0))
     for number in range(6):
         writer.publish("t", b"%d" % number)
@@ -78,7 +78,7 @@ def test_what_a_publisher_sends_never_overtakes_what_it_sent_before(broker: Forw
     assert broker.links.payloads("n2")[-1] == b"straight"
 
 
-def test_what_no_client_has_published_shares_a_turn(broker: ForwardingHarness) -> None:
+def test_messages_of_the_broker_share_one_turn(broker: ForwardingHarness) -> None:
     origin, counter = broker.node.env.origin, broker.node.env.numbers
     for number in range(10):
         text = b"plugin %d" % number
@@ -89,8 +89,8 @@ def test_what_no_client_has_published_shares_a_turn(broker: ForwardingHarness) -
     assert broker.links.payloads("n2") == [b"plugin 0", b"other"]
 
 
-def test_for_a_node_that_is_away_nothing_waits_for_its_turn(broker: ForwardingHarness) -> None:
-    """Its lane has a bound of its own. But nothing overtakes what waits."""
+def test_copies_for_an_absent_node_take_no_turns(broker: ForwardingHarness) -> None:
+    """The lane to an absent node has its own bound. But no message overtakes the waiting ones."""
     writer = broker.client("writer", 5)
     broker.route("kept", durable("n2", absent=True))
     broker.cluster.present = False
@@ -105,7 +105,7 @@ def test_for_a_node_that_is_away_nothing_waits_for_its_turn(broker: ForwardingHa
     assert broker.links.payloads("n2") == [b"1", b"2", b"3"]
 
 
-def test_a_view_without_the_node_ends_what_waits_for_its_clean_sessions_alone(broker: ForwardingHarness) -> None:
+def test_a_view_without_the_node_ends_only_waits_for_its_clean_sessions(broker: ForwardingHarness) -> None:
     writer, other = broker.client("writer", 5), broker.client("other", 5)
     writer.publish("t", b"live", 1)
     writer.publish("kept", b"kept", 1, 2)
@@ -120,7 +120,7 @@ def test_a_view_without_the_node_ends_what_waits_for_its_clean_sessions_alone(br
     assert broker.sender.disk_bytes == {"n2": 0}
 
 
-def test_what_waits_for_a_node_that_is_gone_is_owed_no_more_and_groups_choose_again(broker: ForwardingHarness) -> None:
+def test_copies_for_a_removed_node_are_dropped_and_groups_choose_again(broker: ForwardingHarness) -> None:
     broker.route("g", groups=(RemoteMembers("g", "g", "n2", 1, 0),))
     writer, other = broker.client("writer", 5), broker.client("other", 5)
     writer.publish("g", b"1", 2)
@@ -138,7 +138,7 @@ def test_what_waits_for_a_node_that_is_gone_is_owed_no_more_and_groups_choose_ag
     assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"] and broker.sender._open_mids == {}
 
 
-def test_what_waits_is_void_after_a_cut_and_what_has_to_arrive_is_not(broker: ForwardingHarness) -> None:
+def test_waiting_publishes_are_void_after_a_cut_and_wills_are_not(broker: ForwardingHarness) -> None:
     writer = broker.client("writer", 5)
     gone = broker.client("gone", 5, will=packets.Will("t", b"will", 1, False, None))
     writer.publish("t", b"1", 1)
@@ -153,7 +153,7 @@ def test_what_waits_is_void_after_a_cut_and_what_has_to_arrive_is_not(broker: Fo
     assert writer.take() == [] and broker.sender.copies == 0
 
 
-def test_a_message_that_waits_goes_to_another_member_if_the_node_has_none(broker: ForwardingHarness) -> None:
+def test_a_waiting_message_moves_if_its_node_has_no_member_left(broker: ForwardingHarness) -> None:
     group = RemoteMembers("g", "g", "n2", 1, 0)
     broker.route("g", groups=(group,))
     writer = broker.client("writer", 5)
@@ -165,7 +165,7 @@ def test_a_message_that_waits_goes_to_another_member_if_the_node_has_none(broker
 
 
 def overtaken(broker: ForwardingHarness) -> tuple[int, int]:
-    """The mid of a QoS 2 message that waits behind what others send from now on, and whose handshake is over."""
+    """Make a QoS 2 message whose handshake is over and that waits behind later messages of others. Returns its mid."""
     gone = broker.client("gone", 5)
     gone.publish("t", b"0" * 100_000)
     gone.publish("t", b"1", 2)
@@ -176,7 +176,9 @@ def overtaken(broker: ForwardingHarness) -> tuple[int, int]:
 
 
 def test_a_mid_is_open_while_its_copy_waits(broker: ForwardingHarness) -> None:
-    """Its handshake may be over before: who is overtaken must not be taken for one that comes again."""
+    """The handshake may be over before the copy is sent: the target must not take the overtaken
+    copy for a duplicate.
+    """
     mid = overtaken(broker)
     other = broker.client("other", 5)
     other.publish("t", b"2", 1, 1)
@@ -189,7 +191,7 @@ def test_a_mid_is_open_while_its_copy_waits(broker: ForwardingHarness) -> None:
     assert broker.links.sent["n2"][3][2].qos2_stable > mid and broker.sender._open_mids == {}
 
 
-def test_a_list_of_open_handshakes_has_those_that_wait(
+def test_a_list_of_open_handshakes_has_the_waiting_ones(
     broker: ForwardingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TELL_OPEN_EVERY", 2)
@@ -210,8 +212,10 @@ def narrow(broker: ForwardingHarness) -> None:
     broker.links.ahead_bytes, broker.links.behind_bytes = 1000, 4000
 
 
-def test_only_who_has_much_waiting_is_not_read(broker: ForwardingHarness) -> None:
-    """And is read again when half of its own part is gone, whatever waits of others. Its QoS 0 is not dropped."""
+def test_only_clients_with_many_waiting_bytes_are_paused(broker: ForwardingHarness) -> None:
+    """It is read again when half of its own share is gone, whatever waits of others. Its QoS 0 messages are not
+    dropped.
+    """
     narrow(broker)
     first, second, other = broker.client("first", 5), broker.client("second", 5), broker.client("other", 5)
     for number in range(30):
@@ -236,7 +240,7 @@ def test_only_who_has_much_waiting_is_not_read(broker: ForwardingHarness) -> Non
     assert paused(broker) == []
 
 
-def test_clients_of_the_same_name_are_told_apart(broker: ForwardingHarness) -> None:
+def test_clients_of_the_same_name_are_distinguished_by_mountpoint(broker: ForwardingHarness) -> None:
     narrow(broker)
     writer = broker.client("writer", 5)
     writer.publish("t", bytes(5000))
@@ -245,7 +249,7 @@ def test_clients_of_the_same_name_are_told_apart(broker: ForwardingHarness) -> N
 
 
 @pytest.mark.parametrize("over", ["away", "gone", "void_all", "room"])
-def test_who_is_not_read_is_read_again_when_nothing_waits(broker: ForwardingHarness, over: str) -> None:
+def test_a_paused_client_is_read_again_when_nothing_waits(broker: ForwardingHarness, over: str) -> None:
     narrow(broker)
     writer = broker.client("writer", 5)
     writer.publish("t", bytes(5000), 1)
@@ -256,8 +260,8 @@ def test_who_is_not_read_is_read_again_when_nothing_waits(broker: ForwardingHarn
     assert paused(broker) == [] and broker.sender._waiting.queues == {}
 
 
-def test_a_qos_2_publisher_is_not_read_either(broker: ForwardingHarness) -> None:
-    """Its copy leaves when the packet id is safe, after the packet was handled."""
+def test_a_qos_2_publisher_is_paused_as_well(broker: ForwardingHarness) -> None:
+    """Its copy is sent when the packet id is safe, after the packet was handled."""
     narrow(broker)
     writer = broker.client("writer", 5, clean=False, expiry_s=60)
     writer.publish("t", bytes(5000), 2, 1)
@@ -267,7 +271,7 @@ def test_a_qos_2_publisher_is_not_read_either(broker: ForwardingHarness) -> None
     assert paused(broker) == ["writer"]
 
 
-def test_the_log_says_who_is_held_back_and_when_that_is_over(broker: ForwardingHarness) -> None:
+def test_the_log_names_a_paused_client_and_the_end_of_the_pause(broker: ForwardingHarness) -> None:
     narrow(broker)
     first, second = broker.client("first", 5), broker.client("second", 5)
     for number in range(5):
@@ -285,7 +289,7 @@ def test_the_log_says_who_is_held_back_and_when_that_is_over(broker: ForwardingH
     assert said[1:] == ["no client is held back for n2 any more; these were: first, second"]
 
 
-def test_without_a_lease_what_waits_is_never_void() -> None:
+def test_copies_accepted_without_a_lease_are_never_void_while_they_wait() -> None:
     broker = filled(ForwardingHarness(allow_publish_during_netsplit="on"))
     writer = broker.client("writer", 5)
     broker.node.policy.view_state = ViewState.MINORITY

@@ -1,4 +1,6 @@
-"""Wills on three nodes: accepted for routing once, whatever happens to the node of the connection (P5; H-19)."""
+"""Wills on three nodes: each is accepted for routing once, whatever happens to the node of its
+connection (P5; H-19).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ def _mortal(harness: NodeHarness, qos: int = 1) -> PacketClient:
 
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("qos", [1, 2])
-def test_the_will_of_a_connection_that_dies_with_its_node(power: bool, qos: int) -> None:
+def test_a_will_is_sent_once_after_its_node_was_killed(power: bool, qos: int) -> None:
     cluster = ClusterHarness(3, **MAJORITY)
     reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("will", 2))
@@ -29,7 +31,7 @@ def test_the_will_of_a_connection_that_dies_with_its_node(power: bool, qos: int)
     assert [each.payload for each in reader.drain()] == [b"gone"]
 
 
-def test_the_will_at_a_node_without_a_lease_that_is_killed_before_it_has_one() -> None:
+def test_a_will_without_a_lease_survives_a_kill_of_its_node() -> None:
     cluster = ClusterHarness(3, **MAJORITY)
     reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("will", 1))
@@ -47,8 +49,10 @@ def test_the_will_at_a_node_without_a_lease_that_is_killed_before_it_has_one() -
     assert [each.payload for each in reader.drain()] == [b"gone"]
 
 
-def test_the_will_of_a_connection_that_ends_while_the_node_stands_still() -> None:
-    """P4: it hears of it before it knows that its lease is over, and that others have subscribed since."""
+def test_a_will_of_a_connection_that_ends_during_a_pause_of_the_node_is_sent() -> None:
+    """P4: the node learns of the end before it knows that its lease is over, and that other clients have subscribed
+    since.
+    """
     cluster = ClusterHarness(3, **MAJORITY)
     mortal = _mortal(cluster[1])
     cluster[1].pause_process()
@@ -63,7 +67,7 @@ def test_the_will_of_a_connection_that_ends_while_the_node_stands_still() -> Non
     assert [each.payload for each in reader.drain()] == [b"gone"]
 
 
-def test_the_will_whose_copy_was_on_its_way_when_its_node_died() -> None:
+def test_a_will_whose_copy_was_lost_with_its_node_is_sent_again() -> None:
     cluster = ClusterHarness(3, **MAJORITY)
     reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("will", 1))
@@ -80,7 +84,7 @@ def test_the_will_whose_copy_was_on_its_way_when_its_node_died() -> None:
     assert [each.payload for each in reader.drain() if not each.dup] == [b"gone"]
 
 
-def test_two_wills_at_once_on_both_sides_of_a_cut() -> None:
+def test_wills_on_both_sides_of_a_cut_arrive_once() -> None:
     cluster = ClusterHarness(3, **MAJORITY)
     readers = [cluster[number].client(f"reader{number}", clean=False, expiry_s=600) for number in (1, 2)]
     for reader in readers:

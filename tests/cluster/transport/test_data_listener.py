@@ -140,7 +140,7 @@ def test_a_silent_stranger_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     run(body)
 
 
-def test_a_crowd_of_strangers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_stranger_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_listener, "MAX_UNPROVEN", 3)
 
     async def body() -> None:
