@@ -1,4 +1,4 @@
-"""A node without a cluster has an answer to every question, and every implementation has the methods of the port."""
+"""A node without a cluster answers every call of the port, and every implementation has the methods of the port."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_node_alone_stores_retained_messages_itself() -> None:
 
 
 def test_a_node_alone_adds_nothing_to_an_answer() -> None:
-    """The calls that only inform other nodes do nothing."""
+    """Calls that only inform other nodes do nothing."""
     broker, context, alone = BrokerHarness(), AckContext(), Standalone()
     broker.persistent("s").subscribe(("t", 1))
     session = broker.node.sessions.get("", "s")

@@ -1,4 +1,4 @@
-"""Time as a node sees it: set at the begin of a turn, and moved once when the cluster's time becomes known."""
+"""The time of a node: set at the begin of a turn, and moved once when the cluster's time becomes known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.harness.broker import BrokerHarness
 
 
 class Newcomer(BrokerHarness):
-    """A node that waits for the time of its cluster. `ran` are the times in ms of its deadlines that came."""
+    """A node that waits for the time of its cluster. `ran` has the times in ms at which its deadlines fired."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Newcomer(BrokerHarness):
         self.env.timers.at(self.env.tick() + delay_ms, lambda: self.ran.append(self.env.now))
 
     def follow(self, ahead_ms: float) -> None:
-        """The leader's time is so much ahead of the time here."""
+        """Set the leader's time this much ahead of the time here."""
         self.env.follow(EPOCH_MS + ahead_ms)
 
 

@@ -1,4 +1,4 @@
-"""Guessing passwords: counted by name and address, for a minute, in a bounded table; and what clients then see."""
+"""Failed logins: counted by name and address for a minute, in a bounded table, and refused above a limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Knows:
         return None if user != "ann" else password == b"secret"
 
 
-def test_a_name_is_refused_to_an_address_after_so_many_failures_and_not_for_ever() -> None:
+def test_repeated_failures_block_a_name_for_an_address_for_a_minute() -> None:
     table = FailedLogins()
     for number in range(MOST):
         assert not table.too_many("10.0.0.1", "ann", MOST, 1000 + number)
@@ -45,8 +45,8 @@ def test_the_table_is_bounded() -> None:
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize("user", ["ann", "nobody"])
-def test_a_guesser_is_not_heard_any_more_and_nobody_else_is_disturbed(version: int, user: str) -> None:
-    """The plugin is not asked either. One answer for a wrong password and for a user that nobody knows."""
+def test_a_guessing_client_is_blocked_and_others_are_not(version: int, user: str) -> None:
+    """The plugin is not asked either. A wrong password and an unknown user get the same answer."""
     plugin = Knows()
     broker = BrokerHarness(plugin, allow_anonymous=False, max_failed_logins=MOST)
 
@@ -55,7 +55,7 @@ def test_a_guesser_is_not_heard_any_more_and_nobody_else_is_disturbed(version: i
 
     wrong, later = (0x86, 0x9F) if version == 5 else (4, 3)
     if user == "ann":
-        wrong = 0x86 if version == 5 else 5  # this plugin says no more than "not authorised"
+        wrong = 0x86 if version == 5 else 5  # this plugin only answers "not authorised"
     assert [login(user, b"guess") for _ in range(MOST)] == [wrong] * MOST
     assert (login(user, b"guess"), login(user, b"secret"), plugin.asked) == (later, later, MOST)
     if user != "ann":
@@ -65,7 +65,7 @@ def test_a_guesser_is_not_heard_any_more_and_nobody_else_is_disturbed(version: i
     assert [each["reason"] for each in broker.events("conn.refuse")][MOST].startswith("too many failed logins")
 
 
-def test_without_a_limit_everybody_may_try_for_ever() -> None:
+def test_without_a_limit_failures_block_no_client() -> None:
     broker = BrokerHarness(Knows(), allow_anonymous=False, max_failed_logins=0)
     answers = [broker.connect("c", 5, username="ann", password=b"no")[1].reason for _ in range(50)]
     assert set(answers) == {0x86}

@@ -1,4 +1,4 @@
-"""The node: its begin and end, what it takes in a split, and what it publishes itself."""
+"""The node: its start and stop, its behaviour in a split, and its own publishes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSIONS = (3, 4, 5)
 
 
 class Setting:
-    """A plugin whose `auth_on_register` answers what the test says."""
+    """A plugin whose `auth_on_register` answers as the test sets."""
 
     def __init__(self, **modifiers: Any) -> None:
         self.modifiers = modifiers
@@ -37,7 +37,7 @@ class Setting:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_orderly_stop(version: int) -> None:
-    """v5 clients are told 0x8B, wills are sent, and the node takes nobody any more."""
+    """v5 clients get 0x8B, wills are sent, and the node accepts no client any more."""
     broker = BrokerHarness()
     broker.persistent("s").subscribe(("will", 1))
     caller = RawClient(broker, version)
@@ -54,7 +54,7 @@ def test_an_orderly_stop(version: int) -> None:
 
 
 def test_what_an_orderly_stop_keeps() -> None:
-    """Sessions, their messages and retained messages are there again; the will that was sent is not sent twice."""
+    """Sessions, their messages and retained messages are restored; a sent will is not sent twice."""
     broker = BrokerHarness()
     broker.persistent("s").subscribe(("will", 1))
     broker.client("c", will=will(qos=1)).publish("r", b"kept", 1, retain=True)
@@ -73,7 +73,7 @@ def test_what_an_orderly_stop_keeps() -> None:
 
 
 def test_a_connection_is_counted() -> None:
-    """Opened when it is accepted, closed once, whatever ended it."""
+    """It counts as opened when it is accepted, and as closed once, whatever ends it."""
     broker = BrokerHarness()
     counters = broker.node.env.counters
     RawClient(broker).vanish()
@@ -87,7 +87,7 @@ def test_a_connection_is_counted() -> None:
 
 
 def test_a_connection_that_never_opened_does_not_close() -> None:
-    """Events come in pairs: one that ends before its CONNACK was no connection of that client."""
+    """Events come in pairs: a connection that ends before its CONNACK was never opened."""
     broker = BrokerHarness()
     broker.hold_disk()
     client = RawClient(broker)
@@ -114,7 +114,7 @@ def test_a_connection_that_never_opened_does_not_close() -> None:
     ],
 )
 def test_a_client_may_have_its_own_flag(version: int, flag: str, own: object, state: str, serves: bool) -> None:
-    """`allow_register` of auth_on_register goes before the node's setting, as a bool or in its words."""
+    """`allow_register` of auth_on_register overrides the node's setting, as a bool or as a word."""
     broker = BrokerHarness(Setting(allow_register=own), allow_anonymous=False, allow_register_during_netsplit=flag)
     broker.node.policy.view_state = ViewState(state)
     caller = RawClient(broker, version)
@@ -126,7 +126,7 @@ def test_a_client_may_have_its_own_flag(version: int, flag: str, own: object, st
 
 
 def test_a_client_s_own_flag_for_publish() -> None:
-    """The same for what a connected client does."""
+    """The same for operations of a connected client."""
     broker = BrokerHarness(Setting(allow_publish="off"), allow_anonymous=False, allow_publish_during_netsplit="on")
     client = broker.client("c", 5)
     assert client.publish("t", b"", 1, 1) == [Puback(1, 0x10)]
@@ -137,8 +137,8 @@ def test_a_client_s_own_flag_for_publish() -> None:
     assert client.publish("t", b"", 1, 3) == [Puback(3, 0x10)]
 
 
-def test_a_split_ends_nothing_that_is_there() -> None:
-    """Connected clients keep getting what is on its way; sessions that wait stay."""
+def test_a_split_ends_no_connection_and_no_session() -> None:
+    """Connected clients still get messages that are on their way; offline sessions stay."""
     broker = BrokerHarness(allow_publish_during_netsplit="majority")
     subscriber = broker.persistent("s", 5)
     subscriber.subscribe(("t", 1))
@@ -156,7 +156,7 @@ def test_a_split_ends_nothing_that_is_there() -> None:
 
 
 def test_retained_messages_come_back_with_their_mountpoint() -> None:
-    """After a kill the same as before it, with what was left of their time."""
+    """After a kill they are as before, with the rest of their intervals."""
     broker = BrokerHarness()
     here = RawClient(broker, 5)
     there = RawClient(broker, 5, mountpoint="there")
@@ -178,7 +178,7 @@ def test_retained_messages_come_back_with_their_mountpoint() -> None:
 
 
 def test_expired_retained_messages_are_swept() -> None:
-    """`expire_retain_cache`: they leave memory and disk without anybody asking for them."""
+    """`expire_retain_cache`: they are deleted from memory and disk without a request."""
     broker = BrokerHarness(expire_retain_cache_s=30)
     broker.client("c", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=20)
     assert broker.node.retained.count == 1 and len(broker.keys(b"r")) == 1
@@ -188,8 +188,8 @@ def test_expired_retained_messages_are_swept() -> None:
     assert broker.node.retained.count == 0 and broker.keys(b"r") == []
 
 
-def test_a_refused_retained_message_is_said() -> None:
-    """`retained.max_messages`: the message goes to its subscribers, is kept by nobody, and there is an event (P8)."""
+def test_a_refused_retained_message_is_an_event() -> None:
+    """`retained.max_messages`: the message is delivered, is not retained, and there is an event (P8)."""
     broker = BrokerHarness(retained_max_messages=1)
     subscriber = broker.client("s")
     subscriber.subscribe(("#", 0))
@@ -202,7 +202,7 @@ def test_a_refused_retained_message_is_said() -> None:
 
 
 def test_publishing_from_inside() -> None:
-    """A message of a plugin or of `$SYS`: routed and kept as any other."""
+    """A message of a plugin or of `$SYS` is routed and retained like any other."""
     broker = BrokerHarness()
     subscriber = broker.client("s")
     subscriber.subscribe(("t", 0))
@@ -213,8 +213,8 @@ def test_publishing_from_inside() -> None:
     assert retained.retain and retained.payload == b"x"
 
 
-def test_the_totals_are_told_at_the_end() -> None:
-    """`node.stats` has what happened since the start."""
+def test_the_totals_are_an_event_at_the_end() -> None:
+    """`node.stats` counts everything since the start."""
     broker = BrokerHarness()
     broker.client("s").subscribe(("t", 0))
     broker.client("p", 5).publish("t")
@@ -224,8 +224,8 @@ def test_the_totals_are_told_at_the_end() -> None:
     assert (stats["connects"], stats["publishes"], stats["deliveries"], stats["drops"]) == (2, 1, 1, {})
 
 
-def test_the_state_of_the_disk_is_told() -> None:
-    """A full disk and its return are events and lines of the log."""
+def test_the_state_of_the_disk_is_reported() -> None:
+    """A full disk and its recovery are events and lines of the log."""
     broker = BrokerHarness()
     broker.persistent("s").subscribe(("t", 1))
     broker.disk.full = True

@@ -1,4 +1,4 @@
-"""What happened, told in one place: events at both levels, counters, hooks."""
+"""The observer turns the events of the core into log events at two levels, counters, and hooks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..harness.broker import BrokerHarness, option
 
 
 def story(broker: BrokerHarness, *types: str) -> list[tuple[str, ...]]:
-    """Type, client and reason of the events of these types, in order."""
+    """Returns type, client and reason of the events of these types, in order."""
     return [
         tuple(str(event[name]) for name in ("type", "client", "reason") if name in event)
         for event in broker.events(*types)
@@ -50,8 +50,8 @@ def test_the_life_of_a_session(version: int) -> None:
     ]
 
 
-def test_expiry_and_wills_are_told() -> None:
-    """A will whose delay is longer than the session fires when that ends (MQTT 5.0 section 3.1.3.2.2)."""
+def test_expiry_and_wills_are_events() -> None:
+    """A will with a delay longer than the session fires at the end of the session (MQTT 5.0 section 3.1.3.2.2)."""
     broker = BrokerHarness()
     broker.client("c", 5, expiry_s=5, will=packets.Will("w", b"", properties={"will_delay_interval": 9})).vanish()
     broker.pass_s(6)
@@ -91,7 +91,7 @@ def test_events_of_messages_from_publisher_to_subscriber() -> None:
 
 
 def test_every_row_is_one_of_the_schema() -> None:
-    """Types, fields and levels as in analytics/schema.py, whatever happens."""
+    """Types, fields and levels are those of analytics/schema.py."""
     broker = BrokerHarness(level=2, max_online_messages=1, max_inflight_messages=1, retained_max_messages=1)
     subscriber = broker.persistent("s", 5, will=packets.Will("w", b"", 1))
     subscriber.subscribe(option("t", 2, no_local=True), ("$share/g/u", 1))
@@ -113,15 +113,15 @@ def test_every_row_is_one_of_the_schema() -> None:
 
 
 def test_a_session_with_no_local_is_observed_like_any_other() -> None:
-    """Its messages have entered a queue, too."""
+    """Its messages enter a queue as well."""
     broker = BrokerHarness(level=2)
     broker.persistent("s", 5).subscribe(option("t", 1, no_local=True))
     broker.client("p").publish("t", b"", 1, 1)
     assert [event["client"] for event in broker.events("q.enq", "q.durable")] == ["s", "s"]
 
 
-def test_level_session_says_nothing_of_messages() -> None:
-    """But drops and expiries are always told (P8)."""
+def test_level_session_has_no_message_events() -> None:
+    """Drops and expiries are events at every level (P8)."""
     broker = BrokerHarness(max_inflight_messages=1, max_online_messages=0)
     broker.client("s").subscribe(("t", 1))
     publisher = broker.client("p")
@@ -154,7 +154,7 @@ def test_counters() -> None:
 
 
 class Listener:
-    """A plugin that hears of everything and answers nothing."""
+    """A plugin that gets every hook and answers none."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[Any, ...]] = []
@@ -200,7 +200,7 @@ def test_hooks_of_a_session(version: int) -> None:
 
 
 def test_totals() -> None:
-    """node.stats: what the counters say (schema)."""
+    """node.stats has the values of the counters (schema)."""
     broker = BrokerHarness()
     broker.client("s").subscribe(("t", 0))
     broker.client("p").publish("t")

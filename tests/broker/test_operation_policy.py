@@ -115,7 +115,7 @@ def test_a_waiter_that_waits_again_is_called_at_the_next_change() -> None:
 
 
 def test_a_node_without_a_lease_accepts_by_the_flag_on_alone() -> None:
-    """The view state is not asked: here it is still WHOLE."""
+    """The view state is not used: here it is still WHOLE."""
     flags = {"allow_publish_during_netsplit": "on", "allow_subscribe_during_netsplit": "majority"}
     policy = _policy(options=flags)
     assert policy.accepts_without_lease(["publish"], {})

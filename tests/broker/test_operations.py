@@ -1,4 +1,4 @@
-"""What operators do to a node: disconnect, unsubscribe, retained messages, and looking into queues."""
+"""Operations by operators: disconnect, unsubscribe, retained messages, and the content of queues."""
 
 from __future__ import annotations
 

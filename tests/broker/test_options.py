@@ -1,4 +1,4 @@
-"""Options: the configuration as the core needs it."""
+"""Options: the part of the configuration that the core uses."""
 
 from __future__ import annotations
 

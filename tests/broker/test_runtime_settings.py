@@ -1,4 +1,4 @@
-"""Settings that are changed at run time: in force at once, kept over restarts, refused where they mean nothing."""
+"""Settings changed at run time: in force at once, kept over restarts, and validated."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_change_is_in_force_at_once_and_after_a_restart_until_it_is_reset() ->
         ("vmq_acl.acl_file", "/x", "cannot be changed at run time"),
     ],
 )
-def test_what_cannot_be_set_is_refused_and_changes_nothing(key: str, text: str, said: str) -> None:
+def test_an_invalid_change_is_refused_without_effect(key: str, text: str, said: str) -> None:
     broker = BrokerHarness()
     changes = runtime(broker)
     for attempt in (changes.check, changes.set):
@@ -69,7 +69,7 @@ def test_what_cannot_be_set_is_refused_and_changes_nothing(key: str, text: str, 
     assert changes.options == from_settings(SETTINGS)
 
 
-def test_a_stored_change_that_means_nothing_any_more_is_named_and_left_aside() -> None:
+def test_an_unusable_stored_change_is_logged_and_ignored() -> None:
     broker = BrokerHarness()
     broker.node.env.store.put(b"nset.gone", b"1")
     changes = runtime(broker)
@@ -77,8 +77,8 @@ def test_a_stored_change_that_means_nothing_any_more_is_named_and_left_aside() -
     assert changes.options == from_settings(SETTINGS)
 
 
-def test_everything_that_says_so_can_be_set() -> None:
-    """Every key that the reference calls changeable reaches the options, except for the files of the plugins."""
+def test_every_key_marked_as_changeable_can_be_changed() -> None:
+    """Every key that the reference calls changeable reaches the options, except the files of the plugins."""
     changes = runtime(BrokerHarness())
     left = {
         key.name
@@ -93,7 +93,7 @@ LIMIT = "max_inflight_messages"
 
 
 def shared() -> tuple[RuntimeSettings, SharedConfig, list[list[str]], list[str]]:
-    """Settings of the node n1 in a cluster, its shelf, what was applied, and what went to the log."""
+    """Settings of the node n1 in a cluster, its shared configuration, the applied changes, and the log lines."""
     changes, shelf = RuntimeSettings(SETTINGS, BrokerHarness().node.env.store, "n1"), SharedConfig(RouteMap())  # type: ignore[arg-type]
     applied: list[list[str]] = []
     log: list[str] = []
@@ -104,7 +104,7 @@ def shared() -> tuple[RuntimeSettings, SharedConfig, list[list[str]], list[str]]
     return changes, shelf, applied, log
 
 
-def test_what_is_set_for_the_node_counts_more_than_what_is_set_for_all() -> None:
+def test_a_change_for_one_node_overrides_a_change_for_all() -> None:
     changes = runtime(BrokerHarness())
     seen = []
     for step in (
@@ -120,7 +120,7 @@ def test_what_is_set_for_the_node_counts_more_than_what_is_set_for_all() -> None
     assert not changes.reset(LIMIT, EVERYWHERE)
 
 
-def test_both_outlive_a_restart_of_a_node_alone() -> None:
+def test_both_kinds_of_changes_survive_a_restart_of_a_node_alone() -> None:
     broker = BrokerHarness()
     changes = runtime(broker)
     changes.set(LIMIT, "7", EVERYWHERE)
@@ -131,7 +131,7 @@ def test_both_outlive_a_restart_of_a_node_alone() -> None:
     assert (again.everywhere(LIMIT), again.own("retry_interval"), again.options) == ("7", "3", changes.options)
 
 
-def test_what_a_node_set_alone_moves_to_its_cluster_once() -> None:
+def test_changes_of_a_node_alone_move_to_its_cluster_once() -> None:
     store = BrokerHarness().node.env.store
     alone = RuntimeSettings(SETTINGS, store, "n1")
     alone.set(LIMIT, "7")
@@ -155,7 +155,7 @@ def test_what_a_node_set_alone_moves_to_its_cluster_once() -> None:
     assert shelf.get(b"nset.n2\0max_inflight_messages") == b"9"
 
 
-def test_what_others_set_is_applied_and_told_if_it_is_for_this_node() -> None:
+def test_changes_by_other_nodes_for_this_node_are_applied_and_logged() -> None:
     changes, shelf, applied, log = shared()
     shelf.changed(b"cnset.\0max_inflight_messages", b"7")
     shelf.changed(b"cnset.n2\0max_inflight_messages", b"8")
@@ -175,7 +175,7 @@ def test_what_others_set_is_applied_and_told_if_it_is_for_this_node() -> None:
     ]
 
 
-def test_a_change_of_another_node_goes_to_its_place_and_not_into_force_here() -> None:
+def test_a_change_for_another_node_is_stored_and_not_applied_here() -> None:
     changes, shelf, applied, _ = shared()
     changes.set(LIMIT, "8", "n2")
     assert (changes.text(LIMIT), applied) == (None, [])
@@ -192,9 +192,7 @@ def test_a_change_of_another_node_goes_to_its_place_and_not_into_force_here() ->
         (b"of_a_later_version", b"1", "of_a_later_version: unknown key"),
     ],
 )
-def test_what_others_set_and_this_version_does_not_understand_is_said_and_left_aside(
-    name: bytes, value: bytes, said: str
-) -> None:
+def test_an_unknown_setting_from_another_node_is_logged_and_ignored(name: bytes, value: bytes, said: str) -> None:
     changes, shelf, applied, log = shared()
     shelf.changed(b"cnset.\0" + name, value)
     assert (list(changes), applied, changes.options) == ([], [], from_settings(SETTINGS))
@@ -212,7 +210,7 @@ def test_values_in_force() -> None:
 
 
 def test_a_node_starts_with_what_its_cluster_had_last() -> None:
-    """Sessions are restored, with their limits, before the cluster's metadata are read."""
+    """Sessions are restored with their limits before the cluster's metadata is read."""
     store, shelf = BrokerHarness().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
 
     def boot() -> RuntimeSettings:
@@ -238,7 +236,7 @@ def test_a_node_starts_with_what_its_cluster_had_last() -> None:
     assert boot().options.max_inflight_messages == again.options.max_inflight_messages == 8
 
 
-def test_a_node_that_has_no_way_to_others_any_more_keeps_what_it_had_until_it_is_reset() -> None:
+def test_a_node_outside_its_cluster_keeps_its_settings_until_a_reset() -> None:
     store, shelf = BrokerHarness().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
     clustered = RuntimeSettings(SETTINGS, store, "n1")
     clustered.share(shelf)

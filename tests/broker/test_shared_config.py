@@ -1,4 +1,4 @@
-"""The shelf of the cluster: a table beside the map, the same as the map at every moment."""
+"""The shared configuration: a table that always has the same content as the replicated map."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..harness.routes import RouteMap
 
 
 class Map(RouteMap):
-    """A map that can be asked for a prefix."""
+    """A map that returns the keys with a prefix."""
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         return iter([row for row in self.values.items() if row[0].startswith(prefix)])
 
 
-def test_what_is_set_here_goes_to_the_map_under_its_letter() -> None:
+def test_a_local_change_is_written_to_the_map_with_its_prefix() -> None:
     metadata = Map()
     shelf = SharedConfig(metadata)
     shelf.put(b"b", b"2")
@@ -31,7 +31,7 @@ def test_what_is_set_here_goes_to_the_map_under_its_letter() -> None:
     assert shelf.get(b"b") is None
 
 
-def test_what_the_disk_had_is_there_after_the_start_and_nothing_of_other_spaces() -> None:
+def test_entries_on_disk_are_loaded_from_their_space_only() -> None:
     metadata = Map()
     metadata.values = {b"ca": b"1", b"ta": b"retained"}
     shelf = SharedConfig(metadata)
@@ -39,7 +39,7 @@ def test_what_the_disk_had_is_there_after_the_start_and_nothing_of_other_spaces(
     assert shelf.scan(b"", b"\xff") == [(b"a", b"1")]
 
 
-def test_what_others_change_is_told_and_counts_at_once() -> None:
+def test_changes_by_other_nodes_are_reported_and_used_at_once() -> None:
     shelf = SharedConfig(Map())
     told: list[tuple[bytes, bytes | None, bytes | None]] = []
     shelf.listeners.append(lambda key, value: told.append((key, value, shelf.get(key))))
@@ -50,7 +50,7 @@ def test_what_others_change_is_told_and_counts_at_once() -> None:
     assert told == [(b"a", b"theirs", b"theirs"), (b"a", None, None), (b"a", None, None)]
 
 
-def test_a_move_takes_everything_of_a_range_along_once_and_leaves_what_is_there() -> None:
+def test_a_move_takes_a_range_once_and_keeps_existing_entries() -> None:
     source, target = SharedConfig(Map()), SharedConfig(Map())
     for key in (b"a1", b"a2", b"b1"):
         source.put(key, b"source")

@@ -1,4 +1,4 @@
-"""One heap of deadlines, driven from outside."""
+"""A heap of deadlines that its owner drives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strogoff.broker.timers import Timers
 
 
 class Driven:
-    """Timers with a note of when they asked to be woken."""
+    """Timers that note when they asked for a wake-up."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -22,7 +22,7 @@ class Driven:
         return self.timers.at(when_ms, lambda: self.ran.append(name))
 
 
-def test_what_is_due_runs_in_order_of_time_then_of_setting() -> None:
+def test_due_timers_run_in_order_of_time_and_then_of_setting() -> None:
     driven = Driven()
     for when, name in ((30, "c"), (10, "a"), (10, "b"), (40, "d")):
         driven.at(when, name)
@@ -31,7 +31,7 @@ def test_what_is_due_runs_in_order_of_time_then_of_setting() -> None:
     assert len(driven.timers) == 1
 
 
-def test_it_asks_to_be_woken_for_the_earliest() -> None:
+def test_timers_request_a_wake_up_for_the_earliest() -> None:
     driven = Driven()
     driven.at(30, "late")
     driven.at(10, "early")
@@ -52,7 +52,7 @@ def test_a_cancelled_timer_does_not_run() -> None:
     assert len(driven.timers) == 0
 
 
-def test_a_timer_that_sets_itself_again_does_not_run_for_ever() -> None:
+def test_a_timer_that_sets_itself_again_runs_once_per_tick() -> None:
     driven = Driven()
 
     def again() -> None:
@@ -76,7 +76,7 @@ def test_cancelled_timers_do_not_pile_up() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=200))
-def test_against_a_sorted_list(plan: list[tuple[int, bool]]) -> None:
+def test_timers_agree_with_a_sorted_list(plan: list[tuple[int, bool]]) -> None:
     driven = Driven()
     expected = []
     for number, (when, cancelled) in enumerate(plan):

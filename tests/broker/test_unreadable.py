@@ -1,4 +1,6 @@
-"""A queue that the disk does not give back: its client is refused and told, nobody else notices, nothing is deleted."""
+"""A queue that cannot be read from disk: its client is refused with a reason, others are not affected, nothing is
+deleted.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ WHY = "messages/000005.ldb: a block of the table is damaged: its keys cannot be 
 
 
 class Damage:
-    """Reads of the disk that touch a key from `first` on, below `last`, fail as LevelDB's do."""
+    """Reads of keys from `first` on and below `last` fail as those of LevelDB do."""
 
     def __init__(self, broker: BrokerHarness, first: bytes, last: bytes) -> None:
         self.on = True
@@ -45,7 +47,7 @@ class Damage:
 
 
 def backlog(broker: BrokerHarness, count: int, version: int = 4, payload: bytes = b"m") -> bytes:
-    """An absent session `s` with so many messages; the prefix of its queue."""
+    """Make an offline session `s` with this number of messages; returns the prefix of its queue."""
     broker.persistent("s", version).subscribe(("t", 1))
     session = broker.node.sessions.get("", "s")
     assert session is not None
@@ -66,8 +68,8 @@ def attempt(broker: BrokerHarness, version: int) -> tuple[PacketClient, Connack]
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, 3), (4, 3), (5, 0x88)])
-def test_its_client_is_refused_with_a_code_that_says_why(version: int, code: int) -> None:
-    """And gets everything once the disk gives it back."""
+def test_the_client_of_an_unreadable_queue_is_refused_with_a_reason(version: int, code: int) -> None:
+    """The client gets everything once the disk can be read again."""
     broker = BrokerHarness()
     prefix = backlog(broker, 5, version)
     damage = Damage(broker, prefix, prefix + b"\xff")
@@ -86,8 +88,8 @@ def test_its_client_is_refused_with_a_code_that_says_why(version: int, code: int
 
 
 @pytest.mark.parametrize("counted", [True, False])
-def test_nobody_else_is_disturbed(counted: bool) -> None:
-    """Publishers to it are answered, and what they sent is kept; another session gets its messages."""
+def test_an_unreadable_queue_affects_no_other_client(counted: bool) -> None:
+    """Its publishers are answered, and their messages are kept; another session gets its messages."""
     broker = BrokerHarness()
     prefix = backlog(broker, 5)
     if not counted:
@@ -107,7 +109,7 @@ def test_nobody_else_is_disturbed(counted: bool) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_damage_further_back_ends_the_connection_when_it_is_reached(version: int) -> None:
-    """What lies before it is delivered; what lies behind it is kept."""
+    """Messages before it are delivered; messages behind it are kept."""
     broker = BrokerHarness(memory_window=4)
     prefix = backlog(broker, 20, version)
     damage = Damage(broker, prefix + (10).to_bytes(8, "big"), prefix + b"\xff")
@@ -157,8 +159,8 @@ def test_a_count_of_holders_that_cannot_be_read() -> None:
     assert connack.reason == 0 and len(client.drain()) == 1
 
 
-def test_a_clean_start_leaves_it_behind() -> None:
-    """The client can begin anew; the rest is deleted once it can be read."""
+def test_a_clean_start_replaces_an_unreadable_queue() -> None:
+    """The client can start a new session; the old data is deleted once it can be read."""
     broker = BrokerHarness()
     prefix = backlog(broker, 5)
     damage = Damage(broker, prefix, prefix + b"\xff")
@@ -170,7 +172,7 @@ def test_a_clean_start_leaves_it_behind() -> None:
 
 
 def test_a_lack_of_descriptors_is_no_damage() -> None:
-    """The client is refused for now; nothing is said to be damaged."""
+    """The client is refused for now; the log reports no damage."""
     from strogoff.storage.engine import OutOfDescriptors
 
     broker = BrokerHarness()

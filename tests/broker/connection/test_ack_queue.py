@@ -1,4 +1,4 @@
-"""Acknowledgements in order, whatever they wait for, and none without the lease that it needs."""
+"""Acknowledgements leave in order, whatever each waits for, and none leaves without the lease that it needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def connection_of(broker: BrokerHarness, client_id: str = "c") -> ClientConnecti
 
 
 class Pen:
-    """Replies of one connection, as the numbers in which they leave."""
+    """The acknowledgements of one connection; replies are noted as numbers in the order of sending."""
 
     def __init__(self) -> None:
         self.broker = BrokerHarness()
@@ -55,9 +55,7 @@ class Pen:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8), st.integers(0, 1 << 30))
-def test_any_mixture_leaves_in_order_and_each_only_when_its_time_has_come(
-    wanted: list[tuple[bool, bool]], seed: int
-) -> None:
+def test_answers_leave_in_order_and_only_when_their_waits_are_over(wanted: list[tuple[bool, bool]], seed: int) -> None:
     pen, rng = Pen(), Random(seed)
     for number, (disk, others) in enumerate(wanted):
         pen.reply(number, disk, others)
@@ -83,7 +81,7 @@ def test_any_mixture_leaves_in_order_and_each_only_when_its_time_has_come(
     assert pen.acks.unacked == 0
 
 
-def test_what_waits_for_nothing_leaves_at_once_but_never_before_others() -> None:
+def test_an_answer_without_a_wait_leaves_at_once_but_in_order() -> None:
     pen = Pen()
     pen.reply(0, disk=False, others=False)
     assert pen.left == [0]
@@ -94,7 +92,7 @@ def test_what_waits_for_nothing_leaves_at_once_but_never_before_others() -> None
     assert pen.left == [0, 1, 2]
 
 
-def test_a_failed_obligation_is_no_answer_but_the_end_of_the_connection() -> None:
+def test_a_failed_wait_closes_the_connection_without_an_answer() -> None:
     pen = Pen()
     pen.reply(0, disk=False, others=True)
     assert pen.acks.owes_answers()
@@ -113,7 +111,7 @@ def test_a_closed_connection_is_not_answered() -> None:
     assert not pen.acks.owes_answers()
 
 
-def test_an_acceptance_takes_what_its_context_waits_for() -> None:
+def test_an_acceptance_takes_the_waits_of_its_context() -> None:
     pen = Pen()
     context = AckContext()
     pending = context.need().add()
@@ -131,7 +129,7 @@ def test_the_operations_are_those_of_the_policies() -> None:
 
 
 class Guarded(ForwardingHarness):
-    """A post whose lease is in the hands of the test."""
+    """An acknowledgement queue whose lease the test sets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,7 +154,7 @@ class Guarded(ForwardingHarness):
         give_up(connection, operations, "no lease")
 
 
-def test_each_kind_of_promise_is_asked_for_once_in_a_turn() -> None:
+def test_each_operation_is_checked_once_per_turn() -> None:
     broker = Guarded()
     client = broker.client("c", 5)
     assert broker.asked == [REGISTER]
@@ -170,7 +168,7 @@ def test_each_kind_of_promise_is_asked_for_once_in_a_turn() -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> None:
-    """The match was made with a lease; it ended before the answer left: H-04 (c)."""
+    """Routing took place with a lease, and the lease ended before the answer was sent: H-04 (c)."""
     broker = Guarded()
     broker.route("t", live("n2"))
     client = broker.client("c", 5)
@@ -185,7 +183,7 @@ def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> N
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_client_whose_connack_may_not_leave_is_refused(version: int) -> None:
-    """CONNACK is the first packet [MQTT-3.2.0-1]: no message goes before it, nor a DISCONNECT instead."""
+    """CONNACK is the first packet [MQTT-3.2.0-1]: neither a message nor a DISCONNECT may come before it."""
     broker = Guarded()
     expiry_s = 100 if version == 5 else None
     broker.client("c", version, clean=False, expiry_s=expiry_s).subscribe(("t", 1))
@@ -201,7 +199,7 @@ def test_a_client_whose_connack_may_not_leave_is_refused(version: int) -> None:
     assert again.payloads() == [b"1"]
 
 
-def test_what_promises_nothing_needs_no_lease() -> None:
+def test_answers_without_a_promise_need_no_lease() -> None:
     broker = Guarded()
     client = broker.client("c", 5)
     client.subscribe(("t", 1))
@@ -211,7 +209,7 @@ def test_what_promises_nothing_needs_no_lease() -> None:
     assert client.payloads() == [b"1"]
 
 
-def test_deliveries_of_the_same_turn_are_dropped_with_the_promise_and_not_lost() -> None:
+def test_deliveries_dropped_with_an_answer_of_the_same_turn_are_not_lost() -> None:
     broker = Guarded()
     client = broker.client("c", 5, clean=False, expiry_s=100)
     client.subscribe(("t", 1))
@@ -224,7 +222,7 @@ def test_deliveries_of_the_same_turn_are_dropped_with_the_promise_and_not_lost()
     assert again.payloads() == [b"1"]
 
 
-def test_a_copy_for_a_node_that_is_away_holds_up_its_own_connection_alone() -> None:
+def test_a_copy_for_an_absent_node_delays_only_its_own_connection() -> None:
     broker = ForwardingHarness()
     broker.route("t", durable("n2", absent=True))
     first, second = broker.client("a", 5), broker.client("b", 5)
@@ -232,7 +230,7 @@ def test_a_copy_for_a_node_that_is_away_holds_up_its_own_connection_alone() -> N
     assert [type(each) for each in second.publish("nowhere", b"2", 1)] == [packets.Puback]
 
 
-def test_what_has_to_wait_again_stays_before_what_came_behind_it() -> None:
+def test_an_answer_that_waits_again_keeps_its_place() -> None:
     pen = Pen()
     store = pen.broker.node.env.store
 
@@ -249,8 +247,8 @@ def test_what_has_to_wait_again_stays_before_what_came_behind_it() -> None:
     assert pen.left == [1, 2, 3]
 
 
-def test_what_an_item_sets_free_waits_until_the_item_is_done() -> None:
-    """Routing a QoS 2 message may show that the node has its lease again, which lets more answers go."""
+def test_answers_released_by_an_item_leave_after_it() -> None:
+    """Routing a QoS 2 message may show that the node has its lease again, and then more answers may leave."""
     pen = Pen()
 
     def first() -> None:
@@ -268,7 +266,7 @@ def test_what_an_item_sets_free_waits_until_the_item_is_done() -> None:
 
 
 def test_the_operations_that_frames_answer() -> None:
-    """Frames of deliveries count for nothing, also where their bytes look like an answer; what is promised counts."""
+    """Frames of deliveries need no operation, also if their bytes look like an answer; frames with promises do."""
     puback, pubrec, suback = b"\x40\x02\x00\x01", b"\x50\x03\x00\x02\x10", b"\x90\x03\x00\x03\x01"
     publish, payload = b"\x32\x09\x00\x01t\x00\x07abcd", b"\x40 looks like an answer"
     out = [puback, publish, pubrec, puback, suback, payload]
@@ -280,7 +278,9 @@ def test_the_operations_that_frames_answer() -> None:
 
 @pytest.mark.parametrize(("version", "qos"), [(4, 1), (4, 2), (5, 1)])
 def test_a_client_with_many_packets_that_wait_for_answers_is_not_read(version: int, qos: int) -> None:
-    """Each packet is kept until the node that is away has it: so their number is bounded (P8), and none is lost."""
+    """The node keeps each packet until the absent node has it: the number of packets is bounded
+    (P8), and none is lost.
+    """
     broker = ForwardingHarness(max_unanswered_packets=20)
     broker.route("t", durable("n2", absent=True))
     client = broker.client("c", version)
@@ -297,7 +297,7 @@ def test_a_client_with_many_packets_that_wait_for_answers_is_not_read(version: i
 
 
 def test_a_client_that_sends_pubrel_late_is_read_for_that() -> None:
-    """Handshakes whose PUBREC has left wait for the client: it could not go on with them if it were not read."""
+    """Handshakes whose PUBREC has left wait for the client: the client can continue them only if it is read."""
     broker = ForwardingHarness(max_unanswered_packets=5)
     client = broker.client("c", 4)
     for number in range(1, 31):
@@ -306,7 +306,7 @@ def test_a_client_that_sends_pubrel_late_is_read_for_that() -> None:
         assert client.ask(packets.Pubrel(number)) == [packets.Pubcomp(number)]
 
 
-def test_a_client_that_is_not_read_for_long_is_told_of() -> None:
+def test_a_client_that_is_not_read_for_long_is_logged() -> None:
     broker = ForwardingHarness(max_unanswered_packets=10)
     broker.route("t", durable("n2", absent=True))
     client = broker.client("c", 4)

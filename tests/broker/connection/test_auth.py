@@ -17,7 +17,7 @@ CONTINUE, AGAIN = 0x18, 0x19
 
 
 class Riddle:
-    """A plugin that knows the method `riddle`: the answer to its question is 42."""
+    """A plugin with the method `riddle`: the right answer to its question is 42."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str | None, str, Any]] = []
@@ -47,14 +47,14 @@ class Riddle:
 
 
 class Slow(Riddle):
-    """The same, thinking."""
+    """The same plugin, answering later."""
 
     async def on_auth_m5(self, user: str | None, subscriber: Any, properties: dict[str, Any]) -> Any:
         return super().on_auth_m5(user, subscriber, properties)
 
 
 def method(data: bytes | None = None, name: str = "riddle", **more: Any) -> dict[str, Any]:
-    """The properties of a step."""
+    """Returns the properties of a step."""
     return {"authentication_method": name, **({} if data is None else {"authentication_data": data}), **more}
 
 
@@ -66,7 +66,7 @@ QUESTION = Auth(CONTINUE, method(b"6 * 7"))
 
 
 def authenticated(broker: BrokerHarness, **fields: Any) -> RawClient:
-    """A client that answered the riddle."""
+    """A client that has answered the question."""
     caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, **method(), **fields)) == [QUESTION]
     (connack,) = caller.says(auth(data=b"42"))
@@ -76,7 +76,7 @@ def authenticated(broker: BrokerHarness, **fields: Any) -> RawClient:
 
 @pytest.mark.parametrize("behind", [b"\x30\xff\xff\x7f", encode(publish("t", bytes(300_000)), 5)])
 def test_nothing_large_is_kept_before_the_client_is_accepted(behind: bytes) -> None:
-    """While an exchange goes on, a packet that no CONNECT may be ends the connection by its header alone."""
+    """During an exchange the header alone of a packet larger than any CONNECT ends the connection."""
     broker = BrokerHarness(Riddle(), max_connect_bytes=200)
     caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, **method())) == [QUESTION]
@@ -119,7 +119,7 @@ def test_a_wrong_answer() -> None:
 
 
 @pytest.mark.parametrize("code", [0x8E, 0x8D, 0xA0])
-def test_a_code_that_no_connack_knows(code: int) -> None:
+def test_a_reason_code_that_connack_does_not_allow(code: int) -> None:
     """The plugin's code belongs to another packet: the answer is 0x87 [MQTT5-3.2.2-8] [MQTT5-4.12.0-4]"""
     plugin = Riddle()
     plugin.no = Refuse("odd", code)
@@ -128,7 +128,7 @@ def test_a_code_that_no_connack_knows(code: int) -> None:
     assert refused(caller, 0x87)
 
 
-def test_a_method_that_nobody_knows() -> None:
+def test_an_unknown_authentication_method() -> None:
     """0x8C, whether there is no plugin for it at all or none that knows it [MQTT5-4.12.0-1]"""
     for broker in (BrokerHarness(), BrokerHarness(Riddle())):
         caller = RawClient(broker, 5)
@@ -137,7 +137,7 @@ def test_a_method_that_nobody_knows() -> None:
 
 
 def test_a_client_without_method_gets_none() -> None:
-    """[MQTT5-4.12.0-6], and its AUTH is a protocol error [MQTT5-4.12.0-7]"""
+    """[MQTT5-4.12.0-6], and AUTH from such a client is a protocol error [MQTT5-4.12.0-7]"""
     plugin = Riddle()
     broker = BrokerHarness(plugin)
     caller = RawClient(broker, 5)
@@ -149,7 +149,7 @@ def test_a_client_without_method_gets_none() -> None:
 @pytest.mark.parametrize(
     "wrong", [auth(AGAIN, b"42"), auth(name="other", data=b"42"), Pingreq(), publish("t"), connect("c", 5)]
 )
-def test_what_does_not_belong_into_an_exchange(wrong: Any) -> None:
+def test_other_packets_during_an_exchange_end_it(wrong: Any) -> None:
     """CONNACK 0x82 and the close; DISCONNECT is never sent before CONNACK.
 
     [MQTT5-3.1.2-30] [MQTT5-4.12.0-5] [MQTT5-3.14.0-1] [MQTT5-4.13.1-1]
@@ -189,8 +189,8 @@ def test_silence_ends_an_exchange() -> None:
     assert caller.hears() == [CLOSED]
 
 
-def test_a_slow_plugin_is_not_the_clients_silence() -> None:
-    """While the plugin thinks nobody waits for the client."""
+def test_the_time_of_a_slow_plugin_is_not_counted() -> None:
+    """The timeout does not run while the broker waits for the plugin."""
     plugin = Slow()
     broker = BrokerHarness(plugin, mqtt_connect_timeout_ms=1000)
     questions = PendingHooks(broker)
@@ -237,7 +237,7 @@ def test_a_wrong_answer_later() -> None:
     assert watcher.payloads() == [b"gone"]
 
 
-def test_a_code_that_no_disconnect_knows() -> None:
+def test_a_reason_code_that_disconnect_does_not_allow() -> None:
     """0x86 is for CONNACK only [MQTT5-3.14.2-1] [MQTT5-4.12.1-2]"""
     plugin = Riddle()
     plugin.no = Refuse("wrong", 0x86)
@@ -248,8 +248,10 @@ def test_a_code_that_no_disconnect_knows() -> None:
 @pytest.mark.parametrize(
     "wrong", [auth(AGAIN, name="other"), auth(CONTINUE), Auth(AGAIN, {"authentication_data": b""})]
 )
-def test_a_wrong_begin_later(wrong: Any) -> None:
-    """Another method than CONNECT's, or a step of an exchange that nobody began [MQTT5-4.12.1-1] [MQTT5-4.13.1-1]"""
+def test_a_wrong_start_of_a_second_authentication(wrong: Any) -> None:
+    """Another method than that of CONNECT, or a step of an exchange that was never begun [MQTT5-4.12.1-1]
+    [MQTT5-4.13.1-1]
+    """
     caller = authenticated(BrokerHarness(Riddle()))
     if "authentication_method" not in wrong.properties:
         wrong = b"\xf0\x05\x19\x03\x16\x00\x00"
@@ -257,7 +259,7 @@ def test_a_wrong_begin_later(wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("code", [0x00, 0x01, 0x80])
-def test_codes_that_no_auth_of_a_client_has(code: int) -> None:
+def test_codes_that_a_client_may_not_send_in_auth(code: int) -> None:
     """[MQTT5-3.15.2-1]"""
     caller = authenticated(BrokerHarness(Riddle()))
     frame = bytearray(encode(auth(AGAIN), 5))

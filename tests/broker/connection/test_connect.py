@@ -1,4 +1,4 @@
-"""CONNECT: what is accepted, what is refused and how, for all versions."""
+"""CONNECT in all versions: which packets are accepted, which are refused, and with which answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def frame_of(name: bytes, level: int, rest: bytes = b"\x02\x00\x00\x00\x01c") ->
 @pytest.mark.parametrize(
     ("name", "level"), [(b"MQTT", 6), (b"MQTT", 3), (b"MQTT", 0), (b"MQIsdp", 4), (b"AMQP", 4), (b"mqtt", 5)]
 )
-def test_a_protocol_that_nobody_speaks(name: bytes, level: int) -> None:
+def test_an_unknown_protocol_is_refused(name: bytes, level: int) -> None:
     """CONNACK 1 and the close; nothing behind it is processed.
 
     [MQTT-3.1.2-1] [MQTT-3.1.2-2] [MQTT5-3.1.2-1] [MQTT5-3.1.2-2] [MQTT-3.1.4-5]
@@ -108,7 +108,7 @@ def test_a_reserved_connect_flag(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_connect_that_ends_too_early(version: int) -> None:
-    """Its length says one thing, its fields another [MQTT-3.1.4-1] [MQTT5-3.1.4-1] [MQTT-4.8.0-1] [MQTT5-4.13.1-1]"""
+    """The fields do not fit the length [MQTT-3.1.4-1] [MQTT5-3.1.4-1] [MQTT-4.8.0-1] [MQTT5-4.13.1-1]"""
     frame = bytearray(encode(connect("client", version), version))
     frame[1] -= 2
     broker = BrokerHarness()
@@ -123,7 +123,7 @@ def test_a_connect_that_ends_too_early(version: int) -> None:
     [publish("t"), publish("t", b"", 1), Pingreq(), packets.Disconnect(), Puback(1), b"\x00\x00", b"GET / HTTP"],
 )
 def test_the_first_packet_is_connect(version: int, first: Any) -> None:
-    """Anything else closes the connection without a word [MQTT-3.1.0-1] [MQTT5-3.1.0-1] [MQTT5-3.14.0-1]"""
+    """Any other packet closes the connection without an answer [MQTT-3.1.0-1] [MQTT5-3.1.0-1] [MQTT5-3.14.0-1]"""
     assert RawClient(BrokerHarness(), version).says(first, connect("c", version)) == [CLOSED]
 
 
@@ -169,7 +169,7 @@ def test_max_client_id_size(version: int) -> None:
 
 @pytest.mark.parametrize(("version", "clean"), [(3, True), (3, False), (4, False)])
 def test_an_empty_client_id_that_is_refused(version: int, clean: bool) -> None:
-    """3.1 knows none at all; 3.1.1 wants Clean Session with it [MQTT-3.1.3-8] [MQTT-3.1.3-9] [MQTT-3.2.2-4]"""
+    """MQTT 3.1 allows none at all; 3.1.1 requires Clean Session with it [MQTT-3.1.3-8] [MQTT-3.1.3-9] [MQTT-3.2.2-4]"""
     caller = RawClient(BrokerHarness(), version)
     caller.send(connect("", version, clean))
     assert refused(caller, 2)
@@ -217,7 +217,7 @@ def test_connack_announces_the_limits() -> None:
 
 
 @pytest.mark.parametrize("limit", [20, 127, 128, 16383, 16384])
-def test_the_announced_packet_size_is_what_is_taken(limit: int) -> None:
+def test_the_announced_packet_size_is_the_limit(limit: int) -> None:
     """A packet of exactly that size is served, a larger one ends the connection with 0x95."""
     broker = BrokerHarness(max_message_size=limit)
     caller = RawClient(broker, 5)
@@ -285,7 +285,7 @@ def test_max_connect_bytes(version: int) -> None:
 
 @pytest.mark.parametrize("accept", [True, False])
 def test_the_link_is_told_that_the_client_is_accepted(accept: bool) -> None:
-    """Once, and not before."""
+    """The link is told once, when CONNECT is accepted."""
     broker = BrokerHarness(allow_anonymous=accept, max_client_id_size=5)
     caller, told = RawClient(broker, 4), []
     caller.pipe.accepted = lambda: told.append(True)  # type: ignore[method-assign]
@@ -294,7 +294,7 @@ def test_the_link_is_told_that_the_client_is_accepted(accept: bool) -> None:
 
 
 def test_a_large_packet_behind_connect() -> None:
-    """The limit of CONNECT is not that of the packets behind it, which may come in one piece with it."""
+    """The limit of CONNECT does not hold for the packets behind it, also if they arrive together with it."""
     broker = BrokerHarness(max_connect_bytes=200)
     caller = RawClient(broker, 4)
     assert caller.says(connect("c"), publish("t", bytes(300_000), 1, 7)) == [accepted(), Puback(7)]

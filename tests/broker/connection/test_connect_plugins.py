@@ -1,4 +1,4 @@
-"""CONNECT and plugins: who is asked, what they may change, and that their limits are in effect."""
+"""CONNECT and plugins: which plugins are asked, which values they may change, and that their limits hold."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Guard:
 
 
 class Guard5(Guard):
-    """The same for MQTT 5, whose modifiers are more."""
+    """The same for MQTT 5, which has more modifiers."""
 
     def auth_on_register_m5(
         self, peer: Any, subscriber: Any, user: Any, password: Any, clean: bool, properties: Any, options: Any = None
@@ -50,7 +50,7 @@ class Guard5(Guard):
 
 
 class SlowGuard(Guard):
-    """The same, thinking about everything."""
+    """The same, answering later."""
 
     async def auth_on_register(self, *args: Any) -> Any:
         return super().auth_on_register(*args)
@@ -64,11 +64,11 @@ def guarded(answer: Any = True, **options: Any) -> BrokerHarness:
     return BrokerHarness(Guard5(answer), allow_anonymous=False, **options)
 
 
-# -- who is asked
+# -- which plugins are asked
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_a_plugin_is_told(version: int) -> None:
+def test_the_arguments_of_a_plugin(version: int) -> None:
     """Mountpoint, client id, user, password and Clean Session, of anonymous clients too."""
     plugin = Guard()
     broker = BrokerHarness(plugin, allow_anonymous=False)
@@ -93,7 +93,7 @@ def test_anonymous_clients(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_listener_with_its_own_chain(version: int) -> None:
-    """`auth_plugins` names who is asked and in which order; a chain where nobody says yes says no."""
+    """`auth_plugins` names the plugins and their order; if no plugin of the chain accepts, the client is refused."""
     yes, no, unsure = Guard(True), Guard(Refuse("invalid_credentials")), Guard(NEXT)
     broker = BrokerHarness(unsure, allow_anonymous=False)
     for name, plugin in (("yes", yes), ("no", no)):
@@ -114,7 +114,7 @@ def test_connection_options() -> None:
     assert options == {"listener_addr": "127.0.0.1", "listener_port": 1883, "listener_type": "tcp"}
 
 
-# -- what it may change
+# -- which values a plugin may change
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -270,7 +270,7 @@ def test_a_split_with_flags_of_a_plugin(own: Any, serves: bool) -> None:
 
 
 def test_properties_of_a_plugin() -> None:
-    """They go into CONNACK; response information only to who asked for it [MQTT5-3.1.2-28]"""
+    """They are sent in CONNACK; response information only to a client that asked for it [MQTT5-3.1.2-28]"""
     given: dict[str, Any] = {
         "response_information": "answers/",
         "maximum_qos": 1,
@@ -284,14 +284,14 @@ def test_properties_of_a_plugin() -> None:
 
 
 def test_a_plugin_does_not_speak_for_the_broker() -> None:
-    """CONNACK announces nothing that is not so: these have modifiers of their own."""
+    """A plugin cannot set CONNACK properties that would be wrong: these have modifiers of their own."""
     lies = {"receive_maximum": 5, "maximum_packet_size": 10, "topic_alias_maximum": 9, "session_expiry_interval": 7}
     broker = guarded({"properties": {**lies, "assigned_client_identifier": "x", "authentication_method": "y"}})
     assert RawClient(broker, 5).says(connect("c", 5)) == [accepted()]
 
 
 def test_a_keep_alive_of_a_plugin() -> None:
-    """The broker goes by what it tells the client [MQTT5-3.2.2-21] [MQTT5-3.2.2-22]"""
+    """The broker applies the keep alive that it announces [MQTT5-3.2.2-21] [MQTT5-3.2.2-22]"""
     broker = guarded({"properties": {"server_keep_alive": 10}})
     caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, keepalive_s=100)) == [accepted(server_keep_alive=10)]
@@ -315,7 +315,7 @@ def test_connack_in_a_small_packet() -> None:
 
 
 def test_a_plugin_whose_properties_make_no_sense() -> None:
-    """It is the plugin that failed: CONNECT is refused, and the connection does not hang (P9)."""
+    """The plugin is at fault: CONNECT is refused, and the connection does not hang (P9)."""
     errors: list[str] = []
     sense: dict[str, Any] = {"properties": {"user_property": [("a", "b")]}}
     plugin = Guard5(sense)

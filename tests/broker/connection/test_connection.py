@@ -1,4 +1,4 @@
-"""The front: packets before, behind and after each other, keep alive, and how a connection ends."""
+"""A client connection: packets before, behind and after each other, keep alive, and the end of a connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSIONS = (3, 4, 5)
 
 
 def expiry(version: int) -> int | None:
-    """The session expiry interval that makes a session persistent."""
+    """Returns the session expiry interval that makes a session persistent."""
     return 1000 if version == 5 else None
 
 
@@ -150,7 +150,7 @@ def test_packets_wait_while_a_plugin_thinks(version: int, answer: bool) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_that_leaves_while_a_plugin_thinks(version: int) -> None:
-    """Its session is not made."""
+    """The broker makes no session for it."""
     broker = BrokerHarness(Later(), allow_anonymous=False)
     questions = PendingHooks(broker)
     caller = RawClient(broker, version)
@@ -165,7 +165,7 @@ def test_a_client_that_leaves_while_a_plugin_thinks(version: int) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"\x10", b"\x10\x0d\x00\x04MQTT"])
 def test_connect_must_come_in_time(sent: bytes) -> None:
-    """`mqtt_connect_timeout`: who says nothing, or not all of it, is closed."""
+    """`mqtt_connect_timeout`: a client that sends nothing, or only a part of CONNECT, is closed."""
     broker = BrokerHarness(mqtt_connect_timeout_ms=3000)
     caller = RawClient(broker)
     caller.send(sent) if sent else None
@@ -205,8 +205,8 @@ def test_keep_alive(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_any_packet_is_a_sign_of_life(version: int) -> None:
-    """Not PINGREQ alone counts; what the broker sends does not."""
+def test_any_packet_restarts_keep_alive(version: int) -> None:
+    """Every packet of the client counts, not PINGREQ alone; packets from the broker do not count."""
     broker = BrokerHarness()
     caller = RawClient(broker, version)
     caller.says(connect("c", version, keepalive_s=10))
@@ -232,7 +232,7 @@ def test_keep_alive_0_is_none(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_time_in_which_nothing_is_read_does_not_count(version: int) -> None:
-    """A broker that does not read cannot say that the client was silent."""
+    """The broker cannot measure the silence of a client that it does not read."""
     broker = BrokerHarness(max_message_rate=1)
     client = broker.client("c", version, keepalive_s=1)
     client.ask(*[publish("t")] * 3)
@@ -244,7 +244,7 @@ def test_the_time_in_which_nothing_is_read_does_not_count(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_max_connection_lifetime(version: int) -> None:
-    """However lively it is; v5 is told 0xA0, and the will is sent."""
+    """The limit holds for busy clients as well; v5 gets 0xA0, and the will is sent."""
     broker = BrokerHarness()
     watcher = broker.client("w")
     watcher.subscribe(("will", 0))
@@ -274,7 +274,7 @@ def test_ping_while_the_disk_works(version: int) -> None:
     assert client.take() == [Puback(1)]
 
 
-# -- the end
+# -- the end of a connection
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -306,7 +306,7 @@ def test_nothing_follows_the_broker_s_disconnect(qos: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_came_before_a_violation_is_processed(version: int) -> None:
+def test_packets_before_a_violation_are_processed(version: int) -> None:
     """And answered; the violation closes its own connection only [MQTT-4.8.0-1] [MQTT5-4.13.1-1] [MQTT5-4.13.2-1]."""
     broker = BrokerHarness()
     other = broker.client("o", version)
@@ -318,7 +318,7 @@ def test_what_came_before_a_violation_is_processed(version: int) -> None:
     assert other.ask(Pingreq()) == [Pingresp()]
 
 
-def test_no_reason_string_for_who_does_not_want_it() -> None:
+def test_no_reason_string_for_clients_that_decline_it() -> None:
     """Request Problem Information 0 [MQTT5-3.1.2-29]; else the text says what was wrong."""
     for wanted in (0, 1):
         caller = RawClient(BrokerHarness(), 5)
@@ -328,8 +328,8 @@ def test_no_reason_string_for_who_does_not_want_it() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_lost_connection_is_the_end_of_its_timers(version: int) -> None:
-    """Nothing of it happens later, and its place is free."""
+def test_a_lost_connection_cancels_its_timers(version: int) -> None:
+    """No timer fires later, and the connection no longer counts."""
     broker = BrokerHarness()
     client = broker.client("c", version, keepalive_s=10)
     client.publish("t", b"", 2, 1)

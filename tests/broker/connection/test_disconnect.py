@@ -15,7 +15,7 @@ VERSIONS = (3, 4, 5)
 
 
 def stage_with_watcher() -> tuple[BrokerHarness, PacketClient]:
-    """A broker, and who sees the wills."""
+    """A broker, and a subscriber to the wills."""
     broker = BrokerHarness()
     watcher = broker.client("w")
     watcher.subscribe(("#", 0))
@@ -25,7 +25,7 @@ def stage_with_watcher() -> tuple[BrokerHarness, PacketClient]:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("frame", [b"\xe1\x00", b"\xe8\x00", b"\xef\x00"])
 def test_reserved_bits(version: int, frame: bytes) -> None:
-    """It is no DISCONNECT: the connection is closed as for any violation, and the will is sent.
+    """It is a malformed packet: the connection is closed as for any violation, and the will is sent.
 
     [MQTT-3.14.1-1] [MQTT5-2.1.3-1] [MQTT-4.8.0-1] [MQTT5-4.13.1-1]
     """
@@ -58,7 +58,7 @@ def test_every_code_of_a_client(reason: int) -> None:
 
 
 @pytest.mark.parametrize("reason", sorted({int(code) for code in ReasonCode} - FROM_CLIENT["Disconnect"]))
-def test_codes_that_are_not_a_clients(reason: int) -> None:
+def test_codes_that_a_client_may_not_send(reason: int) -> None:
     """A protocol error, which the client is told [MQTT5-3.14.2-1] [MQTT5-4.13.1-1]"""
     broker, watcher = stage_with_watcher()
     caller = RawClient(broker, 5)
@@ -109,7 +109,7 @@ def test_no_disconnect_before_connack() -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_older_versions_are_just_closed(version: int) -> None:
-    """They know no DISCONNECT from a server (3.1.1 section 3.14)."""
+    """They have no DISCONNECT from a server (MQTT 3.1.1 section 3.14)."""
     broker = BrokerHarness()
     caller = RawClient(broker, version)
     assert caller.says(connect("c", version), Pingreq()) == [accepted(), Pingresp()]
@@ -119,8 +119,8 @@ def test_older_versions_are_just_closed(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_goodbye_right_behind_connect(version: int) -> None:
-    """CONNECT was accepted, so it is answered first, however slow the disk [MQTT-3.1.4-4] [MQTT5-3.1.4-5]"""
+def test_a_disconnect_right_behind_connect(version: int) -> None:
+    """CONNECT was accepted, so it is answered first, however slow the disk is [MQTT-3.1.4-4] [MQTT5-3.1.4-5]"""
     broker, watcher = stage_with_watcher()
     broker.hold_disk()
     caller = RawClient(broker, version)

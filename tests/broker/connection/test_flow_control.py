@@ -1,4 +1,4 @@
-"""When a connection is read and when not: plugins that answer later, rates, a disk that is behind."""
+"""When the broker reads a connection: late answers of plugins, rate limits, a slow disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...harness.broker import BrokerHarness, PacketClient, publish
 
 
 class Later:
-    """A plugin whose answers come when the test says so."""
+    """A plugin whose answers come when the test decides."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -31,7 +31,7 @@ class Later:
 
 
 def stage_with_later() -> tuple[BrokerHarness, Later, list[Callable[[], None]]]:
-    """A broker whose `spawn` port keeps the work for the test to do."""
+    """A broker whose `spawn` port keeps the work for the test."""
     plugin = Later()
     broker = BrokerHarness(plugin)
     work: list[Callable[[], None]] = []
@@ -71,7 +71,7 @@ def test_packets_wait_in_order_for_an_answer() -> None:
 
 
 def test_an_answer_for_a_connection_that_is_gone() -> None:
-    """It is heard by nobody, and the message goes nowhere."""
+    """The answer is ignored, and the message is not routed."""
     broker, _, work = stage_with_later()
     subscriber = broker.client("s")
     subscriber.subscribe(("#", 1))
@@ -95,8 +95,10 @@ def test_malformed_bytes_behind_a_held_packet() -> None:
     assert isinstance(second, packets.Disconnect) and client.closed
 
 
-def test_silence_that_is_ours_does_not_expire_keep_alive() -> None:
-    """A client that is not read cannot be heard; its keep alive begins anew when it is read again."""
+def test_keep_alive_does_not_expire_while_the_broker_does_not_read() -> None:
+    """The broker does not hear a client that it does not read; the keep alive restarts when it
+    reads the client again.
+    """
     broker, _, work = stage_with_later()
     client = broker.client("p", keepalive_s=10)
     client.publish("a", b"1", 1, 1)
@@ -123,8 +125,8 @@ def test_max_message_rate() -> None:
     assert client.take() == [Puback(5)]
 
 
-def test_the_rate_is_of_one_connection() -> None:
-    """A loud client does not slow another one."""
+def test_the_rate_limit_holds_for_each_connection() -> None:
+    """A client above its rate does not slow another one."""
     broker = BrokerHarness(max_message_rate=2)
     loud, calm = broker.client("loud"), broker.client("calm")
     loud.ask(*[publish("t", b"", 1, number) for number in range(1, 20)])
@@ -150,7 +152,7 @@ def test_reading_stops_while_the_disk_is_behind() -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_retry_interval(version: int) -> None:
-    """3.1 and 3.1.1: what is not answered is sent again, with DUP and in order [MQTT-4.6.0-1]."""
+    """3.1 and 3.1.1: unanswered packets are sent again, with DUP and in order [MQTT-4.6.0-1]."""
     broker = BrokerHarness(retry_interval_s=10)
     subscriber = broker.persistent("s", version)
     subscriber.subscribe(("t", 2))
@@ -173,7 +175,7 @@ def test_retry_interval(version: int) -> None:
 
 
 def test_retry_sends_no_pubrel_before_it_is_safe() -> None:
-    """PUBREL leaves only after "PUBREC seen" is on disk, whatever the timer says."""
+    """PUBREL leaves only after "PUBREC seen" is on disk, whenever the timer fires."""
     broker = BrokerHarness(retry_interval_s=2)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2))
@@ -188,7 +190,7 @@ def test_retry_sends_no_pubrel_before_it_is_safe() -> None:
 
 
 def test_retry_does_not_pile_up_for_a_client_that_does_not_read() -> None:
-    """What the transport did not take yet is not sent again (P8)."""
+    """Packets that the transport has not taken yet are not sent again (P8)."""
     broker = BrokerHarness(retry_interval_s=1, max_inflight_messages=10)
     subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
@@ -202,7 +204,7 @@ def test_retry_does_not_pile_up_for_a_client_that_does_not_read() -> None:
 
 
 def test_timers_of_a_closed_connection_are_gone() -> None:
-    """No wait outlives its connection."""
+    """Closing a connection cancels its timers."""
     broker = BrokerHarness(max_message_rate=1)
     waiting = len(broker.node.env.timers)
     client: PacketClient = broker.client("p", keepalive_s=5)
@@ -217,7 +219,9 @@ FRAMES = {"ping": encode(Pingreq(), 4), "qos1": encode(publish("t", b"", 1, 7), 
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_answers_to_a_client_that_does_not_read_are_bounded(kind: str) -> None:
-    """Above a bound the client is not read any more; when it has taken its answers, all goes on and none is missing."""
+    """Above a bound the client is not read any more; when it has taken its answers, the rest is handled and none is
+    missing.
+    """
     broker = BrokerHarness()
     client = broker.client("c")
     client.pipe.to_client.pause()
@@ -242,8 +246,8 @@ def test_answers_to_a_client_that_does_not_read_are_bounded(kind: str) -> None:
     assert not client.closed
 
 
-def test_a_client_that_never_reads_its_answers_is_given_up() -> None:
-    """It is closed after `NOT_TAKEN_MS` with a reason, its keep alive does not matter, and the will is sent."""
+def test_a_client_that_never_reads_its_answers_is_closed() -> None:
+    """It is closed after `NOT_TAKEN_MS` with a reason, whatever its keep alive, and the will is sent."""
     broker = BrokerHarness()
     watcher = broker.client("w")
     watcher.subscribe(("gone", 0))
@@ -261,7 +265,7 @@ def test_a_client_that_never_reads_its_answers_is_given_up() -> None:
 
 
 def test_a_slow_subscriber_is_still_read() -> None:
-    """Deliveries that a client has not taken do not keep it from being heard: its few answers do not fill anything."""
+    """A client is read although it has not taken its deliveries: its few answers fill no buffer."""
     broker = BrokerHarness()
     subscriber = broker.client("s")
     subscriber.subscribe(("t", 0))

@@ -1,4 +1,4 @@
-"""What a connection negotiates with its client, and how long it keeps that."""
+"""The limits that a connection negotiates with its client, and how long the connection keeps them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Changes(AllowAll):
 def _begin(
     broker: BrokerHarness, version: int, clean: bool = False, **fields: Any
 ) -> tuple[PacketClient, ClientConnection]:
-    """A client whose CONNACK waits for the disk."""
+    """Connect a client whose CONNACK waits for the disk."""
     broker.hold_disk()
     client = PacketClient(broker, version)
     client.send(connect("c", version, clean, **fields))
@@ -54,7 +54,7 @@ def test_the_window_of_v5_is_the_least_of_both(asked: int | None, limit: int, wi
 
 
 @pytest.mark.parametrize(("option", "window"), [(7, 7), (0, 65535)])
-def test_the_window_of_older_versions_is_that_of_the_node(option: int, window: int) -> None:
+def test_the_window_of_older_versions_is_the_setting_of_the_node(option: int, window: int) -> None:
     assert _negotiated(BrokerHarness(max_inflight_messages=option), 4).window == window
 
 
@@ -66,12 +66,12 @@ def test_a_plugin_changes_the_window() -> None:
 
 
 @pytest.mark.parametrize(("asked", "expiry"), [(100, 100), (NEVER, NEVER)])
-def test_the_expiry_of_v5_is_what_the_client_asks_for(asked: int, expiry: int) -> None:
+def test_the_expiry_of_v5_is_the_requested_one(asked: int, expiry: int) -> None:
     assert _negotiated(BrokerHarness(), 5, expiry_s=asked).expiry_s == expiry
 
 
 @pytest.mark.parametrize(("option", "expiry"), [(0, NEVER), (60, 60)])
-def test_the_expiry_of_older_versions_is_that_of_the_node(option: int, expiry: int) -> None:
+def test_the_expiry_of_older_versions_is_the_setting_of_the_node(option: int, expiry: int) -> None:
     assert _negotiated(BrokerHarness(persistent_client_expiration_s=option), 4).expiry_s == expiry
 
 
@@ -87,7 +87,7 @@ def test_a_plugin_changes_the_expiry() -> None:
 
 
 @pytest.mark.parametrize(("option", "limit"), [(0, MAX_VARINT), (1000, 1000)])
-def test_the_message_limit_is_that_of_the_node(option: int, limit: int) -> None:
+def test_the_message_limit_is_the_setting_of_the_node(option: int, limit: int) -> None:
     broker = BrokerHarness(max_message_size=option)
     _, connection = _begin(broker, 4)
     assert connection.handshake is not None
@@ -101,7 +101,7 @@ def test_a_plugin_changes_the_message_limit(modifier: int, limit: int) -> None:
     assert _negotiated(broker, 4).message_limit == limit
 
 
-def test_the_packet_is_as_the_plugin_changed_it() -> None:
+def test_the_handshake_has_the_packet_changed_by_the_plugin() -> None:
     broker = BrokerHarness(Changes(clean_session=False), allow_anonymous=False)
     packet = _negotiated(broker, 4, clean=True).packet
     assert (packet.client_id, packet.clean_start) == ("c", False)

@@ -1,4 +1,4 @@
-"""What leaves a connection: one write per turn, and nothing beyond its bounds."""
+"""The output of a connection: one write per turn, within its bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...harness.broker import BrokerHarness, PacketClient, connect, publish
 
 
 def writes_of(client: PacketClient) -> list[bytes]:
-    """A list that gathers what the node writes to this client from now on."""
+    """Returns a list of the node's later writes to this client."""
     found: list[bytes] = []
     stream = client.pipe.to_client
 
@@ -25,7 +25,7 @@ def writes_of(client: PacketClient) -> list[bytes]:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_one_write_per_turn(version: int) -> None:
-    """However many messages and answers a turn brings."""
+    """One write has all messages and answers of a turn."""
     broker = BrokerHarness()
     client = broker.client("c", version)
     client.subscribe(("t", 1))
@@ -40,7 +40,7 @@ def test_one_write_per_turn(version: int) -> None:
 @pytest.mark.parametrize("qos", [0, 1])
 @pytest.mark.parametrize("size", [LARGE - 50, LARGE, 3 * LARGE])
 def test_large_messages_are_not_joined(qos: int, size: int) -> None:
-    """Small pieces before and after a large one keep their place."""
+    """Small pieces before and after a large one keep their order."""
     broker = BrokerHarness()
     subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
@@ -54,7 +54,7 @@ def test_large_messages_are_not_joined(qos: int, size: int) -> None:
 
 
 def test_a_client_that_does_not_read_is_not_written_to_without_bound() -> None:
-    """QoS 0 waits in the queue up to its limit and is dropped visibly beyond (P8)."""
+    """QoS 0 waits in the queue up to its limit; above it, messages are dropped with an event (P8)."""
     broker = BrokerHarness(max_online_messages=5)
     subscriber = broker.client("s")
     subscriber.subscribe(("t", 0))
@@ -87,7 +87,7 @@ def test_qos_1_waits_for_a_client_that_does_not_read() -> None:
 
 
 def test_a_turn_is_bounded() -> None:
-    """A turn gathers `out_buffer_bytes`, the rest follows in later ones; nothing is lost."""
+    """A turn collects `out_buffer_bytes`, the rest follows in later turns; nothing is lost."""
     broker = BrokerHarness(out_buffer_bytes=100, max_inflight_messages=0, max_online_messages=-1)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
@@ -98,8 +98,8 @@ def test_a_turn_is_bounded() -> None:
     assert len(writes) > 15 and max(map(len, writes)) < 200
 
 
-def test_pressure_does_not_wake_a_connection_that_is_not_accepted() -> None:
-    """A transport that has room again before CONNACK: CONNACK stays the first packet [MQTT-3.2.0-1]."""
+def test_room_in_the_transport_does_not_start_an_unaccepted_connection() -> None:
+    """The transport has room again before CONNACK: CONNACK stays the first packet [MQTT-3.2.0-1]."""
     broker = BrokerHarness()
     broker.persistent("s").subscribe(("t", 1))
     broker.client("gone", clean=True)
@@ -119,7 +119,7 @@ def test_pressure_does_not_wake_a_connection_that_is_not_accepted() -> None:
 
 
 def test_a_paused_transport_at_connack_starts_when_it_has_room() -> None:
-    """What waits for the session goes out later, all of it."""
+    """The waiting messages of the session are sent later, all of them."""
     broker = BrokerHarness()
     broker.persistent("s").subscribe(("t", 1))
     broker.persistent("s").vanish()

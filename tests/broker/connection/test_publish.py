@@ -1,4 +1,4 @@
-"""PUBLISH from clients and its answers: QoS 0, 1 and 2, refusals, order, what the disk has to do with it."""
+"""PUBLISH from clients and its answers: QoS 0, 1 and 2, refusals, order, and the part of the disk in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_each_qos_has_its_answer(version: int) -> None:
     assert client.ask(Pubrel(65535)) == [Pubcomp(65535)]  # [MQTT5-4.3.3-11]
 
 
-def test_v5_learns_that_nobody_was_there() -> None:
+def test_v5_learns_that_there_was_no_subscriber() -> None:
     """MQTT 5.0 sections 3.4.2.1 and 3.5.2.1: 0x10; the PUBREL of that QoS 2 message is still expected."""
     client = BrokerHarness().client("p", 5)
     assert client.publish("t", b"", 1, 3) == [Puback(3, 0x10)]
@@ -103,7 +103,7 @@ def test_qos_2_state_survives_connection_and_process(version: int) -> None:
 
 
 def test_a_new_session_forgets_packet_ids() -> None:
-    """Clean start ends the session, and with it what its packet ids meant."""
+    """Clean start ends the session, and with it the meaning of its packet ids."""
     broker = BrokerHarness()
     subscriber = broker.client("s", 5)
     subscriber.subscribe(("t", 2))
@@ -122,7 +122,7 @@ def test_pubrel_of_an_unknown_id_is_answered(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_handshake_goes_on_when_the_message_has_expired(version: int) -> None:
+def test_the_handshake_continues_when_the_message_has_expired(version: int) -> None:
     """[MQTT5-4.3.3-13]: PUBREC, PUBREL and PUBCOMP are answered whatever the expiry interval said."""
     broker = BrokerHarness()
     client = broker.client("p", 5)
@@ -151,8 +151,8 @@ def test_nothing_is_acknowledged_before_its_commit(version: int, qos: int) -> No
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_what_needs_no_disk_is_acknowledged_at_once(qos: int) -> None:
-    """A clean session's message is written nowhere, so there is nothing to wait for."""
+def test_messages_for_clean_sessions_are_acknowledged_at_once(qos: int) -> None:
+    """The message of a clean session is not written, so its answer waits for no commit."""
     broker = BrokerHarness()
     broker.client("s").subscribe(("t", 2))
     client = broker.client("p")
@@ -179,7 +179,7 @@ def test_acknowledgements_keep_the_order_of_their_packets() -> None:
 
 
 def test_pubcomp_waits_until_the_id_is_forgotten_on_disk() -> None:
-    """Forgetting a packet id is safe before PUBCOMP, or a restart would drop the id's next message."""
+    """The packet id is deleted on disk before PUBCOMP, or a restart would drop the next message with this id."""
     broker = BrokerHarness()
     client = broker.persistent("p")
     assert client.publish("t", b"1", 2, 5) == [Pubrec(5)]
@@ -190,7 +190,7 @@ def test_pubcomp_waits_until_the_id_is_forgotten_on_disk() -> None:
 
 
 def test_a_kill_before_the_commit_loses_nothing_that_was_acknowledged() -> None:
-    """Whether the batch that was under way landed or not: unacknowledged, and sent again by its writer."""
+    """The pending batch may be lost: its message is unacknowledged, and its publisher sends it again."""
     for seed in range(6):
         broker = BrokerHarness(seed=seed)
         subscriber = broker.persistent("s")

@@ -1,4 +1,4 @@
-"""What subscribers get: packet ids, DUP, handshakes, properties, expiry."""
+"""PUBLISH packets to subscribers: packet ids, DUP, handshakes, properties, expiry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERSIONS = (3, 4, 5)
 
 
 def pair(version: int, broker: BrokerHarness, qos: int = 2, text: str = "t") -> tuple[PacketClient, PacketClient]:
-    """A persistent subscriber and a publisher that speaks v5, so that it may say everything."""
+    """A persistent subscriber, and a publisher with MQTT 5, which can set all properties."""
     subscriber = broker.persistent("s", version)
     subscriber.subscribe((text, qos))
     return subscriber, broker.client("p", 5)
@@ -122,8 +122,10 @@ def test_a_refused_delivery_is_over() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_answers_to_nothing(version: int) -> None:
-    """PUBACK, PUBREC and PUBCOMP with an id that is not in use are counted; PUBREC gets PUBREL so that it ends."""
+def test_answers_with_an_unused_packet_id(version: int) -> None:
+    """PUBACK, PUBREC and PUBCOMP with an unused id are counted; PUBREC is answered with PUBREL so that the handshake
+    ends.
+    """
     broker = BrokerHarness()
     client = broker.client("c", version)
     code = 0x92 if version == 5 else 0
@@ -199,7 +201,7 @@ def test_properties_are_passed_on_unchanged(durable: bool) -> None:
 
 
 def test_older_versions_get_no_properties() -> None:
-    """The same message, in the form of each version, whoever comes first."""
+    """Each subscriber gets the message in the form of its version, in any order of delivery."""
     broker = BrokerHarness()
     clients = [broker.client(f"c{number}", version) for number, version in enumerate((5, 4, 5, 3, 5))]
     for client in clients:
@@ -216,7 +218,7 @@ def test_older_versions_get_no_properties() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_expired_message_is_not_delivered(version: int) -> None:
-    """[MQTT5-3.3.2-5], to subscribers of every version, and it is told (P8)."""
+    """[MQTT5-3.3.2-5], to subscribers of every version, and there is an event (P8)."""
     broker = BrokerHarness()
     subscriber, publisher = pair(version, broker)
     subscriber.vanish()
@@ -230,7 +232,7 @@ def test_an_expired_message_is_not_delivered(version: int) -> None:
 
 
 def test_the_rest_of_the_expiry_interval_is_passed_on() -> None:
-    """What came in minus the time in the broker, over a restart too [MQTT5-3.3.2-6] (P7)."""
+    """The received interval minus the time in the broker, also over a restart [MQTT5-3.3.2-6] (P7)."""
     broker = BrokerHarness()
     subscriber, publisher = pair(5, broker)
     publisher.publish("t", b"live", 1, 1, message_expiry_interval=100)
@@ -258,7 +260,9 @@ def test_retained_messages_expire_too() -> None:
 
 
 def test_a_sent_qos_2_message_does_not_expire() -> None:
-    """[MQTT5-4.3.3-7]: its delivery is completed, over reconnect and restart; one that never left does expire."""
+    """[MQTT5-4.3.3-7]: its delivery is completed, over reconnect and restart; a message that was never sent does
+    expire.
+    """
     broker = BrokerHarness()
     subscriber = broker.persistent("s", 5, receive_maximum=1)
     subscriber.subscribe(("t", 2))

@@ -1,4 +1,4 @@
-"""Sizes and aliases of what subscribers get, what plugins change on the way, and the encoding that copies share."""
+"""Sizes and topic aliases of packets to subscribers, changes by plugins, and the encoding that copies share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSIONS = (3, 4, 5)
 
 
 def test_no_packet_is_larger_than_the_client_takes() -> None:
-    """Exactly at the limit it goes, one byte more and it is dropped, told, and counts as sent.
+    """A packet of exactly the limit is sent; one byte more, and it is dropped with an event and counts as sent.
 
     [MQTT5-3.1.2-24] [MQTT5-3.1.2-25]
     """
@@ -44,7 +44,7 @@ def test_no_packet_is_larger_than_the_client_takes() -> None:
 
 
 def test_a_message_that_is_too_large_takes_no_window() -> None:
-    """It is as if it had been delivered: what comes behind it goes on [MQTT5-3.1.2-25]."""
+    """It counts as delivered: the messages behind it are sent [MQTT5-3.1.2-25]."""
     broker = BrokerHarness()
     subscriber = broker.persistent("s", 5, maximum_packet_size=30, receive_maximum=1)
     subscriber.subscribe(("t", 1))
@@ -58,7 +58,7 @@ def test_a_message_that_is_too_large_takes_no_window() -> None:
 
 
 def test_aliases_to_the_client() -> None:
-    """At most so many as the client and the configuration allow; a topic that has one comes without its name.
+    """At most as many as client and configuration allow; a topic with an alias is sent without its name.
 
     [MQTT5-3.1.2-26] [MQTT5-3.3.2-11]
     """
@@ -73,7 +73,7 @@ def test_aliases_to_the_client() -> None:
 
 
 def test_aliases_end_with_their_connection() -> None:
-    """[MQTT5-3.3.2-7]: what comes again on a new connection has its topic."""
+    """[MQTT5-3.3.2-7]: a message that is sent again on a new connection has its topic."""
     broker = BrokerHarness(topic_alias_max_broker=10)
     subscriber = broker.persistent("s", 5, topic_alias_maximum=2)
     subscriber.subscribe(("#", 1))
@@ -116,7 +116,7 @@ def test_an_alias_whose_first_message_was_too_large_is_not_used() -> None:
 
 
 def test_aliases_of_the_client() -> None:
-    """Every alias from 1 to the maximum of CONNACK is taken; they end with the connection.
+    """Every alias from 1 to the maximum of CONNACK is accepted; aliases end with the connection.
 
     [MQTT5-3.3.2-12] [MQTT5-3.3.2-7]
     """
@@ -150,7 +150,7 @@ def test_an_alias_above_the_maximum_closes(alias: int) -> None:
 
 
 class Deliverer:
-    """A plugin that rewrites what is delivered to some clients."""
+    """A plugin that changes deliveries to some clients."""
 
     def auth_on_publish(self, *_: Any) -> bool:
         return True
@@ -167,7 +167,7 @@ class Deliverer:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("qos", [0, 1])
 def test_on_deliver_changes_one_copy(version: int, qos: int) -> None:
-    """Topic and payload for this subscriber, nobody else's."""
+    """Topic and payload change for this subscriber only."""
     broker = BrokerHarness(Deliverer())
     clients = [broker.client(name, version) for name in ("a", "s", "z")]
     for client in clients:
@@ -182,10 +182,10 @@ def test_on_deliver_changes_one_copy(version: int, qos: int) -> None:
     st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.binary(max_size=300)), min_size=1, max_size=4),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_remembered_encoding_is_never_somebody_elses(
+def test_a_cached_encoding_is_used_only_for_the_same_form(
     subscribers: list[tuple[int, int, bool]], messages: list[tuple[int, bool, bytes]]
 ) -> None:
-    """Versions, QoS, RETAIN and identifiers mixed at random: each gets its own form of the same message."""
+    """Versions, QoS, RETAIN and identifiers mixed at random: each subscriber gets its own form of the message."""
     broker = BrokerHarness()
     clients = []
     for number, (version, qos, own) in enumerate(subscribers):

@@ -1,4 +1,4 @@
-"""What plugins change of a PUBLISH, and what they hear of it."""
+"""Changes of PUBLISH by plugins, and the notifications that plugins get."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERSIONS = (3, 4, 5)
 
 
 class Changing:
-    """A plugin that changes what comes on topics named after the change, and hears of all publishes."""
+    """A plugin that changes messages by the name of their topic, and is notified of all publishes."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -34,7 +34,7 @@ class Changing:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_modifiers_of_auth_on_publish(version: int) -> None:
-    """Topic, payload, retain and mountpoint are the plugin's; the publisher notices nothing."""
+    """The plugin sets topic, payload, retain and mountpoint; the publisher gets the usual answer."""
     plugin = Changing()
     plugin.changes = {"a": {"topic": "b", "payload": b"new", "retain": True}, "away": {"mountpoint": "elsewhere"}}
     broker = BrokerHarness(plugin)
@@ -53,7 +53,7 @@ def test_modifiers_of_auth_on_publish(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("came", [0, 1, 2])
 @pytest.mark.parametrize("granted", [0, 1, 2])
-def test_a_changed_qos_is_the_subscribers_business(version: int, came: int, granted: int) -> None:
+def test_a_changed_qos_affects_only_the_delivery(version: int, came: int, granted: int) -> None:
     """The publisher is answered as the QoS of its packet demands [MQTT-3.3.4-1] [MQTT5-3.3.4-1]."""
     plugin = Changing()
     plugin.changes = {"t": {"qos": granted}}
@@ -67,7 +67,7 @@ def test_a_changed_qos_is_the_subscribers_business(version: int, came: int, gran
 
 
 def test_a_changed_qos_survives_parking() -> None:
-    """Parked as the plugin had it: nobody is asked twice."""
+    """A parked message keeps the changes of the plugin, which is not asked again."""
     plugin = Changing()
     plugin.changes = {"t": {"qos": 1, "payload": b"new"}}
     broker = BrokerHarness(plugin)
@@ -85,7 +85,7 @@ def test_a_changed_qos_survives_parking() -> None:
 
 
 def test_on_publish_hears_every_message() -> None:
-    """Also those whose permission was remembered."""
+    """This includes messages whose permission was cached."""
     plugin = Changing()
     client = BrokerHarness(plugin).client("p")
     for number in range(3):
@@ -95,7 +95,7 @@ def test_on_publish_hears_every_message() -> None:
 
 
 def test_throttle_of_a_plugin() -> None:
-    """The publisher is not read for so many milliseconds."""
+    """The publisher is not read for this number of milliseconds."""
     plugin = Changing()
     plugin.changes = {"slow": {"throttle": 300}}
     broker = BrokerHarness(plugin)
@@ -110,8 +110,10 @@ def test_throttle_of_a_plugin() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_repeated_packet_is_what_the_plugin_made_of_it(version: int, restarted: bool) -> None:
-    """The connection or the process ended before the message was given to anybody: it is not given to others then."""
+def test_a_repeated_packet_keeps_the_changes_of_the_plugin(version: int, restarted: bool) -> None:
+    """The connection or the process ended before the message was delivered: then it is not delivered to other
+    subscribers.
+    """
     plugin = Changing()
     plugin.changes = {"a": {"topic": "b", "payload": b"new"}}
     broker = BrokerHarness(plugin)

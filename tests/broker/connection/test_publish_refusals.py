@@ -1,4 +1,4 @@
-"""PUBLISH packets that are not taken: full disk, no permission, wrong topics, more than the Receive Maximum."""
+"""Refused PUBLISH packets: full disk, no permission, wrong topics, more than the Receive Maximum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSIONS = (3, 4, 5)
 
 
 def test_a_full_disk_refuses_v5_and_parks_v3_in_order() -> None:
-    """v5 is told 0x97 and keeps the message; v3 has no code, so it waits and is accepted in order (P2)."""
+    """v5 gets 0x97 and keeps the message; v3 has no such code, so the message waits and is accepted in order (P2)."""
     broker = BrokerHarness()
     subscriber = broker.persistent("s", 5)
     subscriber.subscribe(("t", 2))
@@ -39,7 +39,7 @@ def test_a_full_disk_refuses_v5_and_parks_v3_in_order() -> None:
 
 
 def test_a_refused_packet_id_means_a_new_message() -> None:
-    """[MQTT5-4.3.3-9]: after PUBREC with 0x80 or above the id is free, and the refused message is nowhere."""
+    """[MQTT5-4.3.3-9]: after PUBREC with 0x80 or above the id is free, and the refused message is not stored."""
     broker = BrokerHarness()
     subscriber = broker.client("s", 5)
     subscriber.subscribe(("t", 2), ("u", 2))
@@ -68,7 +68,7 @@ class Choosy:
 
 
 def test_unauthorised_publish_v5() -> None:
-    """v5 gets 0x87, or what the plugin says; QoS 0 gets nothing; the connection goes on."""
+    """v5 gets 0x87, or the code of the plugin; QoS 0 gets no answer; the connection stays open."""
     broker = BrokerHarness(Choosy())
     subscriber = broker.client("s", 5)
     subscriber.subscribe(("#", 2))
@@ -98,8 +98,9 @@ def test_unauthorised_publish_of_the_older_versions() -> None:
     assert three.publish("no", b"", 1, 1) == [] and three.closed
 
 
-def test_reasons_are_left_out_for_small_packets_and_small_interest() -> None:
-    """Reason string and user properties go where the packet would be too large, or nobody asked.
+def test_reasons_are_left_out_for_small_packets_or_if_not_requested() -> None:
+    """Reason string and user properties are left out if the packet would be too large, or if the client did not ask for
+    them.
 
     [MQTT5-3.4.2-2] [MQTT5-3.4.2-3] [MQTT5-3.5.2-2] [MQTT5-3.5.2-3] [MQTT5-3.1.2-29]
     """
@@ -115,7 +116,7 @@ def test_reasons_are_left_out_for_small_packets_and_small_interest() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_topics_of_the_broker_are_not_for_clients(version: int) -> None:
-    """A PUBLISH to `$...` is not routed; v5 0x90, v3 an answer as usual so that its window is not blocked."""
+    """A PUBLISH to `$...` is not routed; v5 gets 0x90, v3 the usual answer so that its window is not blocked."""
     broker = BrokerHarness()
     subscriber = broker.client("s", version)
     subscriber.subscribe(("$SYS/#", 1))
@@ -130,9 +131,9 @@ def test_topics_of_the_broker_are_not_for_clients(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_topics_that_are_too_deep(version: int, qos: int) -> None:
-    """`topic_max_depth` bounds the levels of a topic: nobody is told that such a message is taken.
+    """`topic_max_depth` bounds the levels of a topic: such a message is never acknowledged as accepted.
 
-    Where no answer can say no, the connection is closed [MQTT-4.8.0-1].
+    If the version has no refusal, the connection is closed [MQTT-4.8.0-1].
     """
     broker = BrokerHarness(topic_max_depth=3)
     broker.client("s", version).subscribe(("#", 0))
@@ -168,7 +169,7 @@ def test_more_unacknowledged_publishes_than_allowed_close_the_connection() -> No
 
 
 def test_qos_2_counts_until_pubrel() -> None:
-    """The quota of the publisher comes back with PUBCOMP; a repeated PUBLISH takes none (section 4.9)."""
+    """PUBCOMP gives the quota back to the publisher; a repeated PUBLISH takes none (section 4.9)."""
     broker = BrokerHarness(receive_max_broker=2)
     client = broker.client("p", 5)
     client.publish("t", b"", 2, 1)
@@ -190,8 +191,10 @@ def test_a_refused_publish_takes_no_quota() -> None:
     assert client.publish("open", b"", 2, 4) == [Pubrec(4, 0x10)]
 
 
-def test_a_passing_failure_closes_the_connection() -> None:
-    """A PUBLISH whose disk is gone for good is never acknowledged; a window of such closes [MQTT-4.8.0-2]."""
+def test_publishes_to_a_failed_disk_close_the_connection() -> None:
+    """A PUBLISH whose disk has failed for good is never acknowledged; a window full of them closes the connection
+    [MQTT-4.8.0-2].
+    """
     broker = BrokerHarness(receive_max_broker=1)
     broker.persistent("s", 5).subscribe(("t", 1))
     client = broker.client("p", 5)
@@ -203,7 +206,7 @@ def test_a_passing_failure_closes_the_connection() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_incoming_dup_is_not_passed_on(version: int) -> None:
-    """[MQTT-3.3.1-3] [MQTT5-3.3.1-3] [MQTT-4.3.1-1] [MQTT5-4.3.1-1] [MQTT-2.3.1-5]: DUP is of each hop."""
+    """[MQTT-3.3.1-3] [MQTT5-3.3.1-3] [MQTT-4.3.1-1] [MQTT5-4.3.1-1] [MQTT-2.3.1-5]: DUP belongs to one hop."""
     broker = BrokerHarness()
     subscriber = broker.client("s", version)
     subscriber.subscribe(("t", 1))
@@ -214,7 +217,7 @@ def test_incoming_dup_is_not_passed_on(version: int) -> None:
 
 
 def test_parked_publishes_are_bounded() -> None:
-    """Above `session.max_parked_publishes` the client is not read; all is accepted in order afterwards (P8, P2)."""
+    """Above `session.max_parked_publishes` the client is not read; later all are accepted in order (P8, P2)."""
     broker = BrokerHarness(max_parked_publishes=3)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1), ("fill", 1))
@@ -255,7 +258,7 @@ def with_full_disk() -> tuple[BrokerHarness, PacketClient, PacketClient]:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_parked_publish_that_is_repeated(qos: int) -> None:
-    """The same packet id while it waits: QoS 2 is one message, and DUP is answered as often as it came."""
+    """The same packet id while it is parked: QoS 2 is one message, and each repetition gets its answer."""
     broker, subscriber, client = with_full_disk()
     assert client.publish("t", b"x", qos, 5) == []
     assert client.publish("t", b"x", qos, 5, dup=True) == []
@@ -267,7 +270,7 @@ def test_a_parked_publish_that_is_repeated(qos: int) -> None:
 
 
 def test_a_client_that_leaves_while_its_publishes_are_parked() -> None:
-    """What was not acknowledged is not accepted: its writer sends it again, or nobody does."""
+    """An unacknowledged message is not accepted: its publisher sends it again, or it is lost."""
     broker, subscriber, client = with_full_disk()
     client.publish("t", b"x", 1, 5)
     client.vanish()
@@ -278,8 +281,8 @@ def test_a_client_that_leaves_while_its_publishes_are_parked() -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("durable", [False, True])
-def test_what_expired_while_it_was_parked_is_for_nobody(qos: int, durable: bool) -> None:
-    """A repeated PUBLISH of v5 waits for the lease: longer than it was worth [MQTT5-3.3.2-5]."""
+def test_a_publish_that_expires_while_parked_is_not_delivered(qos: int, durable: bool) -> None:
+    """A repeated PUBLISH of v5 waits for the lease longer than its expiry interval [MQTT5-3.3.2-5]."""
     broker = BrokerHarness()
     client = broker.persistent("p", 5)
     subscriber = (broker.persistent if durable else broker.client)("s", 5)
@@ -295,8 +298,10 @@ def test_what_expired_while_it_was_parked_is_for_nobody(qos: int, durable: bool)
     assert [event["client"] for event in broker.events("q.expire")] == ["s", "s"]
 
 
-def test_what_expired_while_its_handshake_waited_is_for_nobody() -> None:
-    """QoS 2 was noted with a lease, and none was there when its copies could leave [MQTT5-3.3.2-5]."""
+def test_a_publish_that_expires_during_its_handshake_is_not_delivered() -> None:
+    """The QoS 2 message was stored with a lease, and there was no lease when its copies could be
+    sent [MQTT5-3.3.2-5].
+    """
     broker = BrokerHarness()
     client, subscriber = broker.persistent("p", 5), broker.client("s", 5)
     subscriber.subscribe(("t", 2))
@@ -313,7 +318,7 @@ def test_what_expired_while_its_handshake_waited_is_for_nobody() -> None:
 
 
 def test_a_handshake_stays_behind_one_that_waits_for_the_lease() -> None:
-    """The lease comes back, and perhaps the node sees it first when it is about to route the second message."""
+    """The lease is back, and the node may notice it only when it is about to route the second message."""
     broker = BrokerHarness()
     client, subscriber = broker.persistent("p", 5), broker.persistent("s", 5)
     subscriber.subscribe(("t", 2))
@@ -337,8 +342,8 @@ def test_a_handshake_stays_behind_one_that_waits_for_the_lease() -> None:
     assert [message.payload for message in subscriber.drain()] == [b"1", b"2", b"3"]
 
 
-def test_nothing_is_kept_of_who_left_with_parked_publishes() -> None:
-    """However often a client comes, waits in vain and goes before the split is over (P8)."""
+def test_parked_publishes_of_a_departed_client_are_forgotten() -> None:
+    """This holds however often a client connects, waits and leaves during the split (P8)."""
     broker = BrokerHarness(allow_register_during_netsplit="on")
     broker.node.policy.view_state = ViewState.MINORITY
     for _ in range(3):

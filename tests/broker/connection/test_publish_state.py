@@ -1,4 +1,4 @@
-"""What a connection remembers of its publisher: topics, aliases, packet ids, and messages that wait."""
+"""The state of a publishing connection: topics, aliases, packet ids, and waiting messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_v5_limits_unanswered_packets() -> None:
 
 
 def test_older_versions_have_no_limit() -> None:
-    """No client has so many packet ids."""
+    """The limit is above the number of packet ids."""
     broker = BrokerHarness(receive_max_broker=5, topic_alias_max_client=3)
     broker.client("c", 4)
     state = _connection(broker).publishing
@@ -43,13 +43,13 @@ def test_older_versions_have_no_limit() -> None:
     assert state.alias_maximum == 0
 
 
-def test_the_plans_are_those_of_the_mountpoint() -> None:
+def test_the_plans_belong_to_the_mountpoint() -> None:
     broker = BrokerHarness()
     broker.client("c")
     assert _connection(broker).publishing.plans is broker.node.router.plans("")
 
 
-def test_a_permitted_topic_is_good_for_one_epoch_of_the_hooks() -> None:
+def test_a_cached_permission_holds_for_one_epoch_of_the_hooks() -> None:
     broker = BrokerHarness()
     client = broker.client("c")
     state = _connection(broker).publishing

@@ -1,4 +1,4 @@
-"""CONNACK with a reason: what each version sees when its CONNECT is not accepted."""
+"""CONNACK with a reason: the answer of each version when its CONNECT is refused."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_a_plugin_says_no(version: int, answer: Any, old: int, new: int) -> None
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, 4), (4, 4), (5, 0x86)])
-def test_a_user_that_nobody_knows_is_answered_like_a_wrong_password(version: int, code: int) -> None:
-    """The answer was 5 for the one and 4 for the other: whoever asked learned who has an account."""
+def test_an_unknown_user_gets_the_answer_of_a_wrong_password(version: int, code: int) -> None:
+    """Before, the answers differed (5 and 4), so a stranger could find out which user names exist."""
     answers = []
     for answer in (None, Refuse("invalid_credentials")):
         broker = BrokerHarness(Says(answer), allow_anonymous=False)
@@ -61,19 +61,19 @@ def test_a_user_that_nobody_knows_is_answered_like_a_wrong_password(version: int
 
 
 def test_properties_of_a_refusal() -> None:
-    """v5 gets them, without reason string and user properties where it asked for none of those."""
+    """v5 gets them; without reason string and user properties if it asked for none."""
     why = {"reason_string": "no room", "user_property": [("a", "b")], "server_reference": "other:1883"}
     broker = BrokerHarness(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
     _, connack = broker.connect("c", 5)
     assert connack == Connack(False, 0x9C, why)
     _, connack = broker.connect("c", 4)
     assert connack == Connack(False, 5)
-    # CONNACK may carry them whatever was asked for [MQTT5-3.1.2-29]
+    # CONNACK may carry them whatever the client asked for [MQTT5-3.1.2-29]
     _, connack = broker.connect("c", 5, request_problem_information=0)
     assert connack.reason == 0x9C
 
 
-def test_a_small_client_gets_the_reason_without_the_words() -> None:
+def test_a_small_client_gets_the_code_without_reason_string() -> None:
     """No CONNACK above the client's maximum packet size [MQTT5-3.2.2-19] [MQTT5-3.2.2-20]."""
     why = {"reason_string": "x" * 100, "user_property": [("a", "b" * 100)]}
     broker = BrokerHarness(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
@@ -83,13 +83,13 @@ def test_a_small_client_gets_the_reason_without_the_words() -> None:
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_will_that_is_not_allowed(version: int) -> None:
-    """Refused at CONNECT, not when it is too late."""
+    """It is refused at CONNECT, not when the will is due."""
     broker = BrokerHarness(Says(True))
     _, connack = broker.connect("c", version, will=packets.Will("t", b""))
     assert connack.reason == (0x87 if version == 5 else 5)
 
 
-def test_a_version_that_nobody_speaks() -> None:
+def test_an_unknown_version_is_refused() -> None:
     """CONNACK 1 in the old form, then the end [MQTT-3.1.2-2]."""
     broker = BrokerHarness()
     client = PacketClient(broker, 4)
@@ -109,8 +109,8 @@ def test_a_malformed_connect_of_v5_is_told_why() -> None:
     assert four.ask(b"\x10\x0d\x00\x04MQTT\x04\x03\x00\x00\x00\x01c") == [] and four.closed
 
 
-def test_what_comes_before_connect() -> None:
-    """A connection begins with CONNECT [MQTT-3.1.0-1] [MQTT5-3.1.0-1]; nobody is answered who did not."""
+def test_packets_before_connect_get_no_answer() -> None:
+    """A connection begins with CONNECT [MQTT-3.1.0-1] [MQTT5-3.1.0-1]; other clients get no answer."""
     broker = BrokerHarness()
     client = PacketClient(broker, 4)
     assert client.ask(packets.Pingreq(), connect("c")) == [] and client.closed

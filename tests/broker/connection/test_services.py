@@ -1,4 +1,4 @@
-"""What all client connections of a node share: new client ids, and the end of each connection once."""
+"""The services that all client connections of a node share: new client ids, and the end of each connection once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_new_client_id_is_random() -> None:
 
 
 def test_the_seed_decides_the_client_ids() -> None:
-    """The port for chance is the only source."""
+    """The port for chance is the only source of randomness."""
     services, again = BrokerHarness().node.services, BrokerHarness().node.services
     assert services.new_client_id() == again.new_client_id()
 

@@ -1,4 +1,4 @@
-"""The states of a connection: what may happen in each, and the way through them."""
+"""The states of a connection: the legal events of each, and the usual sequence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ILLEGAL = [(state, event) for state in State for event in Event if (state, event
 
 
 class Observer(AllowAll):
-    """A plugin that notes the state of the connection that it decides about."""
+    """A plugin that notes the state of the connection when it is asked."""
 
     def __init__(self) -> None:
         self.broker: BrokerHarness | None = None
@@ -86,7 +86,7 @@ def test_a_connection_walks_through_the_states() -> None:
 
 
 def test_a_second_connect_does_not_change_the_session() -> None:
-    """The connection is closed, before CONNECT could be an event again."""
+    """The connection is closed before CONNECT becomes an event again."""
     broker = BrokerHarness()
     client = broker.client("c")
     connection = _connection(broker)

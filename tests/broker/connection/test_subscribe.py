@@ -1,4 +1,4 @@
-"""SUBSCRIBE and UNSUBSCRIBE: answers, replacement, refusals, what plugins change, and the disk."""
+"""SUBSCRIBE and UNSUBSCRIBE: answers, replacement, refusals, changes by plugins, and the disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_suback(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_suback_waits_for_the_disk(version: int) -> None:
-    """After SUBACK a kill forgets no subscription of a session that lasts, after UNSUBACK it brings none back (P7)."""
+    """After SUBACK a kill loses no subscription of a persistent session; after UNSUBACK it restores none (P7)."""
     broker = BrokerHarness()
     client = broker.persistent("s", version)
     broker.hold_disk()
@@ -58,7 +58,7 @@ def test_suback_waits_for_the_disk(version: int) -> None:
 
 
 def test_a_clean_session_does_not_wait_for_the_disk() -> None:
-    """Nothing of it is written."""
+    """Its subscriptions are not written."""
     broker = BrokerHarness()
     client = broker.client("s")
     broker.hold_disk()
@@ -116,7 +116,7 @@ def subscribe_frame(wanted: list[tuple[str, int]], version: int) -> bytes:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("text", ["a#", "#/b", "$share/g", "$share//t", "$share/+/t", "x/+y", ""])
 def test_malformed_filters_close_the_connection(version: int, text: str) -> None:
-    """Nothing of the packet is done (sections 4.7.1 and 4.8.2)."""
+    """The whole packet has no effect (sections 4.7.1 and 4.8.2)."""
     broker = BrokerHarness()
     client = broker.client("s", version)
     came = client.ask(subscribe_frame([("ok", 1), (text, 0)], version))
@@ -149,7 +149,7 @@ def test_limits_of_a_client() -> None:
 
 
 def test_no_local_with_a_shared_subscription() -> None:
-    """Is a protocol error; nothing of the packet is done [MQTT5-3.8.3-4]."""
+    """It is a protocol error; the whole packet has no effect [MQTT5-3.8.3-4]."""
     broker = BrokerHarness()
     client = broker.client("s", 5)
     (answer,) = client.ask(subscribe_frame([("t", 0), ("$share/g/t", 0x04)], 5))
@@ -158,7 +158,7 @@ def test_no_local_with_a_shared_subscription() -> None:
 
 
 class Plugin:
-    """Answers what the test says; hears of all that was done."""
+    """A plugin whose answers the test sets, and that notes its notifications."""
 
     def __init__(self, answer: Any = True, unsubscribe: Any = None) -> None:
         self.answer = answer
@@ -183,7 +183,7 @@ class Plugin:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_plugin_refuses(version: int) -> None:
-    """All filters: 0x87, or what the plugin says; 0x80 for the older versions [MQTT-3.9.3-2] [MQTT5-3.9.3-2]."""
+    """All filters: 0x87, or the code of the plugin; 0x80 for the older versions [MQTT-3.9.3-2] [MQTT5-3.9.3-2]."""
     code = 0x87 if version == 5 else 0x80
     client = BrokerHarness(Plugin(False)).client("s", version)
     assert client.subscribe(("a", 0), ("b", 1)) == [Suback(1, [code] * 2)]
@@ -275,7 +275,7 @@ def test_filters_are_compared_character_by_character(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_deliveries_that_had_begun_are_completed(version: int) -> None:
-    """No new message is delivered after UNSUBSCRIBE; QoS 1 and 2 that were sent are completed, after a reconnect too.
+    """UNSUBSCRIBE stops new messages; QoS 1 and 2 messages already sent are completed, also after a reconnect.
 
     [MQTT-3.10.4-2] [MQTT-3.10.4-3] [MQTT5-3.10.4-2] [MQTT5-3.10.4-3]
     """
@@ -299,7 +299,7 @@ def test_deliveries_that_had_begun_are_completed(version: int) -> None:
 
 
 def test_a_plugin_changes_what_is_unsubscribed() -> None:
-    """on_unsubscribe names other filters; a refusal changes nothing, because v3 has no way to be refused."""
+    """on_unsubscribe replaces the filters; its refusal changes nothing, because v3 has no refusal."""
     broker = BrokerHarness(Plugin(unsubscribe=["other"]))
     client = broker.client("s", 5)
     client.subscribe(("t", 0), ("other", 0))
@@ -315,7 +315,7 @@ def test_a_plugin_changes_what_is_unsubscribed() -> None:
 
 
 def added_in_turns(broker: BrokerHarness, client: Any, *sent: Any) -> list[int]:
-    """How many subscriptions the session `s` gets in each turn of the loop after these packets."""
+    """Returns the number of subscriptions that session `s` gets in each turn of the loop after these packets."""
     session = broker.node.sessions.get("", "s")
     assert session is not None
     have = [len(session.subscriptions)]
@@ -329,7 +329,7 @@ def added_in_turns(broker: BrokerHarness, client: Any, *sent: Any) -> list[int]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_filters_take_several_turns_of_the_loop(version: int) -> None:
-    """Others have their turns meanwhile; packets behind the SUBSCRIBE wait, and are handled afterwards, in order."""
+    """Other clients are served meanwhile; packets behind the SUBSCRIBE are handled afterwards, in order."""
     broker = BrokerHarness()
     client = broker.persistent("s", version)
     wanted = [option(f"t/{number}", number % 3) for number in range(FILTERS_PER_TURN * 3 + 1)]
@@ -343,7 +343,7 @@ def test_many_filters_take_several_turns_of_the_loop(version: int) -> None:
 
 
 def test_a_client_that_leaves_while_its_filters_are_added() -> None:
-    """Nobody is answered; a session that lasts has a part of them, and gets all when the client asks again."""
+    """There is no answer; a persistent session has a part of the filters, and gets all when the client asks again."""
     broker = BrokerHarness()
     client = broker.persistent("s")
     wanted = [option(f"t/{number}", 1) for number in range(FILTERS_PER_TURN * 3)]

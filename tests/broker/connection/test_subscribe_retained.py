@@ -14,7 +14,7 @@ VERSIONS = (3, 4, 5)
 
 
 def retained_for(broker: BrokerHarness, version: int, *wanted: Any, name: str = "reader") -> list[Publish]:
-    """What a new subscription of a new client brings."""
+    """Returns the packets that a new subscription of a new client gets."""
     client = broker.client(name, version)
     came = client.subscribe(*wanted)
     assert isinstance(came[0], Suback)  # retained messages come behind it
@@ -111,7 +111,7 @@ def test_shared_subscriptions_get_none() -> None:
 
 
 def test_identifiers_of_retained_messages() -> None:
-    """That of the subscription that brought it [MQTT5-3.3.4-3]."""
+    """They have the identifier of the subscription that matched [MQTT5-3.3.4-3]."""
     broker = BrokerHarness()
     broker.client("p").publish("t", b"x", 0, retain=True)
     client = broker.client("s", 5)
@@ -122,7 +122,7 @@ def test_identifiers_of_retained_messages() -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("payload", [b"x", b""])
-def test_the_acknowledgement_means_that_it_is_kept(qos: int, payload: bytes) -> None:
+def test_the_acknowledgement_means_that_the_change_is_on_disk(qos: int, payload: bytes) -> None:
     """Set or removed: acknowledged after the commit, and so after a kill (P4, P7)."""
     broker = BrokerHarness()
     publisher = broker.client("p")
@@ -135,7 +135,7 @@ def test_the_acknowledgement_means_that_it_is_kept(qos: int, payload: bytes) -> 
     assert [m.payload for m in retained_for(broker, 4, ("t", 0))] == [payload] * bool(payload)
 
 
-def test_removing_what_is_just_being_removed() -> None:
+def test_a_second_deletion_waits_for_the_first() -> None:
     """The second client's acknowledgement means the same as the first one's: it waits for the same commit."""
     broker = BrokerHarness()
     one, two = broker.client("one"), broker.client("two")
@@ -148,7 +148,7 @@ def test_removing_what_is_just_being_removed() -> None:
 
 
 def test_limits_of_retained_messages() -> None:
-    """What is too much is refused visibly, the PUBLISH itself is delivered (P8)."""
+    """A message above a limit is not retained, with an event; the PUBLISH itself is delivered (P8)."""
     broker = BrokerHarness(retained_max_messages=1)
     live = broker.client("live")
     live.subscribe(("#", 0))
@@ -162,7 +162,7 @@ def test_limits_of_retained_messages() -> None:
 
 
 def test_a_full_disk_keeps_no_retained_qos_0() -> None:
-    """It is delivered, and that it is not kept is told (P8)."""
+    """The message is delivered, and an event tells that it is not retained (P8)."""
     broker = BrokerHarness()
     live, publisher = broker.client("live"), broker.client("p")
     live.subscribe(("t", 0))
@@ -202,7 +202,9 @@ def test_expired_retained_messages_are_swept() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("power", [False, True])
 def test_a_restart_right_behind_the_suback_takes_nothing(version: int, power: bool) -> None:
-    """Who has a SUBACK does not ask again: what was retained before comes, also what had not left yet (P4, P7)."""
+    """A client with a SUBACK does not ask again: it gets the messages retained before, also those not sent yet (P4,
+    P7).
+    """
     broker = BrokerHarness()
     publisher = broker.client("p", version)
     topics = [f"t/{number}" for number in range(50)]
@@ -226,7 +228,7 @@ def test_a_restart_right_behind_the_suback_takes_nothing(version: int, power: bo
 
 
 def test_a_connection_that_is_lost_before_the_suback() -> None:
-    """For who asks again only what is new comes with retained messages: this is (MQTT 5.0 section 3.8.3.1)."""
+    """A client that subscribes again gets only new retained messages: these count as new (MQTT 5.0 section 3.8.3.1)."""
     broker = BrokerHarness()
     broker.client("p").publish("t", b"kept", 1, 1, retain=True)
     once = option("t", 1, retain_handling=1)
@@ -242,7 +244,7 @@ def test_a_connection_that_is_lost_before_the_suback() -> None:
 
 
 def test_two_subscribe_packets_at_once_are_not_both_new() -> None:
-    """[MQTT5-3.3.1-10]: also where the first has no answer yet."""
+    """[MQTT5-3.3.1-10]: also if the first has no answer yet."""
     broker = BrokerHarness()
     broker.client("p").publish("t", b"kept", 1, 1, retain=True)
     client = broker.persistent("s", 5)

@@ -1,4 +1,4 @@
-"""What is handed to plugins about a connection."""
+"""The facts about a connection that plugins get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns: clients that flood the node are served round robin, and nobody else waits for them."""
+"""Turns: the node serves flooding clients round robin, and they do not delay other clients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Crowd:
             self.turns.add(Member(self, number))
 
     def run_round(self) -> list[int]:
-        """Turns of the loop until the next round; who had a turn in it."""
+        """Run the loop until the next round; returns the connections that had a turn."""
         self.order = []
         for _ in range(TURNS_BETWEEN + 1):
             assert self.order == [], "the links of the node have the turns in between"
@@ -66,8 +66,8 @@ class Member:
         return handled
 
 
-def test_turns_go_round() -> None:
-    """Each gets one turn before anybody gets a second one, and a round is over when it has handled enough."""
+def test_connections_take_turns_round_robin() -> None:
+    """Each connection gets one turn before any gets a second; a round ends when it has handled enough packets."""
     crowd = Crowd([MANY] * 20)
     a_round = PACKETS_PER_ROUND // PACKETS_PER_TURN
     seen: list[int] = []
@@ -78,29 +78,29 @@ def test_turns_go_round() -> None:
     assert seen == [number % 20 for number in range(5 * a_round)]
 
 
-def test_a_round_gives_nobody_two_turns() -> None:
-    """Whoever comes back waits for the next turn of the loop, in which others are heard first."""
+def test_a_connection_gets_one_turn_per_round() -> None:
+    """A connection that comes back waits for the next turn of the loop, in which other clients are read first."""
     crowd = Crowd([MANY])
     assert crowd.run_round() == [0]
     assert crowd.run_round() == [0]
 
 
 def test_a_round_takes_a_bounded_time() -> None:
-    """However many wait: the others of the node are heard in between."""
+    """The time does not depend on the number of waiting connections: the loop runs other work in between."""
     crowd = Crowd([MANY] * 1000, each_ms=ROUND_MS)
     assert crowd.run_round() == [0]
     assert crowd.run_round() == [1]
 
 
 def test_the_size_of_a_turn() -> None:
-    """It halves when a turn takes too long, and grows back."""
+    """It is halved when a turn takes too long, and grows again later."""
     assert [next_size(PACKETS_PER_TURN, took) for took in (0, TURN_MS, TURN_MS + 1)] == [256, 256, 128]
     assert next_size(1, 1000) == 1
     assert next_size(8, 0) == 16 and next_size(8, TURN_MS) == 8
 
 
 def test_nothing_is_scheduled_when_nobody_waits() -> None:
-    """The last turn ends it."""
+    """The last turn ends the scheduling."""
     crowd = Crowd([1, 2])
     assert crowd.run_round() == [0, 1]
     assert crowd.work == [] and len(crowd.turns) == 0
@@ -124,8 +124,8 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_a_polite_client_does_not_wait_for_a_flood(kind: str) -> None:
-    """Its answer comes after a turn or two of each flooding client, not after all that they have sent."""
+def test_a_quiet_client_does_not_wait_for_a_flood(kind: str) -> None:
+    """Its answer comes after one or two turns of each flooding client, not after all their packets."""
     broker = BrokerHarness()
     polite = broker.client("polite", 5)
     flooding = [broker.client(f"flood{number}") for number in range(8)]
@@ -147,7 +147,7 @@ def test_a_polite_client_does_not_wait_for_a_flood(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [packets.Subscribe, packets.Unsubscribe])
 def test_many_filters_count_as_many_packets(kind: type) -> None:
-    """A turn ends with a packet of many filters; the answers come all the same, in order."""
+    """A turn ends after a packet with many filters; the answers are complete, in order."""
     broker = BrokerHarness(max_filters_per_packet=0)
     polite, client = broker.client("polite"), broker.client("c")
     filters = [f"t{number}" for number in range(PACKETS_PER_TURN)]
@@ -179,7 +179,9 @@ class Thinking:
 
 
 def test_large_retained_messages_count_as_many_packets() -> None:
-    """In a cluster everybody waits behind them: a connection has no more than two of 100 KiB in a turn."""
+    """In a cluster other connections wait behind these messages: a connection handles at most two
+    of 100 KiB per turn.
+    """
     broker = BrokerHarness(max_inflight_messages=0)
     client = broker.client("writer")
     client.send(*[publish(f"large/{number}", bytes(100 << 10), 1, number + 1, True) for number in range(20)])
@@ -192,8 +194,8 @@ def test_large_retained_messages_count_as_many_packets() -> None:
     assert [packet.packet_id for packet in client.take()] == list(range(1, 21))
 
 
-def test_a_turn_that_ends_while_a_plugin_is_asked() -> None:
-    """The connection goes on when the answer is there."""
+def test_a_turn_can_end_while_a_plugin_decides() -> None:
+    """The connection continues when the answer is there."""
     broker = BrokerHarness(Thinking())
     questions = PendingHooks(broker)
     client = broker.client("c")
@@ -219,7 +221,7 @@ class Slow:
         return True
 
 
-def test_turns_of_packets_that_cost_much_are_small() -> None:
+def test_turns_of_expensive_packets_are_small() -> None:
     """The connection's turn shrinks until it takes a few milliseconds, and grows when its packets are cheap again."""
     plugin = Slow()
     plugin.broker = broker = BrokerHarness(plugin)
@@ -251,8 +253,8 @@ def test_a_client_is_not_read_while_its_packets_wait() -> None:
     assert not client.pipe.to_node.paused
 
 
-def test_order_and_answers_are_those_without_turns() -> None:
-    """A long chunk, with a subscription in its middle, is handled as packet after packet."""
+def test_turns_change_neither_order_nor_answers() -> None:
+    """A long chunk with a SUBSCRIBE in its middle is handled packet by packet."""
     broker = BrokerHarness(max_online_messages=-1, max_inflight_messages=0)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
@@ -267,7 +269,7 @@ def test_order_and_answers_are_those_without_turns() -> None:
 
 
 def test_a_bad_packet_behind_many() -> None:
-    """Everything before it counts."""
+    """The packets before it are handled."""
     broker = BrokerHarness(max_online_messages=-1)
     subscriber = broker.client("s")
     subscriber.subscribe(("t", 0))
@@ -279,7 +281,7 @@ def test_a_bad_packet_behind_many() -> None:
 
 
 def test_a_lost_connection_still_gets_its_turns() -> None:
-    """What came before the connection was lost counts, in turns; only then the session is without a connection."""
+    """Packets that came before the loss are handled, in turns; only then the session is offline."""
     broker = BrokerHarness(max_online_messages=-1)
     subscriber = broker.client("s")
     subscriber.subscribe(("t", 0))
@@ -293,8 +295,8 @@ def test_a_lost_connection_still_gets_its_turns() -> None:
     assert connection.closed and [each.client_id for each in broker.node.connections.values()] == ["s"]
 
 
-def test_a_connection_that_is_closed_meanwhile() -> None:
-    """Its packets are forgotten: nothing is handled for a session that is somebody else's."""
+def test_packets_of_a_closed_connection_are_dropped() -> None:
+    """Its packets are dropped: the session may belong to another connection by now."""
     broker = BrokerHarness()
     client = broker.client("p")
     (connection,) = broker.node.connections.values()
@@ -307,7 +309,7 @@ def test_a_connection_that_is_closed_meanwhile() -> None:
 
 
 def test_packets_wait_while_the_rate_is_used_up() -> None:
-    """`max_message_rate` holds for packets that came in one piece, too, and it counts all but acknowledgements."""
+    """`max_message_rate` holds also for packets that arrived in one piece, and counts all but acknowledgements."""
     broker = BrokerHarness(max_message_rate=10)
     client = broker.client("p", 5)
     client.send(b"".join([encode(Puback(1), 5)] * 50 + [encode(Pingreq(), 5)] * 45))

@@ -1,4 +1,4 @@
-"""A client whose handshake fails is told why, on both kinds of loop."""
+"""A failed TLS handshake sends the client an alert with the reason, on both kinds of event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...harness.listeners import Authority, ListenerHarness, both_loops, with_li
 
 
 def end_of(port: int, context: ssl.SSLContext) -> str | None:
-    """How a client's connection ends: the name of the alert that it got, or "closed"."""
+    """Returns how a client's connection ends: the name of the alert that it got, or "closed"."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
         try:
             with context.wrap_socket(plain, server_hostname="localhost") as peer:
@@ -47,7 +47,9 @@ def client(authority: Authority, version: ssl.TLSVersion, ca: trustme.CA | None 
         ("tlsv1.2", True, "TLSV1_ALERT_UNKNOWN_CA"),
     ],
 )
-def test_a_certificate_that_does_not_do(loop: str, offered: str, certificate: bool, alert: str, tmp_path: Path) -> None:
+def test_a_refused_certificate_gets_its_alert(
+    loop: str, offered: str, certificate: bool, alert: str, tmp_path: Path
+) -> None:
     async def test(harness: ListenerHarness) -> None:
         authority = Authority(tmp_path)
         port = await harness.open(authority.settings(require_certificate=True, tls_versions=(offered,)))
@@ -61,7 +63,7 @@ def test_a_certificate_that_does_not_do(loop: str, offered: str, certificate: bo
 
 
 @both_loops
-def test_a_version_that_the_listener_does_not_speak(loop: str, tmp_path: Path) -> None:
+def test_a_refused_tls_version_gets_its_alert(loop: str, tmp_path: Path) -> None:
     async def test(harness: ListenerHarness) -> None:
         authority = Authority(tmp_path)
         port = await harness.open(authority.settings(tls_versions=("tlsv1.3",)))
@@ -71,8 +73,8 @@ def test_a_version_that_the_listener_does_not_speak(loop: str, tmp_path: Path) -
     with_listeners(test, loop)
 
 
-def test_a_socket_that_is_gone_is_no_matter() -> None:
-    """The failure of the handshake is what counts."""
+def test_a_closed_socket_causes_no_error() -> None:
+    """The failure of the handshake is reported, not that of the socket."""
     gone = socket.socket()
     gone.close()
     token = handshake_socket.set(gone)

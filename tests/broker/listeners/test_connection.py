@@ -1,4 +1,6 @@
-"""Connections over TCP and unix sockets, with real ones on both kinds of loop: bytes, PROXY headers, pauses, ends."""
+"""Connections over TCP and unix sockets, with real sockets on both kinds of event loop: bytes, PROXY headers, pauses,
+ends.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,7 @@ def test_input_after_close_is_discarded_and_nothing_is_sent() -> None:
 
 
 @both_loops
-def test_a_peer_that_does_not_read_is_cut_off_within_the_bound(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_does_not_read_is_aborted_within_the_bound(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strogoff.broker.listeners.connection.CLOSE_BOUND_S", 0.2)
 
     async def test(harness: ListenerHarness) -> None:
@@ -207,7 +209,7 @@ def test_a_reset_is_an_error_with_its_name(loop: str) -> None:
 @both_loops
 @pytest.mark.parametrize("linger", [True, False])
 def test_input_before_a_reset_counts_even_if_a_write_fails_first(loop: str, linger: bool) -> None:
-    """A peer that closes with an answer unread resets the connection: what it sent before must not be lost."""
+    """A peer that closes with an unread answer resets the connection: the bytes that it sent before are not lost."""
 
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(tcp())
@@ -240,7 +242,7 @@ def test_a_peer_that_shuts_down_still_gets_its_answer(loop: str) -> None:
 
 
 @both_loops
-def test_a_fault_of_ours_costs_one_connection(loop: str) -> None:
+def test_an_internal_error_closes_one_connection(loop: str) -> None:
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(tcp())
         peer = await Peer.connect(port)
@@ -292,7 +294,7 @@ def test_the_name_in_a_proxy_header_is_taken_only_if_configured() -> None:
     with_listeners(test)
 
 
-def test_a_proxy_that_speaks_for_itself_is_the_peer() -> None:
+def test_a_proxy_that_sends_a_local_header_is_the_peer() -> None:
     async def test(harness: ListenerHarness) -> None:
         peer = await Peer.connect(await harness.open(tcp(proxy_protocol=True)))
         peer.send(SIGNATURE + b"\x20\0\0\0ping")
@@ -326,7 +328,7 @@ def test_a_proxy_header_that_does_not_come_in_time_is_a_refusal() -> None:
 
 @both_loops
 @pytest.mark.parametrize("sent", [b"", b"PROX"])
-def test_a_health_check_that_goes_away_early_is_passed_over(loop: str, sent: bytes) -> None:
+def test_a_health_check_that_closes_early_is_ignored(loop: str, sent: bytes) -> None:
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(tcp(proxy_protocol=True))
         before = list(harness.lines)

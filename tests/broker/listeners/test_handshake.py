@@ -36,7 +36,9 @@ async def secure(port: int, context: ssl.SSLContext) -> Peer:
 
 
 async def refused(port: int, context: ssl.SSLContext) -> None:
-    """The handshake fails, or with TLS 1.3, whose client does not wait for the verdict, the connection ends."""
+    """Check that the handshake fails, or with TLS 1.3, whose client does not wait for the result, that the connection
+    ends.
+    """
     try:
         peer = await secure(port, context)
         peer.send(b"x")
@@ -67,7 +69,7 @@ def test_bytes_through_tls(loop: str, authority: Authority) -> None:
 
 
 @both_loops
-def test_the_client_may_speak_with_its_last_flight(loop: str, authority: Authority) -> None:
+def test_the_client_may_send_data_with_its_last_handshake_message(loop: str, authority: Authority) -> None:
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(authority.settings())
         peers = await asyncio.gather(*(secure(port, client_context(authority)) for _ in range(10)))
@@ -101,7 +103,7 @@ def test_the_name_in_a_verified_certificate_is_the_user(loop: str, authority: Au
 
 @both_loops
 @pytest.mark.parametrize("versions", [("tlsv1.2",), ("tlsv1.3",)])
-def test_certificates_that_do_not_do(loop: str, versions: tuple[str, ...], authority: Authority) -> None:
+def test_refused_certificates(loop: str, versions: tuple[str, ...], authority: Authority) -> None:
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(authority.settings(require_certificate=True, tls_versions=versions))
         await refused(port, client_context(authority))
@@ -182,7 +184,7 @@ def test_a_revoked_certificate_and_a_list_that_changes(loop: str, authority: Aut
 
 @both_loops
 def test_a_revocation_list_may_change_while_the_listener_starts(loop: str, authority: Authority) -> None:
-    """The watch compares with the list that was read, not with what it finds first."""
+    """The watch compares with the list that was loaded, not with the first list that it sees."""
 
     async def test(harness: ListenerHarness) -> None:
         crlfile = authority.folder / "crl.pem"
@@ -197,7 +199,7 @@ def test_a_revocation_list_may_change_while_the_listener_starts(loop: str, autho
 
 
 @both_loops
-def test_no_tls_and_half_a_handshake(loop: str, authority: Authority) -> None:
+def test_clients_without_tls_and_unfinished_handshakes_are_closed(loop: str, authority: Authority) -> None:
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(authority.settings(tls_handshake_timeout_s=0.2))
         plain = await Peer.connect(port)
@@ -223,7 +225,7 @@ def test_unfinished_handshakes_count_as_connections(loop: str, authority: Author
         await harness.until(lambda: harness.listeners.active() == 1)
         assert await (await Peer.connect(port)).rest() == b""
         assert harness.traffic.connections_refused == 1
-        # the end of the listeners does not wait for the silent one
+        # closing the listeners does not wait for the silent peer
         await harness.listeners.close(5)
         assert await silent.rest() == b""
 
@@ -231,7 +233,7 @@ def test_unfinished_handshakes_count_as_connections(loop: str, authority: Author
 
 
 @both_loops
-def test_a_tls_peer_that_does_not_read_is_cut_off(
+def test_a_tls_peer_that_does_not_read_is_aborted(
     loop: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("strogoff.broker.listeners.connection.CLOSE_BOUND_S", 0.2)
@@ -240,7 +242,7 @@ def test_a_tls_peer_that_does_not_read_is_cut_off(
         peer = await secure(await harness.open(authority.settings()), client_context(authority))
         handler = await harness.handler()
         cast(asyncio.Transport, peer.writer.transport).pause_reading()
-        # the first fills the socket's buffer, what comes behind it the one before TLS
+        # the first fills the buffer of the socket, later bytes fill the buffer before TLS
         handler.link.write(bytes(8 << 20))
         handler.link.write(bytes(8 << 20))
         assert handler.flags == [False]

@@ -10,7 +10,7 @@ from ...harness.listeners import tcp
 
 
 class Visitor:
-    """A connection that only wants to be counted."""
+    """A connection that is only counted."""
 
     def end(self, reason: str) -> None:
         raise AssertionError("nobody ends it")
@@ -71,8 +71,8 @@ def test_refusals_are_counted_and_logged_once_per_burst() -> None:
     assert scene.limiter.accepted == 2
 
 
-def test_descriptors_in_reserve_are_for_files() -> None:
-    """The number of a new descriptor is the lowest that is free: it says how many are in use."""
+def test_reserved_descriptors_are_for_files() -> None:
+    """A new descriptor has the lowest free number: the number tells how many are in use."""
     scene = Scene(None, max_descriptor=100)
     assert scene.limiter.enter(Visitor(), 100)
     assert not scene.limiter.enter(Visitor(), 101)

@@ -1,4 +1,4 @@
-"""One listener: what it shows, and that renewed certificates are for new connections."""
+"""One listener: the row that it shows, and that renewed certificates apply to new connections."""
 
 from __future__ import annotations
 

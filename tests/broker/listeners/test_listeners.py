@@ -33,7 +33,7 @@ def test_a_port_in_use_stops_the_start_and_leaves_nothing_open(loop: str) -> Non
 
 
 @both_loops
-def test_one_that_is_added_later_fails_alone(loop: str) -> None:
+def test_a_listener_added_later_fails_alone(loop: str) -> None:
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(tcp())
         with pytest.raises(
@@ -78,7 +78,7 @@ def test_only_listeners_for_mqtt_are_opened(tmp_path: Path) -> None:
 @both_loops
 @pytest.mark.parametrize("kind", ["tcp", "ssl"])
 def test_connections_do_not_take_the_last_descriptors(tmp_path: Path, loop: str, kind: str) -> None:
-    """The number of the accepted socket is looked at, by both ways in."""
+    """The check uses the number of the accepted socket, for both kinds of accepting."""
 
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(Authority(tmp_path).settings() if kind == "ssl" else tcp())

@@ -1,4 +1,4 @@
-"""PROXY headers: what is understood, what is refused, and that the cuts between bytes do not matter."""
+"""PROXY headers: accepted and refused ones, in any fragmentation."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("data", "header"), GOOD)
-def test_a_header_and_what_comes_behind_it(data: bytes, header: ProxyHeader) -> None:
+def test_a_header_and_the_bytes_behind_it(data: bytes, header: ProxyHeader) -> None:
     reader = ProxyReader()
     assert reader.empty
     assert reader.feed(data + b"\x10rest") == header
@@ -101,7 +101,7 @@ def test_a_refusal_says_why(data: bytes, reason: str) -> None:
 
 
 def outcome(chunks: list[bytes]) -> tuple[ProxyHeader | str | None, bytes]:
-    """What a reader makes of the chunks: a header with the bytes behind it, a refusal, or None for "more"."""
+    """Returns the result for the chunks: a header with the bytes behind it, a refusal, or None for "more"."""
     reader = ProxyReader()
     for number, chunk in enumerate(chunks):
         try:

@@ -1,4 +1,4 @@
-"""Sockets that listen, and the one line that says why one does not."""
+"""Listening sockets, and the one-line error if one cannot listen."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_socket_file_in_use_is_not_removed(tmp_path: Path) -> None:
     with closing(bind(unix(path))) as running:
         running.listen(0)
         assert refusal(unix(path)) == f"listener.tcp.default: cannot listen on {path}: address already in use"
-        # a full backlog is somebody who listens, too
+        # a full backlog is also a listening process
         with socket.socket(socket.AF_UNIX) as waiting:
             waiting.setblocking(False)
             with pytest.raises(BlockingIOError):

@@ -1,4 +1,4 @@
-"""TLS options: what they come to, and the line that says which file is wrong."""
+"""TLS options: the resulting contexts, and the error line that names the wrong file."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_versions_and_verification(authority: Authority) -> None:
     assert refusal(authority.settings(tls_versions=())) == "tls_version: no version is given"
 
 
-def test_files_that_others_read(authority: Authority) -> None:
+def test_key_files_that_other_users_can_read(authority: Authority) -> None:
     check_files(authority.cafile, authority.certfile, authority.keyfile)
     for cafile, certfile, keyfile, said in (
         (authority.cafile, authority.certfile, encrypted(authority, b"secret"), "the key is encrypted"),
@@ -140,14 +140,14 @@ def test_names_in_certificates() -> None:
 
 
 class Peer:
-    """A TLS peer whose verified chain has so many certificates; None is a Python that does not tell."""
+    """A TLS peer with this number of certificates in its verified chain; None is a Python that does not tell."""
 
     def __init__(self, length: int | None) -> None:
         if length is not None:
             self.get_verified_chain = lambda: [b""] * length
 
 
-def test_depth_counts_what_stands_between_the_peer_and_the_anchor() -> None:
+def test_depth_counts_the_certificates_between_peer_and_anchor() -> None:
     def fits(length: int | None, depth: int) -> bool:
         return check_depth(Peer(length), depth)  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ from strogoff.broker.listeners.unix_paths import LONGEST_UNIX_PATH, unix_address
 
 
 def deep(tmp_path: Path, length: int) -> Path:
-    """A path of so many bytes in a directory that is there."""
+    """Returns a path of this number of bytes in an existing directory."""
     folder = tmp_path
     while len(os.fsencode(folder)) < length - 60:
         folder = folder / ("d" * 40)
@@ -21,7 +21,7 @@ def deep(tmp_path: Path, length: int) -> Path:
 
 
 @pytest.mark.parametrize("length", [LONGEST_UNIX_PATH, LONGEST_UNIX_PATH + 1, 400])
-def test_a_socket_is_where_it_was_wanted(tmp_path: Path, length: int) -> None:
+def test_a_socket_is_at_the_configured_path(tmp_path: Path, length: int) -> None:
     path = deep(tmp_path, length)
     assert len(os.fsencode(path)) == length
     before = len(os.listdir("/proc/self/fd"))
@@ -35,7 +35,7 @@ def test_a_socket_is_where_it_was_wanted(tmp_path: Path, length: int) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_name_that_is_too_long_by_itself(tmp_path: Path) -> None:
+def test_a_file_name_that_is_too_long(tmp_path: Path) -> None:
     with (
         pytest.raises(OSError, match="too long, a unix socket takes 107 bytes"),
         unix_address(str(tmp_path / ("x" * 200))),
@@ -43,6 +43,6 @@ def test_a_name_that_is_too_long_by_itself(tmp_path: Path) -> None:
         pass
 
 
-def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_directory(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), unix_address(str(tmp_path / ("x" * 120) / "s")):
         pass

@@ -1,4 +1,4 @@
-"""Request heads: limits at their edges, and whose word counts among proxies."""
+"""Heads of HTTP requests: limits, and which proxies are trusted for the address of the client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def limits(line: int = 100, value: int = 50) -> Any:
 
 
 def status_of(data: bytes, settings: Any) -> HTTPStatus | int:
-    """The refusal, or the size of the head, or 0 for more."""
+    """Returns the status of the refusal, or the size of the head, or 0 if more bytes are needed."""
     try:
         size = complete_head(data, settings)
         if size:
@@ -76,7 +76,7 @@ def seen(*values: str, peer: str = "10.0.0.1", **fields: Any) -> Forwarded:
         (("2001:db8::7",), "2001:db8::7", 0),
         (("[2001:db8::7]",), "2001:db8::7", 0),
         (("::ffff:192.0.2.7",), "192.0.2.7", 0),
-        # what the client itself claims stands left of what the first trusted proxy saw
+        # claims of the client itself stand left of the address that the first trusted proxy saw
         (("6.6.6.6, 192.0.2.7, 10.0.0.2",), "192.0.2.7", 0),
         (("6.6.6.6", "192.0.2.7", "10.0.0.2, ::9"), "192.0.2.7", 0),
         (("10.0.0.2",), "10.0.0.2", 0),

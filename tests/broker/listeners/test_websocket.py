@@ -1,4 +1,4 @@
-"""MQTT over WebSocket with real clients of two libraries and with bare bytes: upgrade, frames, ends."""
+"""MQTT over WebSocket with clients of two libraries and with raw bytes: upgrade, frames, ends."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_packets_and_frames_need_not_begin_together(loop: str) -> None:
 
 
 @both_loops
-def test_aiohttp_speaks_with_it_too(loop: str) -> None:
+def test_an_aiohttp_client_works_as_well(loop: str) -> None:
     async def test(harness: ListenerHarness) -> None:
         url = f"http://127.0.0.1:{await harness.open(ws())}/mqtt?token=1"
         async with aiohttp.ClientSession() as session, session.ws_connect(url, protocols=("x", "mqttv3.1")) as peer:
@@ -79,7 +79,7 @@ def test_mqtt_is_preferred_to_its_older_name() -> None:
 
 
 async def closed(peer: ClientConnection) -> tuple[int, str]:
-    """How the other side closed."""
+    """Returns how the other side closed."""
     with pytest.raises(ConnectionClosed) as error:  # noqa: PT012 - messages may come before the end
         while True:
             await peer.recv()
@@ -118,7 +118,7 @@ def test_a_frame_above_the_limit_ends_the_connection() -> None:
 @both_loops
 @pytest.mark.parametrize("accepted", [False, True])
 def test_a_large_frame_is_only_for_clients_that_are_accepted(loop: str, accepted: bool) -> None:
-    """Before, a frame of another's size is refused by its header, and nothing of it is kept."""
+    """Before that, a frame larger than a CONNECT is refused by its header, and no byte of it is kept."""
 
     async def test(harness: ListenerHarness) -> None:
         async with client(await harness.open(ws()), max_size=None) as peer:
@@ -214,7 +214,7 @@ def test_many_frames_at_once_do_not_stop_the_others(loop: str) -> None:
 
 @both_loops
 def test_frames_wait_while_the_handler_has_paused_reading(loop: str) -> None:
-    """Pausing holds back frames that have come already, and resuming reads them first."""
+    """Pausing holds back frames that have arrived already, and resuming reads them first."""
 
     async def test(harness: ListenerHarness) -> None:
         peer = await upgraded(await harness.open(ws()))
@@ -283,8 +283,8 @@ def test_the_handler_closes_after_its_output_was_sent(loop: str) -> None:
 
 
 @both_loops
-def test_a_goodbye_and_the_close_frame_in_one_piece(loop: str) -> None:
-    """The packet makes the handler close while the answer to the peer's close frame still waits to be written."""
+def test_a_disconnect_and_the_close_frame_in_one_piece(loop: str) -> None:
+    """The packet makes the handler close while the answer to the peer's close frame is still to be written."""
 
     async def test(harness: ListenerHarness) -> None:
         peer = await upgraded(await harness.open(ws()))
@@ -296,7 +296,7 @@ def test_a_goodbye_and_the_close_frame_in_one_piece(loop: str) -> None:
     with_listeners(test, loop)
 
 
-def test_a_node_that_stops_says_it_goes_away() -> None:
+def test_a_stopping_node_closes_with_going_away() -> None:
     async def test(harness: ListenerHarness) -> None:
         async with client(await harness.open(ws())) as peer:
             await harness.handler()
@@ -306,7 +306,7 @@ def test_a_node_that_stops_says_it_goes_away() -> None:
     with_listeners(test)
 
 
-def test_a_peer_that_does_not_answer_the_close_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_does_not_answer_the_close_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strogoff.broker.listeners.websocket.CLOSE_BOUND_S", 0.1)
 
     async def test(harness: ListenerHarness) -> None:
@@ -379,8 +379,10 @@ def test_a_lost_peer_without_a_close_frame() -> None:
         (b"\x10\x0c\0\4MQTT\r\n\r\n", 400, b"not an HTTP request"),
     ],
 )
-def test_anything_else_gets_a_clear_http_error(request_: bytes, status: int, text: bytes) -> None:
-    """A client that does not offer "mqtt" is refused [MQTT-6.0.0-3] [MQTT5-6.0.0-3], and so is what is no WebSocket."""
+def test_other_requests_get_an_http_error(request_: bytes, status: int, text: bytes) -> None:
+    """A client that does not offer "mqtt" is refused [MQTT-6.0.0-3] [MQTT5-6.0.0-3], and so is a request other than
+    WebSocket.
+    """
 
     async def test(harness: ListenerHarness) -> None:
         peer = await Peer.connect(await harness.open(ws(max_request_line_length=100, max_header_value_length=50)))

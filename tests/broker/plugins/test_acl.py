@@ -1,4 +1,4 @@
-"""The ACL file: what its lines mean, and that a subscription never gets more than a line grants."""
+"""The ACL file: the meaning of its lines, and that a subscription never gets more topics than a line grants."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_shared_subscriptions(rules: str, granted: bool) -> None:
         ("user", "no name after `user`"),
     ],
 )
-def test_a_line_that_is_none_is_named(line: str, text: str) -> None:
+def test_a_malformed_line_is_named(line: str, text: str) -> None:
     with pytest.raises(LineError, match=text) as caught:
         parse_acl(f"# one\n\n{line}\ntopic #\n")
     assert caught.value.line == 3
@@ -159,7 +159,7 @@ def test_the_shipped_file_grants_everything() -> None:
 # -- the plugin
 
 
-def test_the_plugin_grants_or_passes_on_in_both_forms() -> None:
+def test_the_plugin_grants_or_answers_next_in_both_forms() -> None:
     h = Hooks()
     h.add("vmq_acl", plugin("topic read in/#\ntopic write out/+\n"))
     assert h.ask("auth_on_publish", "ann", ME, 1, "out/1", b"", False) == Allow(cacheable=True)
@@ -170,7 +170,7 @@ def test_the_plugin_grants_or_passes_on_in_both_forms() -> None:
     assert h.ask("auth_on_subscribe", "ann", ME, [("in/+", 0), ("out/1", 0)]) == Refuse("plugin_chain_exhausted")
 
 
-def test_the_plugin_passing_on_does_not_spoil_the_caching_of_the_next() -> None:
+def test_an_answer_of_next_keeps_the_next_plugin_cacheable() -> None:
     class Next:
         def auth_on_publish(self, *args: object) -> Allow:
             return Allow(cacheable=True)
@@ -191,7 +191,7 @@ def test_without_a_file_nothing_is_granted_and_a_broken_one_changes_nothing() ->
     assert acl.auth_on_publish("ann", ME, 0, "b", b"", False) is NEXT
 
 
-# -- against a dumb second version: every topic of a small world
+# -- against a simple reference: every topic of a small set
 
 WORDS = ("a", "b", "$x", "fresh")
 WORLD = [list(levels) for depth in range(1, 5) for levels in product(WORDS, repeat=depth)]
@@ -202,7 +202,7 @@ FILTERS = st.tuples(st.lists(LEVEL, max_size=3), st.booleans()).map(
 
 
 def matches(words: list[str], topic: list[str]) -> bool:
-    """What the standard says, `$` aside."""
+    """Matching as the standard defines it, without the rule for `$`."""
     if words == ["#"]:
         return True
     if not words or not topic:
@@ -211,7 +211,7 @@ def matches(words: list[str], topic: list[str]) -> bool:
 
 
 def subscribed(words: list[str]) -> list[list[str]]:
-    """The topics that a subscription gets: wildcards do not match a first level that begins with `$`."""
+    """Returns the topics that a subscription gets: wildcards do not match a first level that begins with `$`."""
     wild = words[0] in "+#"
     return [t for t in WORLD if not (wild and t[0].startswith("$")) and matches(words, t)]
 

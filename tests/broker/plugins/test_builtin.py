@@ -1,4 +1,4 @@
-"""Which plugins a configuration loads, from which files, and what happens when a file changes or is wrong."""
+"""Plugins that a configuration loads, their files, and changed or wrong files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Case:
         return self.hooks.ask("auth_on_register", PEER, ME, user, password, True)
 
     def publish(self, topic: str) -> bool:
-        """Whether the chain allows it."""
+        """Whether the chain allows the publish."""
         answer = self.hooks.ask("auth_on_publish", "user", ME, 0, topic, b"", False)
         return not isinstance(answer, Refuse)
 
@@ -57,7 +57,7 @@ def line(user: str, password: bytes) -> str:
 
 
 def test_without_files_all_may_publish_and_no_password_is_valid(tmp_path: Path) -> None:
-    """VerneMQ installs an ACL file that grants everything; of passwords there are none, which is said."""
+    """VerneMQ installs an ACL file that grants everything; there is no password, and a warning says so."""
     case = Case(tmp_path)
     assert case.publish("any/thing")
     assert isinstance(case.login("alice", b"wonder"), Refuse)
@@ -68,12 +68,12 @@ def test_without_files_all_may_publish_and_no_password_is_valid(tmp_path: Path) 
 
 
 def test_allow_anonymous_needs_no_passwords(tmp_path: Path) -> None:
-    """No warning then."""
+    """There is no warning then."""
     assert Case(tmp_path, allow_anonymous="on").lines == []
 
 
 def test_files_at_their_usual_place_are_found(tmp_path: Path) -> None:
-    """./etc, as in VerneMQ's installation."""
+    """The files in ./etc are used, as in VerneMQ's installation."""
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "vmq.passwd").write_text(line("alice", b"wonder"))
     (tmp_path / "etc" / "vmq.acl").write_text("topic open/#\n")
@@ -84,8 +84,10 @@ def test_files_at_their_usual_place_are_found(tmp_path: Path) -> None:
     assert case.publish("open/x") and not case.publish("closed/x")
 
 
-def test_a_file_that_is_named_and_not_there_is_an_empty_one(tmp_path: Path) -> None:
-    """A stock vernemq.conf names ./etc/vmq.passwd, which nobody has made yet: VerneMQ starts, and lets nobody in."""
+def test_a_configured_file_that_is_missing_counts_as_empty(tmp_path: Path) -> None:
+    """A stock vernemq.conf names ./etc/vmq.passwd, which does not exist yet: VerneMQ starts, and
+    refuses all clients.
+    """
     case = Case(tmp_path, vmq_passwd__password_file="./etc/none", vmq_acl__acl_file=str(tmp_path / "none"))
     assert case.login("ann", b"secret") == Refuse("plugin_chain_exhausted") and not case.publish("t")
     passwords, rules = case.lines
@@ -98,8 +100,8 @@ def test_a_file_that_is_named_and_not_there_is_an_empty_one(tmp_path: Path) -> N
     assert still.lines[0].endswith("create it and start the node again")
 
 
-def test_a_file_that_is_there_must_be_right(tmp_path: Path) -> None:
-    """The error says the key, the file, the line."""
+def test_an_existing_file_must_be_valid(tmp_path: Path) -> None:
+    """The error names the key, the file and the line."""
     with pytest.raises(PluginFileError, match=f"^vmq_passwd.password_file: {tmp_path}: Is a directory$"):
         Case(tmp_path, vmq_passwd__password_file=str(tmp_path))
     wrong = tmp_path / "wrong"
@@ -113,7 +115,7 @@ def test_a_file_that_is_there_must_be_right(tmp_path: Path) -> None:
 
 
 def test_plugins_can_be_switched_off(tmp_path: Path) -> None:
-    """Without any plugin there is nobody to allow anything."""
+    """Without any plugin no client is allowed."""
     case = Case(tmp_path, plugins__vmq_passwd="off", plugins__vmq_acl="off")
     assert case.hooks.names == () and case.lines == []
 
@@ -155,7 +157,7 @@ def test_python_plugins_in_their_order(tmp_path: Path, modules: Callable[[str, s
 
 
 def test_a_plugin_that_does_not_exist(tmp_path: Path) -> None:
-    """Found at the start, not at the first client."""
+    """The error comes at the start, not with the first client."""
     with pytest.raises(PluginError, match="no_such_module"):
         Case(tmp_path, plugins__python__mine="no_such_module:Plugin")
 
@@ -166,8 +168,8 @@ def test_the_chains_of_listeners_are_known_to_the_hooks(tmp_path: Path) -> None:
     assert Case(tmp_path, **chain).hooks.names == ("vmq_passwd", "vmq_acl")
 
 
-def test_changed_files_count_broken_ones_do_not(tmp_path: Path) -> None:
-    """Looked at every interval; a broken one is an error in the log and the rules from before stay."""
+def test_changed_files_are_used_and_broken_ones_are_not(tmp_path: Path) -> None:
+    """Files are checked at every interval; a broken file is an error in the log, and the old rules stay in force."""
 
     async def test() -> None:
         acl = tmp_path / "my.acl"
@@ -192,7 +194,7 @@ def test_changed_files_count_broken_ones_do_not(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
-def test_close_ends_the_watching(tmp_path: Path) -> None:
+def test_close_stops_the_watching(tmp_path: Path) -> None:
     """No task is left; closing twice, or without a start, is no error."""
 
     async def test() -> None:

@@ -72,7 +72,7 @@ def verdict(answer: Verdict | Awaitable[Verdict]) -> Verdict:
 
 
 @pytest.mark.parametrize("kind", [Publish, AsyncPublish])
-def test_till_ok_stops_at_the_first_that_answers(kind: type[Publish]) -> None:
+def test_till_ok_stops_at_the_first_plugin_that_answers(kind: type[Publish]) -> None:
     log: list[Any] = []
     h = hooks(
         a=kind(NEXT, log, "a"), b=Publish(None, log, "b"), c=kind({"qos": 0}, log, "c"), d=Publish(False, log, "d")
@@ -87,7 +87,7 @@ def test_a_refusal_stops_the_chain_too() -> None:
     assert h.ask("auth_on_publish", *PUBLISH) == Refuse("enough", 0x97)
 
 
-def test_no_peers_and_no_peers_left() -> None:
+def test_no_plugins_and_no_plugins_left() -> None:
     assert hooks().ask("auth_on_publish", *PUBLISH) == Refuse("no_matching_hook_found")
     assert verdict(hooks(a=Publish(None), b=AsyncPublish("next")).ask("auth_on_publish", *PUBLISH)) == Refuse(
         "plugin_chain_exhausted"
@@ -189,7 +189,7 @@ def test_epoch_changes_with_plugins_and_on_demand() -> None:
 
 
 class Old:
-    """Implements v3 forms only."""
+    """A plugin with v3 forms only."""
 
     def __init__(self, answer: object) -> None:
         self.answer, self.seen = answer, list[tuple[Any, ...]]()
@@ -266,7 +266,7 @@ def test_connection_options_reach_only_plugins_that_take_them() -> None:
 # -- telling
 
 
-def test_notify_tells_everyone_whatever_happens() -> None:
+def test_notify_calls_every_plugin_despite_errors() -> None:
     told: list[str] = []
 
     class Listener:
@@ -336,7 +336,7 @@ def test_load_plugin_is_part_of_the_interface() -> None:
 
 
 class Leaves:
-    """A plugin that raises what is no `Exception`."""
+    """A plugin that raises an error other than `Exception`."""
 
     def __init__(self, error: type[BaseException]) -> None:
         self.error = error
@@ -350,7 +350,7 @@ class Leaves:
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, GeneratorExit])
 def test_a_plugin_that_raises_a_base_exception_refuses_and_is_reported(error: type[BaseException]) -> None:
-    """The client was left without an answer, and the error went on into the loop."""
+    """Before, the client got no answer, and the error reached the event loop."""
     errors: list[tuple[str, str]] = []
     hooks = Hooks(on_error=lambda plugin, hook, error: errors.append((plugin, hook)))
     hooks.add("leaves", Leaves(error))

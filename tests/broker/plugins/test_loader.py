@@ -1,4 +1,4 @@
-"""Loading a plugin by its name: what works, and what the operator is told when it does not."""
+"""Loading a plugin by its name, and the errors for the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lanes: order for one client, side by side for others, a bound, and an end without loose ends."""
+"""Lanes of notifications: in order for one client, in parallel for several, bounded, and complete at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strogoff.broker.plugins.notifications import Lanes, NotificationsDropped
 
 
 class Kit:
-    """Lanes on the running loop, with their tasks and what was reported."""
+    """Lanes on the running loop, with their tasks and their reports."""
 
     def __init__(self, limit: int = 100) -> None:
         self.errors: list[tuple[str, str, BaseException]] = []
@@ -59,7 +59,7 @@ def test_one_client_in_order_and_another_does_not_wait() -> None:
     run(test)
 
 
-def test_an_error_is_reported_and_the_lane_goes_on() -> None:
+def test_an_error_is_reported_and_the_lane_continues() -> None:
     async def test() -> None:
         kit = Kit()
         kit.add("c", "bad1")

@@ -1,4 +1,4 @@
-"""`vmq-passwd` as its users run it: in a pipe, at a terminal, with files that are not as they should be."""
+"""`vmq-passwd` in a pipe, at a terminal, and with malformed files."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_upgrade(path: Path) -> None:
         ("a\na\na\n", "more than the password and its repetition"),
     ],
 )
-def test_passwords_that_are_not_taken(path: Path, stdin: str, text: str) -> None:
+def test_refused_passwords(path: Path, stdin: str, text: str) -> None:
     path.write_text("")
     code, error = run(path, "ann", stdin=stdin)
     assert code == 1
@@ -93,7 +93,7 @@ def test_passwords_that_are_not_taken(path: Path, stdin: str, text: str) -> None
     assert path.read_text() == ""
 
 
-def test_files_that_are_not_as_they_should_be(path: Path, tmp_path: Path) -> None:
+def test_malformed_files(path: Path, tmp_path: Path) -> None:
     assert run(path, "ann", stdin="x") == (1, f"Error: {path} does not exist. Use -c to create it.\n")
     assert run("-D", path, "ann")[0] == 1
     assert run("-U", path)[0] == 1
@@ -106,13 +106,13 @@ def test_files_that_are_not_as_they_should_be(path: Path, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_user_that_is_not_there_is_a_warning(path: Path) -> None:
+def test_an_unknown_user_is_a_warning(path: Path) -> None:
     path.write_text("bob:x\n")
     assert run("-D", path, "ann") == (0, f"Warning: user ann is not in {path}.\n")
     assert path.read_text() == "bob:x\n"
 
 
-def test_names_that_the_file_cannot_hold(path: Path) -> None:
+def test_names_that_the_file_cannot_contain(path: Path) -> None:
     code, error = run("-c", path, "a:b", stdin="x")
     assert code == 1
     assert "'a:b' cannot be a user name" in error
@@ -155,7 +155,7 @@ def test_the_mode_is_kept_a_new_file_is_private_and_a_link_stays_one(path: Path,
 
 
 def at_a_terminal(path: Path, answers: list[bytes]) -> tuple[int, str]:
-    """Run the command at a pseudo terminal; each answer is typed when a prompt is there."""
+    """Run the command at a pseudo terminal; each answer is typed at a prompt."""
     master, slave = pty.openpty()
     with subprocess.Popen(
         [*COMMAND, "-c", path, "ann"], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
@@ -179,7 +179,7 @@ def test_at_a_terminal_the_password_is_asked_twice_and_not_shown(path: Path) -> 
     assert knows(path, "ann", "secret")
 
 
-def test_at_a_terminal_a_slip_changes_nothing(path: Path) -> None:
+def test_two_different_passwords_at_a_terminal_change_nothing(path: Path) -> None:
     code, seen = at_a_terminal(path, [b"secret", b"secert"])
     assert code == 1
     assert "Error: Passwords do not match." in seen

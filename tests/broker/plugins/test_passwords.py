@@ -1,4 +1,4 @@
-"""The password file: the hash that VerneMQ and mosquitto make, lines that are none, and changing a file."""
+"""The password file: the hash of VerneMQ and mosquitto, malformed lines, and changes of the file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_file_made_by_mosquitto_passwd(tmp_path: Path, password: str) -> None:
     assert ask(made, "bob", password.encode() + b"x") == Refuse("invalid_credentials")
 
 
-def test_the_plugin_knows_its_users_and_passes_on_the_rest() -> None:
+def test_the_plugin_decides_for_its_users_only() -> None:
     made = plugin(f"# staff\n\nann:{hashed(b'secret', SALT)}\r\nbob:{hashed(b'', SALT)}\n")
     assert ask(made, "ann", b"secret") == Allow()
     assert ask(made, "ann", "secret") == Allow()
@@ -108,7 +108,7 @@ def test_every_name_and_password_survives_the_file(name: str, password: bytes, s
 
 
 @pytest.mark.parametrize("name", ["", "#ann", "a:b", "a\nb", "a\0"])
-def test_names_that_the_file_cannot_hold(name: str) -> None:
+def test_names_that_the_file_cannot_contain(name: str) -> None:
     with pytest.raises(ValueError, match="cannot be a user name"):
         check_name(name)
 
@@ -137,8 +137,8 @@ def test_upgrade_hashes_plain_passwords_only() -> None:
         upgraded("bob:$6$half\n", lambda password: "")
 
 
-def test_a_user_that_is_not_in_the_file_costs_as_much_as_one_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hash of the same length is made and compared for both: the time does not tell who has an account."""
+def test_an_unknown_user_takes_as_much_time_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time does not reveal which user names exist: both cases compare a hash of the same length."""
     made = plugin(f"ann:{hashed(b'secret', SALT)}")
     worked: list[int] = []
     real = sha512

@@ -1,4 +1,4 @@
-"""docs/plugins.md: its example runs, and its tables are those of the code."""
+"""docs/plugins.md: its example runs, and its tables agree with the code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_example(module: str) -> None:
 
 
 def row(spec: HookSpec) -> str:
-    """The line of the tables for one hook."""
+    """Returns the row of the tables for one hook."""
     always = len(spec.arguments) - spec.optional
     arguments = ", ".join(spec.arguments[:always]) + "".join(f" [, {name}]" for name in spec.arguments[always:])
     if spec.style != TILL_OK:

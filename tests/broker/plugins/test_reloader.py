@@ -1,4 +1,4 @@
-"""When a file is read again, and what stays if it is broken."""
+"""When a file is read again, and which content is used if it is broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of rules on a real disk: changed, replaced, broken, gone and back again."""
+"""Files of rules on a real disk: changed, replaced, broken, deleted and restored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def granted(reloader: Reloader[Rules]) -> list[str]:
     return [t for t in ("a", "b", "c") if reloader.content.may_publish(None, ME, t)]
 
 
-def test_changes_are_seen_whatever_made_them(tmp_path: Path) -> None:
+def test_every_kind_of_change_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "vmq.acl"
     path.write_text("topic a\n")
     file, reloader = watched(path)
@@ -43,7 +43,7 @@ def test_changes_are_seen_whatever_made_them(tmp_path: Path) -> None:
     assert granted(reloader) == ["a", "c"]
 
 
-def test_gone_unreadable_or_broken_keeps_the_rules_and_says_why(tmp_path: Path) -> None:
+def test_a_missing_or_broken_file_keeps_the_old_rules_and_logs_why(tmp_path: Path) -> None:
     path = tmp_path / "vmq.acl"
     file, reloader = watched(path)
     assert not file.check()

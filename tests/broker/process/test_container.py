@@ -1,4 +1,4 @@
-"""`strogoff start --container`: VerneMQ's image by its variables and files; the preparation, and real starts."""
+"""`strogoff start --container`: the variables and files of VerneMQ's image; the preparation, and real starts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def settings(home: Path, **environ: str) -> Settings:
-    """What a container with these variables would run with."""
+    """Returns the settings of a container with these variables."""
     return load(*prepare(environ, home))
 
 
@@ -39,7 +39,7 @@ def addresses(loaded: Settings) -> dict[str, str]:
 
 
 def test_without_variables(home: Path) -> None:
-    """The image's listeners on all addresses, data below the home, the log on the console. Nobody may connect."""
+    """Listeners on all addresses, data below the home, the log on the console. No client may connect."""
     loaded = settings(home)
     assert addresses(loaded) == {
         "listener.tcp.default": "0.0.0.0:1883",
@@ -61,21 +61,21 @@ def test_without_variables(home: Path) -> None:
         ("DOCKER_VERNEMQ_CLUSTER__ALLOW_DEFAULT_COOKIE", "on"),
     ],
 )
-def test_the_port_for_other_nodes_opens_if_there_are_any(home: Path, variable: str, value: str) -> None:
-    """With the cookie that everybody knows it is open on loopback alone: whoever reached it would be a node."""
+def test_the_cluster_port_opens_if_other_nodes_are_configured(home: Path, variable: str, value: str) -> None:
+    """With the default cookie it is open on loopback only: any stranger that reached it would count as a node."""
     assert addresses(settings(home))["listener.vmq.clustering"] == "127.0.0.1:44053"
     assert addresses(settings(home, **{variable: value}))["listener.vmq.clustering"] == "0.0.0.0:44053"
     (home / "etc" / "vernemq.conf").write_text("distributed_cookie = 5f0c\n")
     assert addresses(settings(home))["listener.vmq.clustering"] == "0.0.0.0:44053"
 
 
-def test_a_port_that_somebody_names_stays_where_it_is(home: Path) -> None:
+def test_a_configured_port_is_kept(home: Path) -> None:
     loaded = settings(home, DOCKER_VERNEMQ_LISTENER__VMQ__CLUSTERING="10.0.0.9:44053")
     assert addresses(loaded)["listener.vmq.clustering"] == "10.0.0.9:44053"
 
 
 def test_variables_are_keys(home: Path) -> None:
-    """Any key, the address of the container, a place for the data, a log of one's own."""
+    """Any key, the address of the container, a data directory, a log file."""
     loaded = settings(
         home,
         DOCKER_IP_ADDRESS="10.1.2.3",
@@ -91,7 +91,7 @@ def test_variables_are_keys(home: Path) -> None:
     assert values == [True, 33, "file", "/somewhere"]
 
 
-def test_a_file_counts_and_variables_win(home: Path) -> None:
+def test_a_file_is_used_and_variables_override_it(home: Path) -> None:
     """etc/vernemq.conf may be mounted into the container."""
     (home / "etc" / "vernemq.conf").write_text("retry_interval = 5\nmax_client_id_size = 50\n")
     loaded = settings(home, DOCKER_VERNEMQ_RETRY_INTERVAL="6")
@@ -99,8 +99,10 @@ def test_a_file_counts_and_variables_win(home: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["vernemq.conf", "conf.d/mine.conf"])
-def test_what_the_image_says_by_itself_gives_way_to_files(home: Path, file: str) -> None:
-    """The log, the node's name and its address; they did only to variables, or only to one of the files."""
+def test_files_override_the_defaults_of_the_image(home: Path, file: str) -> None:
+    """Defaults of the image for log, node name and address. Before, they gave way to variables only, or to one of the
+    files.
+    """
     (home / "etc" / "conf.d").mkdir()
     (home / "etc" / "vernemq.conf").write_text("# the defaults\n")
     (home / "etc" / file).write_text("log.console = both\nnodename = n1@here\ncluster.address = 10.0.0.7\n")
@@ -123,7 +125,9 @@ def test_a_local_file_replaces_everything(home: Path) -> None:
 
 
 def test_users_become_lines_of_the_password_file(home: Path) -> None:
-    """Names in small letters; who was there stays; a new password replaces the old line; only the owner may read."""
+    """Names are in lower case; existing users stay; a new password replaces the old line; only the owner may read the
+    file.
+    """
     file = home / "etc" / "vmq.passwd"
     file.write_text(f"old:{hashed(b'1', os.urandom(SALT_BYTES))}\nalice:{hashed(b'2', os.urandom(SALT_BYTES))}\n")
     before = file.read_text().splitlines()
@@ -139,7 +143,7 @@ def test_users_become_lines_of_the_password_file(home: Path) -> None:
 
 
 def test_the_name_of_the_node_comes_from_its_data(home: Path) -> None:
-    """Unless somebody names it: then the start decides whether that fits."""
+    """Unless a variable names the node: then the start checks that the name fits the data."""
     DataDirectory(home / "data", "VerneMQ@172.17.0.2", lambda: "id").close()
     assert settings(home)["nodename"] == "VerneMQ@172.17.0.2"
     assert settings(home, DOCKER_VERNEMQ_NODENAME="172.17.0.3")["nodename"] == "VerneMQ@172.17.0.3"
@@ -154,7 +158,7 @@ def test_the_name_of_the_node_comes_from_its_data(home: Path) -> None:
 def test_unsupported_options_give_a_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No etc to write to, a user that cannot be: status 1."""
+    """An etc directory that cannot be written, an invalid user: status 1."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DOCKER_VERNEMQ_USER_ALICE", "wonder")
     assert main(["start", "--container"]) == 1
@@ -187,7 +191,7 @@ class Container(BrokerProcess):
 
 
 def in_container(container: Container, work: Callable[[Container], Awaitable[None]]) -> None:
-    """Start it, work, stop it: exit 0 and nothing bad in the log."""
+    """Start the container, run the test, stop it: exit 0 and no error in the log."""
 
     async def run() -> None:
         async with asyncio.timeout(40):
@@ -204,7 +208,7 @@ def in_container(container: Container, work: Callable[[Container], Awaitable[Non
 
 @pytest.mark.system
 def test_a_start_with_users_and_a_restart_with_another_address(home: Path) -> None:
-    """Users log in, others do not; sessions and the node's name are still there the next time."""
+    """Users log in, other clients do not; sessions and the node's name are kept at the next start."""
 
     async def first(container: Container) -> None:
         alice = SteadyClient("a", container.port, username="alice", password=b"wonder")
@@ -245,7 +249,7 @@ def test_a_start_with_a_local_file(home: Path) -> None:
 
 
 def test_a_pod_of_a_stateful_set_looks_at_its_headless_service(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the full name of the host, or by the namespace of the service account and the service that is named."""
+    """By the full name of the host, or by the namespace of the service account and the named service."""
     monkeypatch.setattr(socket, "getfqdn", lambda: "vmq-0.vmq-headless.prod.svc.cluster.local")
     more = {"DOCKER_VERNEMQ_DISTRIBUTED_COOKIE": "5f0c", "DOCKER_VERNEMQ_DISCOVERY__EXPECTED_NODES": "3"}
     loaded = settings(home, DOCKER_VERNEMQ_DISCOVERY_KUBERNETES="1", **more)

@@ -1,4 +1,6 @@
-"""`strogoff start` in this process: the command line, the signals, the order of its parts. Processes: tests/system."""
+"""`strogoff start` in this process: the command line, the signals, the order of its parts. Tests with processes are in
+tests/system.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def settings(folder: Path, **more: str) -> Settings:
-    """Those of a small node, its log on the terminal."""
+    """Returns the settings of a small node with its log on the terminal."""
     wanted = {
         "listener.tcp.default": "127.0.0.1:0",
         "platform_data_dir": str(folder / "data"),
@@ -44,7 +46,7 @@ def settings(folder: Path, **more: str) -> Settings:
 
 
 def read(*words: str) -> Settings:
-    """What `strogoff start` with these words would use."""
+    """Returns the settings of `strogoff start` with these words."""
     parser = argparse.ArgumentParser()
     daemon.register(parser)
     return daemon.read_settings(parser.parse_args(words))
@@ -59,7 +61,7 @@ def test_the_file_in_etc_is_the_default(tmp_path: Path) -> None:
 
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
-    """--set and --data-dir over the environment over the file."""
+    """--set and --data-dir override the environment, which overrides the file."""
     conf = tmp_path / "my.conf"
     conf.write_text("retry_interval = 7\nmax_client_id_size = 30\nplatform_data_dir = /nowhere\n")
     values_of = read(
@@ -76,7 +78,7 @@ def test_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_setting_is_a_config_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """Status 1 and what is wrong; a wrong command line is 2."""
+    """Status 1 and the error; a wrong command line gives 2."""
     with pytest.raises(ConfigError, match="no_such_key"):
         read("--set", "no_such_key=1")
     assert main(["start", "--set", "no_such_key=1"]) == 1
@@ -86,7 +88,7 @@ def test_a_wrong_setting_is_a_config_error(capsys: pytest.CaptureFixture[str]) -
 
 
 class Part:
-    """An extension that writes down what happens to it; `fails` is raised at its start."""
+    """An extension that notes its calls; `fails` is raised at its start."""
 
     def __init__(self, name: str, diary: list[str], fails: Exception | None = None) -> None:
         self.name = name
@@ -94,14 +96,14 @@ class Part:
         self.fails = fails
 
     async def start(self, server: Server) -> None:
-        """The listeners are open by now."""
+        """The server has opened the listeners by now."""
         assert server.listeners.show()
         if self.fails is not None:
             raise self.fails
         self.diary.append(f"{self.name} starts")
 
     async def stop(self) -> None:
-        """Before the server."""
+        """The server still runs."""
         self.diary.append(f"{self.name} stops")
 
 
@@ -134,17 +136,19 @@ def test_a_signal_stops_everything_in_reverse_order(
 
 
 class Waiter(Part):
-    """Its start waits for others, who never come."""
+    """An extension whose start waits for nodes that never answer."""
 
     async def start(self, server: Server) -> None:
-        """A signal comes meanwhile."""
+        """A signal arrives meanwhile."""
         await super().start(server)
         asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGTERM)
         await asyncio.Event().wait()
 
 
 def test_a_signal_ends_a_start_that_still_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As for a cluster; it came to its end first, and whoever had sent the signal lost patience and killed the node."""
+    """For example a start that waits for a cluster. Before, the start finished first, and the sender of the signal
+    killed the node.
+    """
     diary: list[str] = []
     parts = [Part("one", diary), Waiter("two", diary), Part("three", diary)]
     assert asyncio.run(daemon.serve(settings(tmp_path), parts)) == 0
@@ -159,7 +163,7 @@ def test_a_signal_ends_a_start_that_still_waits(tmp_path: Path, capsys: pytest.C
 def test_a_log_that_cannot_be_written_is_a_clear_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, where: str
 ) -> None:
-    """Its folder cannot be made, or belongs to somebody else: status 1, no traceback, and no node without a log."""
+    """Its folder cannot be made, or belongs to another user: status 1, no traceback, and no node without a log."""
     fine = {"log__console__file": str(tmp_path / "console.log"), "log__error__file": str(tmp_path / "error.log")}
     wanted = {**fine, "log__console": "file", "log__error": "on", place: str(tmp_path / where)}
     (tmp_path / "file").write_text("")
@@ -171,7 +175,7 @@ def test_a_log_that_cannot_be_written_is_a_clear_line(
 
 
 def test_a_part_that_cannot_start_stops_those_before_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Status 1, one line, and nothing is left that keeps the next start away."""
+    """Status 1, one line, and nothing is left that prevents the next start."""
     diary: list[str] = []
     parts = [Part("one", diary), Part("two", diary, ListenError("the port is taken")), Part("three", diary)]
     assert asyncio.run(daemon.serve(settings(tmp_path, log__console="off"), parts)) == 1

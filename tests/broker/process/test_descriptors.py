@@ -13,7 +13,7 @@ from strogoff.broker.process.descriptors import FEWEST_TABLES, MOST_TABLES, OTHE
 
 @pytest.mark.parametrize("limit", [256, 1024, 4096, 65536, 1 << 20])
 def test_files_have_their_share(limit: int) -> None:
-    """Both databases can open all the tables that they keep open, whatever connections do."""
+    """Both databases can keep all their tables open, whatever the number of connections."""
     shares = Descriptors.out_of(limit)
     assert FEWEST_TABLES <= shares.per_database <= MOST_TABLES
     assert shares.for_connections + 2 * shares.per_database + OTHERS <= limit
@@ -25,7 +25,7 @@ def test_a_tiny_limit_leaves_at_least_one() -> None:
 
 
 def raised(soft: int, hard: int) -> list[str]:
-    """Level, line and the limit afterwards, of a process that begins with these limits."""
+    """Returns level, line and the resulting limit of a process that begins with these limits."""
     code = (
         "import resource; from strogoff.broker.process.descriptors import *; print(*raise_limit(), sep='|', end='|');"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], Descriptors.of_this_process().for_connections)"

@@ -1,4 +1,4 @@
-"""The event log's writer: what reaches the files, what is given up, and that the log says so."""
+"""The writer of the event log: rows in the files, dropped rows, and the record of each drop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(directory: Path) -> list[Row]:
 
 
 def covered(rows: list[Row]) -> list[int]:
-    """The numbers that the log accounts for, as events or as named gaps."""
+    """Returns the numbers that the log accounts for, as events or as named gaps."""
     numbers: list[int] = []
     for row in rows:
         numbers += range(row["first"], row["last"] + 1) if row["type"] == "log.gap" else [row["seq"]]
@@ -39,7 +39,7 @@ def covered(rows: list[Row]) -> list[int]:
 
 
 class Held:
-    """A value whose encoding waits until it is let go: it holds the writer's thread as a hanging disk would."""
+    """A value whose encoding blocks until it is released: it blocks the writer's thread as a hanging disk would."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -56,7 +56,7 @@ Make = Callable[..., tuple[Events, EventLog]]
 
 @pytest.fixture
 def said() -> list[tuple[str, str]]:
-    """What the operator's log got."""
+    """Returns the lines of the operator's log."""
     return []
 
 
@@ -109,13 +109,13 @@ def test_rows_reach_the_file_without_flush(tmp_path: Path) -> None:
     log = EventLog(tmp_path, "n1", 1, lambda level, text: written.set(), flush_ms=1)
     events = Events("n1", 1, "run", lambda: NOW_MS, lambda: 5)
     events.add(log)
-    events.emit("node.stop", reason="\ud800")  # the complaint about it tells that the round is being written
+    events.emit("node.stop", reason="\ud800")  # the line about it tells that the round is being written
     assert written.wait(10)
     log.close()
     assert [row["type"] for row in read(tmp_path)] == ["log.gap"]
 
 
-def test_overflow_gives_up_messages_first_and_says_so(make: Make, tmp_path: Path) -> None:
+def test_overflow_drops_message_events_first_and_records_it(make: Make, tmp_path: Path) -> None:
     events, log = make(queue_limit=10, flush_ms=0)
     held = Held()
     events.emit("node.stop", reason=held)
@@ -154,9 +154,7 @@ def test_session_events_are_bounded_too(make: Make, tmp_path: Path) -> None:
     assert rows[-1]["first"] == 22
 
 
-def test_a_full_disk_disturbs_nobody_and_ends_by_itself(
-    make: Make, tmp_path: Path, said: list[tuple[str, str]]
-) -> None:
+def test_the_log_continues_after_a_full_disk(make: Make, tmp_path: Path, said: list[tuple[str, str]]) -> None:
     (tmp_path / "log").write_text("a file where the folder should be")
     events, log = make(flush_ms=0)
     publish(events, 3)
@@ -175,7 +173,7 @@ def test_a_full_disk_disturbs_nobody_and_ends_by_itself(
     assert (rows[0]["first"], rows[0]["reason"]) == (1, "disk")
 
 
-def test_a_failure_in_the_midst_of_a_round_names_only_what_is_missing(make: Make, tmp_path: Path) -> None:
+def test_a_failed_round_names_only_the_missing_rows(make: Make, tmp_path: Path) -> None:
     events, log = make(flush_ms=60_000)
     publish(events, 3000)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

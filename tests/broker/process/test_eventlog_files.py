@@ -166,7 +166,7 @@ def test_a_first_line_that_does_not_fit_leaves_no_file(tmp_path: Path) -> None:
     assert tree(tmp_path) == {}
 
 
-def test_a_directory_that_cannot_be_made_is_an_answer_until_it_can(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_reported_until_it_can(tmp_path: Path) -> None:
     blocked = tmp_path / "log"
     blocked.write_text("a file in the way")
     log = files(blocked)

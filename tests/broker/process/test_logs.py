@@ -1,4 +1,4 @@
-"""The daemon's log, as `log.*` of vernemq.conf says."""
+"""The log of the daemon with the settings `log.*` of vernemq.conf."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from strogoff.broker.reporting.log_line import Line
 from strogoff.configs import load
 
 
-def test_console_and_level(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_and_its_level(capsys: pytest.CaptureFixture[str]) -> None:
     logger = set_up(load(None, {}, {"log.console": "console", "log.console.level": "notice"}))
     log_line(logger, "info", "not this")
     log_line(logger, "notice", "this")
     assert capsys.readouterr().out.endswith("[NOTICE] this\n")
 
 
-def test_files_errors_apart(tmp_path: Path) -> None:
+def test_errors_have_their_own_file(tmp_path: Path) -> None:
     console, errors = tmp_path / "log" / "console.log", tmp_path / "log" / "error.log"
     logger = set_up(load(None, {}, {"log.console.file": str(console), "log.error.file": str(errors)}))
     log_line(logger, "info", "all is well")
@@ -34,8 +34,8 @@ def test_files_errors_apart(tmp_path: Path) -> None:
     assert errors.read_text().endswith("[ERROR] something broke\n")
 
 
-def test_a_line_that_the_disk_does_not_take_goes_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """With a traceback of twenty lines for each, before."""
+def test_a_line_that_cannot_be_written_goes_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before, each line gave a traceback of twenty lines."""
     logger = set_up(load(None, {}, {"log.console.file": "/dev/full", "log.error": "off"}))
     log_line(logger, "info", "listening")
     assert capsys.readouterr().err == "/dev/full: [Errno 28] No space left on device: listening\n"
@@ -67,7 +67,7 @@ def test_a_line_of_text_has_time_with_zone_node_level_and_event(tmp_path: Path) 
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_no_line_forges_another(tmp_path: Path, form: str) -> None:
-    """Neither a plain line with a client's words in it, nor one with a traceback, is more than one line."""
+    """A line with words of a client in it, and a line with a traceback, are each one line."""
     path = tmp_path / "console.log"
     logger = set_up(
         load(None, {}, {"log.console.file": str(path), "log.console.file.format": form, "log.error": "off"})

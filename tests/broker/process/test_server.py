@@ -1,4 +1,6 @@
-"""The shell of a node: what it opens, what it leaves behind when that fails, and what it keeps for the next start."""
+"""The server of a node: the resources it opens, the cleanup after a failed start, and the state kept for the next
+start.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +50,18 @@ def make(folder: Path, **settings: str) -> Server:
 
 
 def lines(server: Server) -> list[str]:
-    """What it has logged."""
+    """Returns the lines of its log."""
     found: list[str] = server.log.write.lines  # type: ignore[attr-defined]
     return found
 
 
 def port(server: Server) -> int:
-    """Where it listens."""
+    """Returns the port of its listener."""
     return server.listeners.show()[0].port
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a test, bounded; the loop must have nothing to complain of."""
+    """Run a test within a time limit; the loop must have no error at the end."""
     complaints: list[Any] = []
 
     async def bounded() -> None:
@@ -72,7 +74,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def during(server: Server, work: Callable[[Server], Awaitable[None]]) -> None:
-    """Start, work, stop."""
+    """Start the server, run the test, stop the server."""
     await server.start()
     try:
         await work(server)
@@ -81,7 +83,7 @@ async def during(server: Server, work: Callable[[Server], Awaitable[None]]) -> N
 
 
 async def refused(server: Server, error: type[Exception]) -> str:
-    """The start fails with this; the text."""
+    """Check that the start fails with this error; returns its text."""
     with pytest.raises(error) as caught:
         await server.start()
     assert server.listeners.show() == []
@@ -107,7 +109,7 @@ def test_two_nodes_in_one_process(tmp_path: Path) -> None:
 
 
 def test_a_restart_brings_back_sessions_under_a_new_boot(tmp_path: Path) -> None:
-    """P7, and numbers that no earlier process gave out. [MQTT-4.1.0-2] [MQTT5-4.1.0-1]"""
+    """P7, and no number of an earlier process is used again. [MQTT-4.1.0-2] [MQTT5-4.1.0-1]"""
     boots = []
 
     async def test() -> None:
@@ -145,7 +147,7 @@ def test_a_restart_brings_back_sessions_under_a_new_boot(tmp_path: Path) -> None
     assert boots[1] == boots[0] + 1
 
 
-def test_what_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
     """Port, directory, plugin, name: after each failure the next start succeeds."""
 
     async def test() -> None:
@@ -170,7 +172,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_certificates_between_nodes_that_cannot_be_used_are_named(tmp_path: Path) -> None:
-    """gRPC says that it cannot listen: the port was thought to be in use."""
+    """gRPC only says that it cannot listen. Before, the log named a port in use instead."""
     (tmp_path / "other").mkdir()
     mine, other = Authority(tmp_path), Authority(tmp_path / "other")
 
@@ -187,7 +189,7 @@ def test_certificates_between_nodes_that_cannot_be_used_are_named(tmp_path: Path
     run(test())
 
 
-def test_memory_says_that_it_forgets_and_does(tmp_path: Path) -> None:
+def test_the_memory_engine_warns_and_keeps_nothing(tmp_path: Path) -> None:
     """message_store.engine = memory."""
 
     async def test() -> None:
@@ -206,7 +208,7 @@ def test_memory_says_that_it_forgets_and_does(tmp_path: Path) -> None:
 
 
 def test_cluster_time_does_not_go_back(tmp_path: Path) -> None:
-    """A start with a clock that was set back goes on from the time that is in the store, and says that it is off."""
+    """A start with a clock that was set back continues from the time in the store, and logs the difference."""
     future = int((time.time() + 3600) * 1000)
 
     async def test() -> None:
@@ -230,7 +232,7 @@ def test_cluster_time_does_not_go_back(tmp_path: Path) -> None:
 def test_a_clock_that_is_wrong_at_a_restart_ends_no_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    """The machine was not booted since: its own time says how long the process was away."""
+    """The machine was not booted since: its clock tells how long the process was away."""
     assert module.machine_boot() and module.uptime_ms() > 0, "this system has no name for the boot of the machine"
 
     async def test() -> None:
@@ -267,7 +269,7 @@ class Doorman:
 
 
 def test_asynchronous_plugins_answer_and_their_failures_are_logged(tmp_path: Path) -> None:
-    """An answer that fails is a refusal, a line in the log, and no more."""
+    """A failed answer is a refusal and a line in the log."""
 
     async def test() -> None:
         server = make(tmp_path, allow_anonymous="off", plugins__vmq_passwd="off")
@@ -288,7 +290,7 @@ def test_asynchronous_plugins_answer_and_their_failures_are_logged(tmp_path: Pat
 
 
 def test_client_problems_are_logged_and_further_ones_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also without an event log; and the counts come by themselves."""
+    """This does not need an event log; the counts are logged without a trigger."""
     monkeypatch.setattr(module, "FLUSH_S", 0.5)
 
     async def test() -> None:
@@ -316,7 +318,7 @@ def test_client_problems_are_logged_and_further_ones_counted(tmp_path: Path, mon
 
 
 def test_the_start_waits_for_a_port_that_a_connection_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """44053 may be the own port of an outgoing connection; the start ended with an error."""
+    """44053 may be the local port of an outgoing connection. Before, the start ended with an error."""
     monkeypatch.setattr(listening, "AGAIN_S", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as somebody:
         caller = socket.create_connection(somebody.getsockname())
@@ -339,7 +341,7 @@ def test_the_start_waits_for_a_port_that_a_connection_holds(tmp_path: Path, monk
 
 
 class Cancelled:
-    """An asynchronous plugin whose answer is cancelled, by itself or by what it waits for."""
+    """An asynchronous plugin whose answer is cancelled, by the plugin or by the task that it waits for."""
 
     async def auth_on_register(self, peer: object, subscriber: object, user: str, *_: object) -> bool:
         if user == "waits":
@@ -353,7 +355,7 @@ class Cancelled:
 
 
 def test_a_plugin_that_is_cancelled_refuses_and_is_reported(tmp_path: Path) -> None:
-    """The client was left without an answer, for ever, and nothing was said."""
+    """Before, the client never got an answer, and no line was logged."""
 
     async def test() -> None:
         server = make(tmp_path, allow_anonymous="off", plugins__vmq_passwd="off")
@@ -367,7 +369,7 @@ def test_a_plugin_that_is_cancelled_refuses_and_is_reported(tmp_path: Path) -> N
             assert len(said) == 2 and "the plugin waited for a task that was cancelled" in said[0]
             told: asyncio.Queue[str] = asyncio.Queue()
             server.log.write = lambda level, line: told.put_nowait(line)
-            for _ in range(2):  # the second one finds that the lane of the first goes on
+            for _ in range(2):  # the second client finds that the lane of the first continues
                 server.hooks.notify("on_client_gone", Subscriber("", "c"))
                 assert "plugin cancelled, hook on_client_gone" in await asyncio.wait_for(told.get(), 5)
 
@@ -377,7 +379,7 @@ def test_a_plugin_that_is_cancelled_refuses_and_is_reported(tmp_path: Path) -> N
 
 
 def test_timers_wake_the_node(tmp_path: Path) -> None:
-    """A will with a delay of a second, and nothing else going on."""
+    """A will with a delay of a second, on an idle node."""
 
     async def test() -> None:
         async def work(server: Server) -> None:
@@ -403,7 +405,7 @@ def test_timers_wake_the_node(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", ["off", "session"])
 def test_the_event_log(tmp_path: Path, level: str) -> None:
-    """Written by the end of the stop, or not begun."""
+    """The log is complete at the end of the stop, or was never begun."""
 
     async def test() -> None:
         async def work(server: Server) -> None:
@@ -418,8 +420,8 @@ def test_the_event_log(tmp_path: Path, level: str) -> None:
     assert ("eventful" in [row.get("client") for row in rows]) is (level == "session")
 
 
-def test_a_stop_does_not_wait_for_ever_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write that never ends, in the writer's thread: the stop ends, and says what was not written."""
+def test_a_stop_waits_for_the_disk_for_a_bounded_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that never ends, in the writer's thread: the stop ends, and logs the missing rows."""
     monkeypatch.setattr(module, "STOP_S", 0.2)
     over = threading.Event()
 
@@ -443,7 +445,7 @@ def test_a_stop_does_not_wait_for_ever_for_the_disk(tmp_path: Path, monkeypatch:
 
 @pytest.fixture
 def collector() -> Iterator[None]:
-    """The garbage collector as it was, afterwards."""
+    """Restore the settings of the garbage collector afterwards."""
     before = gc.get_threshold()
     yield
     gc.unfreeze()
@@ -451,14 +453,14 @@ def collector() -> Iterator[None]:
 
 
 def test_the_collector_is_tuned(collector: None) -> None:
-    """What lives for ever is not looked at again, and full collections are rare."""
+    """Objects of the start are not scanned again, and full collections are rare."""
     tune_gc()
     assert gc.get_threshold()[0] == 50_000
     assert gc.get_freeze_count() > 0
 
 
 def test_a_deadline_comes_in_time_after_cluster_time_was_set(tmp_path: Path) -> None:
-    """A newcomer takes the time of its cluster: what it asked for before that holds up nothing."""
+    """A joining node takes the time of its cluster: deadlines set before that fire on time."""
 
     async def main() -> None:
         server = make(tmp_path / "data")
@@ -474,8 +476,8 @@ def test_a_deadline_comes_in_time_after_cluster_time_was_set(tmp_path: Path) -> 
     run(main())
 
 
-def test_a_data_directory_that_goes_away_ends_the_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also at a node to which nobody writes."""
+def test_a_deleted_data_directory_ends_the_acknowledgements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This holds also for a node without writes."""
     monkeypatch.setattr(module, "_WATCH_S", 0.05)
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""`node.stats`: totals for the event log, each minute and at the end."""
+"""`node.stats`: totals for the event log, each minute and at the stop."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from ...harness.broker import BrokerHarness, PacketClient, publish
 
 
 def offline(broker: BrokerHarness, client_id: str = "s", version: int = 4, qos: int = 2) -> None:
-    """A session that subscribes to `t` and goes."""
+    """A session that subscribes to `t` and disconnects."""
     client = broker.persistent(client_id, version)
     client.subscribe(("t", qos))
     client.leave()
 
 
 def numbers(messages: list[Publish]) -> list[int]:
-    """What the payloads count."""
+    """Returns the numbers in the payloads."""
     return [int(message.payload.split(b"|")[0]) for message in messages]
 
 
@@ -30,8 +30,8 @@ def fill(publisher: PacketClient, first: int, last: int, qos: int = 1, size: int
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_what_came_while_nobody_was_there(version: int) -> None:
-    """QoS 1 and 2 are kept in order, QoS 0 is not kept at all, and that is counted."""
+def test_messages_for_an_offline_session_are_kept(version: int) -> None:
+    """QoS 1 and 2 messages are kept in order; QoS 0 messages are dropped and counted."""
     broker = BrokerHarness()
     offline(broker, "s", version)
     publisher = broker.client("p")
@@ -86,7 +86,7 @@ def test_a_backlog_goes_to_disk_and_comes_back_in_order(window: int) -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("window", [1, 3])
 def test_qos_2_leaves_after_its_entry_is_safe(qos: int, window: int) -> None:
-    """Also an entry that did not fit into memory and was read back at once; QoS 1 may leave before."""
+    """This includes an entry that did not fit into memory and was read back at once; QoS 1 may leave before."""
     broker = BrokerHarness(memory_window=window, max_inflight_messages=0)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2))
@@ -112,7 +112,7 @@ def test_qos_2_leaves_after_its_entry_is_safe(qos: int, window: int) -> None:
 
 @pytest.mark.parametrize("queue_type", ["fifo", "lifo"])
 def test_max_offline_messages(queue_type: str) -> None:
-    """fifo keeps the first ones, lifo the last ones and sends them newest first; every drop is told (P8)."""
+    """fifo keeps the first messages, lifo the last and sends them newest first; every drop has an event (P8)."""
     broker = BrokerHarness(max_offline_messages=3, queue_type=queue_type)
     offline(broker)
     fill(broker.client("p"), 1, 8)
@@ -121,8 +121,8 @@ def test_max_offline_messages(queue_type: str) -> None:
     assert got == ([1, 2, 3] if queue_type == "fifo" else [8, 7, 6])
 
 
-def test_max_online_messages_counts_what_waits_behind_the_window() -> None:
-    """In memory and on disk."""
+def test_max_online_messages_counts_messages_behind_the_window() -> None:
+    """It counts messages in memory and on disk."""
     broker = BrokerHarness(max_online_messages=5, max_inflight_messages=2, memory_window=2)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
@@ -133,7 +133,7 @@ def test_max_online_messages_counts_what_waits_behind_the_window() -> None:
 
 @pytest.mark.parametrize("override", [False, True])
 def test_a_backlog_above_max_online_messages(override: bool) -> None:
-    """Cut when the client comes, visibly, unless `override_max_online_messages`."""
+    """The backlog is cut with events when the client connects, unless `override_max_online_messages` is on."""
     broker = BrokerHarness(
         max_online_messages=4, max_offline_messages=10, override_max_online_messages=override, max_inflight_messages=2
     )
@@ -145,8 +145,8 @@ def test_a_backlog_above_max_online_messages(override: bool) -> None:
     assert len(broker.drops()) == (2 if override else 8)
 
 
-def test_what_was_sent_is_never_cut() -> None:
-    """Unanswered messages come again whatever the limits say: only what was never sent may be dropped."""
+def test_sent_messages_are_never_dropped() -> None:
+    """Unanswered messages are sent again whatever the limits: only messages never sent may be dropped."""
     broker = BrokerHarness(max_online_messages=2, max_offline_messages=2, max_inflight_messages=5)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
@@ -162,7 +162,7 @@ def test_what_was_sent_is_never_cut() -> None:
 
 
 @pytest.mark.parametrize("limit", [-1, 0])
-def test_no_limit_and_none_at_all(limit: int) -> None:
+def test_a_limit_of_minus_one_and_of_zero(limit: int) -> None:
     """-1 keeps everything, 0 nothing."""
     broker = BrokerHarness(max_offline_messages=limit, max_online_messages=-1)
     offline(broker)
@@ -173,7 +173,7 @@ def test_no_limit_and_none_at_all(limit: int) -> None:
 
 
 def test_limits_count_after_a_restart() -> None:
-    """The backlog is counted when it matters; per-session limits of a plugin are kept (P7)."""
+    """The backlog is counted when a limit applies; limits that a plugin set for the session are kept (P7)."""
 
     class Limits:
         def auth_on_register(self, *_: object) -> dict[str, int]:
@@ -196,7 +196,7 @@ def test_limits_count_after_a_restart() -> None:
 
 @pytest.mark.parametrize("window", [1, 2, 50])
 def test_lifo_sends_the_newest_first_from_memory_and_disk(window: int) -> None:
-    """Each message once, whatever was spilled to disk while others were in flight."""
+    """Each message is sent once, also if it was spilled to disk while others were in flight."""
     broker = BrokerHarness(queue_type="lifo", memory_window=window, max_inflight_messages=2, max_online_messages=-1)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2))
@@ -220,7 +220,7 @@ def test_lifo_sends_the_newest_first_from_memory_and_disk(window: int) -> None:
 
 
 def test_lifo_after_a_reconnect() -> None:
-    """Newest first, once each, marked DUP where they may have been sent."""
+    """Newest first, once each, marked DUP if they may have been sent before."""
     broker = BrokerHarness(queue_type="lifo", memory_window=3, max_inflight_messages=2, max_offline_messages=-1)
     offline(broker)
     fill(broker.client("p"), 1, 20)
@@ -237,7 +237,7 @@ def test_lifo_after_a_reconnect() -> None:
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("version", [4, 5])
 def test_in_flight_messages_survive_a_kill(version: int, power: bool) -> None:
-    """Same packet ids, DUP set, in order; QoS 2 goes on where it was (P7) [MQTT-4.6.0-1] [MQTT-3.3.1-1]."""
+    """The same packet ids, DUP set, in order; QoS 2 handshakes continue (P7) [MQTT-4.6.0-1] [MQTT-3.3.1-1]."""
     broker = BrokerHarness()
     subscriber = broker.persistent("s", version)
     subscriber.subscribe(("t", 2))
@@ -256,8 +256,8 @@ def test_in_flight_messages_survive_a_kill(version: int, power: bool) -> None:
     ]
 
 
-def test_packet_ids_go_on_after_a_restart() -> None:
-    """No id that may be in use at the client means another message: seqs are reserved before they are used."""
+def test_packet_ids_continue_after_a_restart() -> None:
+    """A packet id that the client may use gets no new message: sequence numbers are reserved before use."""
     broker = BrokerHarness()
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2))
@@ -299,7 +299,7 @@ def test_packet_ids_wrap_around_an_id_in_flight() -> None:
 
 
 def test_expiry_deadlines_survive() -> None:
-    """A message that expires while the node is down is gone, and told (P7) [MQTT5-3.3.2-5]."""
+    """A message that expires while the node is down is dropped with an event (P7) [MQTT5-3.3.2-5]."""
     broker = BrokerHarness()
     offline(broker, "s", 5)
     publisher = broker.client("p", 5)
@@ -311,8 +311,8 @@ def test_expiry_deadlines_survive() -> None:
     assert len(broker.events("q.expire")) == 1
 
 
-def test_a_damaged_entry_is_named_and_the_rest_goes_on() -> None:
-    """One record that cannot be read costs one message, and says which (P9)."""
+def test_a_damaged_entry_is_logged_and_the_rest_is_delivered() -> None:
+    """One unreadable record costs one message, and its key is logged (P9)."""
     broker = BrokerHarness()
     offline(broker)
     fill(broker.client("p"), 1, 3)
@@ -325,8 +325,8 @@ def test_a_damaged_entry_is_named_and_the_rest_goes_on() -> None:
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_lifo_does_not_read_back_what_is_in_flight(qos: int) -> None:
-    """6 left before 5 and 7 were spilled, so it lies between them on disk: it comes once, and is counted once."""
+def test_lifo_does_not_read_back_messages_in_flight(qos: int) -> None:
+    """6 was sent before 5 and 7 were spilled, so it lies between them on disk: it is sent once and counted once."""
     broker = BrokerHarness(queue_type="lifo", memory_window=2, max_inflight_messages=2, max_online_messages=-1)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", qos))
@@ -349,8 +349,8 @@ def test_lifo_does_not_read_back_what_is_in_flight(qos: int) -> None:
     assert broker.keys(b"q") == []
 
 
-def test_lifo_does_not_drop_what_is_in_flight() -> None:
-    """The oldest that waits goes, not an older one that the client has already."""
+def test_lifo_does_not_drop_messages_in_flight() -> None:
+    """The oldest waiting message is dropped, not an older one that the client already has."""
     broker = BrokerHarness(queue_type="lifo", memory_window=1, max_inflight_messages=2, max_online_messages=3)
     subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))

@@ -1,8 +1,8 @@
 """The durable queue against a list: messages, answers, connections, kills and clean starts at random.
 
-The model knows what was acknowledged to the publisher and what the subscriber answered for good. Between the two it
-demands: everything acknowledged comes, in order, until it is answered; QoS 2 is handed on once; an entry that is
-answered never comes again; bodies and entries on disk are those of what is owed and nothing else.
+The model knows the messages acknowledged to the publisher and those that the subscriber has answered for good. It
+checks: every acknowledged message arrives, in order, until it is answered; QoS 2 reaches the application once; an
+answered entry is never sent again; the disk holds the bodies and entries of the unanswered messages and nothing else.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
         self.held: dict[int, int] = {}  # the receiver's QoS 2 state: packet id -> number
         self.arrived: list[int] = []  # handed to the application, in order
 
-    # -- what comes
+    # -- received packets
 
     def _look(self) -> None:
         if self.subscriber is None:
@@ -70,13 +70,13 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     def _message(self, packet: Publish) -> None:
         number = int(packet.payload.split(b"|")[0])
-        assert number in self.owed, "answered for good, and here again"
+        assert number in self.owed, "an answered message was sent again"
         assert packet.qos == self.qos[number]
         assert packet.packet_id not in self.open and packet.packet_id not in self.released
         self.open[packet.packet_id] = number
         if packet.qos == 2:
             if packet.packet_id in self.held:
-                assert self.held[packet.packet_id] == number, "the id stands for another message"
+                assert self.held[packet.packet_id] == number, "the packet id has another message"
                 return
             self.held[packet.packet_id] = number
         if number in self.arrived:
@@ -85,7 +85,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
             self.arrived.append(number)
         assert len(self.open) + len(self.released) <= self.window
 
-    # -- what is done
+    # -- actions
 
     @rule(qos=st.integers(1, 2), count=st.integers(1, 6), long=st.booleans())
     def publish(self, qos: int, count: int, long: bool) -> None:
@@ -171,7 +171,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
         self.open.clear()
         self.released.clear()
 
-    # -- what must be
+    # -- invariants
 
     def _check_order(self) -> None:
         assert [number for number in self.arrived if self.qos[number] == 1] == sorted(
@@ -187,9 +187,9 @@ class DurableQueueMachine(RuleBasedStateMachine):
             return
         self._look()
         self._check_order()
-        assert len(self.arrived) == len(set(self.arrived)), "handed on twice"
+        assert len(self.arrived) == len(set(self.arrived)), "the application got a message twice"
         if self.subscriber is not None and not self.open and not self.released:
-            assert self.owed == [], "nothing is in flight, yet something is owed"
+            assert self.owed == [], "nothing is in flight, but a message is unanswered"
         session = self.broker.node.sessions.get("", "s")
         assert session is not None
         assert session.queue.size + len(session.queue.inflight) == len(self.owed)

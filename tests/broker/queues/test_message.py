@@ -1,4 +1,4 @@
-"""A message: its identity, and that only the memory of its encoding changes."""
+"""A message: its identity, and that only its cached encoding changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_origin_does_not_change() -> None:
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_mids_are_never_given_twice(qos: int) -> None:
+def test_mids_are_unique(qos: int) -> None:
     """Each accepted message has its own, over restarts too; a repeated QoS 2 PUBLISH keeps the first one's."""
     broker = BrokerHarness(level=2)
     broker.persistent("s").subscribe(("#", 2))
@@ -38,8 +38,8 @@ def test_mids_are_never_given_twice(qos: int) -> None:
     assert {mid[:2] for mid in mids} == {("n1", 1), ("n1", 2), ("n1", 3)}
 
 
-def test_what_a_message_says_survives_every_copy() -> None:
-    """Delivered at a lower QoS, retained and merged for others, the message itself stays as it was accepted."""
+def test_copies_do_not_change_the_message() -> None:
+    """It is delivered with a lower QoS, retained and merged for others: the message itself does not change."""
     broker = BrokerHarness()
     low, high = broker.client("low", 5), broker.persistent("high", 5)
     low.subscribe(option("t", 0, retain_as_published=True), subscription_identifier=9)

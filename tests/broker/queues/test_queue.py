@@ -81,7 +81,7 @@ def test_in_order(version: int) -> None:
 
 
 def test_qos_0_waits_its_turn() -> None:
-    """Behind QoS 1 that waits for the window."""
+    """A QoS 0 message waits behind QoS 1 messages that wait for the window."""
     broker = BrokerHarness(max_inflight_messages=1)
     subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
@@ -93,7 +93,7 @@ def test_qos_0_waits_its_turn() -> None:
 # -- limits
 
 
-def test_a_full_queue_drops_the_newest_and_says_so() -> None:
+def test_a_full_queue_drops_the_newest_and_reports_it() -> None:
     """`max_online_messages` with fifo: event, counter by reason, hook (P8)."""
     told: list[Any] = []
 
@@ -141,7 +141,7 @@ def test_no_limit() -> None:
 
 
 def test_a_limit_of_zero() -> None:
-    """0 means that nothing waits: what the window does not take is dropped."""
+    """0 means that no message waits: messages above the window are dropped."""
     broker = BrokerHarness(max_inflight_messages=1, max_online_messages=0)
     subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
@@ -168,7 +168,7 @@ def test_packet_ids_wrap_around() -> None:
     assert [m.packet_id for m in subscriber.messages()] == [65534, 65535, 1, 2, 3]
 
 
-def test_an_id_in_flight_is_not_given_again() -> None:
+def test_an_id_in_flight_is_not_reused() -> None:
     """The queue waits for it; order is kept [MQTT-2.3.1-4] [MQTT5-2.2.1-4] [MQTT5-4.3.2-1] [MQTT5-4.3.3-1]."""
     broker = BrokerHarness()
     subscriber = broker.client("s")
@@ -190,7 +190,7 @@ def test_an_id_in_flight_is_not_given_again() -> None:
 
 
 def test_a_clean_session_ends_with_its_connection() -> None:
-    """What was in flight or waited is gone; nothing was ever written."""
+    """Messages in flight and waiting messages are gone; nothing was ever written."""
     broker = BrokerHarness(max_inflight_messages=1)
     subscriber = broker.client("s")
     subscriber.subscribe(("t", 2))

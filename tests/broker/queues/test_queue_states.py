@@ -1,4 +1,4 @@
-"""The states of a queue: what may happen in each, and the way of a session through them."""
+"""The states of a queue: the legal events of each, and the usual sequence of a session."""
 
 from __future__ import annotations
 

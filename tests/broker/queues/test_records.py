@@ -1,4 +1,4 @@
-"""Records: what is written is what is read, older ones stay readable, others say what is wrong."""
+"""Records on disk: a round trip changes nothing, older records stay readable, and other bytes give an error."""
 
 from __future__ import annotations
 

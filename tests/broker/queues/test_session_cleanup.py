@@ -1,4 +1,4 @@
-"""What ended sessions leave is deleted in steps, and goes on after a restart."""
+"""The data of ended sessions is deleted in steps, also across a restart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strogoff.storage.store import Store
 
 
 class Turns:
-    """A loop of which each turn is run by hand."""
+    """A loop whose turns the test runs one by one."""
 
     def __init__(self) -> None:
         self.todo: deque[Callable[[], None]] = deque()
@@ -38,7 +38,7 @@ class Turns:
             self.store.put(prefix + seq.to_bytes(8, "big"), encode(record))
 
 
-def test_everything_under_the_prefix_goes_and_nothing_else() -> None:
+def test_everything_under_the_prefix_is_deleted_and_nothing_else() -> None:
     turns = Turns()
     turns.fill(b"q-one-", 3)
     turns.fill(b"q-two-", 2)
@@ -61,7 +61,7 @@ def test_a_large_queue_takes_many_short_turns() -> None:
     assert turns.store.keys(b"", b"\xff") == []
 
 
-def test_a_restart_goes_on_where_the_marker_says() -> None:
+def test_a_restart_continues_at_the_marker() -> None:
     turns = Turns()
     turns.fill(b"q-", 3)
     turns.store.put(b"gq-", b"")
@@ -70,7 +70,7 @@ def test_a_restart_goes_on_where_the_marker_says() -> None:
     assert turns.store.keys(b"", b"\xff") == []
 
 
-def test_bodies_are_let_go_but_for_those_that_pubrec_let_go_before() -> None:
+def test_bodies_are_released_unless_pubrec_released_them_before() -> None:
     turns = Turns()
     message = Message("", "t", b"x", 1, False, None, 0, "p", Origin("n", 1), 1)
     mid = shared_payloads.hold(turns.store, message)
@@ -84,7 +84,7 @@ def test_bodies_are_let_go_but_for_those_that_pubrec_let_go_before() -> None:
     assert turns.store.get(b"m" + mid) is not None
 
 
-def test_unreadable_entries_go_too() -> None:
+def test_unreadable_entries_are_deleted_as_well() -> None:
     turns = Turns()
     turns.store.put(b"q-1", b"\xc1")
     turns.garbage.add(b"q-")

@@ -1,4 +1,4 @@
-"""Bodies that several queues hold: counted, and gone with the last one."""
+"""Bodies that several queues hold: they are counted, and deleted with the last holder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_messages_do_not_share_a_body() -> None:
     assert shared_payloads.load(store, second, "", Origins()).counter == 2
 
 
-def test_what_is_loaded_knows_that_it_is_shared() -> None:
+def test_a_loaded_message_is_marked_as_shared() -> None:
     store = make_store()
     loaded = shared_payloads.load(store, shared_payloads.hold(store, message()), "m", Origins())
     assert loaded.shared
@@ -53,7 +53,7 @@ def test_a_body_that_is_missing_is_named() -> None:
         shared_payloads.load(make_store(), shared_payloads.key_of(message()), "", Origins())
 
 
-def test_letting_go_of_nothing_is_no_matter() -> None:
+def test_releasing_an_unknown_body_is_no_error() -> None:
     store = make_store()
     shared_payloads.let_go(store, shared_payloads.key_of(message()))
     assert store.scan(b"", b"\xff") == []

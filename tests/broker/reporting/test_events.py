@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Clock:
-    """Two clocks that stand still until they are set."""
+    """A wall clock and a monotonic clock that the test sets."""
 
     def __init__(self) -> None:
         self.ms = 1_000_000
@@ -118,7 +118,7 @@ def test_fields_may_be_named_like_arguments() -> None:
 
 
 def emitted(path: Path) -> Iterator[tuple[int, str, set[str]]]:
-    """(line, type, fields) of each event that a module names."""
+    """Returns (line, type, fields) of each event in a module."""
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
             continue

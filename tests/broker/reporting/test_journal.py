@@ -1,4 +1,4 @@
-"""The log of a node: what is written at once, what is counted."""
+"""The log of a node: lines written at once, and lines that are only counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Paper:
         return lines
 
 
-def test_plain_lines_and_lines_with_fields_go_on() -> None:
+def test_plain_lines_and_lines_with_fields_are_passed_on() -> None:
     paper = Paper()
     paper.journal("notice", "stopping")
     paper.journal("info", Line("conn.keepalive", "silent", client_id="c"))
@@ -72,7 +72,7 @@ def test_a_client_that_is_refused_in_a_loop_writes_a_bounded_number_of_lines() -
     assert len(paper.take()) == 1  # from here on one by one again
 
 
-def test_the_names_of_what_was_left_out_are_bounded() -> None:
+def test_the_names_in_a_summary_are_bounded() -> None:
     paper = Paper()
     for number in range(10_000):
         paper.event("conn.refuse", client=f"c{number}", peer="p", version=4, code=5, reason="no")

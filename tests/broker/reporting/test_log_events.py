@@ -1,4 +1,4 @@
-"""Each domain event that matters to operators is a line with who, what and why."""
+"""Each domain event for operators is a line with client, operation and reason."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_level_and_sentence(event: dict[str, Any], level: str, words: str) -> No
 
 
 class Nobody:
-    """A plugin that lets in whoever says `please`, and lets nobody publish."""
+    """A plugin that accepts clients with the user name `please`, and refuses every publish."""
 
     def auth_on_register(self, peer: Any, subscriber: Any, username: str | None, *_: Any) -> bool:
         return username == "please"

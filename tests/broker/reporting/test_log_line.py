@@ -35,13 +35,13 @@ def test_values(value: object, text: str) -> None:
 
 
 @pytest.mark.parametrize("char", ["\n", "\r", "\x00", "\x1b", "\x7f", "\x85", "\u2028", "\u202e", "\t"])
-def test_no_value_begins_another_line_or_steers_a_terminal(char: str) -> None:
+def test_control_characters_in_values_are_escaped(char: str) -> None:
     hostile = f"c1{char}2026-01-01T00:00:00.000+00:00 n1 [ERROR] forged"
     line = Line("conn.refuse", "CONNECT refused", client_id=hostile, nodes=[hostile], counts={hostile: 1})
     assert line.isprintable() and len(line.splitlines()) == 1
     assert escape(hostile).isprintable()
     quoted = line.partition("client_id=")[2].partition(" nodes=")[0]
-    assert json.loads(quoted) == hostile  # whoever parses the line gets the very id
+    assert json.loads(quoted) == hostile  # a parser of the line gets the exact id
 
 
 def test_long_values_are_cut() -> None:

@@ -1,4 +1,4 @@
-"""Counters under VerneMQ's names."""
+"""Counters with VerneMQ's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The context of a packet collects what its answer waits for, and hands it over once."""
+"""The context of a packet collects the waits of its answer, and passes them on once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_need_makes_one_object_for_all_waits() -> None:
     assert first.open == 2
 
 
-def test_need_keeps_what_the_context_began_with() -> None:
+def test_need_keeps_the_initial_wait_of_the_context() -> None:
     pending = PendingAcks()
     assert AckContext(pending).need() is pending
 
@@ -35,7 +35,7 @@ def test_take_leaves_a_new_context() -> None:
     assert context.need() is not first
 
 
-def test_nobody_answers_a_message_of_the_broker() -> None:
+def test_a_message_of_the_broker_has_no_answer() -> None:
     context = unanswered()
     assert context.answered is False
     assert context.pending is None

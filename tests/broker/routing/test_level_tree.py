@@ -44,7 +44,7 @@ def test_filters_are_found_by_a_topic(filters: list[str], topic: str) -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), FILTERS), max_size=60))
-def test_what_goes_leaves_nothing_behind(steps: list[tuple[bool, str]]) -> None:
+def test_removed_filters_leave_no_nodes(steps: list[tuple[bool, str]]) -> None:
     tree, model = LevelTree(), set[str]()
     for add, text in steps:
         if add:
@@ -69,7 +69,7 @@ def test_a_branch_with_one_text_is_not_unfolded() -> None:
     assert nodes_in(tree) == 0
 
 
-def test_very_deep_texts_are_no_trouble() -> None:
+def test_very_deep_filters_work() -> None:
     deep = "/" * 20_000
     filters = grown([deep + "+", deep + "a", "#"])
     assert sorted(filters.filters_for(deep + "a")) == sorted([deep + "+", deep + "a", "#"])

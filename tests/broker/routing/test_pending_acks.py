@@ -1,4 +1,4 @@
-"""What is owed is counted, and whoever waits is told once, when all of it is done or one of it failed."""
+"""Pending acknowledgements are counted. A waiter is called once, when all have arrived or one has failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def waited(obligation: PendingAcks, told: list[str], name: str = "told") -> Pend
 
 
 @given(st.integers(1, 20))
-def test_the_last_discharge_tells(owed: int) -> None:
+def test_the_last_discharge_calls_the_waiter(owed: int) -> None:
     told: list[str] = []
     obligation = waited(PendingAcks(), told)
     for _ in range(owed):
@@ -30,7 +30,7 @@ def test_the_last_discharge_tells(owed: int) -> None:
     assert obligation.waiter is None
 
 
-def test_a_failure_tells_at_once_and_is_owed_until_it_is_waited_for_again() -> None:
+def test_a_failure_calls_the_waiter_and_stays_until_it_waits_again() -> None:
     told: list[str] = []
     begun: list[PendingAcks] = []
     obligation = waited(PendingAcks().add().add(), told)
@@ -44,13 +44,13 @@ def test_a_failure_tells_at_once_and_is_owed_until_it_is_waited_for_again() -> N
     assert told == ["told", "again"]
 
 
-def test_nobody_needs_to_wait() -> None:
+def test_without_pending_acks_the_answer_leaves_at_once() -> None:
     obligation = PendingAcks().add()
     obligation.complete()
     assert obligation.open == 0
 
 
-def test_who_waits_for_several_things_can_owe_more_when_told() -> None:
+def test_a_waiter_can_add_waits_when_called() -> None:
     told: list[str] = []
     obligation = PendingAcks().add()
 
@@ -66,8 +66,8 @@ def test_who_waits_for_several_things_can_owe_more_when_told() -> None:
     assert told == ["first", "second"]
 
 
-def test_many_are_discharged_before_anybody_is_told() -> None:
-    """One connection that waits for many is told by the first, finds all of them done, and is not told again."""
+def test_many_are_discharged_before_a_waiter_is_called() -> None:
+    """A connection that waits for many is called by the first, finds all of them done, and is not called again."""
     told: list[str] = []
     many = [PendingAcks().add() for _ in range(3)]
 
@@ -93,7 +93,7 @@ def test_the_same_one_twice_and_failed_ones_among_many() -> None:
 
 
 class _Connection:
-    """Owes an answer, and is called when it may leave."""
+    """A connection with a pending answer, called when the answer may leave."""
 
     def __init__(self) -> None:
         self.owed = PendingAcks().add()
@@ -105,8 +105,8 @@ class _Connection:
         """Send it."""
 
 
-def test_an_answer_that_never_comes_keeps_nobody_in_memory() -> None:
-    """A connection owes it, and is called by it: what the collector does not see would be there for good."""
+def test_an_answer_that_never_comes_is_garbage_collected() -> None:
+    """The wait and the connection refer to each other: only the garbage collector can free them."""
     connection = _Connection()
     remains = ref(connection)
     del connection

@@ -19,7 +19,7 @@ OPTIONS = st.tuples(st.integers(0, 2), st.booleans(), st.booleans(), st.integers
 
 
 class Subscriber(msgspec.Struct, eq=False):
-    """What a plan may know of a session."""
+    """The part of a session that a plan uses."""
 
     client_id: str
     queue: object
@@ -42,7 +42,7 @@ Copy = tuple[str, int, bool, list[int]]
 
 
 def copies(plan: Plan, publisher: str) -> list[Copy]:
-    """What a router does with a plan."""
+    """Returns the copies that a router makes of a plan."""
     result = []
     for target in plan.targets:
         chosen = (target,) if target.local_alternatives is None else target.for_publisher(publisher)
@@ -53,7 +53,7 @@ def copies(plan: Plan, publisher: str) -> list[Copy]:
 
 
 def wanted_copies(subscriptions: list[Subscription], topic: str, publisher: str) -> list[Copy]:
-    """The same from the words of the standard."""
+    """Returns the same copies, computed from the rules of the standard."""
     by_client: dict[str, list[Subscription]] = {}
     for each in subscriptions:
         client = each.session.client_id
@@ -148,7 +148,7 @@ def test_overlapping_subscriptions_make_one_copy() -> None:
 
 
 def test_no_local() -> None:
-    """[MQTT5-3.8.3-3]: its own messages go to the publisher only by its subscriptions without No Local."""
+    """[MQTT5-3.8.3-3]: a publisher gets its own messages only by subscriptions without No Local."""
     session = Subscriber("me", object())
     strict, lax = make(session, "a/#", qos=2, no_local=True, identifier=1), make(session, "a/b", qos=0, identifier=2)
     both = merge([strict, lax])
@@ -211,7 +211,7 @@ def test_a_change_drops_only_what_it_may_concern() -> None:
         assert list(cache.plans) == left
 
 
-def test_the_oldest_go_first_in_blocks() -> None:
+def test_the_oldest_plans_are_dropped_first_in_blocks() -> None:
     _, cache = cached([str(number) for number in range(160)], limit=160)
     plans = cache.plans
     cache.build("new")
@@ -233,7 +233,7 @@ def test_one_plan_may_be_larger_than_all_that_is_allowed() -> None:
     assert list(cache.plans) == ["few"]
 
 
-def test_nodes_come_from_their_port() -> None:
+def test_remote_targets_come_from_the_cluster_port() -> None:
     two, three = RemoteTarget("n2", True, False), RemoteTarget("n3", False, True)
     nodes = {"a": RemoteMatch((two,), ())}
     table = SubscriptionTable()
@@ -248,7 +248,7 @@ def test_nodes_come_from_their_port() -> None:
 
 
 def test_a_group_has_members_on_several_nodes() -> None:
-    """And is one where all of them are elsewhere; share name and filter together say which it is (4.8.2)."""
+    """The group is one, also if all members are on other nodes; share name and filter identify it (4.8.2)."""
     session = Subscriber("one", object())
     held = [make(session, "a/b", "g"), make(session, "a/+", "g")]
     two, three = RemoteMembers("g", "a/b", "n2", 1, 0), RemoteMembers("g", "a/b", "n3", 2, 0)

@@ -90,14 +90,14 @@ def test_the_cluster_is_told_before_a_message_above_qos_0(qos: int, told: list[s
 
 
 def test_the_answer_waits_for_the_retained_message() -> None:
-    """Nobody has subscribed, so that routing alone would wait for nothing."""
+    """There is no subscriber, so routing adds no wait."""
     broker = BrokerHarness()
     assert broker.node.publisher.publish(_message(broker)) == NO_MATCH
     assert broker.node.publisher.publish(_message(broker, retain=True)) == AFTER_COMMIT
 
 
 def test_the_answer_waits_for_the_queues() -> None:
-    """The cluster stores the retained message, so that it alone would wait for nothing."""
+    """The cluster stores the retained message, so retaining adds no wait."""
     broker, _ = _clustered()
     broker.persistent("s").subscribe(("t", 1))
     broker.settle()

@@ -1,4 +1,4 @@
-"""Who is to get a message on other nodes."""
+"""Targets of a message on other nodes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from strogoff.mqtt.topics import parse_shared
 
 
 @pytest.mark.parametrize(("group", "text"), [("g", "a/+"), ("g", "#"), ("x", "/a/b")])
-def test_members_are_named_as_their_clients_wrote_it(group: str, text: str) -> None:
+def test_the_text_of_a_group_is_the_filter_of_its_clients(group: str, text: str) -> None:
     members = RemoteMembers(group, text, "n2", 1, 0)
     assert parse_shared(members.text) == (group, text)
 
 
-def test_a_target_is_present_unless_it_is_said_to_be_absent() -> None:
+def test_a_target_is_present_by_default() -> None:
     assert not RemoteTarget("n2", live=True, durable=False).absent

@@ -17,7 +17,9 @@ GROUPS = st.sampled_from(["g", "h"])
 
 
 class TableMachine(RuleBasedStateMachine):
-    """Routes come, go and die at random; the model is a dict, and every answer is made from it anew."""
+    """Routes are added, changed and removed at random; the model is a dict, and every answer is
+    computed from it again.
+    """
 
     @initialize()
     def start(self) -> None:

@@ -133,7 +133,7 @@ def test_expired_messages_are_hidden_until_they_are_swept() -> None:
     assert len(retained) == 1 and retained.next_expiry == 0
 
 
-def test_limits_refuse_what_is_new_but_let_a_smaller_one_replace() -> None:
+def test_limits_refuse_new_messages_but_not_smaller_replacements() -> None:
     one = make("a", b"x" * 100)
     retained = RetainedMessages(max_messages=1, max_bytes=size_of(one))
     assert retained.set(one) is None
@@ -144,7 +144,7 @@ def test_limits_refuse_what_is_new_but_let_a_smaller_one_replace() -> None:
     retained.restore("b", make("b", b"x" * 1000))
     assert len(retained) == 2 and retained.bytes > retained.max_bytes
     small = retained.set(make("a", b"x" * 98))
-    assert isinstance(small, Message), "what shrinks is never refused"
+    assert isinstance(small, Message), "a smaller message is never refused"
 
 
 def test_properties_count() -> None:
@@ -160,7 +160,7 @@ def test_properties_count() -> None:
 
 @given(st.permutations(["a/b", "a/b/c", "a", "a/", "$SYS/a", "b/b"]))
 def test_the_order_is_by_topic(topics: list[str]) -> None:
-    """[MQTT-4.7.2-1]: and `#` leaves out what begins with `$`."""
+    """[MQTT-4.7.2-1]: `#` leaves out topics that begin with `$`."""
     retained = RetainedMessages()
     for topic in topics:
         retained.set(make(topic))

@@ -16,7 +16,7 @@ from tests.harness.broker import BrokerHarness
 
 
 class SharedMap(Standalone):
-    """A cluster that keeps retained messages (`stores`), and notes which calls it got."""
+    """A cluster that stores retained messages (`stores`), and notes the calls it gets."""
 
     def __init__(self, stores: bool) -> None:
         self.stores = stores
@@ -78,7 +78,7 @@ def test_each_topic_has_one_row() -> None:
 
 
 def test_an_answer_waits_for_the_disk_while_the_disk_has_something_to_write() -> None:
-    """An empty payload writes nothing here, but what another client wrote a moment ago counts."""
+    """An empty payload writes nothing here, but a write of another client may still be pending."""
     broker = Keeper()
     assert broker.retain("a", b"") == 0
     broker.hold_disk()

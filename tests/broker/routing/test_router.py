@@ -55,7 +55,7 @@ def test_overlapping_subscriptions(version: int) -> None:
 
 
 def test_subscription_identifiers() -> None:
-    """Those of all subscriptions that match, one twice if two have it, none where no one has.
+    """The identifiers of all matching subscriptions, doubled if two have the same, none if there is none.
 
     [MQTT5-3.3.4-3] [MQTT5-3.3.4-4]
     """
@@ -74,7 +74,7 @@ def test_subscription_identifiers() -> None:
 
 
 def test_an_identifier_is_replaced_with_its_subscription() -> None:
-    """And is kept over a restart with it [MQTT5-3.3.4-3] [MQTT5-3.8.4-3]."""
+    """The identifier survives a restart with its subscription [MQTT5-3.3.4-3] [MQTT5-3.8.4-3]."""
     broker = BrokerHarness()
     client = broker.persistent("s", 5)
     client.subscribe(("t", 1), subscription_identifier=5)
@@ -105,7 +105,7 @@ def test_each_shared_copy_has_its_own_identifier() -> None:
 
 
 def test_no_local() -> None:
-    """A message does not come back by that subscription; by another one of the same client it does [MQTT5-3.8.3-3]."""
+    """This subscription does not get the client's own messages; another one of the client does [MQTT5-3.8.3-3]."""
     broker = BrokerHarness()
     client, other = broker.client("c", 5), broker.client("o", 5)
     client.subscribe(option("t", 1, no_local=True), option("u", 2, no_local=True), option("+", 0))
@@ -151,7 +151,7 @@ def test_wildcards_do_not_match_dollar_topics(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_topics_are_compared_as_they_are(version: int) -> None:
+def test_topics_are_compared_without_normalisation(version: int) -> None:
     """No normalisation: case, spaces, composed and decomposed letters, empty levels [MQTT-4.7.3-4] [MQTT5-4.7.3-4]."""
     broker = BrokerHarness()
     client = broker.client("s", version)
@@ -180,7 +180,7 @@ FILTERS = (
     st.lists(st.tuples(TOPICS, st.integers(0, 2)), min_size=1, max_size=6),
 )
 @settings(max_examples=60, deadline=None)
-def test_every_session_gets_what_it_asked_for(
+def test_every_session_gets_one_copy_at_its_best_qos(
     subscribed: list[tuple[int, str, int]], published: list[tuple[str, int]]
 ) -> None:
     """One copy for each session with a matching filter, at the best QoS; nobody else [MQTT-3.3.2-3] [MQTT5-3.3.2-3]."""

@@ -1,4 +1,4 @@
-"""Shared subscriptions: who gets a message, and what becomes of it when that member goes."""
+"""Shared subscriptions: the choice of the member, and the messages of a member that leaves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def members(broker: BrokerHarness, version: int, count: int = 3, qos: int = 2) -
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_one_member_gets_each_message(version: int) -> None:
-    """And all of them get some; other groups and ordinary subscriptions get theirs as well (section 4.8.2)."""
+    """All of them get some messages; other groups and ordinary subscriptions get theirs as well (section 4.8.2)."""
     broker = BrokerHarness()
     group = members(broker, version)
     other = broker.client("other", version)
@@ -38,7 +38,7 @@ def test_one_member_gets_each_message(version: int) -> None:
 
 
 def test_a_shared_delivery_keeps_to_the_members_qos() -> None:
-    """Each member its own [MQTT5-4.8.2-3]."""
+    """Each delivery has the QoS of its member [MQTT5-4.8.2-3]."""
     broker = BrokerHarness()
     clients = [broker.client(f"m{qos}", 5) for qos in range(3)]
     for qos, client in enumerate(clients):
@@ -54,8 +54,8 @@ def test_a_shared_delivery_keeps_to_the_members_qos() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("polite", [False, True])
-def test_messages_of_a_member_that_goes(version: int, polite: bool) -> None:
-    """What it had not answered goes to members that are there: QoS 1 also when it was sent already.
+def test_messages_of_a_disconnected_member_go_to_others(version: int, polite: bool) -> None:
+    """Unanswered messages go to connected members: QoS 1 also if it was sent already.
 
     QoS 2 that was sent waits for this member and is completed with it [MQTT5-4.8.2-4].
     """
@@ -77,8 +77,8 @@ def test_messages_of_a_member_that_goes(version: int, polite: bool) -> None:
     assert one.payload == b"1"
 
 
-def test_a_qos_2_message_whose_member_ends_goes_to_nobody() -> None:
-    """[MQTT5-4.8.2-5]: sent, not completed, and the session is over."""
+def test_a_sent_qos_2_message_of_an_ended_member_is_dropped() -> None:
+    """[MQTT5-4.8.2-5]: the message was sent, not completed, and the session has ended."""
     broker = BrokerHarness()
     first, second = members(broker, 5, 2)
     publisher = broker.client("p", 5)
@@ -95,7 +95,7 @@ def test_a_qos_2_message_whose_member_ends_goes_to_nobody() -> None:
 
 @pytest.mark.parametrize("how", ["clean start", "expiry"])
 def test_queued_messages_of_a_session_that_ends(how: str) -> None:
-    """What never left goes to the other members, also those that are away but can keep it."""
+    """Messages never sent go to the other members, also to offline ones that can hold them."""
     broker = BrokerHarness(receive_max_client=1)
     first = broker.client("m0", 5, False, 50)
     first.subscribe(("$share/g/t", 2))
@@ -117,7 +117,9 @@ def test_queued_messages_of_a_session_that_ends(how: str) -> None:
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int, restart: bool) -> None:
-    """What waits for it may still come; where its session ends first, others get it (section 4.8.2)."""
+    """Its waiting messages may still be delivered; if its session ends first, other members get
+    them (section 4.8.2).
+    """
     broker = BrokerHarness(max_inflight_messages=1, receive_max_client=1)
     (first,) = members(broker, version, 1)
     publisher = broker.client("p", 5)
@@ -138,8 +140,8 @@ def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int,
 
 @pytest.mark.parametrize("queue_type", ["fifo", "lifo"])
 @pytest.mark.parametrize("third", [False, True])
-def test_nothing_moves_into_a_full_queue(third: bool, queue_type: str) -> None:
-    """P1: what the member that goes would have kept is not dropped; a member with room is asked first."""
+def test_no_message_moves_into_a_full_queue(third: bool, queue_type: str) -> None:
+    """P1: messages that the leaving member would have kept are not dropped; a member with room is chosen first."""
     broker = BrokerHarness(max_online_messages=3, receive_max_client=1, queue_type=queue_type)
     first = broker.client("m0", 5, False, 50)
     first.subscribe(("$share/g/t", 1))
@@ -163,7 +165,7 @@ def test_nothing_moves_into_a_full_queue(third: bool, queue_type: str) -> None:
 
 
 def test_clean_sessions_hand_over_too() -> None:
-    """A member without a session that lasts: what was not answered goes on, QoS 2 that was sent does not."""
+    """A member with a clean session: unanswered messages are handed over, except QoS 2 that was sent."""
     broker = BrokerHarness(max_inflight_messages=2)
     first = broker.client("m0")
     first.subscribe(("$share/g/t", 2))
@@ -176,7 +178,7 @@ def test_clean_sessions_hand_over_too() -> None:
     assert sorted(m.payload for m in second.drain()) == [b"1", b"3", b"4"]
 
 
-def test_a_refused_shared_message_goes_to_nobody_else() -> None:
+def test_a_refused_shared_message_is_not_reassigned() -> None:
     """[MQTT5-4.8.2-6]"""
     broker = BrokerHarness()
     first, second = members(broker, 5, 2)
@@ -192,8 +194,8 @@ def test_a_refused_shared_message_goes_to_nobody_else() -> None:
     assert broker.keys(b"q") == []
 
 
-def test_nobody_who_could_take_it() -> None:
-    """QoS 0 while all members are away: dropped, with an event that names the group (P8)."""
+def test_a_message_that_no_member_can_take_is_dropped() -> None:
+    """QoS 0 while all members are offline: the message is dropped with an event that names the group (P8)."""
     broker = BrokerHarness()
     (member,) = members(broker, 5, 1)
     member.vanish()
@@ -201,8 +203,8 @@ def test_nobody_who_could_take_it() -> None:
     assert broker.drops() == [("$share/g/t", "t", "no_member")]
 
 
-def test_an_offline_member_keeps_what_nobody_else_takes() -> None:
-    """And an online one is always preferred."""
+def test_an_offline_member_keeps_messages_that_no_other_member_takes() -> None:
+    """An online member is always preferred."""
     broker = BrokerHarness()
     first, second = members(broker, 5, 2)
     first.vanish()
@@ -217,7 +219,7 @@ def test_an_offline_member_keeps_what_nobody_else_takes() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_handover_survives_a_kill(version: int) -> None:
-    """Taken from one queue and given to the other in one batch: never lost, QoS 2 never twice."""
+    """One batch moves the message from one queue to the other: it is never lost, and QoS 2 never doubled."""
     for seed in range(4):
         broker = BrokerHarness(max_inflight_messages=1, receive_max_client=1, seed=seed)
         (first,) = members(broker, version, 1)

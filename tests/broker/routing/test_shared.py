@@ -1,4 +1,4 @@
-"""Who gets a message of a shared subscription."""
+"""The choice of the member that gets a message of a shared subscription."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ORIGIN = Origin("n1", 1)
 
 
 class Queue(msgspec.Struct):
-    """What is asked of a queue: whether it raises messages to the subscription's QoS."""
+    """The part of a queue that the choice uses: whether it raises messages to the subscription's QoS."""
 
     upgrade: bool = False
 
 
 class Member(msgspec.Struct, eq=False):
-    """What is asked of a session; one that is not local is alone on a node of its name."""
+    """The part of a session that the choice uses; a remote one is alone on a node of its name."""
 
     client_id: str
     online: bool = True
@@ -62,7 +62,7 @@ MEMBERS = st.lists(st.builds(Member, st.uuids().map(str), st.booleans(), st.bool
 
 
 def acceptable(members: list[Member], policy: str, qos: int) -> set[str]:
-    """The rules, said once more: online before offline; then what the policy prefers."""
+    """Returns the acceptable members by a second form of the rules: online before offline, then by the policy."""
     able = [m for m in members if m.online or (m.durable and qos > 0)]
     if policy == "local_only":
         able = [m for m in able if m.local]
@@ -76,7 +76,7 @@ def acceptable(members: list[Member], policy: str, qos: int) -> set[str]:
 
 
 @given(members=MEMBERS, message_qos=st.integers(0, 2), qos=st.integers(0, 2))
-def test_a_node_takes_what_one_of_its_members_is_chosen_for(members: list[Member], message_qos: int, qos: int) -> None:
+def test_a_node_takes_a_message_if_a_member_can_be_chosen(members: list[Member], message_qos: int, qos: int) -> None:
     group = group_of(*members, qos=qos)
     assert takes(group, message(message_qos)) == bool(choose(group.at(None), message(message_qos), "random", Random(1)))
 
@@ -91,7 +91,7 @@ def test_the_choice_follows_the_policy(members: list[Member], policy: str, qos: 
 
 
 @given(MEMBERS, st.sampled_from(sorted(POLICIES)), st.integers(0, 2), st.data())
-def test_the_excluded_are_not_chosen(members: list[Member], policy: str, qos: int, data: st.DataObject) -> None:
+def test_excluded_members_are_not_chosen(members: list[Member], policy: str, qos: int, data: st.DataObject) -> None:
     here = [member for member in members if member.local]
     excluded = tuple(data.draw(st.lists(st.sampled_from(here), unique_by=id))) if here else ()
     rest = [member for member in members if member not in excluded]
@@ -116,7 +116,7 @@ def assert_fair(counts: Counter[str], weights: dict[str, int]) -> None:
 @pytest.mark.parametrize("size", [2, 5, 12])
 @pytest.mark.parametrize("elsewhere", [(), (1,), (3, 7)])
 def test_every_member_of_the_first_tier_has_the_same_chance(size: int, elsewhere: tuple[int, ...]) -> None:
-    """Wherever it is: a node is drawn as often as it has members that are online."""
+    """This holds wherever the member is: a node is drawn in proportion to its online members."""
     members = [Member(str(number), online=number % 3 != 1) for number in range(size)]
     group = group_of(*members)
     group.remote = tuple([RemoteMembers("g", "a/+", f"n{online}", online, 5) for online in elsewhere])
@@ -126,7 +126,7 @@ def test_every_member_of_the_first_tier_has_the_same_chance(size: int, elsewhere
 
 @pytest.mark.parametrize("policy", ["random", "prefer_local", "prefer_online_before_local"])
 def test_members_elsewhere_have_the_same_chance_among_themselves(policy: str) -> None:
-    """Nobody here is online, and those who are away elsewhere do not count while somebody is there."""
+    """No local member is online, and offline members elsewhere do not count while another one is online."""
     here = [Member(str(number), online=False) for number in range(6)]
     group = group_of(*here)
     group.remote = (RemoteMembers("g", "a/+", "n2", 2, 9), RemoteMembers("g", "a/+", "n3", 6, 0))
@@ -143,7 +143,7 @@ def test_members_elsewhere_have_the_same_chance_among_themselves(policy: str) ->
 
 
 def test_nodes_that_left_the_view_are_asked_last() -> None:
-    """Their sessions that last keep the message only if nobody else can take it."""
+    """Their durable sessions get the message only if no other member can take it."""
     away = (RemoteMembers("g", "a/+", "n2", 0, 1), RemoteMembers("g", "a/+", "n3", 0, 3))
     group = group_of(Member("one", online=False))
     group.away = away
@@ -189,8 +189,8 @@ def handed(
     return name_of(redistribute(group, message(2), progress, qos, leaving, ended, policy, Random(1)))
 
 
-def test_messages_of_a_member_that_is_gone_for_good() -> None:
-    """[MQTT5-4.8.2-4] [MQTT5-4.8.2-5] QoS 2 that was sent goes to nobody else; QoS 1 and what was not sent does."""
+def test_messages_of_an_ended_member_are_reassigned() -> None:
+    """[MQTT5-4.8.2-4] [MQTT5-4.8.2-5] QoS 2 that was sent is not reassigned; QoS 1 and unsent messages are."""
     leaving = Member("leaving")
     group = group_of(leaving, Member("other"))
     assert handed(group, leaving, Progress.QUEUED, 1) == "other"
@@ -201,7 +201,7 @@ def test_messages_of_a_member_that_is_gone_for_good() -> None:
     assert handed(group_of(leaving), leaving, Progress.QUEUED) == ""
 
 
-def test_a_message_that_was_refused_goes_to_nobody_else() -> None:
+def test_a_refused_message_is_not_reassigned() -> None:
     """[MQTT5-4.8.2-6]: PUBACK or PUBREC with 0x80 or above ends the message."""
     leaving = Member("leaving")
     group = group_of(leaving, Member("other"))
@@ -219,8 +219,10 @@ def test_a_member_that_may_come_back_keeps_its_messages_unless_another_is_online
     assert handed(group_of(leaving, away, present), leaving, Progress.SENT, 2, ended=False) == ""
 
 
-def test_messages_of_a_member_that_goes_stay_here_if_the_policy_says_so() -> None:
-    """Else each member of the cluster has its chance; one that may come back keeps them unless somebody is online."""
+def test_the_local_policies_reassign_messages_to_local_members() -> None:
+    """Otherwise each member of the cluster has its chance; a member that may return keeps them unless another is
+    online.
+    """
     leaving = Member("leaving", online=False)
     group = group_of(leaving, Member("near"), Member("far", local=False))
     assert handed(group, leaving, Progress.QUEUED, policy="prefer_local") == "near"

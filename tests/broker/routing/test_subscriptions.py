@@ -17,7 +17,7 @@ from .test_level_tree import FILTERS, TOPICS
 
 
 class Subscriber(msgspec.Struct, eq=False):
-    """What the table may know of a session."""
+    """The part of a session that the table uses."""
 
     client_id: str
     queue: Any = None
@@ -143,7 +143,7 @@ def test_filters_beyond_the_shape_limit_go_to_the_tree_and_nothing_moves() -> No
     assert len(table._tree) == 3
     for text in ("a/+", "b/+"):
         table.remove(session, text, None)
-    # `+/x` goes to the tree, where the others of its shape are; the freed place is for the next new shape
+    # `+/x` goes to the tree, to the others of its shape; the free place is for the next new shape
     table.add(make(session, "+/x"))
     assert len(table._shapes) == 1
     table.add(make(session, "a/b/+"))

@@ -1,4 +1,6 @@
-"""Topics found step by step, against a list that is searched with `matches`, while topics come and go."""
+"""Topics found step by step, compared with a list that is searched with `matches`, while topics are
+added and removed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from strogoff.broker.routing.topic_search import TopicSearch
 from strogoff.mqtt.topics import matches
 from strogoff.storage.sorted_keys import SortedKeys
 
-# names around `/` and `$` in the order of code points, so that branches do not lie side by side
+# names around `/` and `$` in the order of code points, so that branches are not adjacent
 NAMES = st.sampled_from(["a", "b", "ab", "a-", "a-b", "a0", "", "$x", "$", "%"])
 TOPICS = st.lists(NAMES, min_size=1, max_size=5).map("/".join).filter(bool)
 FILTERS = (
@@ -32,7 +34,7 @@ def test_every_topic_that_matches_is_found_once_in_order(topics: set[str], text:
 
 @given(st.sets(TOPICS, max_size=20), FILTERS, st.lists(st.tuples(TOPICS, st.booleans()), max_size=30))
 def test_topics_come_and_go_between_the_steps(topics: set[str], text: str, changes: list[tuple[str, bool]]) -> None:
-    """What is there all the time is found; nothing is found twice, or that was not there."""
+    """A topic that is present all the time is found; no topic is found twice, and no absent topic is found."""
     search, found, keys = TopicSearch(text), list[str](), SortedKeys(topics)
     there, stayed, ever = set(topics), set(topics), set(topics)
     while not search.done:
@@ -53,7 +55,7 @@ def test_topics_come_and_go_between_the_steps(topics: set[str], text: str, chang
 
 
 @given(st.sets(TOPICS, max_size=20), FILTERS, TOPICS)
-def test_a_search_goes_on_where_an_earlier_one_stopped(topics: set[str], text: str, at: str) -> None:
+def test_a_search_continues_where_an_earlier_one_stopped(topics: set[str], text: str, at: str) -> None:
     search, found = TopicSearch(text, at), list[str]()
     while not search.done:
         found += search.step(SortedKeys(topics), 10, 10)[0]

@@ -17,7 +17,7 @@ GONE = RemoteMembers("g", "t", "n2", 1, 0)
 
 
 class Listener(Standalone):
-    """A cluster that notes which handshakes it is told of."""
+    """A cluster that notes the handshakes that the broker reports."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, int]] = []
@@ -142,9 +142,7 @@ def test_other_members_are_written(durable: bool) -> None:
 
 
 @pytest.mark.parametrize(("node", "left"), [("n3", [("g", "t", "n3")]), (None, [])])
-def test_members_of_another_node_take_the_place_of_those_that_are_gone(
-    node: str | None, left: list[tuple[str, str, str]]
-) -> None:
+def test_a_member_on_another_node_replaces_a_gone_member(node: str | None, left: list[tuple[str, str, str]]) -> None:
     broker, pending = Publishing(), PendingAcks()
     record = broker.open(7)
     other = ("other", "t", "n2")
@@ -176,7 +174,7 @@ def test_a_message_without_other_members_reselects_none() -> None:
 
 
 def test_cancelled_messages_go_to_other_nodes_again() -> None:
-    """A message that was not routed yet has no copies that could be lost."""
+    """A message that was not routed yet has no copies to lose."""
     broker = Publishing()
     broker.open(7)
     broker.open(8)

@@ -1,4 +1,4 @@
-"""The slots: one connection per client id, takeover, Clean Start, and the sessions that a store brings back."""
+"""The registry of sessions: one connection per client id, takeover, Clean Start, and restored sessions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ VERSIONS = (3, 4, 5)
 
 
 def expiry(version: int) -> int | None:
-    """The session expiry interval that makes a session persistent."""
+    """Returns the session expiry interval that makes a session persistent."""
     return 1000 if version == 5 else None
 
 
 def resumed(version: int) -> Connack:
-    """The CONNACK of a session that was there; MQTT 3.1 has no words for that."""
+    """Returns the CONNACK of a resumed session; MQTT 3.1 has no flag for it."""
     return accepted(version > 3)
 
 
@@ -30,7 +30,7 @@ def resumed(version: int) -> Connack:
 @pytest.mark.parametrize("old", VERSIONS)
 @pytest.mark.parametrize("new", VERSIONS)
 @pytest.mark.parametrize("clean", [True, False])
-def test_the_newcomer_has_the_client_id(old: int, new: int, clean: bool) -> None:
+def test_a_new_connection_takes_the_client_id_over(old: int, new: int, clean: bool) -> None:
     """The older connection is closed before the new one is answered; v5 is told 0x8E.
 
     [MQTT-3.1.4-2] [MQTT5-3.1.4-3] [MQTT-3.1.3-2] [MQTT5-3.1.3-2] [MQTT5-4.13.2-1] [MQTT5-3.14.2-1]
@@ -49,8 +49,8 @@ def test_the_newcomer_has_the_client_id(old: int, new: int, clean: bool) -> None
     assert broker.events("conn.close")[0]["reason"] == "session_taken_over"
 
 
-def test_the_old_connection_says_nothing_any_more() -> None:
-    """What it sent before it knew is not processed (P3)."""
+def test_packets_of_the_old_connection_are_ignored() -> None:
+    """Packets that it sent before the takeover are not processed (P3)."""
     broker = BrokerHarness()
     watcher = broker.client("w")
     watcher.subscribe(("#", 0))
@@ -65,7 +65,7 @@ def test_the_old_connection_says_nothing_any_more() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_was_in_flight_goes_to_the_newcomer(version: int) -> None:
+def test_messages_in_flight_go_to_the_new_connection(version: int) -> None:
     """The same packet ids, marked as duplicates [MQTT-4.4.0-1] [MQTT5-4.4.0-1]."""
     broker = BrokerHarness()
     first = broker.persistent("s", version)
@@ -82,7 +82,7 @@ def test_what_was_in_flight_goes_to_the_newcomer(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_takeovers_in_one_turn(version: int) -> None:
-    """The last to come has the id; each of the others was answered and closed."""
+    """The last one gets the client id; each of the others is answered and closed."""
     broker = BrokerHarness()
     callers = [RawClient(broker, version) for _ in range(5)]
     for caller in callers:
@@ -107,7 +107,7 @@ def test_takeover_before_the_old_connack(version: int) -> None:
 
 
 def test_the_same_client_id_under_another_mountpoint() -> None:
-    """That is another client."""
+    """It is another client."""
     broker = BrokerHarness()
     first, second = RawClient(broker), RawClient(broker, mountpoint="other")
     assert first.says(connect("c")) == second.says(connect("c")) == [accepted()]
@@ -135,7 +135,9 @@ def test_the_will_of_a_connection_that_was_taken_over(version: int, suppress: bo
 
 
 def test_a_delayed_will_does_not_survive_a_takeover() -> None:
-    """Who resumes the session within the delay stops the will [MQTT5-3.1.3-9]; Clean Start ends it, and sends it."""
+    """A client that resumes the session within the delay stops the will [MQTT5-3.1.3-9]; Clean Start ends the session
+    and sends it.
+    """
     broker = BrokerHarness()
     watcher = broker.client("w")
     watcher.subscribe(("will", 0))
@@ -148,8 +150,8 @@ def test_a_delayed_will_does_not_survive_a_takeover() -> None:
     assert watcher.payloads() == [b"gone"]
 
 
-def test_the_newcomers_will_is_its_own() -> None:
-    """The will of a connection is the one that came with its CONNECT, or none."""
+def test_the_will_belongs_to_its_connection() -> None:
+    """The will of a connection is the one in its CONNECT, or none."""
     broker = BrokerHarness()
     watcher = broker.client("w")
     watcher.subscribe(("#", 0))
@@ -191,7 +193,7 @@ def test_clean_start_ends_the_old_session(version: int, connected: bool) -> None
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_without_clean_start(version: int) -> None:
-    """A session where there is none, the one that is there otherwise.
+    """A new session if none exists, otherwise the existing one.
 
     [MQTT-3.1.2-4] [MQTT5-3.1.2-5] [MQTT5-3.1.2-6] [MQTT-3.2.2-2] [MQTT-3.2.2-3] [MQTT5-3.2.2-3] [MQTT5-3.1.4-4]
     """
@@ -209,7 +211,7 @@ def test_without_clean_start(version: int) -> None:
 
 @pytest.mark.parametrize("steps", [(4, 5, 4), (3, 4, 5), (5, 3, 5), (5, 4, 3)])
 def test_a_session_is_resumed_across_versions(steps: tuple[int, ...]) -> None:
-    """One session machine: subscriptions and messages are the same whatever the client speaks next."""
+    """Subscriptions and messages are the same in every version of the protocol."""
     broker = BrokerHarness()
     broker.persistent("c", steps[0]).subscribe(("t", 1))
     for number, version in enumerate(steps):
@@ -220,7 +222,7 @@ def test_a_session_is_resumed_across_versions(steps: tuple[int, ...]) -> None:
         client.leave()
 
 
-# -- what the store brings back
+# -- restored sessions
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -246,7 +248,7 @@ def test_sessions_come_back(version: int) -> None:
 
 
 class Limits:
-    """A plugin that gives every client its own queue."""
+    """A plugin that gives every client limits of its own."""
 
     def auth_on_register(self, *_: Any) -> dict[str, Any]:
         return {"max_offline_messages": 3, "queue_type": "lifo"}
@@ -260,7 +262,7 @@ class Limits:
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_limits_of_a_registration_are_the_session_s(restart: bool) -> None:
-    """While its client is away, and after a restart (VerneMQ forgets them then)."""
+    """They hold while the client is offline, and after a restart (VerneMQ forgets them)."""
     broker = BrokerHarness(Limits(), allow_anonymous=False)
     client = broker.persistent("c")
     client.subscribe(("t", 1))
@@ -275,8 +277,8 @@ def test_limits_of_a_registration_are_the_session_s(restart: bool) -> None:
 
 
 @pytest.mark.parametrize("power", [False, True])
-def test_an_old_session_does_not_rise_again(power: bool) -> None:
-    """Who was told of a new session never finds the old one, however soon the node is killed [MQTT5-3.1.2-4]."""
+def test_a_replaced_session_is_never_restored(power: bool) -> None:
+    """A client whose session was replaced never finds the old one, however soon the node is killed [MQTT5-3.1.2-4]."""
     for seed in range(8):
         broker = BrokerHarness(seed=seed)
         client = broker.persistent("c", 5)
@@ -289,7 +291,7 @@ def test_an_old_session_does_not_rise_again(power: bool) -> None:
 
 
 def test_a_new_session_waits_until_the_old_one_is_gone_from_disk() -> None:
-    """Its CONNACK comes with the commit of that, although it writes nothing itself."""
+    """Its CONNACK waits for the commit of the deletion, although the new session writes nothing."""
     broker = BrokerHarness()
     client = broker.persistent("c", 5)
     broker.hold_disk()
@@ -305,7 +307,7 @@ def test_a_new_session_waits_until_the_old_one_is_gone_from_disk() -> None:
 
 
 def test_a_full_disk_and_the_end_of_a_session() -> None:
-    """A CONNECT that would wait for that end is refused; others are not (P9)."""
+    """A CONNECT that would wait for this deletion is refused; others are accepted (P9)."""
     broker = BrokerHarness()
     client = broker.persistent("c", 5)
     broker.disk.full = True

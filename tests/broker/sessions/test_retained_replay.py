@@ -36,7 +36,7 @@ def topics_of(packets: list[Any]) -> list[str]:
 
 
 def collect(client: PacketClient, into: list[Publish]) -> None:
-    """Take what came and answer it, without letting time or turns pass."""
+    """Returns the received messages and answers them, without a pause or a turn."""
     for packet in client.take():
         if isinstance(packet, Publish):
             into.append(packet)
@@ -51,7 +51,7 @@ def before(packets: list[Publish], topic: str) -> list[bytes]:
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("version", [4, 5])
 def test_a_subscriber_gets_all_of_them(version: int, persistent: bool, qos: int) -> None:
-    """However many there are, whatever its queue's limit is: they are no backlog of messages that nobody takes."""
+    """This holds for any number and any limit of the queue: they do not count as a backlog."""
     broker = BrokerHarness(max_online_messages=5, max_offline_messages=5)
     topics = fill(broker, MANY if qos else 5000, qos)
     client = broker.persistent("s", version) if persistent else broker.client("s", version)
@@ -67,7 +67,7 @@ def test_a_subscriber_gets_all_of_them(version: int, persistent: bool, qos: int)
 
 
 def test_a_slow_subscriber_holds_a_window_and_no_more() -> None:
-    """What the client has not asked for stays in the table, and is neither copied nor written."""
+    """Messages beyond the window stay in the table, and are neither copied nor written."""
     broker = BrokerHarness()
     topics = fill(broker)
     client = broker.persistent("s")
@@ -79,7 +79,7 @@ def test_a_slow_subscriber_holds_a_window_and_no_more() -> None:
     assert topics_of(came) + topics_of(client.drain()) == topics
 
 
-def test_no_turn_does_more_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_of_a_turn_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many wildcard subscriptions of many clients at once: the work of each turn is bounded."""
     broker = BrokerHarness()
     fill(broker)
@@ -115,8 +115,8 @@ def test_a_repeated_filter_is_replayed_once() -> None:
     assert {each.qos for each in came if isinstance(each, Publish)} == {1}
 
 
-def test_others_are_served_while_a_replay_goes_on() -> None:
-    """No turn of the loop brings more than its share, so the next one can take what came meanwhile."""
+def test_other_clients_are_served_during_a_replay() -> None:
+    """No turn handles more than its share, so the next turn serves other clients."""
     broker = BrokerHarness()
     fill(broker, 5000, 0)
     reader = broker.client("s")
@@ -148,7 +148,9 @@ def test_a_live_message_is_not_overtaken_by_an_older_retained_one(persistent: bo
 
 
 def test_a_newer_retained_message_comes_once() -> None:
-    """As a live one: the one that it replaced is not retained any more, and the replay does not repeat it."""
+    """It is sent as a live message: the message that it replaced is not retained any more, and the replay does not
+    repeat it.
+    """
     broker = BrokerHarness()
     topics = fill(broker)
     client, publisher = broker.client("s"), broker.client("p")
@@ -163,7 +165,7 @@ def test_a_newer_retained_message_comes_once() -> None:
 
 
 def test_a_live_message_before_the_suback() -> None:
-    """The subscription counts from its acceptance on: what was retained before still comes first."""
+    """The subscription counts from its acceptance: older retained messages still come first."""
     broker = BrokerHarness()
     fill(broker, 1)
     client, publisher = broker.persistent("s"), broker.client("p")
@@ -175,7 +177,7 @@ def test_a_live_message_before_the_suback() -> None:
 
 
 def test_a_late_copy_is_older_than_what_is_retained() -> None:
-    """A live message that comes later than a newer one was retained does not bring that one before itself."""
+    """A live message older than the retained one does not make the broker send the retained one first."""
     broker = BrokerHarness()
     fill(broker)
     client = broker.client("s")
@@ -191,8 +193,8 @@ def test_a_late_copy_is_older_than_what_is_retained() -> None:
     assert before(client.drain(), "t/02999") == [b"late", b"newer"]
 
 
-def test_live_messages_have_their_limit_as_ever() -> None:
-    """Retained ones do not take the place of live ones, nor live ones that of retained ones."""
+def test_live_messages_keep_their_limit() -> None:
+    """Retained messages and live messages do not use up each other's limits."""
     broker = BrokerHarness(max_online_messages=100)
     topics = fill(broker)
     client, publisher = broker.client("s"), broker.client("p")
@@ -207,7 +209,7 @@ def test_live_messages_have_their_limit_as_ever() -> None:
     assert [topic for topic in topics_of(came) if topic[0] == "t"] == topics
 
 
-def test_live_messages_do_not_keep_a_replay_out_for_ever() -> None:
+def test_live_messages_do_not_block_a_replay() -> None:
     """A client whose queue is full all the time gets retained messages between the live ones."""
     broker = BrokerHarness(max_online_messages=50)
     fill(broker, 400)
@@ -235,7 +237,7 @@ def replayed_at_qos_1() -> Any:
 
 @pytest.mark.parametrize("power", [False, True])
 def test_a_restart_in_the_middle(power: bool) -> None:
-    """The SUBACK stands: the rest comes with the next connection, each message once (QoS 2)."""
+    """The SUBACK is valid: the next connection gets the rest, each message once (QoS 2)."""
     broker = BrokerHarness()
     topics = fill(broker, 500, 2)
     client = broker.persistent("s")
@@ -260,7 +262,7 @@ def subscribe_at(qos: int) -> Any:
 
 
 def test_a_lost_connection_in_the_middle() -> None:
-    """The next connection of the session goes on where it was, also by a takeover."""
+    """The next connection of the session continues the replay, also after a takeover."""
     broker = BrokerHarness()
     topics = fill(broker, 500)
     came: list[Publish] = []
@@ -305,7 +307,7 @@ def test_a_live_message_after_a_reconnect_in_the_middle() -> None:
 
 
 def test_live_messages_for_an_absent_session_keep_their_order() -> None:
-    """While nobody is there the retained message of their topic is queued before them, also after a restart."""
+    """The retained message of their topic is queued before them, also after a restart."""
     broker = BrokerHarness()
     topics = fill(broker, 500)
     client, publisher = broker.persistent("s"), broker.client("p")
@@ -321,7 +323,7 @@ def test_live_messages_for_an_absent_session_keep_their_order() -> None:
 
 
 def test_unsubscribe_ends_a_replay() -> None:
-    """Nothing is added for delivery any more [MQTT5-3.10.4-2]."""
+    """No message is added for delivery any more [MQTT5-3.10.4-2]."""
     broker = BrokerHarness()
     fill(broker)
     client = broker.client("s")
@@ -336,7 +338,7 @@ def test_unsubscribe_ends_a_replay() -> None:
 
 @pytest.mark.parametrize(("handling", "twice"), [(0, True), (1, False), (2, False)])
 def test_subscribing_again_in_the_middle(handling: int, twice: bool) -> None:
-    """0 asks for all of them again; 1 and 2 leave alone what goes on [MQTT5-3.3.1-9] [MQTT5-3.3.1-10]."""
+    """0 requests all of them again; 1 and 2 do not change the running replay [MQTT5-3.3.1-9] [MQTT5-3.3.1-10]."""
     broker = BrokerHarness()
     topics = fill(broker, 500)
     client = broker.client("s", 5, receive_maximum=20)
@@ -364,7 +366,7 @@ def test_a_filter_that_begins_later_waits_for_the_one_before() -> None:
     assert identifiers == [[1]] * 100 + [[2]]
 
 
-def test_messages_that_the_client_cannot_take_are_passed_over() -> None:
+def test_messages_that_the_client_cannot_take_are_skipped() -> None:
     """[MQTT5-3.1.2-25]"""
     broker = BrokerHarness()
     fill(broker, 100)
@@ -386,7 +388,7 @@ def test_an_end_of_the_session_in_the_middle() -> None:
 
 
 def test_turns_are_shared() -> None:
-    """One replay after the other has its slice; when the turn's work is done the rest waits for the next."""
+    """The replays share the slice of a turn; when it is used up, the rest waits for the next turn."""
     later: list[Callable[[], None]] = []
     turns = ReplayTurns(later.append, lambda: None)
     worked: list[str] = []

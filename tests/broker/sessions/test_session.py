@@ -1,4 +1,4 @@
-"""Sessions over connections: what is kept, for how long, and how it ends."""
+"""Sessions over connections: their content, their duration, and their end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERSIONS = (3, 4, 5)
 
 
 def sender(broker: BrokerHarness, payload: bytes = b"m", qos: int = 1, topic: str = "t") -> None:
-    """Somebody publishes, and completes it."""
+    """A client that publishes and completes the handshakes."""
     client = broker.client("sender", 5)
     client.publish(topic, payload, qos, 1)
     if qos == 2:
@@ -22,11 +22,11 @@ def sender(broker: BrokerHarness, payload: bytes = b"m", qos: int = 1, topic: st
 
 
 def present(broker: BrokerHarness, client_id: str) -> bool:
-    """True if there is a session of this client id."""
+    """Whether a session of this client id exists."""
     return broker.node.sessions.get("", client_id) is not None
 
 
-# -- what is kept
+# -- the content of a session
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -54,7 +54,7 @@ def test_a_persistent_session(version: int, leaves: bool) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("leaves", [True, False])
 def test_a_clean_session(version: int, leaves: bool) -> None:
-    """It lasts as long as its connection, and nothing of it is found by the next.
+    """It ends with its connection, and the next one finds nothing of it.
 
     [MQTT-3.1.2-6] [MQTT-4.1.0-2] [MQTT5-4.1.0-2] [MQTT-3.2.2-3] [MQTT5-3.2.2-3]
     """
@@ -76,7 +76,7 @@ def test_a_clean_session(version: int, leaves: bool) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_session_lasts_as_long_as_its_connection(version: int) -> None:
-    """Whatever the expiry says: it counts from the end of the connection [MQTT-4.1.0-2] [MQTT5-4.1.0-1]."""
+    """This holds for any expiry: it counts from the end of the connection [MQTT-4.1.0-2] [MQTT5-4.1.0-1]."""
     broker = BrokerHarness(persistent_client_expiration_s=10)
     client = broker.client("c", version, False, 10 if version == 5 else None)
     client.subscribe(("t", 1))
@@ -87,7 +87,7 @@ def test_a_session_lasts_as_long_as_its_connection(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_end_of_a_session_deletes_no_retained_message(version: int) -> None:
-    """They belong to no session [MQTT-3.1.2-7]."""
+    """Retained messages belong to no session [MQTT-3.1.2-7]."""
     broker = BrokerHarness()
     client = broker.client("c", version)
     client.publish("r", b"kept", 1, retain=True)
@@ -101,7 +101,7 @@ def test_the_end_of_a_session_deletes_no_retained_message(version: int) -> None:
     assert retained.payload == b"kept"
 
 
-# -- what was in flight
+# -- messages in flight
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -121,8 +121,10 @@ def test_unacknowledged_messages_are_sent_again(version: int, qos: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_partly_answered_window(version: int) -> None:
-    """Messages that were answered do not come again, those behind a PUBREC come as PUBREL [MQTT-4.4.0-1]
-    [MQTT5-4.4.0-1] [MQTT5-4.3.3-7]."""
+    """Answered messages are not sent again; after PUBREC only PUBREL is [MQTT-4.4.0-1]
+
+    [MQTT5-4.4.0-1] [MQTT5-4.3.3-7].
+    """
     broker = BrokerHarness()
     client = broker.persistent("c", version)
     client.subscribe(("t", 2))
@@ -144,7 +146,7 @@ def test_a_partly_answered_window(version: int) -> None:
 
 
 def test_nothing_is_sent_again_while_the_connection_lasts() -> None:
-    """v5: a new connection, and nothing else, makes messages be sent again [MQTT5-4.4.0-1]."""
+    """v5: only a new connection makes the broker send messages again [MQTT5-4.4.0-1]."""
     broker = BrokerHarness()
     client = broker.persistent("c", 5)
     client.subscribe(("t", 2))
@@ -157,8 +159,8 @@ def test_nothing_is_sent_again_while_the_connection_lasts() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_older_versions_are_reminded(version: int) -> None:
-    """`retry_interval`: unanswered messages come again on the same connection, as DUP."""
+def test_unanswered_messages_are_repeated_to_older_versions(version: int) -> None:
+    """`retry_interval`: unanswered messages are sent again on the same connection, with DUP."""
     broker = BrokerHarness(retry_interval_s=20)
     client = broker.persistent("c", version)
     client.subscribe(("t", 1))
@@ -173,8 +175,8 @@ def test_older_versions_are_reminded(version: int) -> None:
 
 @pytest.mark.parametrize(("qos", "answer"), [(1, Puback), (2, Pubrec)])
 @pytest.mark.parametrize("code", [0x80, 0x83, 0x87, 0x97, 0x99])
-def test_what_the_client_refused_is_not_sent_again(qos: int, answer: type, code: int) -> None:
-    """An answer of 0x80 and above ends the matter [MQTT5-4.4.0-2]."""
+def test_refused_messages_are_not_sent_again(qos: int, answer: type, code: int) -> None:
+    """An answer of 0x80 and above finishes the message [MQTT5-4.4.0-2]."""
     broker = BrokerHarness()
     client = broker.persistent("c", 5)
     client.subscribe(("t", 2))
@@ -192,7 +194,9 @@ def test_what_the_client_refused_is_not_sent_again(qos: int, answer: type, code:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_session_expiry_interval(leaves: bool) -> None:
-    """Not before it has passed, and then for good [MQTT5-3.1.2-23] [MQTT5-4.1.0-2] [MQTT5-3.2.2-3]."""
+    """The session ends when the interval has passed, not before, and for good [MQTT5-3.1.2-23] [MQTT5-4.1.0-2]
+    [MQTT5-3.2.2-3].
+    """
     broker = BrokerHarness()
     for due in (False, True):
         client = broker.client("c", 5, False, 60)
@@ -249,7 +253,7 @@ def test_clean_start_with_expiry() -> None:
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("configured", [0, 50])
 def test_persistent_client_expiration(version: int, configured: int) -> None:
-    """What counts for clients that cannot say it; 0 is never."""
+    """The setting for clients whose version has no expiry interval; 0 is never."""
     broker = BrokerHarness(persistent_client_expiration_s=configured)
     broker.persistent("c", version).vanish()
     broker.pass_s(49)
@@ -271,7 +275,7 @@ def test_disconnect_may_change_the_expiry(asked: int, said: int, lives: int) -> 
 
 
 def test_disconnect_may_not_make_a_session_last() -> None:
-    """From 0 to more is a protocol error (MQTT 5.0 section 3.14.2.2.2) [MQTT5-4.13.1-1] [MQTT5-3.14.2-1]."""
+    """A change from 0 is a protocol error (MQTT 5.0 section 3.14.2.2.2) [MQTT5-4.13.1-1] [MQTT5-3.14.2-1]."""
     broker = BrokerHarness()
     caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5)) == [accepted()]
@@ -283,14 +287,14 @@ def test_disconnect_may_not_make_a_session_last() -> None:
 
 
 def expiring(broker: BrokerHarness, seconds: int, payload: bytes = b"x") -> None:
-    """Somebody publishes a message that is good for so long."""
+    """Publish a message with this expiry interval."""
     client = broker.client("sender", 5)
     client.publish("t", payload, 1, 1, message_expiry_interval=seconds)
     client.leave()
 
 
 def absent(broker: BrokerHarness, version: int = 5) -> PacketClient:
-    """A session that waits for messages."""
+    """A session of an offline client."""
     client = broker.persistent("c", version)
     client.subscribe(("t", 1))
     client.vanish()
@@ -298,7 +302,9 @@ def absent(broker: BrokerHarness, version: int = 5) -> PacketClient:
 
 
 def test_a_message_expires_while_it_waits() -> None:
-    """It is not sent, and said; what is sent carries what is left of its time [MQTT5-3.3.2-5] [MQTT5-3.3.2-6]."""
+    """It is dropped with an event; a message that is sent has the rest of its interval
+    [MQTT5-3.3.2-5] [MQTT5-3.3.2-6].
+    """
     broker = BrokerHarness()
     absent(broker)
     expiring(broker, 10, b"short")
@@ -310,8 +316,8 @@ def test_a_message_expires_while_it_waits() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_it_expires_for_older_clients_too(version: int) -> None:
-    """The interval is the publisher's word, whoever receives [MQTT5-3.3.2-5]."""
+def test_a_message_expires_for_older_versions_as_well(version: int) -> None:
+    """The publisher sets the interval, whatever version the receiver has [MQTT5-3.3.2-5]."""
     broker = BrokerHarness()
     absent(broker, version)
     expiring(broker, 10, b"short")
@@ -340,8 +346,8 @@ def test_subscriptions_of_a_resumed_session_can_be_changed(version: int) -> None
     assert [(m.payload, m.qos) for m in client.messages()] == [(b"1", 0)]
 
 
-def test_no_notice_of_an_end_that_the_client_wanted() -> None:
-    """DISCONNECT is answered with the close, and nothing else [MQTT5-3.14.4-2] [MQTT5-3.14.4-1]."""
+def test_a_disconnect_of_the_client_gets_no_answer() -> None:
+    """DISCONNECT is answered only with the close [MQTT5-3.14.4-2] [MQTT5-3.14.4-1]."""
     for version in VERSIONS:
         caller = RawClient(BrokerHarness(), version)
         caller.says(connect("c", version))

@@ -1,4 +1,4 @@
-"""Sessions over the death of the process, and of its machine: whatever was promised is there again (P1, P5, P7)."""
+"""Sessions after the death of the process or of its machine: every promise is kept (P1, P5, P7)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POWER = pytest.mark.parametrize("power", [False, True], ids=["kill", "power"])
 
 
 def sender(broker: BrokerHarness, payload: bytes = b"m", qos: int = 1, topic: str = "t") -> None:
-    """Somebody publishes, and completes it."""
+    """A client that publishes and completes the handshakes."""
     client = broker.client("sender", 5)
     client.publish(topic, payload, qos, 1)
     if qos == 2:
@@ -28,7 +28,7 @@ def sender(broker: BrokerHarness, payload: bytes = b"m", qos: int = 1, topic: st
 
 @POWER
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_waits_is_there_again(version: int, power: bool) -> None:
+def test_waiting_messages_survive_a_restart(version: int, power: bool) -> None:
     """In order, each message once, whether the client was connected or not.
 
     [MQTT-3.1.2-4] [MQTT-3.1.2-5] [MQTT5-3.1.2-5] [MQTT-4.1.0-1] [MQTT5-3.1.2-23]
@@ -50,7 +50,7 @@ def test_what_waits_is_there_again(version: int, power: bool) -> None:
 @POWER
 @pytest.mark.parametrize("version", VERSIONS)
 def test_messages_in_flight_keep_their_packet_ids(version: int, power: bool) -> None:
-    """Sent again as DUP under the ids that the client knows.
+    """They are sent again with DUP and the ids that the client knows.
 
     [MQTT-4.4.0-1] [MQTT5-4.4.0-1] [MQTT-3.3.1-1] [MQTT5-3.3.1-1]
     """
@@ -69,7 +69,7 @@ def test_messages_in_flight_keep_their_packet_ids(version: int, power: bool) -> 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_after_pubrec_only_pubrel_comes(version: int) -> None:
-    """The client has the message; what it waits for is the end of it [MQTT-4.4.0-1] [MQTT5-4.4.0-1]."""
+    """The client has the message; only its PUBCOMP is missing [MQTT-4.4.0-1] [MQTT5-4.4.0-1]."""
     broker = BrokerHarness()
     client = broker.persistent("c", version)
     client.subscribe(("t", 2))
@@ -89,8 +89,8 @@ def test_after_pubrec_only_pubrel_comes(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_was_answered_does_not_come_again(version: int) -> None:
-    """An acknowledgement whose commit is done is for good."""
+def test_answered_messages_are_not_sent_again(version: int) -> None:
+    """A committed acknowledgement is final."""
     broker = BrokerHarness()
     client = broker.persistent("c", version)
     client.subscribe(("t", 2))
@@ -102,7 +102,7 @@ def test_what_was_answered_does_not_come_again(version: int) -> None:
 
 
 def test_new_messages_get_new_packet_ids() -> None:
-    """The ids of what is still in flight are not given again after a restart [MQTT-2.3.1-4] [MQTT5-2.2.1-4]."""
+    """After a restart no id of a message in flight is used for another message [MQTT-2.3.1-4] [MQTT5-2.2.1-4]."""
     broker = BrokerHarness()
     client = broker.persistent("c", 5)
     client.subscribe(("t", 1))
@@ -142,7 +142,7 @@ def test_inbound_qos_2_over_a_restart(version: int, power: bool) -> None:
 
 @POWER
 def test_a_kill_in_the_middle_of_a_batch(power: bool) -> None:
-    """What was acknowledged is there; what was not is there whole or not at all, and in order."""
+    """Acknowledged data is there; unacknowledged data is there whole or not at all, and in order."""
     for seed in range(8):
         broker = BrokerHarness(seed=seed)
         broker.persistent("s").subscribe(("t", 1))
@@ -173,7 +173,7 @@ def test_a_change_of_subscriptions_is_safe_before_its_answer() -> None:
 
 
 def test_the_options_of_a_subscription_come_back() -> None:
-    """No local, retain as published and the identifier are as much part of it as its QoS."""
+    """No local, retain as published and the identifier are stored like the QoS."""
     broker = BrokerHarness()
     client = broker.persistent("c", 5)
     client.subscribe(option("t", 1, no_local=True, retain_as_published=True), subscription_identifier=7)
@@ -218,8 +218,10 @@ def test_the_time_of_absence_counts_over_a_restart() -> None:
     assert broker.keys(b"s") == []
 
 
-def test_a_connection_that_the_kill_cut_begins_its_absence_then() -> None:
-    """It lasted until the node was gone; since when nobody knows, so it counts from the start [MQTT5-4.1.0-1]."""
+def test_the_expiry_of_a_killed_connection_counts_from_the_start() -> None:
+    """It lasted until the node died. The time of death is unknown, so the interval counts from the start
+    [MQTT5-4.1.0-1].
+    """
     broker = BrokerHarness()
     broker.client("c", 5, False, 60)
     broker.pass_s(500)
@@ -232,7 +234,7 @@ def test_a_connection_that_the_kill_cut_begins_its_absence_then() -> None:
 
 @POWER
 def test_a_session_that_ends_with_its_connection_ends_with_the_node(power: bool) -> None:
-    """Also one that was kept before, and that its last CONNECT gave an expiry of 0 [MQTT5-4.1.0-2]."""
+    """This includes a session that was kept before, and whose last CONNECT had an expiry of 0 [MQTT5-4.1.0-2]."""
     broker = BrokerHarness()
     broker.persistent("c", 5).subscribe(("t", 1))
     broker.client("c", 5, False, 0)
@@ -243,8 +245,8 @@ def test_a_session_that_ends_with_its_connection_ends_with_the_node(power: bool)
     assert broker.keys(b"q") == broker.keys(b"b") == []
 
 
-def test_what_expires_while_the_node_is_down() -> None:
-    """Sessions and messages whose time came meanwhile are gone, and it is said."""
+def test_sessions_and_messages_expire_while_the_node_is_down() -> None:
+    """Expired sessions and messages are gone, with events."""
     broker = BrokerHarness()
     broker.client("c", 5, False, 60).leave()
     broker.persistent("d", 5).subscribe(("t", 1))
@@ -265,7 +267,7 @@ def test_what_expires_while_the_node_is_down() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_expiry_of_a_message_is_kept(version: int) -> None:
-    """Its deadline does not begin again (VerneMQ lets it) [MQTT5-3.3.2-5] [MQTT5-3.3.2-6]."""
+    """Its interval does not start again (VerneMQ restarts it) [MQTT5-3.3.2-5] [MQTT5-3.3.2-6]."""
     broker = BrokerHarness()
     broker.persistent("c", version).subscribe(("t", 1))
     broker.persistent("c", version).vanish()
@@ -281,7 +283,7 @@ def test_the_expiry_of_a_message_is_kept(version: int) -> None:
 
 
 def test_an_expiry_that_disconnect_set() -> None:
-    """It is what a restart goes by, too (MQTT 5.0 section 3.14.2.2.2)."""
+    """A restart uses it as well (MQTT 5.0 section 3.14.2.2.2)."""
     broker = BrokerHarness()
     broker.client("c", 5, False, 1000).ask(Disconnect(0, {"session_expiry_interval": 20}))
     broker.restart()
@@ -291,12 +293,12 @@ def test_an_expiry_that_disconnect_set() -> None:
     assert broker.node.sessions.get("", "c") is None
 
 
-# -- what must not come back
+# -- data that must not return
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_ended_sessions_stay_ended(version: int) -> None:
-    """Clean sessions, with or without a will, and what Clean Start threw away [MQTT-3.1.2-6] [MQTT5-3.1.2-4]."""
+    """Clean sessions, with or without a will, and sessions deleted by Clean Start [MQTT-3.1.2-6] [MQTT5-3.1.2-4]."""
     broker = BrokerHarness()
     broker.client("clean", version).subscribe(("t", 1))
     old = broker.persistent("c", version)
@@ -313,7 +315,7 @@ def test_ended_sessions_stay_ended(version: int) -> None:
 
 
 def test_restarts_leave_nothing_behind() -> None:
-    """Many restarts, every session ended at last: the disk holds what a new one holds."""
+    """After many restarts, and the end of every session, the disk has the content of a new one."""
     broker = BrokerHarness()
     empty = {key for key in broker.disk.content() if key[:1] in b"sbiqwr"}
     for round_ in range(5):

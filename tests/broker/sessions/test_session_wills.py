@@ -1,4 +1,4 @@
-"""Wills: when they are published, when they are given up, and how they outlive connections and processes."""
+"""Wills: when they are published, when they are dropped, and how they survive connections and processes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_will_has_its_own_qos(version: int, qos: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("persistent", [False, True])
-def test_disconnect_discards_it(version: int, persistent: bool) -> None:
+def test_disconnect_discards_the_will(version: int, persistent: bool) -> None:
     """[MQTT-3.14.4-3] [MQTT5-3.14.4-3] [MQTT-3.1.2-10] [MQTT5-3.1.2-10]"""
     broker, watcher = watched()
     opened = broker.persistent if persistent else broker.client
@@ -68,8 +68,8 @@ def test_disconnect_discards_it(version: int, persistent: bool) -> None:
 
 
 @pytest.mark.parametrize("reason", [0x04, 0x80, 0x81, 0x82, 0x83, 0x93, 0x97, 0x98])
-def test_disconnect_with_another_reason_sends_it(reason: int) -> None:
-    """0x04 asks for it, and every error is no normal end (MQTT 5.0 section 3.14.4) [MQTT5-3.1.2-8]."""
+def test_disconnect_with_another_reason_sends_the_will(reason: int) -> None:
+    """0x04 requests the will, and every error code is no normal end (MQTT 5.0 section 3.14.4) [MQTT5-3.1.2-8]."""
     broker, watcher = watched(5)
     caller = RawClient(broker, 5)
     caller.says(connect("c", 5, will=will("will/c")))
@@ -78,7 +78,7 @@ def test_disconnect_with_another_reason_sends_it(reason: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_protocol_violation_sends_it(version: int) -> None:
+def test_a_protocol_violation_sends_the_will(version: int) -> None:
     """The broker closes, not the client [MQTT-3.1.2-8] [MQTT5-3.1.2-8] [MQTT-4.8.0-1]."""
     broker, watcher = watched()
     broker.client("c", version, will=will("will/c")).ask(b"\x00\x00")
@@ -86,8 +86,8 @@ def test_a_protocol_violation_sends_it(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_silence_sends_it(version: int) -> None:
-    """Keep alive is over: as if the network had failed [MQTT-3.1.2-24] [MQTT5-3.1.2-22]."""
+def test_an_expired_keep_alive_sends_the_will(version: int) -> None:
+    """Keep alive has expired, as if the network had failed [MQTT-3.1.2-24] [MQTT5-3.1.2-22]."""
     broker, watcher = watched()
     broker.client("c", version, keepalive_s=10, will=will("will/c"))
     broker.pass_s(14.9)
@@ -130,7 +130,7 @@ def test_a_retained_will_without_payload_deletes() -> None:
 
 
 def test_the_properties_of_a_will() -> None:
-    """They are those of the message, user properties in their order; the delay is none of them [MQTT5-3.1.3-10]."""
+    """The message has them, with user properties in order; the delay is not among them [MQTT5-3.1.3-10]."""
     broker, watcher = watched(5)
     pairs = [("b", "1"), ("a", "2"), ("b", "0"), ("", "")]
     last = will(
@@ -163,7 +163,7 @@ def test_the_properties_of_a_will() -> None:
     ("delay", "expiry", "cap", "due"), [(5, 100, -1, 5), (50, 10, -1, 10), (50, 100, 20, 20), (5, 0, -1, 0)]
 )
 def test_the_delay_of_a_will(delay: int, expiry: int, cap: int, due: int) -> None:
-    """No longer than the session [MQTT5-3.1.2-8], and than `max_last_will_delay`."""
+    """It is at most the expiry of the session [MQTT5-3.1.2-8] and `max_last_will_delay`."""
     broker, watcher = watched(5, max_last_will_delay_s=cap)
     broker.client("c", 5, False, expiry, will=will("will/c", will_delay_interval=delay)).vanish()
     if due:
@@ -201,7 +201,7 @@ def test_clean_start_sends_the_delayed_will_at_once() -> None:
 
 
 def test_disconnect_can_shorten_the_session_of_a_will() -> None:
-    """The will is sent when the session ends, and that is at once with an expiry of 0 [MQTT5-3.1.2-8]."""
+    """The will is sent when the session ends; an expiry of 0 ends it at once [MQTT5-3.1.2-8]."""
     broker, watcher = watched(5)
     client = broker.client("c", 5, False, 100, will=will("will/c", will_delay_interval=50))
     client.ask(Disconnect(0x04, {"session_expiry_interval": 0}))
@@ -231,7 +231,7 @@ class Deciding:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_will_that_is_not_allowed(version: int) -> None:
-    """It is asked for at CONNECT, and refuses it [MQTT5-3.1.4-2]."""
+    """The plugin is asked at CONNECT and refuses it [MQTT5-3.1.4-2]."""
     plugin = Deciding(secret=Refuse("no"))
     broker = BrokerHarness(plugin)
     caller = RawClient(broker, version)
@@ -243,7 +243,7 @@ def test_a_will_that_is_not_allowed(version: int) -> None:
 
 
 def test_a_plugin_changes_a_will() -> None:
-    """The modifiers of auth_on_publish count for wills too; nobody is asked again when it is sent."""
+    """The modifiers of auth_on_publish apply to wills as well; no plugin is asked when the will is sent."""
     plugin = Deciding(a={"topic": "will/b", "payload": b"new", "qos": 1, "retain": True})
     broker = BrokerHarness(plugin)
     watcher = broker.client("w")
@@ -273,8 +273,8 @@ def test_a_killed_node_sends_the_wills_of_its_connections(version: int, persiste
     assert broker.persistent("w").messages() == []
 
 
-def test_a_will_that_disconnect_took_away_stays_away() -> None:
-    """Also over a restart: what was taken back before the kill is not sent after it [MQTT5-3.14.4-3]."""
+def test_a_discarded_will_is_not_sent_after_a_restart() -> None:
+    """This holds after a restart: a will discarded before the kill is not sent after it [MQTT5-3.14.4-3]."""
     broker = BrokerHarness()
     broker.persistent("w").subscribe(("will/#", 1))
     broker.persistent("c", will=will("will/c", b"", 1)).leave()
@@ -284,7 +284,7 @@ def test_a_will_that_disconnect_took_away_stays_away() -> None:
 
 
 def test_the_deadline_of_a_will_is_kept_over_a_restart() -> None:
-    """It is a time, not a delay: what was left of it counts on, down time included."""
+    """The deadline is a time, not a delay: downtime counts."""
     broker = BrokerHarness()
     broker.persistent("w").subscribe(("will/#", 1))
     broker.client("c", 5, False, 1000, will=will("will/c", b"gone", 1, will_delay_interval=60)).vanish()
@@ -298,7 +298,7 @@ def test_the_deadline_of_a_will_is_kept_over_a_restart() -> None:
 
 
 def test_a_delay_that_begins_with_the_kill() -> None:
-    """The connection was there until then; who comes back in time stops the will [MQTT5-3.1.3-9]."""
+    """The connection lasted until the kill; a client that returns in time stops the will [MQTT5-3.1.3-9]."""
     broker = BrokerHarness()
     broker.persistent("w").subscribe(("will/#", 1))
     for name in ("back", "away"):
@@ -312,7 +312,7 @@ def test_a_delay_that_begins_with_the_kill() -> None:
     assert [m.topic for m in watcher.messages()] == ["will/away"]
 
 
-def test_the_will_outlives_a_kill_that_follows_at_once() -> None:
+def test_a_will_survives_a_kill_right_after_connack() -> None:
     """CONNACK means that the will is safe, for a clean session too (P5)."""
     broker = BrokerHarness()
     broker.persistent("w").subscribe(("will/#", 1))

@@ -24,7 +24,7 @@ def test_a_will_waits_for_the_lease_over_a_restart_and_fires_once() -> None:
     assert broker.keys(b"l") == []
 
 
-def test_a_restart_goes_on_with_it() -> None:
+def test_a_waiting_will_is_sent_after_a_restart() -> None:
     broker = BrokerHarness()
     broker.persistent("reader", 5).subscribe(("will", 1))
     mortal = broker.client("mortal", 5, will=packets.Will("will", b"gone", 1))
