@@ -169,7 +169,7 @@ def test_what_others_answer(data: bytes, said: str, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.startswith(f"http://127.0.0.1:{port}{said}")
 
 
-def test_nobody_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_listener(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     url = f"http://127.0.0.1:{port}"

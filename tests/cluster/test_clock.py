@@ -74,7 +74,7 @@ HOUR_MS = 3_600_000.0
 
 
 @pytest.mark.parametrize("wrong_ms", [-HOUR_MS, HOUR_MS, YEAR_MS])
-def test_a_restart_on_a_machine_that_went_on_takes_the_machines_own_time(wrong_ms: float) -> None:
+def test_a_restart_without_a_machine_boot_uses_the_machine_clock(wrong_ms: float) -> None:
     """The process was away for ten minutes, and the wall clock was set meanwhile."""
     machine = Machine()
     saved = SavedTime(1_000_000, 50_000, "boot-1")
@@ -131,7 +131,7 @@ def test_a_newcomer_takes_the_clusters_time_ahead_or_behind() -> None:
 
 
 @given(st.integers(0, 2**60), st.integers(0, 2**60), st.text("0123456789abcdef-", max_size=36))
-def test_what_is_saved_is_what_is_read(cluster_ms: int, uptime_ms: int, machine: str) -> None:
+def test_the_saved_time_is_read_back(cluster_ms: int, uptime_ms: int, machine: str) -> None:
     saved = SavedTime(cluster_ms, uptime_ms, machine)
     assert decode_saved(encode_saved(saved)) == saved
 

@@ -1,4 +1,4 @@
-"""Slots and numbers."""
+"""Slots of client ids, and numbers of messages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from strogoff.cluster.identity import SLOTS, Numbers, slot_of
 
 
-def test_a_slot_is_the_same_for_all_time() -> None:
-    """These are on disks: a change would lose every session."""
+def test_the_slot_of_a_client_id_never_changes() -> None:
+    """Slots are stored on disk: a change would lose every session."""
     assert [slot_of("", "c1"), slot_of("", "c2"), slot_of("m", "c1"), slot_of("", "")] == [76, 246, 156, 141]
 
 
@@ -20,7 +20,7 @@ def test_slots_share_client_ids_evenly() -> None:
     assert max(counts.values()) < 200
 
 
-def test_mountpoint_and_client_id_are_not_run_together() -> None:
+def test_mountpoint_and_client_id_are_separate_in_the_hash() -> None:
     assert slot_of("ab", "c") != slot_of("a", "bc")
 
 

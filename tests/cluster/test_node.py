@@ -1,4 +1,4 @@
-"""Members on virtual time: joining, leaving, coming back, and what a log that is read again must not do."""
+"""Members on virtual time: joining, leaving, returning, and effects that a replayed log must not have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.harness.members import Machine, MemberHarness
 
 
 def told(machine: Machine) -> tuple[str, bool, bool]:
-    """The last event about lease and view that the listener got."""
+    """Returns the last event about lease and view that the listener got."""
     _, leased, whole = next(each for each in reversed(machine.listener.said) if each[0] == "standing")
     return ("standing", leased, whole)
 
@@ -103,7 +103,7 @@ def test_a_founder_killed_with_an_empty_log_reports_its_lease() -> None:
 
 
 def test_a_restarted_founder_is_not_standalone_before_it_has_read_its_log() -> None:
-    """Of two only it votes: it leads at once, and applies what is in the log after the next write of its disk."""
+    """Only it votes of the two: it leads at once, and applies its log after the next write of its disk."""
     cluster = MemberHarness(2)
     cluster[1].kill()
     cluster[1].start()
@@ -144,7 +144,7 @@ def test_a_member_back_with_another_disk_ignores_its_logged_leave() -> None:
 
 @pytest.mark.parametrize("leader", ["new node", "new disk"])
 def test_a_member_that_does_not_know_the_leader_learns_from_another(leader: str) -> None:
-    """Only the leader can tell it the log, which says that the leader is no stranger (5 nodes, seeds 1379 and 1574)."""
+    """Only the leader can send it the log, which says that the leader is a member (5 nodes, seeds 1379 and 1574)."""
     cluster = MemberHarness(5, joined=False)
     new, away = (cluster[4], cluster[3]) if leader == "new node" else (cluster[5], cluster[2])
     for machine in cluster.machines[1:]:
@@ -171,7 +171,7 @@ def test_a_member_that_does_not_know_the_leader_learns_from_another(leader: str)
 
 
 def test_a_node_behind_in_the_log_keeps_its_tombstones() -> None:
-    """It does not know who else is a member (3 nodes, seed 41100 with disk_lost,kill,cut)."""
+    """It does not know the other members (3 nodes, seed 41100 with disk_lost,kill,cut)."""
     cluster = MemberHarness(3, joined=False)
     cluster.join(cluster[2])
     answers = cluster[3].join("n1:1")
@@ -278,7 +278,7 @@ def test_a_closed_member_is_silent() -> None:
 
 @pytest.mark.parametrize("later_ms", range(0, 700, 35))
 def test_the_cluster_survives_when_the_second_node_dies_while_a_third_joins(later_ms: int) -> None:
-    """Two of three are alive, whenever it dies. The second and the third begin to vote in one entry of the log."""
+    """Two of three are alive, whenever it dies. One log entry makes the second and the third voters."""
     cluster = MemberHarness(3, joined=False)
     cluster.join(cluster[2])
     answers = cluster[3].join("n1:1")
@@ -322,7 +322,7 @@ def test_a_node_that_said_goodbye_enters_again_only_after_a_restart() -> None:
 
 
 def test_the_last_majority_stays_in_the_view_when_it_stops() -> None:
-    """All stop, one after the other. Whoever is back first does not wait for the one that stopped last."""
+    """All stop, one after the other. The first node to return does not wait for the one that stopped last."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
     first, second = (each for each in cluster.machines if each is not leader)
@@ -347,7 +347,7 @@ def test_a_standalone_node_sends_no_goodbye() -> None:
 
 
 @pytest.mark.parametrize("when", ["while it ran", "while it was away"])
-def test_a_node_that_was_taken_out_says_so_after_its_next_start(when: str) -> None:
+def test_a_removed_node_reports_its_removal_after_its_next_start(when: str) -> None:
     cluster = MemberHarness(3)
     machine = next(each for each in cluster.machines if each is not cluster.leader())
     if when == "while it was away":
@@ -374,7 +374,7 @@ def test_a_node_that_was_taken_out_says_so_after_its_next_start(when: str) -> No
 
 
 def test_a_member_with_a_new_disk_differs_from_the_one_that_left() -> None:
-    """Another member may not have read yet that it came back."""
+    """Another member may not have read yet that it has returned."""
     cluster = MemberHarness(3)
     membership = cluster[1].member.membership
     assert membership.last_possible("n4") == 0
@@ -382,7 +382,7 @@ def test_a_member_with_a_new_disk_differs_from_the_one_that_left() -> None:
 
 
 def ticks_in(cluster: MemberHarness, machine: Machine, seconds: float) -> int:
-    """How often a member looked at the time."""
+    """Returns how often a member ticked."""
     ticked = 0
     reporting = machine.member.reporting
     tick = reporting.tick
@@ -398,7 +398,7 @@ def ticks_in(cluster: MemberHarness, machine: Machine, seconds: float) -> int:
     return ticked
 
 
-def test_while_all_is_calm_a_member_ticks_once_a_heartbeat_of_the_leader() -> None:
+def test_in_a_healthy_cluster_a_member_ticks_once_per_heartbeat() -> None:
     cluster = MemberHarness(3)
     cluster.pass_s(1.0)
     heartbeats = 5.0 / (cluster.leader().member.settings.raft.heartbeat_ms / 1000)
@@ -431,7 +431,7 @@ def test_while_a_lease_is_not_renewed_a_member_ticks_at_the_full_rate() -> None:
     assert other.member.leased() and not other.member.calm() and not cluster.leader().member.calm()
 
 
-def test_a_calm_follower_stands_for_election_when_that_is_due() -> None:
+def test_a_follower_stands_for_election_at_its_deadline() -> None:
     """Its timer ends with the Raft deadline, wherever that lies between two calm ticks."""
     cluster = MemberHarness(3)
     cluster.pass_s(1.0)

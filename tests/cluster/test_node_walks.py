@@ -1,4 +1,6 @@
-"""Whole members walked through cuts, kills, power losses and clock jumps: who has a lease knows all who have one."""
+"""Random walks of whole members through cuts, kills, power losses and clock jumps: each lease
+holder knows all others.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ class Walk:
             one.member.links.send(other.name, Lane.PUBLISH, b"%d/%d" % (one.boot, number))
 
     def check(self) -> None:
-        """Two leases: each is in the view of the other, so that neither answers without the other (P4; H-05)."""
+        """Each of two lease holders is in the view of the other, so that neither answers without
+        the other (P4; H-05).
+        """
         leased = [machine for machine in self.cluster.machines if machine.serving]
         for one in leased:
             names = one.member.view.nodes
@@ -91,7 +95,7 @@ class Walk:
                 self.check()
 
     def end(self) -> None:
-        """All is well again: all serve, and what was sent arrived at most once to each process, in order."""
+        """All faults are over: all nodes serve, and sent items arrived at most once at each process, in order."""
         self.heal()
         self.free()
         for machine in self.cluster.machines:

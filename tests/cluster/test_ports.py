@@ -1,4 +1,4 @@
-"""What a member asks of the world: numbers that are on the wire, and times that fit together."""
+"""The ports of a member: numbers of the protocol, and consistent times."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def test_the_times_fit_together() -> None:
     assert links.heartbeat_s * 1000 <= views.heartbeat_ms
     assert links.silence_s * 1000 < views.detection_ms
     assert views.expiry_ms <= views.detection_ms
-    # whoever is lost, the view without it is there within 3 s; clients give up on CONNECT after 5 s, usually
+    # whichever node is lost, the view without it exists within 3 s; clients usually give up on CONNECT after 5 s
     assert raft.election_ms[1] + views.expiry_ms + views.heartbeat_ms < 3000
     assert views.detection_ms + views.heartbeat_ms < 3000

@@ -25,7 +25,7 @@ def test_checksum_is_crc_32c() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_there_and_back(seed: int) -> None:
+def test_a_round_trip_changes_nothing(seed: int) -> None:
     wanted = records(seed)
     found = sift(frame(wanted))
     assert (found.records, found.dropped_records, found.dropped_bytes) == (wanted, 0, 0)

@@ -13,7 +13,7 @@ from strogoff.sim.engine.loop import VirtualLoop
 
 
 class Disk:
-    """What of a receiver survives its process: the watermarks of PUBLISH and APPEND."""
+    """The durable state of a receiver: the watermarks of PUBLISH and APPEND."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -23,7 +23,7 @@ class Disk:
 
 
 class Node:
-    """One process: its `Links` and their listener. `commit_s` passes until an item is durable; None: at once."""
+    """One process: its `Links` and their listener. An item is durable after `commit_s`; None: at once."""
 
     def __init__(self, world: LinkHarness, name: str, boot: int, disk: Disk, commit_s: float | None = None) -> None:
         self.world = world
@@ -56,7 +56,7 @@ class Node:
         self.transport.listen(f"{name}:1883", self.links.accept)
 
     def crash(self) -> None:
-        """`kill -9`: what was not durable is gone."""
+        """`kill -9`: items that are not durable are lost."""
         self.alive = False
         self.transport.shut()
         self.links.close()
@@ -144,15 +144,15 @@ class LinkHarness:
         return self._made
 
     def versions(self, name: str) -> tuple[int, int]:
-        """The newest and the oldest version of the protocol that this node speaks."""
+        """The newest and the oldest version of the protocol of this node."""
         return self.spoken.get(name, (NEWEST, OLDEST))
 
     def node(self, name: str, boot: int = 1, disk: Disk | None = None, commit_s: float | None = None) -> Node:
-        """A process that serves; it dials nobody yet."""
+        """Start a process that listens; it dials no node yet."""
         return Node(self, name, boot, disk or Disk(f"disk of {name}"), commit_s)
 
     def pair(self, commit_s: float | None = None) -> tuple[Node, Node]:
-        """a and b with streams both ways."""
+        """Returns a and b with streams both ways."""
         a, b = self.node("a", commit_s=commit_s), self.node("b", commit_s=commit_s)
         join(a, b)
         self.loop.run_for(0.1)
@@ -160,7 +160,7 @@ class LinkHarness:
 
 
 def join(*nodes: Node) -> None:
-    """Each dials all the others."""
+    """Let each node dial all others."""
     peers = {node.name: f"{node.name}:1883" for node in nodes}
     for node in nodes:
         node.links.set_peers(peers)

@@ -1,9 +1,9 @@
-"""Random walks of two nodes under faults, and what must be true at their end.
+"""Random walks of two nodes under faults, and the promises at their end.
 
 Each walk sends on all lanes both ways while streams break, paths are cut one way or both, delays change, processes are
 killed and started again, disks are lost, and items are voided. Some items travel in pieces, some are refused for a
-while, some cannot be read, and some are acknowledged before those in front of them. `faulty` names a bug to plant, to
-prove that the walks would see it.
+while, some cannot be read, and some are acknowledged before earlier ones. `faulty` names a bug to plant, to prove that
+the walks would find it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Walk:
         return node
 
     def run(self, steps: int = 60) -> None:
-        """Faults, then a healed network and time to finish; then the promises."""
+        """Run the faults, heal the network, wait until all is delivered, and check the promises."""
         for _ in range(steps):
             self._step()
             self.world.loop.run_for(self.rng.choice([0.0, 0.005, 0.05, 0.5]))
@@ -131,7 +131,9 @@ class Walk:
             node.links.void(other, lane, seqs)
 
     def check(self) -> None:
-        """Nothing waits; each disk has each item at most once and in order; what the living sent is all there."""
+        """No item waits; each disk has each item at most once and in order; all items of the living
+        processes arrived.
+        """
         for name, node in self.nodes.items():
             other = "b" if name == "a" else "a"
             assert not any("malformed" in text for text in node.logs), f"{name}: {node.logs}"

@@ -1,4 +1,4 @@
-"""How much may be on its way to a peer's loop."""
+"""The limit of bytes on their way to a peer."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_a_large_frame_goes_alone() -> None:
     assert not flight.full
 
 
-def test_the_limit_grows_with_the_distance() -> None:
-    """The shortest time counts: a peer that is busy is not a peer that is far."""
+def test_the_limit_grows_with_the_round_trip_time() -> None:
+    """The shortest time counts: a busy peer is not a distant peer."""
     flight = Flight(100)
     assert flight.limit == 100
     flight.sent(1, 0, 0.0)
@@ -61,8 +61,8 @@ def test_a_peer_cannot_have_handled_what_was_not_sent() -> None:
         flight.taken(2, 0.0)
 
 
-def test_what_waits_goes_out_as_the_peer_handles_what_came() -> None:
-    """Over a link: never more on its way than the limit and one frame, all of it arrives, also after a break."""
+def test_waiting_frames_are_sent_as_the_peer_handles_earlier_ones() -> None:
+    """Over a link: never more in flight than the limit and one frame; everything arrives, also after a break."""
     world = LinkHarness(settings=LinkSettings(gather_bytes=100, flight_units=2 * ITEM_UNITS))
     a, b = world.pair()
     sent = [b"%d" % number for number in range(500)]

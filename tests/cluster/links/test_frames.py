@@ -1,4 +1,4 @@
-"""Frames there and back; everything else is one error."""
+"""Encoding of frames: a round trip changes nothing, and other bytes raise one kind of error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ frames = st.builds(
 
 
 @given(frames)
-def test_there_and_back(frame: Frame) -> None:
+def test_a_round_trip_changes_nothing(frame: Frame) -> None:
     assert decode_frame(encode_frame(frame), LIMIT) == frame
 
 
@@ -65,7 +65,7 @@ def test_fields_of_a_later_version_are_ignored() -> None:
     ],
 )
 def test_malformed(frame: bytes, limit: int, text: str) -> None:
-    """The error says what is wrong, and where."""
+    """The error names the problem and its position."""
     with pytest.raises(MalformedFrame) as caught:
         decode_frame(frame, limit)
     assert text in str(caught.value)

@@ -1,4 +1,4 @@
-"""Who is heard: frames of idle streams, streams that speak for each other, and silence."""
+"""Which peers are heard: frames of idle streams, confirmations on another stream, and silence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from .link_harness import LinkHarness, Node
 
 
 def test_heartbeats_and_silence() -> None:
-    """The dialer of an idle stream speaks every 250 ms or a little more, and says that it hears the other's stream; the
-    acceptor says nothing. A stream that is cut is down after less than two seconds, and comes back."""
+    """The dialer of an idle stream sends every 250 ms or a little more, and confirms that it hears the other's stream;
+    the acceptor sends nothing. A stream that is cut is down within two seconds, and is opened again.
+    """
     world = LinkHarness()
     a, b = world.pair()
     world.loop.run_for(10)
@@ -28,8 +29,8 @@ def test_heartbeats_and_silence() -> None:
     assert a.links.up("b") and b.links.up("a")
 
 
-def test_an_acceptor_without_a_stream_back_speaks_itself() -> None:
-    """Only a dials: its stream is kept by empty frames of b."""
+def test_an_acceptor_without_a_stream_back_sends_empty_frames() -> None:
+    """Only a dials: empty frames of b keep its stream up."""
     world = LinkHarness()
     a, b = world.node("a"), world.node("b")
     a.links.set_peers({"b": "b:1883"})
@@ -38,8 +39,8 @@ def test_an_acceptor_without_a_stream_back_speaks_itself() -> None:
     assert 10 / 0.6 <= b.links.traffic.frames_out <= 10 / 0.44
 
 
-def test_a_peer_that_does_not_say_what_it_hears_gets_empty_frames() -> None:
-    """It reads no such thing either: b says on the stream of a that it hears it, twice a second."""
+def test_a_peer_that_sends_no_confirmations_gets_empty_frames() -> None:
+    """Such a peer does not read confirmations either: b confirms on the stream of a, twice a second."""
     world = LinkHarness()
     a, b = world.pair()
     other = world.node("other")
@@ -53,7 +54,7 @@ def test_a_peer_that_does_not_say_what_it_hears_gets_empty_frames() -> None:
 
 
 class Swallowing:
-    """A wire that takes frames and loses them."""
+    """A wire that accepts frames and loses them."""
 
     def __init__(self, node: Node, wire: Wire, done: Callable[[], None]) -> None:
         self.node = node
@@ -78,8 +79,10 @@ class Swallowing:
         self.wire.close(reason)
 
 
-def test_a_stream_does_not_end_with_the_one_that_spoke_for_it() -> None:
-    """What a says on its own stream is lost, and with it that a hears b: then a says so on the stream of b itself."""
+def test_a_stream_survives_the_stream_with_its_confirmations() -> None:
+    """The frames on the stream of a are lost, and so are the confirmations in them: then a confirms
+    on the stream of b.
+    """
     world = LinkHarness()
     a, b = world.pair()
     link = a.links._out["b"]
@@ -90,8 +93,8 @@ def test_a_stream_does_not_end_with_the_one_that_spoke_for_it() -> None:
     assert b.all("down") == [] and b.links.up("a")
 
 
-def test_a_member_that_has_a_turn_anyway_ticks_the_links() -> None:
-    """Then they have no turn of their own."""
+def test_a_member_ticks_the_links_in_its_own_turns() -> None:
+    """Then the links need no turn of their own."""
     world = LinkHarness()
     a, b = world.pair()
     ticks, tick = 0, a.links.tick
@@ -102,7 +105,7 @@ def test_a_member_that_has_a_turn_anyway_ticks_the_links() -> None:
         tick()
 
     a.links.tick = ticked  # type: ignore[method-assign]
-    tick()  # the next one is that of the timer, or ours
+    tick()  # the next turn belongs to the timer, or to the test
     for _ in range(20):
         world.loop.run_for(0.2)
         tick()
@@ -112,7 +115,7 @@ def test_a_member_that_has_a_turn_anyway_ticks_the_links() -> None:
 
 
 def test_a_stuck_loop_does_not_count_as_silence_of_peers() -> None:
-    """After a pause of 5 s of its own a node reads first what has come meanwhile."""
+    """After its own pause of 5 s a node first reads the frames that arrived meanwhile."""
     world = LinkHarness()
     a, b = world.pair()
     world.loop.run_for(1)

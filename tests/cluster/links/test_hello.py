@@ -1,4 +1,4 @@
-"""The handshake: versions that differ, fields that a later one adds, and junk."""
+"""The hello: different versions, fields of later versions, and malformed bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def speaking(version: int, oldest: int) -> PeerInfo:
     return msgspec.structs.replace(ME, version=version, oldest=oldest)
 
 
-def test_there_and_back() -> None:
+def test_a_round_trip_changes_nothing() -> None:
     assert decode_hello(encode_hello(ME)) == ME
     welcome = Welcome(ME, 1, {0: 0, 2: 77})
     assert decode_welcome(encode_welcome(welcome)) == welcome
@@ -37,12 +37,14 @@ def test_there_and_back() -> None:
     ("mine", "theirs", "version"),
     [((1, 1), (1, 1), 1), ((1, 1), (3, 1), 1), ((3, 2), (4, 1), 3), ((1, 1), (3, 2), None), ((5, 4), (3, 1), None)],
 )
-def test_the_lower_of_the_newest_wins(mine: tuple[int, int], theirs: tuple[int, int], version: int | None) -> None:
-    """If both speak it."""
+def test_the_lower_of_the_newest_versions_is_used(
+    mine: tuple[int, int], theirs: tuple[int, int], version: int | None
+) -> None:
+    """This holds if both nodes support it."""
     assert agree(speaking(*mine), speaking(*theirs)) == agree(speaking(*theirs), speaking(*mine)) == version
 
 
-def test_disagreement_in_words() -> None:
+def test_a_refused_version_is_explained() -> None:
     assert disagreement(ME, speaking(3, 2)) == "a speaks the versions 2 to 3 of the protocol, a 1 to 1"
 
 
@@ -53,13 +55,15 @@ def test_a_newer_version_may_add_fields() -> None:
 
 @pytest.mark.parametrize("decode", [decode_hello, decode_welcome])
 @pytest.mark.parametrize("data", [b"", b"\x00", b"GET / HTTP/1.1\r\n", msgspec.msgpack.encode(["a", "b"])])
-def test_junk(decode: object, data: bytes) -> None:
+def test_malformed_hellos_are_refused(decode: object, data: bytes) -> None:
     with pytest.raises(MalformedFrame, match=f"of {len(data)} bytes"):
         decode(data)  # type: ignore[operator]
 
 
 def test_a_rolling_upgrade() -> None:
-    """A node that speaks 1 to 3 and one that speaks only 1 work together; one that has dropped 1 is told why not."""
+    """A node with versions 1 to 3 and a node with version 1 work together; a node without version 1 is refused with the
+    reason.
+    """
     world = LinkHarness()
     world.spoken = {"a": (1, 1), "b": (3, 1), "c": (3, 2)}
     a, b, c = (world.node(name) for name in "abc")

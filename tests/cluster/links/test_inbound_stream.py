@@ -1,4 +1,4 @@
-"""A stream from a peer: which process may be it, and what is not taken."""
+"""A stream from a peer: the accepted process, and refused frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .link_harness import LinkHarness, Node
 
 
 class Stranger:
-    """A peer that says what it likes."""
+    """A peer that sends arbitrary bytes."""
 
     def __init__(
         self, world: LinkHarness, boot: int = 1, process: str = "p", disk: str = "d", hello: bytes = b""
@@ -62,7 +62,7 @@ def scene() -> tuple[LinkHarness, Node]:
     ],
 )
 def test_an_invalid_frame_closes_the_stream(scene: tuple[LinkHarness, Node], frame: bytes, text: str) -> None:
-    """With the reason at both ends; nothing is delivered."""
+    """Both ends get the reason; nothing is delivered."""
     world, a = scene
     stranger = Stranger(world)
     stranger.say(world, frame)
@@ -71,16 +71,16 @@ def test_an_invalid_frame_closes_the_stream(scene: tuple[LinkHarness, Node], fra
     assert a.all("item") == []
 
 
-def test_what_came_before_the_gap_counts(scene: tuple[LinkHarness, Node]) -> None:
-    """One frame: a good run, then a gap."""
+def test_items_before_a_gap_are_delivered(scene: tuple[LinkHarness, Node]) -> None:
+    """One frame has a good run, then a gap."""
     world, a = scene
     stranger = Stranger(world)
     stranger.say(world, encode_frame(Frame(runs=[Run(2, 1, 0, [b"1"]), Run(2, 3, 0, [b"3"])])))
     assert a.items(Lane.PUBLISH) == [b"1"] and stranger.reason is not None
 
 
-def test_a_newer_stream_takes_the_place_of_the_older(scene: tuple[LinkHarness, Node]) -> None:
-    """The old one is closed and nothing that it still says is heard."""
+def test_a_newer_stream_replaces_the_older(scene: tuple[LinkHarness, Node]) -> None:
+    """The old stream is closed, and its later frames are ignored."""
     world, a = scene
     old = Stranger(world)
     new = Stranger(world)
@@ -98,20 +98,20 @@ def test_an_older_boot_is_refused(scene: tuple[LinkHarness, Node]) -> None:
 
 
 def test_two_processes_with_one_boot(scene: tuple[LinkHarness, Node]) -> None:
-    """A copied data directory: the numbers of one would pass for those of the other."""
+    """A copied data directory: item numbers of the two processes would be confused."""
     world, _ = scene
     Stranger(world, process="one")
     assert Stranger(world, process="two").reason == "[old copy] boot 1 of x belongs to another process"
     assert Stranger(world, process="three", disk="another").reason is None
 
 
-def test_a_hello_that_is_none(scene: tuple[LinkHarness, Node]) -> None:
+def test_a_malformed_hello_is_refused(scene: tuple[LinkHarness, Node]) -> None:
     world, a = scene
     assert "hello of 4 bytes" in (Stranger(world, hello=b"junk").reason or "")
     assert any("hello of 4 bytes" in line for line in a.logs)
 
 
-def test_myself(scene: tuple[LinkHarness, Node]) -> None:
+def test_a_node_refuses_a_stream_from_itself(scene: tuple[LinkHarness, Node]) -> None:
     world, _ = scene
     hello = encode_hello(PeerInfo("a", 1, "d", "p", "cluster", "x:1"))
     assert Stranger(world, hello=hello).reason == "a is myself"
@@ -127,8 +127,8 @@ def test_a_silent_dialer_is_dropped(scene: tuple[LinkHarness, Node]) -> None:
     assert a.links.heard_ms("x") == 0
 
 
-def test_an_error_of_the_listener_leaves_the_item(scene: tuple[LinkHarness, Node]) -> None:
-    """It ends the stream, and the item comes again on the next."""
+def test_an_item_is_sent_again_after_an_error_of_the_listener(scene: tuple[LinkHarness, Node]) -> None:
+    """The error ends the stream, and the item is sent again on the next stream."""
     world, a = scene
 
     def explode(*_: object) -> None:

@@ -20,7 +20,7 @@ def sender(count: int, window: int | None = None) -> SendLane:
     return lane
 
 
-def test_numbers_from_one_and_bytes_that_wait() -> None:
+def test_items_are_numbered_from_one_and_waiting_bytes_are_counted() -> None:
     lane = sender(2)
     assert lane.last == 2 and lane.waiting_bytes == 2 * (1 + ITEM_BYTES)
     assert lane.take(MUCH, MUCH) == Run(2, 1, 0, [b"1", b"2"])
@@ -30,7 +30,7 @@ def test_numbers_from_one_and_bytes_that_wait() -> None:
     assert lane.waiting_bytes == lane.inflight_bytes == 1 + ITEM_BYTES
 
 
-def test_the_limit_lets_one_through_the_room_does_not() -> None:
+def test_the_limit_allows_one_large_item_and_the_frame_room_does_not() -> None:
     lane = SendLane(2, None)
     lane.add(bytes(100))
     lane.add(bytes(100))
@@ -39,8 +39,8 @@ def test_the_limit_lets_one_through_the_room_does_not() -> None:
     assert run is not None and len(run.payloads) == 1
 
 
-def test_the_window_lets_one_through() -> None:
-    """An item larger than the window goes alone."""
+def test_the_window_allows_one_large_item() -> None:
+    """An item larger than the window is sent alone."""
     lane = SendLane(2, 10)
     lane.add(bytes(100))
     lane.add(b"")
@@ -82,7 +82,7 @@ def test_resume() -> None:
 
 
 def test_items_of_an_earlier_stream_are_acknowledged_before_a_resend() -> None:
-    """The peer had them in memory, and its disk was slower than the stream that broke."""
+    """The peer had the items in memory, and its disk was slower than the broken stream."""
     lane = sender(3)
     assert lane.take(1000, 1000) is not None
     lane.resume(0)
@@ -92,7 +92,7 @@ def test_items_of_an_earlier_stream_are_acknowledged_before_a_resend() -> None:
 
 
 def test_impossible_claims() -> None:
-    """More acknowledged than sent; a watermark of somebody else's numbers."""
+    """An acknowledgement of items never sent; a watermark of another lane."""
     lane = sender(3)
     with pytest.raises(MalformedFrame, match="lane 2: 1 acknowledged, 0 sent"):
         lane.acked(1)
@@ -103,7 +103,7 @@ def test_impossible_claims() -> None:
 
 
 def test_a_gap_is_not_taken() -> None:
-    """H-07: what comes behind it is not taken either."""
+    """H-07: items behind the gap are not taken either."""
     lane = ReceiveLane(2, 5)
     with pytest.raises(Gap, match="lane 2: a run from 7 after 5"):
         list(lane.take(Run(2, 7, 0, [b"7"])))
@@ -141,7 +141,7 @@ def test_refuse_takes_it_back() -> None:
 
 @given(st.lists(st.sampled_from(["add", "take", "ack", "break", "void", "restart"]), max_size=60), st.randoms())
 def test_two_halves(steps: list[str], rng: object) -> None:
-    """Whatever happens: each item that was not voided is taken once, in order; nothing waits in the end."""
+    """Each item that was not voided is taken once, in order, whatever happens; at the end no item waits."""
     choose = rng.choice  # type: ignore[attr-defined]
     send, receive = SendLane(1, 60), ReceiveLane(1, 0)
     taken: list[bytes] = []
@@ -182,8 +182,8 @@ def test_two_halves(steps: list[str], rng: object) -> None:
     assert taken == sorted(set(taken), key=int)
 
 
-def test_an_item_goes_behind_what_was_in_another_lane_when_it_came() -> None:
-    """Also when both are sent again: until the other lane is acknowledged that far."""
+def test_an_item_is_sent_after_earlier_items_of_another_lane() -> None:
+    """This also holds when both are sent again: the item waits until the other lane is acknowledged that far."""
     other, lane = sender(3), SendLane(1, None)
     lane.add(b"a")
     lane.follow(other)
@@ -205,8 +205,8 @@ def test_an_item_goes_behind_what_was_in_another_lane_when_it_came() -> None:
     assert lane.free(other) == 2
 
 
-def test_items_after_a_refused_one_are_dropped_until_it_comes_again() -> None:
-    """Runs and pieces that were sent before the sender knew of it are no gap."""
+def test_items_after_a_refused_one_are_dropped_until_it_is_sent_again() -> None:
+    """Runs and pieces sent before the sender knew of the refusal are no gap."""
     lane = ReceiveLane(2, 0)
     taken = lane.take(Run(2, 1, 0, [b"1", b"2"]))
     assert next(taken) == (1, b"1")
@@ -228,7 +228,7 @@ def test_a_new_stream_begins_with_nothing_incomplete() -> None:
         lane.take_piece(Piece(2, 1, 4, 2, b"cd"))
 
 
-def test_an_item_that_is_set_aside_is_done_with_behind_those_before_it() -> None:
+def test_an_item_set_aside_is_acknowledged_after_earlier_items() -> None:
     lane = ReceiveLane(2, 0)
     for seq, _ in lane.take(Run(2, 1, 0, [b"1", b"junk"])):
         if seq == 2:
@@ -237,8 +237,8 @@ def test_an_item_that_is_set_aside_is_done_with_behind_those_before_it() -> None
     assert lane.finish(1) and lane.done == 2
 
 
-def test_pieces_and_what_happens_to_them() -> None:
-    """Voided, acknowledged, held or asked for again in the middle: the next one begins an item."""
+def test_a_change_between_two_pieces_restarts_the_item() -> None:
+    """The item is voided, acknowledged, held or requested again between two pieces: the next piece begins an item."""
     lane = SendLane(2, 100, whole=40)
     for _ in range(4):
         lane.add(bytes(60))

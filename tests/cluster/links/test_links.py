@@ -1,4 +1,4 @@
-"""Links between nodes on virtual time: what they promise, in small scenes."""
+"""Links between nodes on virtual time: their promises in small examples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .random_walk import broken_in
 
 
 def test_items_arrive_in_order_and_are_acknowledged() -> None:
-    """All items of one turn in one frame; the sender frees them when it has heard."""
+    """One frame has all items of a turn; the sender frees them on acknowledgement."""
     world = LinkHarness()
     a, b = world.pair()
     before = a.links.traffic.frames_out
@@ -28,7 +28,7 @@ def test_items_arrive_in_order_and_are_acknowledged() -> None:
 
 
 def test_items_added_during_a_write_form_the_next_frame() -> None:
-    """One write in flight."""
+    """One write is in flight at a time."""
     world = LinkHarness()
     a, b = world.pair()
     for number in range(10):
@@ -38,7 +38,7 @@ def test_items_added_during_a_write_form_the_next_frame() -> None:
     assert len(b.items(Lane.PUBLISH)) == 10
 
 
-def test_sent_before_the_link_is_up() -> None:
+def test_lanes_keep_items_until_the_link_is_up() -> None:
     """Lanes wait for the stream, datagrams do not."""
     world = LinkHarness()
     a, b = world.node("a"), world.node("b")
@@ -53,8 +53,8 @@ def test_sent_before_the_link_is_up() -> None:
     assert b.all("datagram") == [("a", 7, b"vote")]
 
 
-def test_a_gathered_turn_is_split() -> None:
-    """No frame is larger than allowed, none is filled by one lane alone, and all arrives."""
+def test_the_items_of_a_turn_are_split_into_frames() -> None:
+    """No frame exceeds the limit, one lane alone fills none, and every item arrives."""
     settings = LinkSettings(max_frame_bytes=20_000, gather_bytes=5_000)
     world = LinkHarness(settings=settings)
     a, b = world.pair()
@@ -72,8 +72,8 @@ def test_a_gathered_turn_is_split() -> None:
         a.links.datagram("b", 1, bytes(18_977))
 
 
-def test_resent_after_a_break() -> None:
-    """What was not acknowledged comes again on the next stream; the receiver's process has it, and drops it."""
+def test_unacknowledged_items_are_sent_again_after_a_break() -> None:
+    """Unacknowledged items are sent again on the next stream; the receiver's process has them and drops them."""
     world = LinkHarness()
     a, b = world.pair(commit_s=5.0)
     for number in range(10):
@@ -88,8 +88,8 @@ def test_resent_after_a_break() -> None:
     assert a.links.waiting_items("b", Lane.PUBLISH) == 0
 
 
-def test_a_receiver_that_restarts_goes_on_from_its_disk() -> None:
-    """Durable ones do not come again, the others do; METADATA of the old process is voided."""
+def test_a_restarted_receiver_continues_from_its_disk() -> None:
+    """Durable items are not sent again, the others are; METADATA items of the old process are voided."""
     world = LinkHarness()
     a, b = world.pair(commit_s=0.5)
     a.links.send("b", Lane.PUBLISH, b"durable")
@@ -110,8 +110,8 @@ def test_a_receiver_that_restarts_goes_on_from_its_disk() -> None:
     assert a.links.waiting_items("b", Lane.METADATA) == a.links.waiting_items("b", Lane.PUBLISH) == 0
 
 
-def test_a_receiver_with_another_disk() -> None:
-    """What its old disk acknowledged is not sent again but as voids; `up` comes before anything is resent."""
+def test_a_receiver_with_a_new_disk_gets_old_items_as_voids() -> None:
+    """Items that its old disk acknowledged are sent as voids only; `up` is reported before any item is sent again."""
     world = LinkHarness()
     a, b = world.pair()
     for number in range(5):
@@ -128,7 +128,7 @@ def test_a_receiver_with_another_disk() -> None:
 
 
 def test_a_sender_that_restarts_begins_a_new_lane() -> None:
-    """Its numbers begin at 1 again under a new boot; a late acknowledgement of the old boot does not count for it."""
+    """Its numbers start at 1 under a new boot; a late acknowledgement of the old boot does not count for it."""
     world = LinkHarness()
     a, b = world.pair(commit_s=0.4)
     for number in range(5):
@@ -143,11 +143,11 @@ def test_a_sender_that_restarts_begins_a_new_lane() -> None:
     again.links.send("b", Lane.PUBLISH, b"newer")
     world.loop.run_for(1)
     assert b.items(Lane.PUBLISH)[5:] == [b"new", b"newer"]
-    assert again.links.waiting_items("b", Lane.PUBLISH) == 1  # "newer" is not durable, whatever became of "old 1"
+    assert again.links.waiting_items("b", Lane.PUBLISH) == 1  # "newer" is not durable, whatever happened to "old 1"
 
 
-def test_voids_keep_their_numbers() -> None:
-    """What was voided is not sent, what is behind it is, and everything is acknowledged in the end."""
+def test_voided_items_keep_their_numbers() -> None:
+    """Voided items are not sent, later ones are, and at the end all are acknowledged."""
     world = LinkHarness()
     a, b = world.node("a"), world.node("b")
     seqs = [a.links.send("b", Lane.APPEND, b"%d" % number) for number in range(6)]
@@ -162,8 +162,8 @@ def test_voids_keep_their_numbers() -> None:
     assert b.items(Lane.APPEND)[-1] == b"6"
 
 
-def test_a_refused_item_comes_again() -> None:
-    """`Refuse` holds the lane: nothing behind the item is taken before it (H-07)."""
+def test_a_refused_item_is_sent_again_in_order() -> None:
+    """`Refuse` holds the lane: no later item is taken before it (H-07)."""
     world = LinkHarness()
     a, b = world.pair()
     refusals = [b"2"] * 3
@@ -185,8 +185,8 @@ def test_a_refused_item_comes_again() -> None:
     ]
 
 
-def test_a_held_lane_stops_nothing_else() -> None:
-    """The stream stays open: datagrams and the other lanes go on, and the sender sends nothing more on that lane."""
+def test_a_held_lane_does_not_stop_other_lanes() -> None:
+    """The stream stays open: datagrams and other lanes continue, and the sender sends nothing more on that lane."""
     world = LinkHarness()
     a, b = world.pair()
     full = True
@@ -209,7 +209,7 @@ def test_a_held_lane_stops_nothing_else() -> None:
     assert a.links.traffic.items_out == items + 40  # the held lane was silent
     world.loop.run_for(20)
     assert a.all("down") == [] and b.disk.taken[-1][2] == Lane.APPEND
-    assert 10 < b.links.traffic.held < 20  # asked again after 0.2 s, later every 2 s
+    assert 10 < b.links.traffic.held < 20  # requested again after 0.2 s, later every 2 s
     full = False
     b.links.try_again()
     world.loop.settle()
@@ -217,8 +217,8 @@ def test_a_held_lane_stops_nothing_else() -> None:
     assert a.links.waiting_items("b", Lane.PUBLISH) == 0
 
 
-def test_an_item_that_is_voided_while_its_lane_is_held() -> None:
-    """The lane goes on with what is behind it."""
+def test_an_item_can_be_voided_while_its_lane_is_held() -> None:
+    """The lane continues with the next item."""
     world = LinkHarness()
     a, b = world.pair()
 
@@ -236,7 +236,7 @@ def test_an_item_that_is_voided_while_its_lane_is_held() -> None:
 
 
 def test_an_item_that_cannot_be_read_is_set_aside() -> None:
-    """It is logged and reported with sender, lane, number and size, acknowledged, and does not come again."""
+    """It is logged and reported with sender, lane, number and size, acknowledged, and not sent again."""
     world = LinkHarness()
     a, b = world.pair(commit_s=0.5)
 
@@ -280,8 +280,8 @@ def test_a_large_item_travels_in_pieces() -> None:
     assert b.links._in["a"]._lanes[Lane.PUBLISH].bytes_held == 0
 
 
-def test_a_break_in_the_middle_of_an_item() -> None:
-    """The item begins again on the next stream, and its number is acknowledged only when all of it is there."""
+def test_an_item_starts_again_after_a_break() -> None:
+    """The item starts again on the next stream, and its number is acknowledged only when the item is complete."""
     world = LinkHarness(settings=LinkSettings(piece_bytes=1000))
     a, b = world.pair()
     large = bytes(range(256)) * 400
@@ -296,8 +296,8 @@ def test_a_break_in_the_middle_of_an_item() -> None:
     assert b.items(Lane.PUBLISH) == [b"before", large] and not any("malformed" in text for text in b.logs)
 
 
-def test_an_item_that_is_voided_in_the_middle() -> None:
-    """The receiver forgets its pieces, and the lane goes on."""
+def test_an_item_can_be_voided_between_its_pieces() -> None:
+    """The receiver drops its pieces, and the lane continues."""
     world = LinkHarness(settings=LinkSettings(piece_bytes=1000))
     a, b = world.pair()
     seq = a.links.send("b", Lane.PUBLISH, bytes(100_000))
@@ -312,8 +312,8 @@ def test_an_item_that_is_voided_in_the_middle() -> None:
     assert a.links.waiting_items("b", Lane.PUBLISH) == 0
 
 
-def test_a_receiver_that_takes_smaller_items_only() -> None:
-    """What is too large for it is read to its end, kept nowhere, and set aside."""
+def test_an_item_above_the_limit_of_the_receiver_is_set_aside() -> None:
+    """An item above its limit is read to its end, not kept, and set aside."""
     world = LinkHarness(settings=LinkSettings(piece_bytes=1000, max_item_bytes=200_000))
     a = world.node("a")
     world.settings = LinkSettings(piece_bytes=1000, max_item_bytes=50_000)
@@ -331,9 +331,10 @@ def test_a_receiver_that_takes_smaller_items_only() -> None:
         a.links.send("b", Lane.PUBLISH, bytes(200_001))
 
 
-def test_a_slow_lane_and_its_relief() -> None:
-    """More memory than the buffer is taken: the lane is slow, also while the peer is away. Nothing is dropped; the log
-    and `relieved` tell once when half of it is gone."""
+def test_a_lane_is_slow_above_its_buffer_and_relieved_at_half() -> None:
+    """Above the buffer size in memory the lane is slow, also while the peer is away. Nothing is dropped; the log and
+    `relieved` report once when half of it is gone.
+    """
     world = LinkHarness(settings=LinkSettings(buffer_bytes=20_000))
     a, b = world.node("a"), world.node("b", commit_s=0.1)
     for _ in range(7):
@@ -350,8 +351,8 @@ def test_a_slow_lane_and_its_relief() -> None:
     assert sum("lane PUBLISH to b is relieved" in text for text in a.logs) == 1
 
 
-def test_small_items_count_with_the_memory_that_they_take() -> None:
-    """A v3 publisher of QoS 1 filled 490 MB with messages of a few bytes for a node that was away."""
+def test_small_items_count_with_their_overhead() -> None:
+    """Before, an MQTT 3 publisher filled 490 MB with QoS 1 messages of a few bytes for an absent node."""
     world = LinkHarness(settings=LinkSettings(buffer_bytes=64 << 10))
     a = world.node("a")
     for _ in range(200):
@@ -359,8 +360,8 @@ def test_small_items_count_with_the_memory_that_they_take() -> None:
     assert a.links.slow[Lane.PUBLISH] == {"b": None}
 
 
-def test_a_lane_that_is_voided_is_slow_no_more() -> None:
-    """By the owner, or because another process answers, which has what was in memory from elsewhere."""
+def test_a_voided_lane_is_no_longer_slow() -> None:
+    """The owner voids it, or another process answers, which gets the data in memory from other nodes."""
     world = LinkHarness(settings=LinkSettings(buffer_bytes=20_000))
     a, b = world.pair()
     b.crash()
@@ -374,15 +375,17 @@ def test_a_lane_that_is_voided_is_slow_no_more() -> None:
     assert a.links.slow[Lane.METADATA] == {} and a.all("relieved") == [("b",), ("b",)]
 
 
-def test_what_is_done_before_what_is_in_front_of_it() -> None:
-    """It is freed in memory and window, and goes on as a void; the acknowledgement survives a break of the stream."""
+def test_an_item_can_be_acknowledged_before_earlier_ones() -> None:
+    """It is freed in memory and in the window, and sent as a void; the acknowledgement survives a
+    break of the stream.
+    """
     world = LinkHarness(settings=LinkSettings(publish_window_bytes=250))
     a, b = world.pair(commit_s=60.0)
     for number in range(5):
         a.links.send("b", Lane.PUBLISH, bytes([number]) * 60)
     world.loop.settle()
     assert len(b.items(Lane.PUBLISH)) == 3  # as many as the window takes
-    b.links.ack_early("a", Lane.PUBLISH, [2, 3], 7)  # what another start of a had sent
+    b.links.ack_early("a", Lane.PUBLISH, [2, 3], 7)  # sent by an earlier boot of a
     b.links.ack_early("a", Lane.PUBLISH, [2, 3], 1)
     world.network.drop("a", "b")
     world.loop.run_for(1)
@@ -395,8 +398,8 @@ def test_what_is_done_before_what_is_in_front_of_it() -> None:
     assert len(a.all("early")) == 1 and len(b.disk.taken) == 5
 
 
-def test_a_window_that_the_receiver_sets() -> None:
-    """No more than that is on its way unacknowledged, also on the next stream."""
+def test_the_receiver_sets_the_window() -> None:
+    """No more bytes than that are unacknowledged, also on the next stream."""
     world = LinkHarness()
     a, b = world.pair(commit_s=1.0)
     b.links.grant("a", Lane.PUBLISH, 3000)
@@ -410,7 +413,7 @@ def test_a_window_that_the_receiver_sets() -> None:
 
 
 def test_tiny_windows_all_to_all_do_not_deadlock() -> None:
-    """A publish is done when its append came back, an append when the disk has it: no window waits for itself (15)."""
+    """A publish finishes when its append is back, an append when the disk has it: no window waits for itself (15)."""
     world = LinkHarness(settings=LinkSettings(publish_window_bytes=1, append_window_bytes=1))
     nodes = {name: world.node(name) for name in "abc"}
     waiting: dict[tuple[str, bytes], tuple[str, int]] = {}
@@ -443,8 +446,8 @@ def test_tiny_windows_all_to_all_do_not_deadlock() -> None:
     assert len(waiting) == 300
 
 
-def test_refused_hellos() -> None:
-    """Each side logs one that lasts once, however often it is tried; one that passes is an ordinary join."""
+def test_a_refused_hello_is_logged_once() -> None:
+    """Each side logs a lasting refusal once, however often it recurs; a passing one is an ordinary join."""
     world = LinkHarness()
     a, b = world.node("a"), world.node("b")
     b.refuses["a"] = "a is not a member of this cluster"
@@ -461,8 +464,10 @@ def test_refused_hellos() -> None:
     assert a.links.up("b")
 
 
-def test_an_outage_of_many_reasons_is_a_few_lines() -> None:
-    """A cut of 30 s wrote 76 lines, because each try fails for another reason; a later outage is told anew."""
+def test_an_outage_with_many_reasons_gives_few_log_lines() -> None:
+    """Before, a cut of 30 s logged 76 lines, because each attempt fails for another reason; a later outage is logged
+    again.
+    """
     world = LinkHarness()
     a, b = world.pair()
     for number in range(60):
@@ -485,8 +490,8 @@ def test_an_outage_of_many_reasons_is_a_few_lines() -> None:
     assert any(text.startswith("no link to b at b:1883 for 3 s") and text.endswith("again") for text in a.logs)
 
 
-def test_another_cluster_and_the_wrong_node() -> None:
-    """Streams open only between members of one cluster, and with the node that was meant."""
+def test_streams_to_another_cluster_or_the_wrong_node_are_refused() -> None:
+    """Streams open only between members of one cluster, and only with the intended node."""
     world = LinkHarness()
     a, b = world.node("a"), world.node("b")
     b.links.adopt("elsewhere")
@@ -502,7 +507,7 @@ def test_another_cluster_and_the_wrong_node() -> None:
 
 
 def test_forget() -> None:
-    """Both streams end, nothing waits; when the node is a peer again, numbers go on and all is well."""
+    """Both streams end and no item waits; when the node is a peer again, the numbers continue."""
     world = LinkHarness()
     a, b = world.pair()
     a.links.send("b", Lane.PUBLISH, b"1")
@@ -519,8 +524,8 @@ def test_forget() -> None:
     assert b.items(Lane.PUBLISH) == [b"1", b"3"]
 
 
-def test_forget_a_peer_that_stays_one() -> None:
-    """A node that came back empty: what waited for what it was is void, and the link opens again."""
+def test_a_peer_that_returns_empty_gets_no_old_items() -> None:
+    """A node returned with an empty disk: items for its old disk are void, and the link opens again."""
     world = LinkHarness()
     a, b = world.pair()
     a.links.send("b", Lane.PUBLISH, b"void")
@@ -531,7 +536,7 @@ def test_forget_a_peer_that_stays_one() -> None:
 
 
 def test_close() -> None:
-    """Nothing is left to do for a node that stops."""
+    """A stopped node has nothing left to do."""
     world = LinkHarness()
     a, b = world.pair()
     a.links.close()

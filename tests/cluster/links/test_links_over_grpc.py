@@ -12,7 +12,7 @@ from strogoff.cluster.transport.grpc_wire import GrpcTransport
 
 
 def test_links_deliver_over_grpc_after_a_break_and_a_restart() -> None:
-    """The whole of it on real sockets: items both ways, a break, a restart of one side."""
+    """Items in both directions, a break, and a restart of one side, on real sockets."""
     asyncio.run(_over_grpc())
 
 

@@ -1,4 +1,4 @@
-"""Our stream to a peer: dialling, backing off, and a peer that answers nonsense."""
+"""The outbound stream to a peer: dialling, backoff, and peers with invalid answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .link_harness import LinkHarness, join
 
 
 class Impostor:
-    """A listener at `b:1883` that answers what it likes."""
+    """A listener at `b:1883` with arbitrary answers."""
 
     def __init__(self, world: LinkHarness, welcome: bytes, frame: bytes = b"") -> None:
         self.welcome = welcome
@@ -63,8 +63,8 @@ def welcome(node: str = "b", version: int = NEWEST, publish: int = 0) -> bytes:
         (welcome(), encode_frame(Frame(windows=[(7, 1)])), "there is no lane 7"),
     ],
 )
-def test_nonsense_closes_the_stream(answer: bytes, frame: bytes, text: str) -> None:
-    """Both ends know why, what waits goes on waiting, and the dialling goes on."""
+def test_an_invalid_answer_closes_the_stream(answer: bytes, frame: bytes, text: str) -> None:
+    """Both ends get the reason, waiting items stay, and the dialling continues."""
     world = LinkHarness()
     impostor = Impostor(world, answer, frame)
     a = world.node("a")
@@ -77,8 +77,8 @@ def test_nonsense_closes_the_stream(answer: bytes, frame: bytes, text: str) -> N
     assert a.links.traffic.dials > 4
 
 
-def test_backing_off() -> None:
-    """From 100 ms to 300 ms, at random by up to half: neither a storm nor a long wait."""
+def test_the_dialer_backs_off() -> None:
+    """From 100 ms to 300 ms, with a random part of up to half."""
     world = LinkHarness()
     a = world.node("a")
     a.links.set_peers({"b": "b:1883"})
@@ -90,7 +90,7 @@ def test_backing_off() -> None:
     assert a.links.up("b") and not b.links.up("a")
 
 
-def test_another_address() -> None:
+def test_a_new_address_is_dialled_at_once() -> None:
     """The old stream is closed, the new address dialled at once."""
     world = LinkHarness()
     a, b = world.pair()
@@ -102,7 +102,7 @@ def test_another_address() -> None:
 
 
 def test_datagrams_have_a_bound() -> None:
-    """What a stuck stream does not take is dropped and counted, and gone with the stream."""
+    """Datagrams that a stuck stream does not take are dropped and counted; the rest is dropped with the stream."""
     world = LinkHarness()
     a, _ = world.pair()
     size = 1 << 20
@@ -113,8 +113,8 @@ def test_datagrams_have_a_bound() -> None:
     assert not a.links.datagram("b", 1, b"") and not a.links.datagram("nobody", 1, b"")
 
 
-def test_not_a_peer_any_more() -> None:
-    """The stream ends and is not dialled again; what waits is kept for the next time."""
+def test_a_removed_peer_is_not_dialled() -> None:
+    """The stream ends and is not dialled again; waiting items are kept for the next time."""
     world = LinkHarness()
     a, b = world.pair()
     a.links.set_peers({})

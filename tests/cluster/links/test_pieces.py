@@ -1,4 +1,4 @@
-"""Items in pieces: cut, joined, and what does not fit together."""
+"""Items in pieces: cutting, joining, and pieces that do not fit together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def pieces_of(seq: int, payload: bytes, most: int) -> list[Piece]:
 
 @given(st.binary(min_size=1, max_size=100), st.integers(1, 40))
 def test_cut_and_joined(payload: bytes, most: int) -> None:
-    """Only the last piece gives the item, and nothing is kept behind it."""
+    """Only the last piece completes the item, and nothing is kept afterwards."""
     joining = Joining(100)
     *first, last = pieces_of(7, payload, most)
     assert last.last and not any(piece.last for piece in first)
@@ -25,7 +25,7 @@ def test_cut_and_joined(payload: bytes, most: int) -> None:
 
 
 def test_an_item_that_begins_again() -> None:
-    """The pieces from before are forgotten, of the same item as of another one."""
+    """The earlier pieces are dropped, whether they belong to this item or to another."""
     joining = Joining(100)
     joining.add(Piece(2, 1, 6, 0, b"abc"))
     joining.add(Piece(2, 1, 6, 0, b"ABC"))
@@ -35,7 +35,7 @@ def test_an_item_that_begins_again() -> None:
 
 
 def test_an_item_that_is_too_large_takes_no_memory() -> None:
-    """It is counted to its end."""
+    """Its bytes are only counted."""
     joining = Joining(5)
     for piece in pieces_of(1, b"abcdef", 2):
         assert joining.add(piece) is None and joining.bytes_held == 0
@@ -52,15 +52,15 @@ def test_an_item_that_is_too_large_takes_no_memory() -> None:
         Piece(2, 1, 6, 3, b""),
     ],
 )
-def test_what_does_not_follow(piece: Piece) -> None:
-    """A gap, another item, another size, too much, nothing at all."""
+def test_pieces_that_do_not_fit_raise_an_error(piece: Piece) -> None:
+    """A gap, another item, another size, too many bytes, none at all."""
     joining = Joining(100)
     joining.add(Piece(2, 1, 6, 0, b"abc"))
     with pytest.raises(Scattered):
         joining.add(piece)
 
 
-def test_what_is_dropped_is_gone() -> None:
+def test_dropped_pieces_are_forgotten() -> None:
     joining = Joining(100)
     joining.add(Piece(2, 1, 6, 0, b"abc"))
     joining.drop()

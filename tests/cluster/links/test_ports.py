@@ -8,7 +8,7 @@ from .link_harness import LinkHarness
 
 
 def test_ranks() -> None:
-    """The numbers are on the wire: they never change."""
+    """The numbers are part of the protocol: they never change."""
     assert [(lane.name, int(lane)) for lane in Lane] == [("METADATA", 0), ("APPEND", 1), ("PUBLISH", 2)]
 
 

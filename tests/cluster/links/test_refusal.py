@@ -1,4 +1,4 @@
-"""Reasons of refusals: for people, with what programs need in front."""
+"""Reasons of refusals: a text for people, with a code for programs in front."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def test_the_code_of_a_reason_is_read(cause: RefusalReason) -> None:
 @pytest.mark.parametrize(
     "reason", ["", "[", "[]", "not taken", "the peer said: [old copy] no", "[something newer] no", "[old copy no"]
 )
-def test_what_is_only_text(reason: str) -> None:
-    """Of a transport, or of a peer of a later version."""
+def test_a_reason_without_a_code_is_text(reason: str) -> None:
+    """From a transport, or from a peer of a later version."""
     assert why(reason) is None
 
 

@@ -1,4 +1,4 @@
-"""A lane of publishes that is full, and the owner who is told when it takes more."""
+"""A full lane of publishes, and the call to its owner when it has room again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .link_harness import LinkHarness
 SETTINGS = LinkSettings(ahead_bytes=5000, publish_window_bytes=20_000)
 
 
-def test_a_lane_is_full_until_frames_have_taken_enough_of_it() -> None:
+def test_a_lane_is_full_until_enough_is_sent() -> None:
     world = LinkHarness(settings=SETTINGS)
     a, b = world.pair(commit_s=1.0)
     for _ in range(4):
@@ -32,8 +32,8 @@ def test_a_lane_is_full_until_frames_have_taken_enough_of_it() -> None:
     assert a.links.full == {} and b.links.full == {}
 
 
-def test_what_the_owner_sends_then_is_in_the_frame() -> None:
-    """As long as the lane takes more, and not longer."""
+def test_items_that_the_owner_adds_on_room_are_in_the_frame() -> None:
+    """The owner may send as long as the lane has room."""
     world = LinkHarness(settings=SETTINGS)
     a, b = world.pair(commit_s=1.0)
     waiting = [b"%d" % number + bytes(1000) for number in range(30)]
@@ -55,7 +55,7 @@ def test_what_the_owner_sends_then_is_in_the_frame() -> None:
 
 
 def test_a_lane_without_a_stream_is_never_full() -> None:
-    """Nobody waits for a frame that does not come: the lane has a bound of its own for that."""
+    """A lane without a stream sends no frames; it has another bound."""
     world = LinkHarness(settings=SETTINGS)
     a, b = world.pair()
     world.network.cut("a", "b")
@@ -75,7 +75,7 @@ def test_a_lane_without_a_stream_is_never_full() -> None:
     assert len(b.items(Lane.PUBLISH)) == 31
 
 
-def test_what_waits_beside_a_lane_counts_as_if_it_was_in_it() -> None:
+def test_items_that_wait_outside_the_lane_count_as_well() -> None:
     world = LinkHarness(settings=LinkSettings(buffer_bytes=20_000))
     a, _ = world.pair()
     a.links.beside("b", Lane.PUBLISH, 4, 8000)

@@ -1,4 +1,4 @@
-"""The numbers fit together."""
+"""Link settings are consistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What joining and leaving nodes say to each other, and which starts of a member are welcome."""
+"""Messages of joining and leaving nodes, and which boots of a member are accepted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_answer_arrives_as_it_was() -> None:
 
 @pytest.mark.parametrize("decode", DECODERS)
 @given(data=st.binary(max_size=40))
-def test_noise_is_one_error_that_says_what(decode: Callable[[bytes], Any], data: bytes) -> None:
+def test_malformed_bytes_raise_one_error_with_the_reason(decode: Callable[[bytes], Any], data: bytes) -> None:
     try:
         decode(data)
     except MalformedCall as error:
@@ -80,15 +80,15 @@ ROW = MemberRow("n2", "disk", 5, "process", "n2:1", 3)
     ("disk", "boot", "process", "welcome"),
     [
         ("disk", 5, "process", True),
-        ("disk", 6, "another", True),  # a start that the log does not have yet
+        ("disk", 6, "another", True),  # a boot that the log does not have yet
         ("disk", 4, "process", False),
         ("disk", 4, "another", False),
-        ("disk", 5, "another", False),  # a copy of the disk, started as often
+        ("disk", 5, "another", False),  # a copy of the disk with the same boot number
         ("new", 5, "process", False),
         ("new", 6, "another", False),
     ],
 )
-def test_which_starts_are_welcome(disk: str, boot: int, process: str, welcome: bool) -> None:
+def test_accepted_boots_of_a_member(disk: str, boot: int, process: str, welcome: bool) -> None:
     said = member_mismatch(ROW, PeerInfo("n2", boot, disk, process, "c", "n2:1"))
     assert (said is None) is welcome
     if said is not None:

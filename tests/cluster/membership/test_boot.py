@@ -1,4 +1,4 @@
-"""Starts of a member: the log has each, and what is an old copy never serves (H-01)."""
+"""Boots of a member: the log has each one, and a node with an old copy of its disk never serves (H-01)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.harness.members import MemberHarness
 
 
 def restored(cluster: MemberHarness, boot: int) -> None:
-    """Start n3 from a backup that is one start older than its disk, as the start with this number."""
+    """Start n3 from a backup that is one boot older than its disk, with this boot number."""
     backup = cluster[3].backup()
     cluster[3].kill()
     cluster[3].start()
@@ -23,7 +23,7 @@ def restored(cluster: MemberHarness, boot: int) -> None:
 
 
 def started_alone() -> MemberHarness:
-    """A cluster whose n3 was killed, and started again while no other node can reach it."""
+    """A cluster whose n3 was killed and started again while it can reach no other node."""
     cluster = MemberHarness(3)
     cluster[3].kill()
     for other in ("n1", "n2"):
@@ -50,7 +50,7 @@ def test_it_moves_to_another_address() -> None:
     assert cluster[1].member.membership.members["n3"].address == "n3:1"
 
 
-def test_a_restored_backup_never_serves_and_says_so() -> None:
+def test_a_restored_backup_never_serves_and_logs_the_reason() -> None:
     cluster = MemberHarness(3)
     backup = cluster[3].backup()
     for _ in range(2):
@@ -67,8 +67,8 @@ def test_a_restored_backup_never_serves_and_says_so() -> None:
     assert said.startswith("the cluster does not take this start of n3: ")
 
 
-def test_a_restored_backup_that_is_started_once_more_is_still_one() -> None:
-    """Its number of starts is above the logged one then (3 nodes, seed 204)."""
+def test_a_restored_backup_stays_refused_after_another_boot() -> None:
+    """Its boot number is above the logged one then (3 nodes, seed 204)."""
     cluster = MemberHarness(3)
     restored(cluster, boot=3)
     cluster.pass_s(10.0)
@@ -92,7 +92,7 @@ def test_unlogged_starts_are_not_an_old_copy() -> None:
 
 @pytest.mark.parametrize("others", [("n1", "n2"), ("n2",)])
 def test_a_stale_member_gets_the_reason_of_its_refusal(others: tuple[str, ...]) -> None:
-    """H-16: Raft goes on without it, so its own log never says so."""
+    """H-16: Raft continues without it, so its own log never tells it."""
     cluster = MemberHarness(3)
     for other in others:
         cluster.network.cut("n3", other)
@@ -110,7 +110,9 @@ def test_a_stale_member_gets_the_reason_of_its_refusal(others: tuple[str, ...]) 
 
 
 def test_a_node_that_committed_entries_the_others_lack_stops() -> None:
-    """A copy of the present start cannot be told from the node: with who did not know, it makes another history."""
+    """A copy of the present boot looks like the node itself: with a node that lacked the entries it would write another
+    history.
+    """
     cluster = MemberHarness(3)
     backup = cluster[1].backup()
     for other in ("n1", "n3"):
@@ -131,7 +133,7 @@ def test_a_node_that_committed_entries_the_others_lack_stops() -> None:
 
 
 def test_a_restored_backup_of_the_only_voter_stops() -> None:
-    """3 nodes, seed 3893: cut off from the others it commits its start alone, and then hears of the true one."""
+    """3 nodes, seed 3893: cut off, it commits its boot alone, and then learns of the original."""
     cluster = MemberHarness(3, joined=False)
     cluster.join(cluster[2])
     cluster.until(lambda: cluster[1].member.whole)
@@ -156,7 +158,7 @@ def test_a_restored_backup_of_the_only_voter_stops() -> None:
 
 
 def test_a_restored_backup_does_not_vote() -> None:
-    """Its disk has forgotten a vote: with it, two leaders of one term could be elected."""
+    """Its disk has lost a vote: with it, two leaders of one term could be elected."""
     cluster = MemberHarness(3)
     restored(cluster, boot=2)
     cluster[2].kill()
@@ -167,7 +169,7 @@ def test_a_restored_backup_does_not_vote() -> None:
     assert not consensus.leads
 
 
-def test_the_same_process_again_is_nothing_new() -> None:
+def test_a_repeated_request_of_the_same_process_changes_nothing() -> None:
     cluster = MemberHarness(3)
     before = cluster[1].member.view
     registrar = cluster[2].member.registrar
@@ -177,8 +179,8 @@ def test_the_same_process_again_is_nothing_new() -> None:
     assert cluster[1].member.view == before
 
 
-def test_a_refusal_names_the_process_and_another_one_does_not_mind() -> None:
-    """The leader's word to a process that is gone can reach the one that was started since."""
+def test_a_refusal_is_only_for_the_process_that_it_names() -> None:
+    """A refusal by the leader for a dead process can reach the next process of the node."""
     cluster = started_alone()
     member = cluster[3].member
     late = msgspec.msgpack.encode(BootRefused("n3/1", "boot 1 is not above the logged 1"))
@@ -188,7 +190,7 @@ def test_a_refusal_names_the_process_and_another_one_does_not_mind() -> None:
     cluster.whole()
 
 
-def test_a_refused_start_says_it_once_and_asks_no_more() -> None:
+def test_a_refused_boot_logs_it_once_and_sends_no_more_requests() -> None:
     cluster = started_alone()
     member = cluster[3].member
     refusal = msgspec.msgpack.encode(BootRefused(member.me.process, "boot 2 is not above the logged 7"))

@@ -1,4 +1,4 @@
-"""The search against trying all subsets, and how long it may take."""
+"""The search for a clique against a search of all subsets, and its number of steps."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ def by_trying_all(centre: str, nodes: str, hears: dict[str, list[str]]) -> tuple
 
 
 @given(st.sampled_from(NAMES), st.sets(st.sampled_from(NAMES)).map(lambda s: "".join(sorted(s))), HEARS)
-def test_it_finds_what_trying_all_finds(centre: str, nodes: str, hears: dict[str, list[str]]) -> None:
+def test_the_search_finds_the_largest_clique(centre: str, nodes: str, hears: dict[str, list[str]]) -> None:
     assert largest_clique(centre, nodes, hears) == by_trying_all(centre, nodes, hears)
 
 
 def everybody_but(*cuts: str) -> dict[str, list[str]]:
-    """Each hears all, but for cuts such as "ab": a does not hear b."""
+    """Every node hears all others, except for cuts such as "ab": a does not hear b."""
     return {a: [b for b in NAMES if b != a and a + b not in cuts] for a in NAMES}
 
 
-def test_a_pair_that_is_cut_loses_its_higher_name() -> None:
+def test_the_higher_name_of_a_cut_pair_is_left_out() -> None:
     assert largest_clique("c", "abc", everybody_but("ab", "ba")) == ("a", "c")
     assert largest_clique("b", "abc", everybody_but("ab", "ba")) == ("b", "c")
 
 
-def test_one_deaf_ear_is_enough() -> None:
+def test_a_one_way_cut_separates_a_pair() -> None:
     assert largest_clique("a", "abc", everybody_but("cb")) == ("a", "b")
 
 
-def test_more_nodes_before_lower_names() -> None:
+def test_the_size_counts_before_the_names() -> None:
     assert largest_clique("e", "abcde", everybody_but("ab", "ba", "ac", "ca")) == ("b", "c", "d", "e")
 
 
 def of_groups(sizes: list[int]) -> dict[str, list[str]]:
-    """Each hears all but those of its own group: a clique has one node of each group, and there are many of them."""
+    """Every node hears all but its own group: a clique has one node of each group, so there are many cliques."""
     groups = [group for group, size in enumerate(sizes) for _ in range(size)]
     names = [f"n{number:02}" for number in range(len(groups))]
     of = dict(zip(names, groups, strict=True))
@@ -67,7 +67,7 @@ def test_many_cliques_of_one_size_cost_no_more_than_one(sizes: list[int]) -> Non
 @pytest.mark.parametrize("likely", [0.5, 0.8, 0.9, 0.97])
 @pytest.mark.parametrize("seed", range(5))
 def test_twenty_five_nodes_are_searched_to_the_end(seed: int, likely: float) -> None:
-    """With as many steps as it wants the search finds no larger clique than with those that it has."""
+    """More steps would find no larger clique."""
     rng = Random(seed)
     names = [f"n{number:02}" for number in range(25)]
     hears = {a: [b for b in names if a != b and rng.random() < likely] for a in names}
@@ -81,7 +81,7 @@ def test_a_search_that_is_cut_short_finds_a_clique_and_always_the_same(steps: in
     assert all(connected(name, found, hears) for name in found)
 
 
-def test_who_says_nothing_hears_nobody() -> None:
+def test_a_node_without_a_report_hears_no_other() -> None:
     assert largest_clique("a", "ab", {"a": ["b"]}) == ("a",)
     assert not connected("a", ["b"], {"a": ["b"]})
     assert connected("a", ["a", "b"], {"a": ["b"], "b": ["a"]})

@@ -1,4 +1,4 @@
-"""Commands of the log: there and back, and what is none."""
+"""Encoding of commands in the log, and malformed commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMANDS: list[Command] = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=repr)
-def test_there_and_back(command: Command) -> None:
+def test_a_round_trip_changes_nothing(command: Command) -> None:
     assert decode_command(encode_command(command)) == command
 
 
@@ -50,7 +50,7 @@ def test_there_and_back(command: Command) -> None:
         ("text", "Expected `array`"),
     ],
 )
-def test_what_is_wrong_is_said(array: object, says: str) -> None:
+def test_malformed_fields_are_named(array: object, says: str) -> None:
     with pytest.raises(MalformedCommand, match=says):
         decode_command(msgspec.msgpack.encode(array))
 

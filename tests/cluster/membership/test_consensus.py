@@ -1,4 +1,4 @@
-"""Raft on disks that stall, crash and lose power: what was applied is the same everywhere, and nothing is unsaid."""
+"""Raft on disks that stall, crash and lose power: all nodes apply the same entries, and no applied entry is undone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = Settings(tail=16)
 
 
 class Peer:
-    """One peer with its disk; what it applied since its last start is in `happened`."""
+    """One peer with its disk; `happened` has the entries applied since its last start."""
 
     def __init__(self, world: ConsensusHarness, name: str, saved: Saved) -> None:
         self.world = world
@@ -79,7 +79,7 @@ class Peer:
 
 
 class ConsensusHarness:
-    """Peers n1, n2, ...: n1 founds, the others are added as voters."""
+    """Peers n1, n2, ...: n1 founds the cluster, the others are added as voters."""
 
     def __init__(self, size: int) -> None:
         self.loop = VirtualLoop()
@@ -104,7 +104,7 @@ class ConsensusHarness:
         leader = self.leader().consensus
         if peer in leader.raft.configuration.voters:
             return True
-        with suppress(ChangePending, Rejected):  # not caught up yet, or the last change is uncommitted
+        with suppress(ChangePending, Rejected):  # it lacks entries, or the last change is uncommitted
             leader.change(Change("voter", peer))
         return False
 
@@ -130,7 +130,7 @@ class ConsensusHarness:
     def until(self, true: Callable[[], object], patience_s: float = 20.0) -> None:
         end = self.loop.now_s + patience_s
         while not true():
-            assert self.loop.now_s < end, "it did not become so in time"
+            assert self.loop.now_s < end, "the condition did not become true in time"
             self.loop.run_for(0.01)
 
     def alike(self) -> bool:
@@ -138,7 +138,7 @@ class ConsensusHarness:
         return all(each == states[0] for each in states)
 
 
-def test_what_is_proposed_is_applied_everywhere() -> None:
+def test_proposals_are_applied_on_all_nodes() -> None:
     world = ConsensusHarness(3)
     world.propose(Join("x", "dx", 1, "p", "x:1"))
     world.until(world.alike)
@@ -146,7 +146,7 @@ def test_what_is_proposed_is_applied_everywhere() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_power_losses_one_after_the_other_unsay_nothing(seed: int) -> None:
+def test_repeated_power_losses_undo_no_entry(seed: int) -> None:
     world, rng = ConsensusHarness(3), Random(seed)
     names = sorted(world.peers)
     for round_number in range(6):
@@ -173,8 +173,8 @@ def test_nothing_is_sent_or_applied_before_the_disk_has_it() -> None:
     world.until(lambda: "x" in leader.members)
 
 
-def test_a_snapshot_stands_for_the_happenings_that_it_skips() -> None:
-    """Who was away for longer than the log goes back hears who left, came with another disk, or started anew."""
+def test_a_snapshot_reports_the_events_that_it_skips() -> None:
+    """A peer that lacks more than the log keeps still learns which nodes left, got a new disk, or restarted."""
     world = ConsensusHarness(3)
     for name in ("x", "y", "z"):
         world.propose(Join(name, f"{name}-disk", 1, "p", "a"))
@@ -197,7 +197,7 @@ def test_a_snapshot_stands_for_the_happenings_that_it_skips() -> None:
     assert world.alike()
 
 
-def test_after_a_restart_the_log_goes_on_where_it_was() -> None:
+def test_the_log_continues_after_a_restart() -> None:
     world = ConsensusHarness(1)
     peer = world.peers["n1"]
     for number in range(SETTINGS.snapshot_every + 20):
@@ -206,7 +206,7 @@ def test_after_a_restart_the_log_goes_on_where_it_was() -> None:
     before = peer.consensus.membership.snapshot()
     peer.crash()
     peer.start()
-    assert peer.consensus.membership.members["n1"].boot == 1  # from the snapshot, before anything is applied
+    assert peer.consensus.membership.members["n1"].boot == 1  # from the snapshot, before any entry is applied
     world.until(lambda: peer.consensus.leads)
     world.until(lambda: peer.consensus.membership.snapshot()[:100] == before[:100])
 
@@ -263,7 +263,7 @@ def test_the_node_of_a_peer(peer: str, node: str) -> None:
     assert node_of(peer) == node
 
 
-def test_whose_row_the_log_has() -> None:
+def test_the_own_row_has_boot_and_process() -> None:
     world = ConsensusHarness(1)
     consensus = world.peers["n1"].consensus
     assert consensus.own_row_is(1, "p")

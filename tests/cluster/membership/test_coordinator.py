@@ -50,7 +50,9 @@ class Leader:
         return list(self.coordinator.decide(now, self.peers))
 
     def quiet_until(self, begin: float, end: float, *nodes: str, deaf: str = "") -> float | None:
-        """Requests of `nodes` each 250 ms from `begin`; who is in `deaf` is not heard. When a view was proposed."""
+        """Requests of `nodes` each 250 ms from `begin`; nodes in `deaf` are not heard. Returns the time of the first
+        proposed view.
+        """
         now = begin
         while now < end:
             for node in nodes:
@@ -69,7 +71,7 @@ def test_a_lease_after_a_majority_confirmed_it() -> None:
     assert leader.coordinator.confirmed(ticket, 160) == []
 
 
-def test_nothing_for_strangers_former_processes_and_old_requests() -> None:
+def test_strangers_former_processes_and_old_requests_get_no_lease() -> None:
     leader = Leader()
     old = LeaseRequest("b", 1, "b-0", 1, (), 3, 2)
     assert leader.coordinator.request(old, 0) is None
@@ -78,7 +80,7 @@ def test_nothing_for_strangers_former_processes_and_old_requests() -> None:
     assert leader.coordinator.request(again, 0) is not None and leader.coordinator.request(again, 1) is None
 
 
-def test_nothing_for_an_entrance_that_the_node_does_not_know_of() -> None:
+def test_no_lease_for_an_incarnation_that_the_node_does_not_know() -> None:
     leader = Leader()
     assert leader.coordinator.request(LeaseRequest("b", 1, "b-1", 1, ("a",), 2, 1), 0) is None
 
@@ -90,7 +92,7 @@ def test_a_node_removed_during_confirmation_gets_no_lease() -> None:
     assert ticket is not None and leader.coordinator.confirmed(ticket, 10) == []
 
 
-def test_a_silent_node_goes_when_its_lease_has_ended() -> None:
+def test_a_silent_node_is_removed_when_its_lease_has_ended() -> None:
     leader = Leader()
     for node in "abc":
         leader.grant(node, 0)
@@ -101,7 +103,7 @@ def test_a_silent_node_goes_when_its_lease_has_ended() -> None:
     assert leader.quiet_until(1000, 5000, "a", "c", deaf="b") == 2500
 
 
-def test_granting_stops_first_and_the_row_goes_after_the_last_lease() -> None:
+def test_a_row_is_removed_after_the_last_granted_lease() -> None:
     leader = Leader()
     for node in "abc":
         leader.grant(node, 0)
@@ -250,7 +252,7 @@ def test_a_leave_waits_for_the_end_of_the_lease() -> None:
     assert leader.grant("b", 2300) == []
 
 
-def test_another_disk_waits_as_well_and_the_rest_does_not() -> None:
+def test_a_new_disk_waits_for_the_lease_and_other_changes_do_not() -> None:
     leader = Leader()
     for node in "abc":
         leader.grant(node, 0)
@@ -272,7 +274,7 @@ def test_the_reply_names_those_whose_disk_is_full() -> None:
     assert reply.full == ("c",)
 
 
-def test_before_the_cluster_is_settled_only_what_is_asked_for() -> None:
+def test_an_unsettled_cluster_gets_only_requested_changes() -> None:
     leader = Leader(MembershipState())
     assert leader.decide(0) == []
     command = Boot("a", "d", 1, "p", "")
@@ -297,19 +299,19 @@ NOTICE, AGAIN = Away("c", 1, WEEK_MS + 2), Away("c", 1, WEEK_MS + 3)
 
 
 def given_up(leader: Leader, now: float) -> list[object]:
-    """What the leader says about those who are away, after lease requests of a and b."""
+    """Returns the leader's proposals about absent nodes, after lease requests of a and b."""
     for node in "ab":
         leader.grant(node, now, "b" if node == "a" else "a")
     return [each for each in leader.decide(now) if isinstance(each, Away | Stale)]
 
 
 def over(leader: Leader, begin: float, end: float) -> list[object]:
-    """What the leader says about those who are away from `begin` until `end`, one after the other."""
+    """Returns the leader's proposals about absent nodes from `begin` until `end`, in order."""
     return [each for now in range(int(begin), int(end), 250) for each in given_up(leader, now)]
 
 
 def away_for_a_week() -> Leader:
-    """A leader of a and b. c has no row since a week, the log says so, and nothing comes from it."""
+    """A leader of a and b. For a week c has had no row and sent nothing, and the log has the notice."""
     leader = Leader()
     leader.clock_ms = WEEK_MS + 2
     apply(leader.membership, SetView(leader.membership.view.id, (A, B), True))
@@ -320,7 +322,9 @@ def away_for_a_week() -> Leader:
 
 
 def test_a_member_away_for_too_long_becomes_stale() -> None:
-    """After a minute the absence stands in the log, so that the next leader knows of it; after a week it is final."""
+    """After a minute the log has a notice of the absence, so that the next leader knows it; after a
+    week it is final.
+    """
     leader = Leader()
     leader.clock_ms = 1_000_000
     leader.peers.away = (peer("c"),)
@@ -343,16 +347,16 @@ def test_a_member_away_for_too_long_becomes_stale() -> None:
 
 
 def test_a_member_whose_raft_answers_is_not_given_up() -> None:
-    """Its disk of messages hangs, perhaps: it asks for no lease, and may be a voter that the others need."""
+    """Its message disk may hang: it requests no lease, but may be a voter that the others need."""
     leader = away_for_a_week()
-    leader.peers.away, leader.peers.late = (), (peer("c"),)  # it has not got the log yet
+    leader.peers.away, leader.peers.late = (), (peer("c"),)  # it does not have the log yet
     assert over(leader, 60_000, 65_000) == []
     leader.peers.away = (peer("c"),)
     assert given_up(leader, 65_000) == [NOTICE]
 
 
 def test_a_member_that_asks_for_a_lease_is_not_given_up() -> None:
-    """It has just come back, and this leader's Raft has not heard of it yet."""
+    """It has just returned, and this leader's Raft has not heard it yet."""
     leader = away_for_a_week()
     leader.request("c", 59_900)
     assert over(leader, 60_000, 62_250) == []
@@ -360,7 +364,7 @@ def test_a_member_that_asks_for_a_lease_is_not_given_up() -> None:
 
 
 def test_a_member_is_given_up_only_where_the_others_are_a_majority() -> None:
-    """Else the entry waits for the member itself, whose disk is the last but one that has the log."""
+    """Otherwise the entry needs the member itself, whose disk may be one of the last two with the log."""
     leader = away_for_a_week()
     leader.peers.late = (peer("b"),)
     assert over(leader, 60_000, 65_000) == []
@@ -369,10 +373,10 @@ def test_a_member_is_given_up_only_where_the_others_are_a_majority() -> None:
 
 
 def test_a_member_is_given_up_only_after_a_committed_notice() -> None:
-    """A notice that reaches nobody is committed by the member itself when it is back: nothing follows from it."""
+    """A notice that reaches no other node is committed by the member itself on its return, and has no effect."""
     leader = away_for_a_week()
     assert given_up(leader, 60_000) == [NOTICE]
-    leader.peers.away = (peer("b"), peer("c"))  # b's disk had been lost a moment before
+    leader.peers.away = (peer("b"), peer("c"))  # b lost its disk a moment before
     assert over(leader, 60_250, 62_000) == []
     leader.peers.away = (peer("b"),)  # c is back
     apply(leader.membership, NOTICE)
@@ -392,7 +396,9 @@ def test_a_notice_of_a_former_leader_is_not_enough() -> None:
 
 
 def test_a_new_leader_waits_for_the_leases_of_former_ones() -> None:
-    """It has granted c nothing itself, and leaves it out of the clique at once: a former leader may have granted it."""
+    """The leader itself has granted no lease to c; a former leader may have, although c is out of
+    the clique at once.
+    """
     leader, elected = Leader(elected=10_000), 10_000
     now = elected + 50
     while now < elected + 5000:

@@ -1,4 +1,4 @@
-"""Addresses as operators write them, whom a node without a cluster joins, and when it founds one."""
+"""Addresses as operators write them, and when a node without a cluster joins or founds one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_invalid_address_is_reported(text: str) -> None:
 
 
 @given(st.text(max_size=30))
-def test_no_text_breaks_it(text: str) -> None:
+def test_any_text_is_an_address_or_an_error(text: str) -> None:
     try:
         host, port = parse_address(text)
     except AddressError as error:
@@ -91,7 +91,7 @@ def test_three_that_see_each_other_found_one_cluster() -> None:
 
 
 def test_a_node_that_sees_too_few_founds_nothing() -> None:
-    """It may have lost its disk, and the others may be its cluster."""
+    """It may have lost its disk, and the other nodes may be its cluster."""
     for there in ([], [seeks("a")], [seeks("b", "a")]):
         decision = plan("a", there, 3)
         assert isinstance(decision, Wait)
@@ -115,12 +115,12 @@ def test_a_cluster_is_joined_before_names_are_compared() -> None:
 
 
 def test_a_node_alone_that_takes_clients_is_joined_whatever_its_name() -> None:
-    """No discovery.nodes at the first node: it founds a cluster as soon as it is asked."""
+    """The first node has no discovery.nodes: it founds a cluster when a node asks it."""
     assert plan("a", [("z:1", WhoAnswer("z", "", False)), seeks("b")], 2) == Join("z:1")
 
 
 def test_the_node_with_clients_founds_the_new_cluster() -> None:
-    """Who has sessions cannot join anybody."""
+    """A node with sessions cannot join another one."""
     found = [seeks("a", "bc"), seeks("b", "ac"), seeks("c", "ab", True)]
     wait = Wait("c is about to found the cluster")
     assert [plan(name, found, 3, name == "c") for name in "abc"] == [wait, wait, Found()]

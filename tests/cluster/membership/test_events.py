@@ -1,4 +1,4 @@
-"""What commands changed, as the log of a first week tells it."""
+"""The changes of membership commands, in the log of a first week."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strogoff.cluster.membership.state_machine import MembershipState
 from .test_state_machine import apply
 
 
-def test_a_week() -> None:
+def test_the_log_of_a_first_week() -> None:
     membership = MembershipState()
     told = []
     for command in (

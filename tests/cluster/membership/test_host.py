@@ -1,4 +1,4 @@
-"""A node is the host that its parts ask for."""
+"""A node implements the host that its parts need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from strogoff.cluster.membership.host import Host
 from tests.harness.members import MemberHarness
 
 
-def test_a_node_has_all_that_its_parts_use() -> None:
+def test_a_node_has_all_attributes_of_the_host() -> None:
     cluster = MemberHarness(2)
     wanted = [name for name in vars(Host) if not name.startswith("_")]
     assert len(wanted) == 9

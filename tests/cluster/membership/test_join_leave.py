@@ -1,4 +1,4 @@
-"""Those who want to join or leave: everybody is answered once, with what became of it."""
+"""Requests to join or leave: each gets one answer with its result."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_follower_names_the_leader_at_once() -> None:
     assert (answer.ask, answer.problem) == (f"{leader.name}:1", "")
 
 
-def test_two_join_at_once_at_a_node_that_is_alone() -> None:
+def test_two_nodes_can_join_a_node_alone_at_once() -> None:
     cluster = MemberHarness(3, joined=False)
     second, third = cluster[2].join("n1:1"), cluster[3].join("n1:1")
     cluster.until(lambda: bool(second and third))
@@ -90,7 +90,7 @@ def test_a_join_to_itself_or_with_an_unknown_protocol_is_refused() -> None:
     assert answer.problem == "n1 cannot join itself"
     (answer,) = join(cluster[1], request(cluster[1], "n2", versions=(7, 9)))
     assert answer.problem == f"n2 speaks version 7 to 9, this cluster {VERSIONS[0]} to {VERSIONS[1]}"
-    assert not cluster[1].member.clustered  # and no cluster was founded for it
+    assert not cluster[1].member.clustered  # and no cluster was founded for this request
 
 
 def test_a_node_that_is_about_to_join_founds_no_cluster() -> None:
@@ -114,7 +114,9 @@ def test_a_refused_boot_number_is_answered_with_the_highest_one() -> None:
 
 @pytest.mark.parametrize("replace", [False, True])
 def test_the_name_of_a_member_that_is_heard_cannot_be_taken(replace: bool) -> None:
-    """Another disk and a higher boot: the live node would be taken out. Nothing is raised, at either of the two."""
+    """A join with another disk and a higher boot would remove the live node. No boot number is
+    raised at either node.
+    """
     cluster = MemberHarness(3)
     leader = cluster.leader()
     alive = next(machine for machine in cluster.machines if machine is not leader)
@@ -147,7 +149,7 @@ def test_the_name_of_an_absent_member_is_taken_only_with_replace() -> None:
 
 
 def test_a_stale_member_rejoins_with_another_disk_without_replace() -> None:
-    """The log has said already that what it had is given up."""
+    """The log already says that the data of the old disk is given up."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
     dead = next(machine for machine in cluster.machines if machine is not leader)
@@ -161,7 +163,7 @@ def test_a_stale_member_rejoins_with_another_disk_without_replace() -> None:
     assert taken[0].problem == ""
 
 
-def test_without_a_majority_it_ends_with_the_reason() -> None:
+def test_without_a_majority_a_request_ends_with_the_reason() -> None:
     cluster = MemberHarness(3)
     leader = cluster.leader()
     others = [machine for machine in cluster.machines if machine is not leader]
@@ -220,7 +222,7 @@ def test_a_node_that_is_alone_has_no_members() -> None:
 
 
 def test_a_node_behind_in_the_log_does_not_answer_not_a_member() -> None:
-    """An operator who asks again takes that for done, and empties a disk, here of the only voter."""
+    """An operator that asks again would take the answer for success and delete a disk, here that of the only voter."""
     cluster = MemberHarness(2, joined=False)
     answers = cluster[2].join("n1:1")
     cluster.until(lambda: bool(answers))
@@ -232,7 +234,7 @@ def test_a_node_behind_in_the_log_does_not_answer_not_a_member() -> None:
 
 
 def test_a_new_leader_answers_only_after_applying_earlier_entries() -> None:
-    """Else an operator hears that a member stays who is gone a moment later (3 nodes, seed 223279)."""
+    """Otherwise an operator is told that a removed node is a member (3 nodes, seed 223279)."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
     heir, gone = (machine for machine in cluster.machines if machine is not leader)
@@ -254,7 +256,7 @@ def test_a_new_leader_answers_only_after_applying_earlier_entries() -> None:
 
 
 def test_a_leave_and_a_join_of_the_same_name_have_each_their_own_end() -> None:
-    """A machine is replaced while the operator takes out the old one: neither is told of the other's success."""
+    """A machine is replaced while the operator removes the old one: each request gets its own result."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
     victim = next(machine for machine in cluster.machines if machine is not leader)
@@ -307,7 +309,7 @@ def test_a_repeated_join_with_a_new_disk_is_answered_after_a_kill() -> None:
 
 @pytest.mark.parametrize("method", ["join", "leave"])
 def test_a_request_at_the_moment_of_an_election_is_kept(method: str) -> None:
-    """Its former lease is still valid, and a leader that hands over sends those who ask to it."""
+    """Its former lease is still valid, and a leader that hands over redirects requests to it."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
     heir, other = (machine for machine in cluster.machines if machine is not leader)
@@ -336,7 +338,7 @@ def test_a_request_survives_a_failed_leadership_transfer(method: str) -> None:
 
 
 def test_the_only_voter_of_two_cannot_leave_before_there_is_a_third() -> None:
-    """The other one could elect nobody any more, and let nobody in."""
+    """The other node could not elect a leader any more."""
     cluster = MemberHarness(3, joined=False)
     cluster.join(cluster[2])
     cluster.until(lambda: all(machine.member.whole for machine in cluster.machines[:2]))
@@ -354,7 +356,7 @@ def test_the_only_voter_of_two_cannot_leave_before_there_is_a_third() -> None:
 
 
 def test_a_voter_cannot_leave_while_another_one_is_away() -> None:
-    """Taken out first, the one that is away is no voter any more when the other goes: then it can."""
+    """If the absent one is removed first, it is no voter when the other one leaves: then it can."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
     gone, other = (machine for machine in cluster.machines if machine is not leader)
@@ -379,7 +381,7 @@ def test_a_voter_cannot_leave_while_another_one_is_away() -> None:
 
 
 def test_a_leader_that_comes_back_with_another_disk_waits_for_another_leader() -> None:
-    """It was told to ask the leader, which was itself."""
+    """Before, it was told to ask the leader, which was itself."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
     other = next(machine for machine in cluster.machines if machine is not leader)

@@ -1,4 +1,4 @@
-"""A node's lease: when it asks, when a reply counts, and when the lease is over."""
+"""The lease of a node: when it is requested, when a reply counts, and when it ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def valid(lease: LeaseHolder, now: float) -> bool:
     return lease.valid(now, WALL + now)
 
 
-def test_it_runs_from_the_sending_of_the_request() -> None:
+def test_a_lease_runs_from_the_sending_of_its_request() -> None:
     lease = holder()
     request = ask(lease, 100)
     assert not valid(lease, 100)
@@ -53,7 +53,7 @@ def test_a_request_has_all_facts_for_the_leader() -> None:
     assert asked == LeaseRequest("b", 3, "p", 1, ("a",), 5, 5, (("a", 1),), full=True, urgent=True)
 
 
-def test_one_per_heartbeat_and_only_after_a_commit() -> None:
+def test_one_request_per_heartbeat_and_only_after_a_commit() -> None:
     lease = holder()
     assert lease.wants_commit(0) and lease.request(0, WALL) is None
     assert ask(lease, 0)
@@ -64,8 +64,8 @@ def test_one_per_heartbeat_and_only_after_a_commit() -> None:
     assert lease.request(500, WALL + 500) is None and lease.wants_commit(500)
 
 
-def test_one_that_rides_with_another_frame_leaves_earlier() -> None:
-    """And the store begins the commit that it needs as soon as the request before has left."""
+def test_a_request_leaves_earlier_with_another_frame() -> None:
+    """The store begins the commit that it needs when the previous request has left."""
     lease = holder()
     assert ask(lease, 0)
     assert lease.wants_commit(0)
@@ -75,7 +75,7 @@ def test_one_that_rides_with_another_frame_leaves_earlier() -> None:
     assert lease.request(100, WALL + 100, piggyback=True)
 
 
-def test_requests_without_a_lease_or_with_news_are_urgent() -> None:
+def test_requests_without_a_lease_or_with_changes_are_urgent() -> None:
     lease = holder()
     first = ask(lease, 0)
     assert first and first.urgent and lease.reply(answer(first), 5)
@@ -132,7 +132,7 @@ def test_no_lease_for_a_view_that_has_not_been_applied() -> None:
     assert lease.reply(LeaseReply("b", 3, "p", request.number, 5, 0), 6)
 
 
-def test_a_row_of_a_former_start_is_another_incarnation() -> None:
+def test_a_row_of_an_earlier_boot_is_another_incarnation() -> None:
     lease = holder(View(4, (Row("b", 2, 1, True),)))
     assert lease.incarnation is None and not lease.serving and lease.wants_exchange == ()
 
@@ -146,14 +146,14 @@ def test_another_incarnation_ends_the_lease_and_other_views_do_not() -> None:
     assert not valid(lease, 10)
 
 
-def test_entering_asks_at_once() -> None:
+def test_a_node_requests_a_lease_when_it_enters() -> None:
     lease = holder(View(4, ()))
     assert ask(lease, 0)
     lease.applied(VIEW)
     assert ask(lease, 20)
 
 
-def test_hearing_a_peer_anew_asks_at_once() -> None:
+def test_a_node_requests_a_lease_when_it_hears_a_peer_again() -> None:
     lease = holder()
     lease.heard("a", 0)
     assert ask(lease, 0)
@@ -168,7 +168,7 @@ def test_hearing_a_peer_anew_asks_at_once() -> None:
     assert request and request.hears == ("a", "c") and ask(lease, 1102) is None
 
 
-def test_learning_of_a_view_outside_of_it_asks_at_once() -> None:
+def test_a_node_requests_a_lease_when_a_view_excludes_it() -> None:
     lease = holder(View(4, (Row("a", 1, 1, True),)))
     assert ask(lease, 0) and ask(lease, 10) is None
     lease.applied(View(5, (Row("a", 1, 1, True), Row("c", 1, 5))))
@@ -186,14 +186,14 @@ def test_a_joining_node_exchanges_with_all_that_serve_and_then_asks_at_once() ->
     a, c = Incarnation("a", 1, 1), Incarnation("c", 1, 2)
     assert lease.wants_exchange == (a, c)
     lease.exchanged(a, 4)
-    assert lease.wants_exchange == (a, c)  # answered for an earlier entrance
+    assert lease.wants_exchange == (a, c)  # answered for an earlier incarnation
     lease.exchanged(a, 5)
     assert list(lease.wants_exchange) == [c] and ask(lease, 10) is None
     lease.exchanged(c, 5)
     request = ask(lease, 20)
     assert request and request.exchanged == (("a", 1), ("c", 2)) and not lease.wants_exchange
     lease.applied(View(7, (Row("a", 4, 7, True), Row("b", 3, 5), Row("c", 1, 2, True))))
-    assert list(lease.wants_exchange) == [Incarnation("a", 4, 7)]  # it came back as another
+    assert list(lease.wants_exchange) == [Incarnation("a", 4, 7)]  # it returned as another incarnation
 
 
 def test_the_first_serving_node_is_asked_again() -> None:
@@ -215,7 +215,7 @@ def test_a_frozen_machine_has_no_lease_when_it_wakes() -> None:
     lease.turn(100, WALL + 100)
     under_way = answer(ask(lease, 300))
     assert not lease.valid(310, WALL + 310 + 501)
-    assert not lease.reply(under_way, 320)  # asked for before the freeze
+    assert not lease.reply(under_way, 320)  # requested before the freeze
     fresh = lease.request(330, WALL + 831) or ask(lease, 330, WALL + 831)
     assert lease.reply(answer(fresh), 340) and lease.valid(340, WALL + 841)
 

@@ -1,4 +1,4 @@
-"""Leases of real members: a disk, a loop or a clock that stands still ends them, and nobody holds one too long."""
+"""Leases of real members: a stopped disk, loop or clock ends them, and no node holds one too long."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def test_leases_are_renewed_before_they_end() -> None:
 @pytest.mark.parametrize(
     "nodes", [3, 7, pytest.param(15, marks=pytest.mark.slow), pytest.param(25, marks=pytest.mark.slow)]
 )
-def test_an_idle_cluster_says_little(nodes: int) -> None:
-    """Each stream carries a frame where nothing else left, and the stream back says that it came. Those from and to the
-    leader carry a heartbeat or its answer: all that asks for a lease is confirmed by heartbeats that leave anyway."""
+def test_an_idle_cluster_sends_few_frames(nodes: int) -> None:
+    """An idle stream carries only frames that keep it up, and the stream back confirms them. Streams from and to the
+    leader carry a heartbeat or its answer: heartbeats confirm all lease requests.
+    """
     cluster = MemberHarness(nodes)
     cluster.pass_s(3.0)
     before = {machine.name: machine.member.links.traffic.frames_out for machine in cluster.machines}
@@ -41,7 +42,7 @@ def test_an_idle_cluster_says_little(nodes: int) -> None:
     assert rates[cluster.leader().name] < 7.5 * (nodes - 1)
 
 
-def test_many_who_are_in_a_hurry_share_rounds_of_heartbeats() -> None:
+def test_urgent_requests_share_rounds_of_heartbeats() -> None:
     cluster = MemberHarness(7)
     cluster.pass_s(1.0)
     leader = cluster.leader()
@@ -76,9 +77,9 @@ def test_a_full_disk_keeps_its_lease() -> None:
 
 
 def out_while_another_is_started_again(cluster: MemberHarness, other: Machine) -> None:
-    """The two that can write the log go on without it, and let each other in."""
+    """The two nodes that can write the log continue without it, and accept each other."""
     witness, third = [machine for machine in cluster.machines if machine is not other]
-    assert other.member.leased()  # nothing was to be written so far
+    assert other.member.leased()  # there was nothing to write so far
     third.kill()
     third.start()
     cluster.until(lambda: third.serving and witness.member.view.row(other.name) is None)
@@ -86,7 +87,7 @@ def out_while_another_is_started_again(cluster: MemberHarness, other: Machine) -
 
 
 def who(cluster: MemberHarness, leads: bool) -> Machine:
-    """The machine that leads, or the first that does not."""
+    """Returns the machine that leads, or the first that does not."""
     return next(machine for machine in cluster.machines if (machine is cluster.leader()) is leads)
 
 
@@ -122,8 +123,8 @@ def test_a_node_with_a_failed_log_disk_stays_out_until_its_restart(leads: bool) 
     cluster.whole()
 
 
-def test_a_machine_that_stood_still_has_no_lease_until_it_asked_anew() -> None:
-    """A VM is frozen: its wall clock goes on, its monotonic clock does not (H-05)."""
+def test_a_frozen_machine_has_no_lease_until_its_next_request() -> None:
+    """The VM was frozen: its wall clock continues, its monotonic clock does not (H-05)."""
     cluster = MemberHarness(3)
     machine = cluster[2]
     assert machine.member.leased()
@@ -132,8 +133,8 @@ def test_a_machine_that_stood_still_has_no_lease_until_it_asked_anew() -> None:
     cluster.until(lambda: machine.member.leased())
 
 
-def test_two_leases_never_belong_to_views_that_do_not_know_each_other() -> None:
-    """The leader dies right after it granted: the next one removes nobody before that lease has ended (H-05)."""
+def test_all_lease_holders_are_in_each_others_views() -> None:
+    """The leader dies right after a grant: the next leader removes no node before that lease has ended (H-05)."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
     others = [machine for machine in cluster.machines if machine is not leader]
@@ -149,15 +150,15 @@ def test_two_leases_never_belong_to_views_that_do_not_know_each_other() -> None:
     assert all(machine.member.leased() for machine in others)
 
 
-def test_without_a_lease_time_is_left_none() -> None:
+def test_without_a_lease_no_time_is_left() -> None:
     cluster = MemberHarness(2)
     cluster[1].kill()
     cluster.until(lambda: not cluster[2].member.leased())
     assert left_ms(cluster[2]) == 0
 
 
-def test_a_pair_that_does_not_hear_each_other_is_parted() -> None:
-    """Both see the leader; one of them goes, so that publishes between them do not wait for ever (H-06)."""
+def test_one_node_of_a_pair_without_a_connection_is_removed() -> None:
+    """Both hear the leader; one of them leaves the view, so that publishes between them are bounded in time (H-06)."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
     others = [machine for machine in cluster.machines if machine is not leader]

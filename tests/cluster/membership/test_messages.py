@@ -1,4 +1,4 @@
-"""Lease requests and replies on their way."""
+"""Encoding of lease requests and replies."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from strogoff.cluster.membership.messages import (
 )
 
 
-def test_there_and_back() -> None:
+def test_a_round_trip_changes_nothing() -> None:
     request = LeaseRequest("a", 1, "p", 7, ("b", "c"), 4, 2, (("b", 1), ("c", 3)), True)
     assert decode_request(encode_lease(request)) == request
     reply = LeaseReply("a", 1, "p", 7, 2, 1_700_000_000_000, ("b",))
     assert decode_reply(encode_lease(reply)) == reply
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_malformed_fields_are_named() -> None:
     with pytest.raises(MalformedLease, match=r"request of .*at `\$\[3\]`"):
         decode_request(msgspec.msgpack.encode(["a", 1, "p", 0, [], 0, 0]))
     with pytest.raises(MalformedLease, match="reply of 1 bytes"):

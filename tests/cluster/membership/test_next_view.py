@@ -1,4 +1,4 @@
-"""The next view: who goes, who comes in, who may serve."""
+"""The next view: which nodes leave, which enter, and which may serve."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C = Row("c", 1, 2, True)
 
 
 def said(membership: MembershipState, node: str, hears: str, **fields: Any) -> LeaseRequest:
-    """What a node says when all is well."""
+    """Returns the report of a healthy node."""
     member, row = membership.members[node], membership.view.row(node)
     entered = row.entered_in_view if row else 0
     says = {"view": membership.view.id, "entered_in_view": entered, "boot": member.boot} | fields
@@ -29,7 +29,7 @@ def said(membership: MembershipState, node: str, hears: str, **fields: Any) -> L
 def look(
     membership: MembershipState, *requests: LeaseRequest, removable: str = "", ready: str | None = None
 ) -> SetView | None:
-    """The next view if it has other rows, whether it says that those who serve are alone or not."""
+    """Returns the next view if its rows change, whether or not it restricts the informed members."""
     found = propose(membership, *requests, removable=removable, ready=ready)
     if found is None or found.rows == membership.view.rows:
         return None
@@ -48,7 +48,7 @@ def all_well(membership: MembershipState, nodes: str = "abc") -> list[LeaseReque
     return [said(membership, node, nodes.replace(node, "")) for node in nodes if node in membership.members]
 
 
-def test_a_view_that_is_as_it_should_be() -> None:
+def test_no_view_is_proposed_without_a_reason() -> None:
     membership = cluster("a", "b", "c")
     assert look(membership, *all_well(membership)) is None
 
@@ -69,14 +69,14 @@ def test_a_member_comes_in_when_all_hear_each_other() -> None:
     assert look(membership, a, b, c, ready="ab") is None
 
 
-def test_not_before_it_knows_the_present_view() -> None:
+def test_a_node_enters_only_if_it_knows_the_present_view() -> None:
     membership = cluster("a", "b", "c")
     apply(membership, boot("c", 2))
     a, b, _ = all_well(membership)
     assert look(membership, a, b, said(membership, "c", "ab", view=3)) is None
 
 
-def test_not_a_former_start_nor_a_stale_one() -> None:
+def test_earlier_boots_and_stale_members_do_not_enter() -> None:
     membership = cluster("a", "b", "c")
     apply(membership, boot("c", 2))
     a, b, _ = all_well(membership)
@@ -93,7 +93,7 @@ def test_no_node_enters_before_a_removed_lease_has_ended() -> None:
     assert look(membership, a, c, removable="b") == SetView(3, (A, Row("c", 1, 4)))
 
 
-def test_two_come_in_at_once_only_if_they_hear_each_other() -> None:
+def test_two_nodes_enter_at_once_only_if_they_hear_each_other() -> None:
     membership = cluster("a")
     apply(membership, join("b"), join("c"))
     entered = SetView(1, (A, Row("b", 1, 2), Row("c", 1, 2)))
@@ -109,7 +109,7 @@ def joining() -> MembershipState:
     return membership
 
 
-def test_serving_after_an_exchange_with_all_that_serve() -> None:
+def test_a_node_serves_after_an_exchange_with_all_serving_nodes() -> None:
     membership = joining()
     a, b, c = all_well(membership)
     assert look(membership, a, b, c) is None
@@ -128,7 +128,7 @@ def test_a_node_without_announced_routes_does_not_serve_even_alone() -> None:
     )
 
 
-def test_of_two_the_second_needs_the_first_as_well() -> None:
+def test_the_second_of_two_nodes_needs_an_exchange_with_the_first() -> None:
     membership = joining()
     a = said(membership, "a", "bc")
     both = [said(membership, node, f"a{other}", exchanged=(("a", 1), (node, 2))) for node, other in ("bc", "cb")]
@@ -146,14 +146,14 @@ def test_a_node_to_be_removed_counts_until_it_is_removed() -> None:
     assert look(membership, a, b, c, removable="b") == SetView(4, (A, Row("c", 1, 4, True)))
 
 
-def test_after_a_restart_of_all_every_node_of_the_view_is_asked() -> None:
+def test_after_a_restart_of_all_nodes_each_exchanges_with_all() -> None:
     membership = cluster("a", "b", "c")
     apply(membership, *[boot(node, 2) for node in "abc"])
     view = membership.view.id
     assert look(membership, said(membership, "a", "")) == SetView(view, (Row("a", 2, view + 1),))
     apply(membership, SetView(view, (Row("a", 2, view + 1),)))
     assert look(membership, said(membership, "a", "b"), said(membership, "b", "a", view=1)) is None
-    assert look(membership, said(membership, "a", "")) is None  # it has not told its routes yet
+    assert look(membership, said(membership, "a", "")) is None  # it has not announced its routes yet
     serving_only = look(membership, said(membership, "a", "", exchanged=(("a", view + 1),)))
     assert serving_only == SetView(view + 1, (Row("a", 2, view + 1, True),))
     apply(membership, SetView(view + 1, (Row("a", 2, view + 1), Row("b", 2, view + 2))))
@@ -164,7 +164,7 @@ def test_after_a_restart_of_all_every_node_of_the_view_is_asked() -> None:
 
 
 def test_exchanges_made_before_the_last_node_entered_do_not_count() -> None:
-    """Nobody served: what the last one to come knows, the second would know of the first only if it asked again."""
+    """No node served: the second node would miss facts of the last one, unless it asked the first again."""
     membership = cluster("a", "b", "c")
     apply(membership, *[boot(node, 2) for node in "abc"])
     view = membership.view.id
@@ -177,13 +177,15 @@ def test_exchanges_made_before_the_last_node_entered_do_not_count() -> None:
     assert look(membership, a, b, c) == SetView(view + 2, rows)
     apply(membership, SetView(view + 2, rows))
     a, again = said(membership, "a", "bc"), msgspec.structs.replace(b, view=view + 3)
-    assert look(membership, a, b, c) is None  # said before a served
+    assert look(membership, a, b, c) is None  # reported before a served
     promoted = look(membership, a, again, c)
     assert promoted and promoted.rows[1].serving
 
 
 def test_no_node_serves_while_all_informed_members_are_away() -> None:
-    """What was promised then nobody else knows: subscriptions of their sessions, above all (3 nodes, seed 110389)."""
+    """No other node knows the promises of that time, above all the subscriptions of their sessions (3 nodes, seed
+    110389).
+    """
     membership = cluster("a")
     apply(membership, join("b"), join("c"), SetView(1, (A, Row("b", 1, 2))))
     apply(membership, SetView(2, (Row("b", 1, 2),)))
@@ -199,11 +201,11 @@ def test_no_node_serves_while_all_informed_members_are_away() -> None:
 
 
 def test_barriers_wait_until_the_log_excludes_an_absent_informed_member() -> None:
-    """A start is in the log at once; after a restart of all those serve still in it who have not come back."""
+    """A boot is in the log at once; after a restart of all nodes the absent ones are still listed as serving."""
     membership = cluster("a", "b", "c")
     apply(membership, boot("c", 2))
     a, b = said(membership, "a", "b"), said(membership, "b", "a")
-    assert propose(membership, a) is None  # b may be dead, and c the only one that knows
+    assert propose(membership, a) is None  # b may be dead, and c the only node that knows
     serving_only = propose(membership, a, b)
     assert serving_only == SetView(4, (A, B), True)
     apply(membership, serving_only)

@@ -1,4 +1,4 @@
-"""A node's entrance: whatever comes in whatever order, nothing is told complete before all is known."""
+"""The entrance of a node: in any order of events it reports a step only when the step is complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A1, A2, B1 = Incarnation("a", 1, 1), Incarnation("a", 2, 6), Incarnation("b", 1,
 
 
 class Desk:
-    """Everything that an entrance asks for, answered when a test says so."""
+    """The host of an entrance; the test gives each answer."""
 
     def __init__(self) -> None:
         self.said: list[Any] = []
@@ -47,7 +47,7 @@ class Desk:
         self.said.append(("entering", entered_in_view))
 
     def answer(self, complete: bool = True, number: int = 0) -> None:
-        """An exchange ends."""
+        """Finish an exchange."""
         self.asked.pop(number)[2](complete)
 
     def take(self) -> list[Any]:
@@ -56,7 +56,7 @@ class Desk:
 
 
 class _Newcomer:
-    """The desk as a newcomer: `rejoin` is its attribute already."""
+    """The host of a newcomer, whose attribute `rejoin` exists already."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -111,7 +111,7 @@ def test_a_new_incarnation_of_a_required_node_is_asked_again() -> None:
     it.take()
     it.rejoin.view(me(4), False, (A2,), 6)
     assert it.take() == [("exchange", "a", 6)]
-    it.answer()  # the second exchange with who is gone: counts for nobody
+    it.answer()  # the second exchange with a departed node does not count
     assert it.take() == []
     it.answer()
     assert it.take() == [("exchange", "a", 6)]
@@ -119,7 +119,7 @@ def test_a_new_incarnation_of_a_required_node_is_asked_again() -> None:
     assert it.take() == ["informed", ("complete", A2, 4), ("complete", me(4), 4)]
 
 
-def test_all_is_done_though_those_are_gone_that_had_to_be_asked() -> None:
+def test_an_entrance_completes_although_required_nodes_left() -> None:
     it = Desk()
     it.rejoin.view(me(4), False, (A1,), 4)
     it.rejoin.view(me(4), False, (), 5)
@@ -130,7 +130,7 @@ def test_all_is_done_though_those_are_gone_that_had_to_be_asked() -> None:
 
 
 def test_the_first_serving_node_is_asked_again() -> None:
-    """It has asked everybody: whom it asked last may know what it did not know before."""
+    """It has exchanged with all nodes: the last one may know facts that the first did not know before."""
     it = Desk()
     it.rejoin.view(me(7), False, (A1,), 7, any_serving=False)
     it.answer()
@@ -138,7 +138,7 @@ def test_the_first_serving_node_is_asked_again() -> None:
     assert it.take() == [("entering", 7), ("exchange", "a", 7), ("announce", 7), ("exchange", "b", 8)]
     it.rejoin.view(me(7), False, (A1,), 9)
     assert it.take() == [("exchange", "a", 9)]
-    it.answer()  # the one with b, whom nobody asks any more
+    it.answer()  # the exchange with b, which is not needed any more
     it.rejoin.view(me(7), False, (A1,), 10)
     it.announcements.pop()[1](1)
     it.barriers.pop()[1](True)
@@ -164,7 +164,7 @@ def test_entering_a_new_view_restarts_all_steps() -> None:
     assert it.take() == []
 
 
-def test_a_barrier_of_the_former_entrance_does_not_count() -> None:
+def test_a_barrier_of_an_earlier_entrance_does_not_count() -> None:
     it = Desk()
     it.rejoin.view(me(4), False, (), 4)
     it.announcements.pop()[1](1)
@@ -176,7 +176,7 @@ def test_a_barrier_of_the_former_entrance_does_not_count() -> None:
     assert it.rejoin.active
 
 
-def test_the_first_of_a_cluster_announces_and_asks_nobody() -> None:
+def test_the_first_node_announces_and_needs_no_exchange() -> None:
     it = Desk()
     it.rejoin.view(me(1), True, (), 1)
     assert it.take() == [("entering", 1), ("announce", 1)]
@@ -186,7 +186,7 @@ def test_the_first_of_a_cluster_announces_and_asks_nobody() -> None:
 
 
 class Walk(RuleBasedStateMachine):
-    """Views, restarts of others, answers and failures in every order."""
+    """Views, restarts of other nodes, answers and failures in every order."""
 
     @initialize()
     def begin(self) -> None:
@@ -205,7 +205,7 @@ class Walk(RuleBasedStateMachine):
         self.collect()
 
     def collect(self) -> None:
-        """Remember for each new question which incarnation it is put to."""
+        """Note for each new exchange the incarnation of the peer."""
         for node, view, then in self.it.asked:
             assert view == self.view
             self.pending.append((self.peers.get(node), then))

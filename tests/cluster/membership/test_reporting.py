@@ -1,4 +1,4 @@
-"""What a member reports: its lease with the cause of its loss, and views. On virtual time."""
+"""Reports of a member: its lease with the cause of its loss, and views. On virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def last(machine: Machine, kind: str) -> dict[str, Any]:
 
 
 def lost(cluster: MemberHarness, machine: Machine) -> dict[str, Any]:
-    """The event of the loss, once it comes."""
+    """Returns the event of the loss."""
     before = sum(kind == "lease.lose" for kind, _ in machine.events)
     cluster.until(lambda: sum(kind == "lease.lose" for kind, _ in machine.events) > before)
     return last(machine, "lease.lose")
@@ -44,7 +44,7 @@ def test_a_node_that_goes_is_missing_in_the_view_of_the_others() -> None:
             cluster.until(lambda machine=machine: last(machine, "mem.view")["missing"] == [gone.name])
 
 
-def test_a_restarted_node_does_not_report_the_view_of_its_former_start() -> None:
+def test_a_restarted_node_does_not_report_the_view_of_its_earlier_boot() -> None:
     cluster = MemberHarness(3)
     other = follower(cluster)
     before = len(other.events)
@@ -80,21 +80,21 @@ def test_a_cut_is_the_cause_with_the_nodes_that_are_silent() -> None:
     assert event["detail"].startswith("it has not heard 2 of 2 other members for ") and event["nodes"] == rest
 
 
-def test_a_process_that_stood_still_is_the_cause() -> None:
+def test_a_paused_process_is_the_cause() -> None:
     cluster = MemberHarness(3)
     other = follower(cluster)
     member = other.member
     assert member.leased()
     ticked = member._tick
     assert member._timer is not None
-    member._timer.cancel()  # the loop of this process comes to nothing for a while
+    member._timer.cancel()  # the loop of this process runs nothing for a while
     other.member.datagram = lambda node, kind, data: None  # type: ignore[method-assign]
     cluster.until(lambda: not member.leased())
     ticked()
     assert last(other, "lease.lose")["detail"].startswith("this process did nothing for 1")
 
 
-def test_clocks_that_part_are_the_cause() -> None:
+def test_diverging_clocks_are_the_cause() -> None:
     cluster = MemberHarness(3)
     other = follower(cluster)
     other.wall_off_ms += 60_000

@@ -1,4 +1,4 @@
-"""The membership: what each command does, and what is refused when it is applied."""
+"""The membership: the effect of each command, and the commands that are refused when applied."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ABOVE = 2 + UNLOGGED_MAX
 
 
 def apply(membership: MembershipState, *commands: Command) -> tuple[MembershipEvent, ...]:
-    """What the last one did."""
+    """Apply commands; returns the result of the last one."""
     happened: tuple[MembershipEvent, ...] = ()
     for command in commands:
         happened = membership.apply(membership.index + 1, encode_command(command))
@@ -88,7 +88,7 @@ def test_no_join_before_the_cluster_is_settled() -> None:
 def test_a_new_member_is_not_in_the_view_until_it_is_set() -> None:
     membership = cluster("a")
     assert apply(membership, join("b")) == (Joined("b", False),)
-    assert membership.view.nodes == ("a",) and membership.whole  # a newcomer on its way in is not missed
+    assert membership.view.nodes == ("a",) and membership.whole  # a joining newcomer does not count as missing
     apply(membership, SetView(1, (Row("b", 1, 2), Row("a", 1, 1, True))))
     assert membership.view == View(2, (Row("a", 1, 1, True), Row("b", 1, 2)))
     apply(membership, SetView(2, (Row("a", 1, 1, True), Row("b", 1, 2, True))))
@@ -114,7 +114,7 @@ B = Row("b", 1, 2, True)
         (SetView(3, (A, B, Row("c", 1, 4, True))), "c: serving without having joined"),
     ],
 )
-def test_views_that_cannot_be(command: SetView, reason: str) -> None:
+def test_impossible_views_are_refused(command: SetView, reason: str) -> None:
     membership = cluster("a", "b")
     apply(membership, join("c"))
     before = membership.view
@@ -154,11 +154,11 @@ def test_a_restored_backup_differs_from_the_process_of_its_boot() -> None:
     assert "not above the logged 2" in refusal(apply(membership, boot("b", 1)))
 
 
-def test_another_disk_has_to_join_and_is_emptied() -> None:
+def test_a_new_disk_must_join_as_an_empty_one() -> None:
     membership = cluster("a", "b")
     old = peer_of(membership.members["b"])
     assert "disk is disk-b, not new" in refusal(apply(membership, boot("b", 2, disk="new")))
-    for used in (1, 2, ABOVE - 1):  # the log has the first; others may know of later ones that it never had
+    for used in (1, 2, ABOVE - 1):  # the log has the first boot; other nodes may know later ones that it never had
         (refused,) = apply(membership, join("b", disk="new", boot=used))
         assert isinstance(refused, Refused) and refused.boot == ABOVE - 1
     happened = apply(membership, join("b", disk="new", boot=ABOVE))
@@ -168,7 +168,7 @@ def test_another_disk_has_to_join_and_is_emptied() -> None:
 
 
 def test_a_join_with_the_known_disk_is_a_boot_until_it_has_served() -> None:
-    """The answer to its first request may have been lost. Later it can only be a copy from before it joined."""
+    """The answer to its first request may be lost. Later it can only be a copy of the disk from before the join."""
     membership = cluster("a")
     apply(membership, join("b"))
     assert apply(membership, join("b")) == ()
@@ -180,11 +180,11 @@ def test_a_join_with_the_known_disk_is_a_boot_until_it_has_served() -> None:
 
 
 def test_events_of_a_former_disk_do_not_answer_a_join() -> None:
-    """Killed before the answer came, it asks again: the log is not on this disk, but nothing was promised with it."""
+    """Killed before the answer came, the node asks again: the log is not on this disk, but it has made no promise."""
     membership = cluster("a", "b")
     apply(membership, join("b", disk="new", boot=ABOVE))
     assert apply(membership, join("b", disk="new", boot=ABOVE + 1))[0] == Booted("b", ABOVE + 1)
-    assert not membership.whole  # a node that has served is missed, whatever became of its disk
+    assert not membership.whole  # a node that has served counts as missing, whatever happened to its disk
     for serving in (False, True):
         apply(membership, SetView(membership.view.id, (A, Row("b", ABOVE + 1, 5, serving))))
     assert "from before it joined" in refusal(apply(membership, join("b", disk="new", boot=ABOVE + 2)))
@@ -293,7 +293,7 @@ def test_an_absence_is_recorded_once_and_cleared_on_return() -> None:
 
 
 def test_informed_members() -> None:
-    """Those who serve, and others until it is said that they may promise something alone, or their disks are gone."""
+    """They are the serving members and others, until a command restricts them or their disks are gone."""
     membership = cluster("a", "b", "c")
     assert (membership.informed_members, membership.barriers_allowed) == (("a", "b", "c"), True)
     rows = (A, Row("b", 1, 2, True))

@@ -1,4 +1,4 @@
-"""One fault at a time in a whole cluster: how long it takes, and who is out. True milliseconds."""
+"""One fault at a time in a whole cluster: its duration, and the nodes out of the view. Real milliseconds."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_unnoticed_restart_is_a_leave_and_an_enter() -> None:
         assert [name in nodes for _, nodes in world.views[begin:]] == [False, True, True]
 
 
-def test_a_whole_cluster_that_restarts_serves_again() -> None:
+def test_all_nodes_serve_again_after_a_restart_of_all() -> None:
     for seed in range(4):
         world = whole_world(seed, 2 + seed)
         for host in world.hosts.values():

@@ -1,4 +1,4 @@
-"""A view answers who is in it."""
+"""A view and its members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strogoff.cluster.membership.view import View
 VIEW = View(7, (Row("a", 2, 1, True), Row("b", 1, 5, True), Row("c", 4, 7)))
 
 
-def test_who_is_in_it() -> None:
+def test_the_nodes_of_a_view() -> None:
     assert VIEW.nodes == ("a", "b", "c")
     assert VIEW.serving == ("a", "b")
     assert VIEW.incarnation("c") == Incarnation("c", 4, 7)

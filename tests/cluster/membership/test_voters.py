@@ -33,7 +33,7 @@ def peer(name: str) -> str:
 
 
 def steps(membership: MembershipState, peers: Peers) -> list[str]:
-    """All steps until nothing is left to do, such as "learner b"."""
+    """Returns all steps until nothing is left to do, such as "learner b"."""
     done: list[str] = []
     while (change := next_change(membership, peers)) is not None:
         if isinstance(change, Transfer):
@@ -44,11 +44,11 @@ def steps(membership: MembershipState, peers: Peers) -> list[str]:
     return done
 
 
-def test_of_two_the_elder_votes_alone() -> None:
+def test_of_two_nodes_the_elder_votes_alone() -> None:
     assert steps(cluster("a", "b"), Peers("a", "a")) == ["learner b"]
 
 
-def test_a_third_brings_the_second_in() -> None:
+def test_a_third_node_makes_the_second_a_voter() -> None:
     assert steps(cluster("a", "b", "c"), Peers("a", "a", "b")) == ["learner c", "voter b, voter c"]
 
 
@@ -66,14 +66,14 @@ def test_the_fourth_is_a_learner_and_the_fifth_makes_both_voters() -> None:
     assert steps(cluster("a", "b", "c", "d", "e"), Peers("a", "abc", "d")) == ["learner e", "voter d, voter e"]
 
 
-def test_of_many_the_seven_eldest_vote() -> None:
+def test_at_most_the_seven_eldest_vote() -> None:
     membership = cluster(*"abcdefghij")
     assert steps(membership, Peers("a", "abcdefg", "hij")) == []
     assert steps(membership, Peers("a", "abc", "defghij")) == ["voter d, voter e", "voter f, voter g"]
 
 
-def test_where_many_are_a_voter_that_is_away_is_replaced() -> None:
-    """Its vote goes to another one in the same entry, and comes back to it when it is back."""
+def test_an_absent_voter_of_a_large_cluster_is_replaced() -> None:
+    """One entry gives its vote to another peer; it gets the vote back when it returns."""
     membership = cluster(*"abcdefghi")
     view = membership.view
     apply(membership, SetView(view.id, tuple(row for row in view.rows if row.node != "c")), Away("c", 500))
@@ -98,13 +98,13 @@ def test_a_forgotten_disk_goes_first_and_its_successor_starts_as_learner() -> No
     assert next_change(membership, peers) == Change("voter", "c/new")
 
 
-def test_down_to_two_the_younger_stops_voting() -> None:
+def test_with_two_nodes_left_the_younger_stops_voting() -> None:
     membership = cluster("a", "b", "c")
     apply(membership, Leave("c"))
     assert steps(membership, Peers("a", "abc")) == ["remove c, learner b"]
 
 
-def test_a_leader_that_is_not_to_vote_hands_over() -> None:
+def test_a_leader_that_should_not_vote_hands_over() -> None:
     membership = cluster("a", "b", "c")
     apply(membership, Leave("c"))
     assert steps(membership, Peers("b", "abc", late="c")) == ["transfer a"]
@@ -127,5 +127,5 @@ def test_a_stuck_leader_hands_over_or_does_nothing() -> None:
     assert next_change(membership, Peers("a", "abc", late="bc"), stuck=True) is None
 
 
-def test_nothing_is_wanted_of_a_cluster_that_is_not_settled() -> None:
+def test_an_unsettled_cluster_needs_no_steps() -> None:
     assert next_change(MembershipState(), Peers("a", "a")) is None

@@ -1,4 +1,4 @@
-"""Raft with one rule switched off each: what the walks must find."""
+"""Variants of Raft with one rule switched off: the walks must find each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CountsOldTerms(Leadership):
 
 
 class CountsLearners(Leadership):
-    """Takes a learner's copy for a voter's, so that a majority of all peers is enough."""
+    """Counts a learner's copy as a voter's, so that a majority of all peers is enough."""
 
     def commit(self) -> bool:
         index = int(agreed([self._match(peer) for peer in self._log.history.last.peers]))
@@ -28,7 +28,7 @@ class CountsLearners(Leadership):
 
 
 class TrustsItself(Leadership):
-    """Confirms tickets without asking anybody (section 8)."""
+    """Confirms tickets without a round of heartbeats (section 8)."""
 
     def confirmed(self) -> tuple[int, ...]:
         found = tuple(ticket for _, ticket in self._tickets)
@@ -60,7 +60,7 @@ class ForgetfulRaft(Raft):
 
 
 class TwoVotesRaft(Raft):
-    """Votes for whoever asks, as long as the log is long enough."""
+    """Votes for every candidate whose log is long enough."""
 
     def _asked_for_vote(self, message: Message) -> None:
         if message.kind is MessageKind.VOTE and message.term == self._term and self._leading is None:

@@ -1,4 +1,4 @@
-"""Peers, their disks and the messages between them, all in the open: tests decide what happens and in which order."""
+"""Peers, their disks and the messages between them: tests decide the events and their order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Applied = tuple[int, int, int, bytes]  # index, term, kind, data
 
 
 def saved_voters(*voters: str, learners: tuple[str, ...] = ()) -> Saved:
-    """The state of each peer of a cluster that has these voters from the beginning, as its snapshot 1 of term 1."""
+    """The state of each peer of a cluster with these voters from the beginning, as its snapshot 1 of term 1."""
     return Saved(HardState(1, "", 1), Snapshot(1, 1, Configuration(voters, learners), b""), [])
 
 
@@ -40,7 +40,7 @@ def change_entry(index: int, term: int, change: Change) -> Entry:
 
 
 class Disk:
-    """What survives of a peer: the durable half of each batch, and nothing else."""
+    """The durable state of a peer: the durable half of each batch."""
 
     def __init__(self, saved: Saved) -> None:
         self.hard = saved.hard
@@ -68,7 +68,7 @@ class Disk:
 
 
 class Machine:
-    """A state machine that remembers all that was applied; its snapshot is just that."""
+    """A state machine that remembers all applied entries; they are its snapshot."""
 
     def __init__(self, snapshot: Snapshot | None) -> None:
         self.applied: list[Applied] = []
@@ -90,7 +90,7 @@ class Machine:
 
 
 class Peer:
-    """One peer with its disk and machine; `crash` and `restart` leave nothing but the disk."""
+    """One peer with its disk and machine; after `crash` and `restart` only the disk is left."""
 
     def __init__(self, world: RaftHarness, name: str, saved: Saved) -> None:
         self.world = world
@@ -121,7 +121,7 @@ class Peer:
         return self.taken is not None
 
     def finish(self) -> Ready:
-        """Do what the batch says."""
+        """Carry out a batch."""
         ready, self.taken = self.taken, None
         assert ready is not None
         self.disk.save(ready)
@@ -137,7 +137,7 @@ class Peer:
         return ready
 
     def work(self) -> list[Ready]:
-        """Do all batches."""
+        """Carry out all batches."""
         done = []
         while self.take():
             done.append(self.finish())
@@ -175,10 +175,10 @@ class RaftHarness:
         self.flying += [decode_message(encode_message(message)) for message in ready.messages]
 
     def done(self, peer: Peer, ready: Ready) -> None:
-        """For walks: a batch was done."""
+        """For walks: called after each batch."""
 
     def isolate(self, *names: str) -> None:
-        """Cut these off from all others, in both directions; not from each other."""
+        """Cut these peers off from all others, in both directions; they still reach each other."""
         others = [other for other in self.peers if other not in names]
         self.cut += [pair for name in names for other in others for pair in ((name, other), (other, name))]
 
@@ -191,7 +191,7 @@ class RaftHarness:
             peer.raft.step(message, self.now_ms)
 
     def settle(self) -> None:
-        """Everybody works and everything arrives, in order, until all is quiet. No time passes."""
+        """Carry out all batches and deliver all messages in order until no message is left. No time passes."""
         for _ in range(10_000):
             for peer in self.peers.values():
                 if peer.up:
@@ -204,14 +204,14 @@ class RaftHarness:
         raise AssertionError("no end of messages")
 
     def elect(self, name: str) -> Raft:
-        """Let this peer's patience end first."""
+        """Let this peer's election timeout end first."""
         self.peers[name].raft._election_at_ms = self.now_ms
         self.peers[name].raft.tick(self.now_ms)
         self.settle()
         return self[name]
 
     def run(self, duration_ms: float, step_ms: float = 50) -> None:
-        """Let time pass for all, everything arriving at once."""
+        """Let time pass for all peers; messages arrive at once."""
         end = self.now_ms + duration_ms
         while self.now_ms < end:
             self.now_ms += step_ms

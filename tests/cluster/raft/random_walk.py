@@ -1,8 +1,8 @@
-"""Random walks of a cluster under faults, and the dumb model that looks on: section 5.2's figure 3, literally.
+"""Random walks of a cluster under faults, and a simple model that checks them: figure 3 of section 5.2, literally.
 
-One seed decides everything. Messages are lost, doubled, delayed and reordered; peers crash with what they had not
-finished, restart, are cut off; the configuration changes, logs are compacted. Then all is healed, and the cluster has
-to come to life again.
+One seed decides everything. Messages are lost, doubled, delayed and reordered; peers crash in the middle of their work,
+restart, and are cut off; the configuration changes, logs are compacted. Then all faults end, and the cluster must make
+progress again.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Walk(RaftHarness):
         self.eager = eager
         names = [chr(ord("a") + number) for number in range(voters + learners + spare)]
         known = saved_voters(*names[:voters], learners=tuple(names[voters : voters + learners]))
-        self.leader_of: dict[int, str] = {}  # term -> who led it
-        self.chosen: dict[int, tuple[int, int, bytes]] = {}  # index -> term, kind, data: applied by somebody
-        self.chosen_in: dict[int, int] = {}  # index -> the lowest term in which somebody knew that it is committed
-        self.index_of: dict[bytes, int] = {}  # command -> where it was applied
-        self.floor: dict[int, int] = {}  # ticket -> how far the log was known to be committed when it was asked for
+        self.leader_of: dict[int, str] = {}  # term -> its leader
+        self.chosen: dict[int, tuple[int, int, bytes]] = {}  # index -> term, kind, data: applied by some peer
+        self.chosen_in: dict[int, int] = {}  # index -> the lowest term in which some peer knew that it is committed
+        self.index_of: dict[bytes, int] = {}  # command -> the index at which it was applied
+        self.floor: dict[int, int] = {}  # ticket -> the known commit index when it was requested
         self.counter = 0
         for name in names:
             self.add(name, known if name in names[: voters + learners] else None)
@@ -70,7 +70,7 @@ class Walk(RaftHarness):
         self.reorder = rng.random() < 0.7
 
     def walk(self, steps: int) -> None:
-        """So many steps, then healing, then life."""
+        """Take this number of steps, then heal, then check liveness."""
         for step in self.rng.choices(self.steps, self.weights, k=steps):
             step()
             self.check_leaders()
@@ -91,7 +91,7 @@ class Walk(RaftHarness):
         self._pass(self.rng.choice((1, 20, 100, 300)))
 
     def wait_long(self) -> None:
-        """So long that everybody has forgotten the leader."""
+        """Wait until every peer has forgotten the leader."""
         self._pass(1500)
 
     def _pass(self, duration_ms: float) -> None:
@@ -140,7 +140,7 @@ class Walk(RaftHarness):
 
     def _crash(self, peer: Peer) -> None:
         if peer.taken and self.rng.random() < 0.5:
-            peer.disk.save(peer.taken)  # it was written, and nothing of it was sent
+            peer.disk.save(peer.taken)  # it was written, and no message about it was sent
         peer.crash()
 
     def restart_one(self) -> None:
@@ -151,7 +151,7 @@ class Walk(RaftHarness):
         self.cut += [self.rng.choice([(a, b) for a in self.peers for b in self.peers if a != b])]
 
     def split(self) -> None:
-        """Two sides that each hear themselves alone."""
+        """Split the peers into two sides that do not reach each other."""
         self.heal()
         self.isolate(*self.rng.sample(list(self.peers), self.rng.randint(1, len(self.peers) // 2)))
 
@@ -187,7 +187,7 @@ class Walk(RaftHarness):
     # The model
 
     def done(self, peer: Peer, ready: Ready) -> None:
-        """State machine safety: nobody applies anything else at an index, and no command is applied at two."""
+        """State machine safety: all peers apply the same entry at an index, and no command at two."""
         before = peer.machine.applied[: len(peer.machine.applied) - len(ready.committed)]
         last = before[-1][0] if before else None
         for committed in ready.committed:
@@ -208,7 +208,7 @@ class Walk(RaftHarness):
                 raise Broken(f"ticket {ticket} confirmed a leader that lags behind {self.floor[ticket]}")
 
     def check_leaders(self) -> None:
-        """Election safety: one leader per term. Leader completeness: it holds all that was committed before."""
+        """Election safety: one leader per term. Leader completeness: it has all entries committed before."""
         for name in self.leaders():
             raft = self[name]
             first = self.leader_of.get(raft.term)
@@ -221,7 +221,7 @@ class Walk(RaftHarness):
                 raise Broken(f"{first} and {name} lead term {raft.term}")
 
     def check_logs(self) -> None:
-        """Log matching: two logs with the same entry agree in all before it."""
+        """Log matching: two logs with the same entry agree in all earlier entries."""
         logs = [dict(self.log(name)) for name in self.peers]
         for one in logs:
             for other in logs:
@@ -231,7 +231,7 @@ class Walk(RaftHarness):
                         raise Broken(f"logs agree at {same} and differ at {index}")
 
     def revive(self) -> None:
-        """Liveness: once all is healed there is one leader, and what it proposes is applied by all that it knows."""
+        """Liveness: after the healing there is one leader, and all peers that it knows apply its proposals."""
         self.heal()
         self.flying.clear()
         for peer in self.peers.values():

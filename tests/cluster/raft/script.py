@@ -81,7 +81,7 @@ def ready_text(name: str, ready: Ready) -> list[str]:
 
 
 class Script(RaftHarness):
-    """Runs commands; each gives its lines."""
+    """Runs commands; each returns its lines."""
 
     def __init__(self) -> None:
         super().__init__(settings=Settings(tail=0))
@@ -180,7 +180,7 @@ class Script(RaftHarness):
 
 
 def replay(text: str) -> str:
-    """The transcript with the outputs as they are now: comments and commands are kept."""
+    """Returns the transcript with the present outputs; comments and commands are kept."""
     script, out = Script(), []
     for block in text.strip().split("\n\n"):
         commands = block.split("----")[0].strip().splitlines()

@@ -1,4 +1,6 @@
-"""Configurations change; majorities of neighbours meet, or two are needed; history follows the log."""
+"""Changes of the configuration: majorities of adjacent configurations intersect or both are needed; the history follows
+the log.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def test_changed(change: Change, after: Configuration) -> None:
 
 
 @pytest.mark.parametrize("change", [Change("voter", "d"), Change("remove", "a"), Change("learner", "b")])
-def test_majorities_of_neighbouring_configurations_meet(change: Change) -> None:
+def test_majorities_of_adjacent_configurations_intersect(change: Change) -> None:
     old, new = ABC.voters, changed(ABC, change).voters
     for one in combinations(old, len(old) // 2 + 1):
         for other in combinations(new, len(new) // 2 + 1):
@@ -71,12 +73,12 @@ def test_the_last_voter_stays() -> None:
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=7))
-def test_agreed_is_what_a_majority_reached(values: list[int]) -> None:
+def test_the_agreed_index_is_reached_by_a_majority(values: list[int]) -> None:
     dumb = max(limit for limit in range(10) if sum(value >= limit for value in values) * 2 > len(values))
     assert agreed(values) == dumb
 
 
-def test_agreed_of_nobody() -> None:
+def test_the_agreed_index_without_voters() -> None:
     assert agreed([]) == 0
 
 
@@ -88,7 +90,7 @@ def test_two_majorities_decide_until_a_change_of_several_is_committed() -> None:
     values = {"a": 4.0, "b": 6.0, "c": 6.0}
     assert agreed_by_all(history.quorums(4), values.__getitem__) == 4
     assert agreed_by_all(history.quorums(5), values.__getitem__) == 6
-    history.append(change_entry(6, 1, Change("learner", "c")))  # only after the one before it was committed
+    history.append(change_entry(6, 1, Change("learner", "c")))  # only after the earlier change is committed
     assert history.quorums(4) == (("a", "b"),)
 
 

@@ -1,4 +1,4 @@
-"""The peer as its owner sees it: batches, deadlines, strangers, restarts."""
+"""The interface of a peer: batches, deadlines, unknown senders, restarts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_nothing_to_do_is_no_batch() -> None:
     assert RaftHarness.of("a", "b")["a"].ready() is None
 
 
-def test_only_the_leader_is_asked() -> None:
+def test_only_the_leader_takes_requests() -> None:
     world = RaftHarness.of("a", "b", "c")
     world.elect("a")
     raft = world["b"]
@@ -106,7 +106,7 @@ def test_replies_of_strangers_and_messages_for_another_disk_are_dropped() -> Non
     assert (raft.role, raft.term) == ("leader", 2)
 
 
-def test_two_leaders_of_a_term_are_the_end() -> None:
+def test_two_leaders_of_a_term_raise_an_error() -> None:
     world = RaftHarness.of("a", "b", "c")
     raft = world.elect("a")
     with pytest.raises(AssertionError, match="two leaders of term 2"):
@@ -149,7 +149,9 @@ def test_a_restart_applies_again_what_was_committed() -> None:
 
 
 def test_a_vote_waits_for_the_disk() -> None:
-    """Also where nothing else is written: who forgets it in a crash could vote twice in one term."""
+    """This holds also if nothing else is written: a peer that loses its vote in a crash could vote
+    twice in one term.
+    """
     world = RaftHarness.of("a", "b", "c")
     raft = world["b"]
     last = raft.last_index

@@ -1,4 +1,4 @@
-"""Votes: who gets one, and when they are enough."""
+"""Votes: which candidates get them, and how many are enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a follower answers to each thing its leader sends."""
+"""The answers of a follower to each message of its leader."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_gap_or_a_conflict_is_refused_with_a_hint(
 
 @pytest.mark.parametrize(("index", "log_term", "terms"), [(3, 2, ""), (1, 1, "13"), (0, 0, "2")])
 def test_committed_entries_are_not_contradicted(index: int, log_term: int, terms: str) -> None:
-    """A leader without it: a voter has forgotten its vote, and goes on with an old copy of its disk."""
+    """A leader without the entry: a voter has lost its vote, and continues with an old copy of its disk."""
     log = make("1111")
     log.commit(3)
     with pytest.raises(Contradicted, match="is committed here with term 1, and l has it with term"):
@@ -52,12 +52,12 @@ def test_no_more_is_committed_than_the_message_proves() -> None:
     assert log.committed == 2
 
 
-def test_what_is_older_than_the_commit_is_agreed() -> None:
+def test_entries_before_the_commit_index_are_agreed() -> None:
     log = make("1111", commit=3)
     assert append(log, 1, 1, "1").index == 3
 
 
-def test_a_heartbeat_gives_its_round_back() -> None:
+def test_a_heartbeat_answer_has_the_round() -> None:
     log = make("11")
     answer = follower.beat(log, Message(MessageKind.HEARTBEAT, "me", "l", 9, commit=2, round=7))
     assert answer.kind is MessageKind.HEARTBEAT_REPLY and answer.round == 7 and log.committed == 2

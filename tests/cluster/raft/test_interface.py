@@ -1,4 +1,4 @@
-"""The settings fit together, and refusals say whom to ask."""
+"""The settings are consistent, and refusals name the leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader sends and counts, on a log of its own."""
+"""The messages of a leader, and the acknowledgements that it counts, on a log of its own."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_tickets_of_one_batch_share_a_round_and_old_answers_do_not_count() -> No
     assert leader.confirmed() == (7,)
 
 
-def test_transfer_waits_until_the_heir_has_everything() -> None:
+def test_a_transfer_waits_until_the_new_leader_has_all_entries() -> None:
     leader, _ = make()
     leader.messages(0)
     leader.transfer("b", 0)

@@ -1,4 +1,4 @@
-"""The log against a dumb list, and its edges: conflicts, hints, compaction, batches that were overtaken."""
+"""The log against a simple list, and its edge cases: conflicts, hints, compaction, replaced batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def terms_of(log: Log) -> str:
 @given(
     st.lists(st.integers(1, 3), max_size=8).map(sorted), st.lists(st.integers(1, 4), max_size=8).map(sorted), st.data()
 )
-def test_merge_is_what_the_paper_says(mine: list[int], theirs: list[int], data: st.DataObject) -> None:
+def test_merge_follows_the_paper(mine: list[int], theirs: list[int], data: st.DataObject) -> None:
     agree = next((n for n, pair in enumerate(zip(mine, theirs, strict=False)) if pair[0] != pair[1]), None)
     agree = min(len(mine), len(theirs)) if agree is None else agree
     first = data.draw(st.integers(0, agree))

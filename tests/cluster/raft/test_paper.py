@@ -1,4 +1,4 @@
-"""The figures of the Raft paper (extended version, 2014) and of the thesis, acted out."""
+"""The figures of the Raft paper (extended version, 2014) and of the thesis, as tests."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def test_figure_6_and_7_all_followers_get_the_log_of_the_leader() -> None:
 
 
 def figure_8(core: type[Raft]) -> RaftHarness:
-    """Up to (c): s1 of term 4 has brought its entry of term 2 to a majority, and its own of term 4 to nobody."""
+    """Figure 8 up to (c): s1 of term 4 has its entry of term 2 on a majority, and its entry of term
+    4 on no other peer.
+    """
     world = RaftHarness(settings=Settings(max_append_bytes=1), core=core)
     names = ("s1", "s2", "s3", "s4", "s5")
     snapshot = saved_voters(*names).snapshot
@@ -93,7 +95,7 @@ def figure_8(core: type[Raft]) -> RaftHarness:
     world.isolate("s4", "s5")
     raft = world["s1"]
     raft._campaign(trial=False)
-    for _ in range(12):  # everything arrives but the entries of term 4
+    for _ in range(12):  # everything arrives except the entries of term 4
         for peer in world.peers.values():
             peer.work()
         flying, world.flying = world.flying, []
@@ -111,7 +113,7 @@ def test_figure_8_an_entry_of_an_older_term_is_not_committed_by_counting() -> No
     world.flying.clear()
     world.peers["s1"].crash()
     world.heal()
-    world.now_ms += 2000  # s1 is forgotten
+    world.now_ms += 2000  # s1 is down
     world["s5"]._term = 4
     world["s5"]._campaign(trial=False)  # (d): s5 is elected and replaces the entry everywhere
     world.settle()
@@ -127,7 +129,7 @@ def test_figure_8_with_the_rule_switched_off_an_applied_entry_is_contradicted() 
     world.flying.clear()
     world.peers["s1"].crash()
     world.heal()
-    world.now_ms += 2000  # s1 is forgotten
+    world.now_ms += 2000  # s1 is down
     world["s5"]._term = 4
     world["s5"]._campaign(trial=False)
     with pytest.raises(Contradicted, match="entry 2 is committed here"):
@@ -165,7 +167,7 @@ def test_section_6_a_new_leader_changes_no_configuration_before_its_first_commit
 
 
 def two_more_voters() -> RaftHarness:
-    """Thesis 4.3: a makes voters of d and e in one entry, which b and c do not get."""
+    """Thesis 4.3: a makes d and e voters in one entry, which b and c do not get."""
     world = RaftHarness()
     for name in "abcde":
         world.add(name, saved_voters("a", "b", "c", learners=("d", "e")))
@@ -207,7 +209,7 @@ def test_thesis_4_3_the_new_voters_alone_elect_no_leader() -> None:
 
 
 def test_section_6_a_voter_on_its_way_out_is_elected_where_it_alone_has_the_entry() -> None:
-    """Thesis 4.2.2: a leads, makes c the only voter, and nobody else has that entry when it falls."""
+    """Thesis 4.2.2: the leader a makes c the only voter, and no other peer has that entry when a fails."""
     world = RaftHarness.of("a", "c")
     raft = world.elect("a")
     world.isolate("a")

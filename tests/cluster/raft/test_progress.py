@@ -1,4 +1,4 @@
-"""How a peer is written to: probing, pipelining, snapshots; late answers change nothing."""
+"""Sending to a peer: probing, pipelining, snapshots; late answers change nothing."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_a_refused_probe_takes_the_hint() -> None:
     progress.refused(9, 4)
     assert progress.next == 5 and not progress.paused
     progress.sent(1, 0)
-    progress.refused(4, 9)  # a hint that helps nothing still moves on
+    progress.refused(4, 9)  # a hint without use still moves on
     assert progress.next == 4
 
 
-def test_a_peer_that_denies_what_it_acknowledged_is_not_asked_in_a_circle() -> None:
+def test_a_peer_that_lost_acknowledged_entries_is_not_probed_endlessly() -> None:
     progress = replicating()
     progress.refused(6, 3)
     progress.sent(1, 0)
@@ -61,7 +61,7 @@ def test_a_peer_that_denies_what_it_acknowledged_is_not_asked_in_a_circle() -> N
     assert progress.paused
 
 
-def test_a_heartbeats_answer_looks_for_losses() -> None:
+def test_a_heartbeat_answer_reveals_lost_messages() -> None:
     progress = replicating()
     progress.sent(1, 0)
     progress.answered_heartbeat(5, 1, 100)

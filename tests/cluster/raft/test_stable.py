@@ -1,4 +1,4 @@
-"""What is saved is what is loaded, on a memory engine and on a disk that loses power."""
+"""Saving and loading the state of a peer, on a memory engine and on a disk that loses power."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_nothing_is_an_empty_peer() -> None:
     assert Rig().again() == empty()
 
 
-def test_a_beginning() -> None:
+def test_the_first_save_and_load() -> None:
     rig = Rig()
     rig.stable.begin(bootstrap("a"), rig.count)
     assert rig.done == 0
@@ -121,8 +121,8 @@ def test_damage_is_named() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_power_loss_keeps_what_was_called_durable(seed: int) -> None:
-    """A single voter on a disk that loses power in between: a batch is there whole or not at all, in order."""
+def test_a_power_loss_keeps_durable_batches(seed: int) -> None:
+    """A single voter on a disk that loses power: each batch is there whole or not at all, in order."""
     rng = Random(seed)
     loop = VirtualLoop()
     disk = SimDisk(rng, loop.call_later, lambda: loop.now_s)

@@ -1,4 +1,6 @@
-"""The transcripts are still true. One that changed on purpose is in the failure, to be read and kept."""
+"""The transcripts agree with the code. After an intended change the failure shows the new
+transcript, to read and keep.
+"""
 
 from __future__ import annotations
 
@@ -17,5 +19,5 @@ def test_transcript(path: Path) -> None:
     assert replay(text) == text
 
 
-def test_none_is_missing() -> None:
+def test_every_transcript_has_a_test() -> None:
     assert len(TRANSCRIPTS) == 7

@@ -1,4 +1,4 @@
-"""Random walks find nothing wrong, and each rule that is switched off is missed within a stated number of seeds."""
+"""Random walks find no error, and each planted bug is found within its number of seeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_random_walk_keeps_every_promise_of_raft(seed: int) -> None:
     a_walk(seed).walk(2500)
 
 
-def test_walks_get_somewhere() -> None:
+def test_walks_make_progress() -> None:
     walks = [a_walk(seed) for seed in range(12)]
     for walk in walks:
         walk.walk(2500)

@@ -1,4 +1,6 @@
-"""Nodes with a metadata map each, their disks and lanes on virtual time, and a model of who had seen what."""
+"""Nodes with a metadata map each, their disks and lanes on virtual time, and a model of the writes that each node has
+seen.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,9 @@ class Node:
 
 
 class MapHarness:
-    """All of it. `history[dot]` is (key, value, the dots of this key that the writer had seen); `promised[name]` are
-    the durable ones that this node was said to have when a barrier was passed."""
+    """The whole system. `history[dot]` is (key, value, the dots of this key that the writer had seen). `promised[name]`
+    has the durable dots that this node must have, because a barrier was passed.
+    """
 
     def __init__(
         self,
@@ -147,7 +150,7 @@ class MapHarness:
     # Views
 
     def set_view(self, names: tuple[str, ...]) -> None:
-        """These nodes apply a new view, one after the other; who enters has an exchange with all others."""
+        """These nodes apply a new view one after the other; a node that enters has an exchange with all others."""
         before, self.view = self.view, names
         self.view_id += 1
         for name in names:
@@ -186,7 +189,7 @@ class MapHarness:
         self.set_view(tuple(other for other in self.view if other != name))
 
     def heal(self) -> None:
-        """Everybody is back, and enters anew if it was away."""
+        """All nodes are back; the absent ones enter again."""
         self.cut.clear()
         for lane, waiting in self.lanes.items():
             for _ in waiting:
@@ -227,7 +230,7 @@ class MapHarness:
         return counter
 
     def look(self) -> None:
-        """Note which writes some node has seen now: a power loss may take a write from all, and a fold hides that."""
+        """Note the writes that any node has seen: a power loss may remove a write from all, and a fold hides that."""
         for dot, (key, _, _) in self.history.items():
             clocks = [(node.map._half(key).clock, node.map._actors.number(*dot[:2])) for node in self.nodes.values()]
             if not any(clock.is_folded(actor) for clock, actor in clocks):
@@ -285,7 +288,7 @@ def siblings(map_: ReplicatedMap, key: bytes) -> dict[Dot, bytes | None]:
 
 
 def state(map_: ReplicatedMap) -> list[object]:
-    """All of a map, comparable between nodes: siblings and clocks of both halves."""
+    """Returns all of a map, comparable between nodes: siblings and clocks of both halves."""
     out: list[object] = []
     for replica in map_._halves:
         out.append({key: siblings(map_, key) for key, _ in replica.walk()})

@@ -1,4 +1,4 @@
-"""Bugs put in on purpose: each must be found by the walks."""
+"""Planted bugs: the walks must find each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ack_from_memory(world: MapHarness, map_: ReplicatedMap) -> None:
 
 
 class LastArrivalWins(Replica):
-    """A copy that comes replaces ours as a whole."""
+    """An arriving copy replaces the local copy as a whole."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class LastArrivalWins(Replica):
 
 
 class NoTombstones(Replica):
-    """A deletion leaves nothing behind, here or in the log."""
+    """A deletion leaves neither a tombstone nor a log entry."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class NoTombstones(Replica):
 
 
 class PastGaps(VersionVector):
-    """What comes after a gap counts as everything before it too."""
+    """A write after a gap counts as all writes before it as well."""
 
     __slots__ = ()
 
@@ -70,7 +70,7 @@ class PastGaps(VersionVector):
 
 
 class NoFloor(Replica):
-    """The log is trimmed as if all had everything, and nobody is led through all keys."""
+    """The log is trimmed as if all nodes had everything, and no node gets a walk through all keys."""
 
     __slots__ = ()
 
@@ -81,12 +81,12 @@ class NoFloor(Replica):
 
 
 def whole_values(world: MapHarness, map_: ReplicatedMap) -> None:
-    """Last writer wins by arrival."""
+    """The last arrival wins."""
     _become(map_, LastArrivalWins)
 
 
 def no_tombstones(world: MapHarness, map_: ReplicatedMap) -> None:
-    """Deletions are not spread to those who were away."""
+    """Deletions are not sent to nodes that were away."""
     _become(map_, NoTombstones)
 
 
@@ -97,7 +97,7 @@ def past_gaps(world: MapHarness, map_: ReplicatedMap) -> None:
 
 
 def early_trim(world: MapHarness, map_: ReplicatedMap) -> None:
-    """Deletions are collected before all members have them, without a floor to tell."""
+    """Deletions are collected before all members have them, and the floor does not tell."""
     _become(map_, NoFloor)
 
 

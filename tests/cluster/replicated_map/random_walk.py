@@ -1,4 +1,4 @@
-"""Random walks of several maps under faults; at the end all is healed, and every map must be what the model says."""
+"""Random walks of several maps under faults; at the end all faults are over, and every map must equal the model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ KEYS = [b"t%d" % number for number in range(4)] + [b"c%d" % number for number in
 
 
 def walk(seed: int, steps: int = 120, plant: Plant | None = None) -> list[str]:
-    """One walk; what was wrong comes back."""
+    """Run one walk; returns the problems found."""
     world = MapHarness(seed, plant=plant)
     rng = world.rng
     names = "ABCDE"[: rng.randint(2, 5)]
@@ -45,14 +45,16 @@ def heal(world: MapHarness) -> None:
     for _ in range(40):
         world.loop.run_for(2)
         world.look()
-    for _ in range(100):  # an exchange may be under way at any time: catch a moment when none is
+    for _ in range(100):  # an exchange may run at any time: find a moment without one
         if not any(node.map._anti_entropy.pending() for node in world.nodes.values()):
             return
         world.loop.run_for(0.1)
 
 
 def judge(world: MapHarness) -> list[str]:
-    """All maps equal in values and contexts, nothing lost, nothing risen, no tombstone, nothing pending."""
+    """All maps have equal values and contexts; no write is lost, none is resurrected, no tombstone is left, nothing is
+    pending.
+    """
     wrong = []
     states = {name: state(node.map) for name, node in world.nodes.items()}
     first = next(iter(states))
@@ -75,7 +77,7 @@ def judge(world: MapHarness) -> list[str]:
 
 
 def unexpected(world: MapHarness, name: str) -> list[str]:
-    """Where a map is not what follows from its clock: of the writes it has seen, those that no other has replaced."""
+    """Returns the keys where a map disagrees with its clock: it must have the writes seen and not replaced."""
     map_ = world.nodes[name].map
     wrong = []
     by_key: dict[bytes, list[Dot]] = {}

@@ -1,4 +1,4 @@
-"""Exchanges: the dialogue, views that are not applied yet, retries, ends."""
+"""Exchanges: their messages, views that are not applied yet, retries, ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_both_ways_in_batches() -> None:
         assert node.map.statistics().keys == 900
 
 
-def test_a_question_for_a_later_view_waits() -> None:
+def test_a_request_for_a_later_view_waits() -> None:
     world = quiet()
     done: list[bool] = []
     world.nodes["A"].map.exchange("B", 2, done.append)
@@ -54,8 +54,10 @@ def test_a_question_for_a_later_view_waits() -> None:
     assert done == [True]
 
 
-def test_an_answer_to_a_former_process_is_none_to_this_one() -> None:
-    """H-04: B applies the view of that one, and has not heard yet of the view that the present one enters."""
+def test_an_answer_to_an_earlier_process_is_ignored() -> None:
+    """H-04: B has applied the view of the earlier process, and does not know yet the view that the
+    present one enters.
+    """
     actors = Actors()
     halves = Replica(actors, lambda *change: None), Replica(actors, lambda *change: None)
     sent: list[Message] = []
@@ -73,7 +75,7 @@ def test_an_answer_to_a_former_process_is_none_to_this_one() -> None:
     assert done == [True]
 
 
-def test_put_again_until_it_gives_up() -> None:
+def test_a_request_is_repeated_until_it_gives_up() -> None:
     world = quiet()
     done: list[bool] = []
     asked: list[int] = []

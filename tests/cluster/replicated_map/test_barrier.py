@@ -36,7 +36,7 @@ def test_a_view_without_the_peer_releases() -> None:
 
 
 def test_an_earlier_boot_proves_nothing() -> None:
-    """H-01: what the process before the restart had in memory is gone."""
+    """H-01: the memory of the process before the restart is lost."""
     barriers = Barriers()
     passed: list[bool] = []
     barriers.set_peers([("b", 1)])
@@ -72,7 +72,7 @@ def test_cancelled() -> None:
     assert passed == []
 
 
-def test_who_is_called_may_wait_again() -> None:
+def test_a_callback_can_start_another_wait() -> None:
     barriers = Barriers()
     passed: list[int] = []
     barriers.set_peers([("b", 1)])
@@ -82,8 +82,8 @@ def test_who_is_called_may_wait_again() -> None:
     assert passed == [2, True]
 
 
-def test_held_barriers_wait_whatever_is_acknowledged() -> None:
-    """Somebody who is away may be taken for one who knows it: nothing counts as known by all."""
+def test_held_barriers_wait_despite_acknowledgements() -> None:
+    """An absent node may be listed as informed: no write counts as known by all."""
     barriers = Barriers()
     passed: list[bool] = []
     barriers.set_peers([("b", 1)])

@@ -1,4 +1,4 @@
-"""Tombstones, early boots, the log and the keys of the gone."""
+"""Compaction: tombstones, early boots, the log, and keys of departed nodes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_a_tombstone_goes_when_every_member_has_it_on_its_disk() -> None:
         assert node.disk.content().get(b"dtx") is None
 
 
-def test_a_report_says_what_the_disk_has() -> None:
-    """The others forget what all report: a node that is killed then must not lack it."""
+def test_a_report_has_the_writes_on_disk() -> None:
+    """The other nodes forget writes that all reports have: a node killed then must not lack them."""
     world = MapHarness(3, "AB")
     world.loop.run_for(1)
     node = world.nodes["B"]
@@ -59,8 +59,8 @@ def test_restarts_leave_nothing_behind() -> None:
         assert len([key for key in node.disk.content() if key < b"d\2"]) <= 4
 
 
-def test_a_newcomer_does_not_fold_what_it_has_not_been_given() -> None:
-    """C comes with an empty disk and waits for a node that has not applied its view. Others write and report to it."""
+def test_a_newcomer_does_not_fold_writes_that_it_lacks() -> None:
+    """C has an empty disk and waits for a node that has not applied its view. Other nodes write and report to it."""
     world = MapHarness(10, "ABC")
     world.loop.run_for(1)
     world.put("B", b"tx", b"v")
@@ -149,8 +149,8 @@ def test_purge_goes_in_steps() -> None:
     assert node.map.purge(lambda name, boot: name == "A", b"f") == 0
 
 
-def test_spaces_are_purged_one_by_one_also_at_the_same_time() -> None:
-    """Those of the same half too: what is left of other spaces costs no walk."""
+def test_several_spaces_can_be_purged_at_once() -> None:
+    """This holds also for spaces of the same half: the keys of other spaces are not walked."""
     world = MapHarness(9, "AB")
     world.loop.run_for(1)
     for number in range(STEP + 10):
@@ -166,7 +166,7 @@ def test_spaces_are_purged_one_by_one_also_at_the_same_time() -> None:
     assert [key for key in node.disk.content() if key[:2] in (b"dl", b"dt")] == [b"dtkept"]
 
 
-def test_a_node_alone_keeps_no_log_though_nobody_calls_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_alone_keeps_no_log_without_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strogoff.cluster.replicated_map.map.LOG_ALONE", 100)
     world = MapHarness(8, "A")
     map_ = world.nodes["A"].map

@@ -1,4 +1,4 @@
-"""Parts put into a replica."""
+"""Applying the parts of an exchange to a replica."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def part(low: int, high: int, seen: int | None = None) -> Part:
     return Part(1, [("a", 1)], [[0, seen or high]], {}, items, [(0, low, high)])
 
 
-def test_in_order_the_clock_goes_on() -> None:
+def test_parts_in_order_advance_the_clock() -> None:
     actors = Actors()
     replica, incoming = Replica(actors, lambda *change: None), DeltaApplier(actors)
     assert incoming.absorb(replica, part(0, 3)) == [b"k1", b"k2", b"k3"]
@@ -22,7 +22,7 @@ def test_in_order_the_clock_goes_on() -> None:
     assert incoming.absorb(replica, part(0, 3)) == [], "twice is once"
 
 
-def test_beyond_a_gap_values_are_taken_and_nothing_is_acknowledged() -> None:
+def test_values_beyond_a_gap_are_applied_but_not_acknowledged() -> None:
     """H-04: a cumulative acknowledgement proves everything up to it."""
     actors = Actors()
     replica, incoming = Replica(actors, lambda *change: None), DeltaApplier(actors)
@@ -36,7 +36,7 @@ def test_beyond_a_gap_values_are_taken_and_nothing_is_acknowledged() -> None:
     assert replica.clock.base(0) == 6
 
 
-def test_what_cannot_be_claimed_yet_is_noted() -> None:
+def test_dots_that_cannot_be_claimed_yet_are_noted() -> None:
     actors = Actors()
     replica, incoming = Replica(actors, lambda *change: None), DeltaApplier(actors)
     incoming.absorb(
@@ -47,8 +47,10 @@ def test_what_cannot_be_claimed_yet_is_noted() -> None:
     assert replica.siblings(b"k") == (dot_of(actors.number("a", 1), 1), b"v")
 
 
-def test_whom_a_context_names_can_be_folded() -> None:
-    """All who had seen those boots may have restarted: nobody speaks of them again, and the context has to go."""
+def test_boots_in_a_context_can_be_folded() -> None:
+    """All nodes that had seen those boots may have restarted: no other message names the boots, and the context must be
+    dropped.
+    """
     actors = Actors()
     replica, incoming = Replica(actors, lambda *change: None), DeltaApplier(actors)
     replica.clock.add(actors.number("b", 5), 0, 0)

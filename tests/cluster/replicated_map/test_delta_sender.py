@@ -1,4 +1,4 @@
-"""What a peer lacks is what it is sent, from the log or through all buckets."""
+"""Selecting the writes that a peer lacks, from the log or by a walk through all buckets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_equal_clocks_look_at_no_key() -> None:
     assert outgoing.keys_compared == 0
 
 
-def test_just_the_keys_of_the_dots_that_are_lacking() -> None:
+def test_only_keys_of_missing_dots_are_sent() -> None:
     actors = Actors()
     replica = filled(actors, 50)
     theirs = VersionVector(actors)
@@ -63,8 +63,8 @@ def test_a_peer_that_knows_nothing_gets_everything(trimmed: int) -> None:
     assert len(other.key_contexts) == 0
 
 
-def test_who_was_led_through_all_keys_leads_the_next_one_through_all_of_them() -> None:
-    """It has seen an early boot, and was told that a later one is folded: how much that was it does not know."""
+def test_a_node_that_got_a_full_walk_gives_full_walks() -> None:
+    """It has seen an early boot, and was told that a later one is folded, but not how many writes that boot had."""
     actors = Actors()
     early, late, latest = [actors.number("a", boot) for boot in (1, 2, 3)]
     replica, first, second = [Replica(actors, lambda *change: None) for _ in range(3)]
@@ -80,7 +80,7 @@ def test_who_was_led_through_all_keys_leads_the_next_one_through_all_of_them() -
         assert dict(target.walk()) == dict(replica.walk())
 
 
-def test_on_a_walk_what_the_peer_holds_and_we_have_seen_deleted_goes() -> None:
+def test_a_full_walk_removes_keys_deleted_here() -> None:
     actors = Actors()
     replica = filled(actors, 5)
     other = Replica(actors, lambda *change: None)
@@ -101,8 +101,10 @@ def test_on_a_walk_what_the_peer_holds_and_we_have_seen_deleted_goes() -> None:
 
 
 @pytest.mark.parametrize("trimmed", [0, 10])
-def test_what_is_folded_on_the_way_is_not_claimed(trimmed: int) -> None:
-    """Who lost its disk is not asked whether a boot may be folded; the log of that boot is gone before it is sent."""
+def test_boots_folded_during_a_walk_are_not_claimed(trimmed: int) -> None:
+    """A node that lost its disk is not asked whether a boot may be folded; the log of that boot is dropped before it is
+    sent.
+    """
     actors = Actors()
     replica, other = filled(actors, 50), Replica(actors, lambda *change: None)
     replica.collect(0, trimmed, 1000)
@@ -122,9 +124,10 @@ def test_what_is_folded_on_the_way_is_not_claimed(trimmed: int) -> None:
     assert other.clock == replica.clock
 
 
-def test_what_was_folded_without_a_node_that_was_away_is_gone_there_too() -> None:
-    """It alone has the last write of an early boot. Who folded that boot takes the write for seen and replaced, so it
-    cannot be given back: without a look at all keys the nodes would disagree for ever."""
+def test_writes_folded_during_an_absence_are_removed_from_the_absent_node() -> None:
+    """Only this node has the last write of an early boot. Nodes that folded that boot take the write for seen and
+    replaced, so they cannot get it back: without a walk through all keys the nodes would disagree for ever.
+    """
     actors = Actors()
     early, late = actors.number("a", 1), actors.number("a", 2)
     replica, away = filled(actors, 4), filled(actors, 4)
@@ -141,7 +144,7 @@ def test_what_was_folded_without_a_node_that_was_away_is_gone_there_too() -> Non
 
 
 def overtaken(actors: Actors) -> tuple[Replica, Replica, DeltaApplier]:
-    """Who wrote the old value of `k`, and a third node, which has b's newer one and never saw the old one."""
+    """The writer of the old value of `k`, and a third node that has b's newer value and never saw the old one."""
     old, third = (Replica(actors, lambda *change: None) for _ in range(2))
     old.write(b"k", dot_of(actors.number("a", 1), 1), b"old")
     newer = Item(b"k", [0, 1], [b"new"])
@@ -152,8 +155,10 @@ def overtaken(actors: Actors) -> tuple[Replica, Replica, DeltaApplier]:
 
 
 @pytest.mark.parametrize("walks", [False, True])
-def test_what_a_key_has_seen_goes_on_with_it(walks: bool) -> None:
-    """A third node gets the newest write before the one that it replaced, and passes it on to who wrote the old one."""
+def test_the_context_of_a_key_is_passed_on_with_it(walks: bool) -> None:
+    """A third node gets the newest write before the one that it replaced, and passes it on to the writer of the old
+    one.
+    """
     actors = Actors()
     old, third, incoming = overtaken(actors)
     b = actors.number("b", 1)
@@ -166,8 +171,8 @@ def test_what_a_key_has_seen_goes_on_with_it(walks: bool) -> None:
     assert old.siblings(b"k") == (dot_of(b, 1), b"new")
 
 
-def test_what_a_key_has_seen_goes_on_with_what_replaces_it() -> None:
-    """The third node writes itself: what it replaces had replaced what it never saw."""
+def test_the_context_of_a_key_is_passed_on_with_its_replacement() -> None:
+    """The third node writes: its write replaces a value that had replaced an unseen one."""
     actors = Actors()
     old, third, incoming = overtaken(actors)
     dot = dot_of(actors.number("c", 1), 1)

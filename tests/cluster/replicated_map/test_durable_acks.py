@@ -1,4 +1,4 @@
-"""What waits for the disk of the map."""
+"""Acknowledgements that wait for the disk of the map."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_at_once_without_a_store() -> None:
     assert heard == ["x"]
 
 
-def test_each_with_its_own_commit_in_the_order_of_the_calls() -> None:
+def test_each_ack_waits_for_its_commit_in_order() -> None:
     rig = Rig()
     rig.write("a")
     rig.durable_acks.when_durable(lambda: rig.heard.append("behind a"))
@@ -51,8 +51,8 @@ def test_each_with_its_own_commit_in_the_order_of_the_calls() -> None:
     assert rig.heard == ["a", "behind a", "b"]
 
 
-def test_a_later_request_does_not_overtake() -> None:
-    """Writes of others that need no disk say what came before them, too."""
+def test_a_later_ack_does_not_overtake() -> None:
+    """Acknowledgements of writes without a disk confirm earlier writes as well."""
     rig = Rig()
     rig.write("a")
     rig.store.when_committed(1, lambda: rig.durable_acks.when_durable(lambda: rig.heard.append("later")))

@@ -42,7 +42,7 @@ def test_two_clients_through_two_servers() -> None:
 
 
 def test_siblings_do_not_explode() -> None:
-    """Two clients in turn, each with what it read before the other's last write, never leave more than two."""
+    """Two clients in turn, each without the other's last write, never leave more than two."""
     state: Siblings = NOTHING
     contexts = [Dots([]), Dots([])]
     for turn in range(50):
@@ -64,7 +64,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()),
 
 
 def run(steps: list[Step]) -> tuple[list[Siblings], list[set[int]], dict[int, set[int]]]:
-    """Replicas 0 to 2 write (to themselves) or take over what another has. The model: which dot had seen which."""
+    """Replicas 0 to 2 write (at themselves) or merge another replica. The model: the dots that each dot had seen."""
     states: list[Siblings] = [NOTHING] * 3
     seen: list[set[int]] = [set(), set(), set()]
     past: dict[int, set[int]] = {}
@@ -81,7 +81,7 @@ def run(steps: list[Step]) -> tuple[list[Siblings], list[set[int]], dict[int, se
 
 
 @given(STEPS)
-def test_siblings_are_the_writes_that_no_other_has_seen(steps: list[Step]) -> None:
+def test_siblings_are_the_writes_that_no_other_write_has_seen(steps: list[Step]) -> None:
     states, seen, past = run(steps)
     for state, dots in zip(states, seen, strict=True):
         replaced = {old for dot in dots for old in past[dot]}

@@ -1,4 +1,4 @@
-"""Spans against sets of counters."""
+"""Interval sets against sets of counters."""
 
 from __future__ import annotations
 

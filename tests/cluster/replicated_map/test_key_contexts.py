@@ -1,4 +1,4 @@
-"""Contexts of single keys beyond the clock."""
+"""Contexts of single keys that are ahead of the clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def clock_to(actors: Actors, **counters: int) -> VersionVector:
     return clock
 
 
-def test_it_covers_until_the_clock_has_caught_up() -> None:
+def test_a_context_covers_until_the_clock_has_caught_up() -> None:
     actors = Actors()
     key_contexts, clock = KeyContexts(actors), clock_to(actors, a=3)
     key_contexts.note([b"k"], clock_to(actors, a=5))

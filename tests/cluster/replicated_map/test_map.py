@@ -1,4 +1,4 @@
-"""The map as its users see it."""
+"""The interface of the replicated map."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def world() -> MapHarness:
     return world
 
 
-def test_visible_here_at_once_and_there_before_the_barrier(world: MapHarness) -> None:
+def test_a_write_is_visible_everywhere_before_its_barrier(world: MapHarness) -> None:
     a, b = world.nodes["A"], world.nodes["B"]
     counter = a.map.put(b"tx", b"v")
     assert a.map.get(b"tx") == b"v"
@@ -41,7 +41,7 @@ def test_visible_here_at_once_and_there_before_the_barrier(world: MapHarness) ->
     assert a.heard == [], "own writes are no news"
 
 
-def test_barriers_and_exchanges_that_wait_are_counted(world: MapHarness) -> None:
+def test_waiting_barriers_and_exchanges_are_counted(world: MapHarness) -> None:
     a = world.nodes["A"].map
     assert (a.open_barriers, a.exchanging) == (0, False)
     a.barrier(a.put(b"tx", b"v"), lambda well: None)
@@ -51,7 +51,7 @@ def test_barriers_and_exchanges_that_wait_are_counted(world: MapHarness) -> None
     assert (a.open_barriers, a.exchanging) == (0, False)
 
 
-def test_versions_are_the_same_everywhere_and_without_what_was_deleted(world: MapHarness) -> None:
+def test_versions_are_equal_everywhere_and_ignore_deletions(world: MapHarness) -> None:
     a, b = world.nodes["A"].map, world.nodes["B"].map
     a.put(b"tx", b"1")
     b.put(b"tx", b"2")
@@ -115,7 +115,7 @@ def test_a_turn_with_many_bytes_is_sent_in_small_messages(world: MapHarness) -> 
     ],
 )
 def test_a_key_that_cannot_be_read_stops_no_other(world: MapHarness, broken: Item, says: str) -> None:
-    """It is left out and told; the rest is applied, and the acknowledgement goes on."""
+    """It is skipped and logged; the rest is applied, and the acknowledgement is sent."""
     b = world.nodes["B"].map
     told: list[tuple[str, str]] = []
     acked: list[Ack] = []
@@ -133,9 +133,10 @@ def test_a_key_that_cannot_be_read_stops_no_other(world: MapHarness, broken: Ite
 
 
 @pytest.mark.parametrize("space", [b"t", b"f"], ids=["on the disk", "in memory"])
-def test_an_acknowledgement_does_not_overtake_what_was_written_before_it(space: bytes) -> None:
-    """H-04 (d): whoever waits for the barrier reads afterwards what A had written when it heard of it. No
-    disk holds up the acknowledgement of what is in memory only."""
+def test_an_acknowledgement_does_not_overtake_earlier_writes(space: bytes) -> None:
+    """H-04 (d): a reader that waited for the barrier sees the writes that A had before it acknowledged. The disk delays
+    no acknowledgement of writes in memory only.
+    """
     world = MapHarness(2, "AB")
     world.loop.run_for(1)
     a, b = world.nodes["A"], world.nodes["B"]
@@ -170,7 +171,7 @@ def test_a_lost_acknowledgement_is_repeated_with_the_next_view(world: MapHarness
 
 
 def test_a_barrier_is_passed_when_the_peers_have_it_on_disk(world: MapHarness) -> None:
-    """A peer that is killed then and comes back while the writer is away still owes the writer's sessions."""
+    """A peer killed then, which returns while the writer is away, still has the routes of the writer's sessions."""
     a, b = world.nodes["A"], world.nodes["B"]
     b.disk.stall_until = world.loop.now_s + 3
     passed: list[bool] = []
@@ -184,7 +185,7 @@ def test_a_barrier_is_passed_when_the_peers_have_it_on_disk(world: MapHarness) -
     assert world.nodes["B"].map.get(b"lx") == b"v"
 
 
-def test_what_is_not_on_disk_is_not_waited_for(world: MapHarness) -> None:
+def test_writes_without_a_disk_are_not_waited_for(world: MapHarness) -> None:
     world.nodes["B"].disk.stall_until = world.loop.now_s + 3
     passed: list[bool] = []
     world.nodes["A"].map.barrier(world.nodes["A"].map.put(b"fx", b"v"), passed.append)
@@ -201,7 +202,7 @@ def test_a_full_disk_of_one_node_delays_no_other(world: MapHarness) -> None:
 
 
 def test_an_exchange_is_complete_when_this_node_has_it_on_disk(world: MapHarness) -> None:
-    """Who has exchanged counts as one that knows what was promised, also after a restart."""
+    """A node after an exchange counts as one that knows all promises, also after a restart."""
     world.isolate("C")
     world.loop.run_for(1)
     world.nodes["A"].map.put(b"tx", b"v")
@@ -240,7 +241,7 @@ def test_put_beats_a_concurrent_delete(world: MapHarness) -> None:
     assert [node.map.get(b"tx") for node in world.nodes.values()] == [b"new"] * 3
 
 
-def test_after_a_restart_the_durable_half_is_there_and_routes_come_from_others(world: MapHarness) -> None:
+def test_a_restart_keeps_the_durable_half_and_fetches_the_other_half(world: MapHarness) -> None:
     world.put("A", b"tx", b"v")
     world.put("B", b"fBx", b"r")
     world.loop.run_for(1)
@@ -252,7 +253,7 @@ def test_after_a_restart_the_durable_half_is_there_and_routes_come_from_others(w
     assert node.map.get(b"fBx") == b"1:r"
 
 
-def test_a_lost_message_is_never_acknowledged_and_asked_for(world: MapHarness) -> None:
+def test_a_lost_message_is_not_acknowledged_and_is_requested(world: MapHarness) -> None:
     counter = world.put("A", b"tx", b"v")
     world.loop.settle()
     world.lanes["A", 1, "B"].clear()
@@ -267,8 +268,8 @@ def test_a_lost_message_is_never_acknowledged_and_asked_for(world: MapHarness) -
 
 
 @pytest.mark.parametrize("written_again", [False, True])
-def test_what_a_key_has_replaced_goes_along_with_it(written_again: bool, world: MapHarness) -> None:
-    """C has A's value and not B's, which it replaced; B gets it from C and drops its own, as all others have."""
+def test_the_replaced_values_of_a_key_are_passed_on(written_again: bool, world: MapHarness) -> None:
+    """C has A's value and not B's, which it replaced; B gets it from C and drops its own, as all others did."""
     a, b, c = world.nodes.values()
     for writer, misses in ((b, c), (a, b)):
         world.put(writer.name, b"tx", writer.name.encode())

@@ -1,4 +1,4 @@
-"""Messages on the wire: there and back, and what no correct node sends."""
+"""Encoding of map messages, and messages that no correct node sends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from strogoff.cluster.replicated_map.messages import (
 from strogoff.cluster.replicated_map.version_vector import VersionVector
 
 
-def test_a_part_means_the_same_where_actors_have_other_numbers() -> None:
+def test_a_part_is_independent_of_local_actor_numbers() -> None:
     here, there = Actors(), Actors()
     there.number("x", 1)
     clock = VersionVector(here)
@@ -47,7 +47,7 @@ def test_a_part_means_the_same_where_actors_have_other_numbers() -> None:
     }
 
 
-def test_what_a_key_has_seen_beyond_the_clock_means_the_same_elsewhere() -> None:
+def test_a_key_context_is_independent_of_local_actor_numbers() -> None:
     here, there = Actors(), Actors()
     there.number("x", 1)
     clock, context = VersionVector(here), VersionVector(here)

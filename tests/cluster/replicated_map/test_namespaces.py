@@ -1,4 +1,4 @@
-"""Spaces and who wins."""
+"""The spaces of the map, and the winner among siblings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other nodes have said."""
+"""The clocks that other nodes have reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from strogoff.cluster.replicated_map.messages import Part
 from strogoff.cluster.replicated_map.peer_clocks import PeerClocks
 
 
-def test_reports_that_overtake_each_other_are_joined() -> None:
+def test_reports_in_any_order_are_joined() -> None:
     actors = Actors()
     known, me = PeerClocks(actors), actors.number("a", 1)
     assert known.heard("b", 1)
@@ -17,7 +17,7 @@ def test_reports_that_overtake_each_other_are_joined() -> None:
     assert known.of(["b", "c"], 1)[1].base(me) == 0
 
 
-def test_a_later_boot_has_said_nothing_yet_and_an_earlier_one_is_not_heard() -> None:
+def test_a_later_boot_starts_without_reports_and_an_earlier_one_is_ignored() -> None:
     actors = Actors()
     known, me = PeerClocks(actors), actors.number("a", 1)
     known.heard("b", 1)
@@ -28,8 +28,8 @@ def test_a_later_boot_has_said_nothing_yet_and_an_earlier_one_is_not_heard() -> 
     assert known.boot("b") == 2
 
 
-def test_an_earlier_boot_is_not_heard_once_others_have_told_of_a_later_one() -> None:
-    """Who says that it has a write of the later one allows the others to fold the earlier one."""
+def test_an_earlier_boot_is_ignored_once_a_later_one_is_known() -> None:
+    """A report with a write of the later boot allows the other nodes to fold the earlier one."""
     actors = Actors()
     known = PeerClocks(actors)
     assert known.heard("b", 1)

@@ -1,4 +1,4 @@
-"""The durable half on the disk and back."""
+"""The durable half is saved and loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def store() -> Store:
     return Store(VolatileMemoryEngine(loop.call_soon), loop.call_soon, loop.call_later)
 
 
-def test_there_and_back(store: Store) -> None:
+def test_a_round_trip_changes_nothing(store: Store) -> None:
     replica, durable, actors = opened(store)
     a = actors.number("a", 1)
     replica.write(b"tx", dot_of(a, 1), b"value")
@@ -54,7 +54,7 @@ def test_there_and_back(store: Store) -> None:
     assert again.key_contexts.covers(b"tz", dot_of(numbers.number("b", 1), 9))
 
 
-def test_nothing_left_of_a_key_is_nothing_on_the_disk(store: Store) -> None:
+def test_a_removed_key_leaves_nothing_on_disk(store: Store) -> None:
     replica, durable, actors = opened(store)
     a = actors.number("a", 1)
     replica.write(b"tx", dot_of(a, 1), None)

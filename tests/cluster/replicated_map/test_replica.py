@@ -20,7 +20,7 @@ def context(actors: Actors, counter: int, node: str = "b") -> VersionVector:
     return clock
 
 
-def test_a_write_replaces_what_is_here_and_is_counted() -> None:
+def test_a_write_replaces_the_local_copies_and_is_counted() -> None:
     replica, actors, changes = made()
     a = actors.number("a", 1)
     replica.write(b"k", dot_of(a, 1), b"one")
@@ -48,8 +48,8 @@ def test_concurrent_copies_stay_side_by_side_and_old_ones_do_not_come_back() -> 
     assert not replica.merge(b"k", theirs, context(actors, 1)), "our clock has seen it"
 
 
-def test_what_a_key_has_seen_beyond_the_clock() -> None:
-    """B replaced a write of C that we get only later: it must not rise."""
+def test_a_key_context_ahead_of_the_clock_hides_older_writes() -> None:
+    """B replaced a write of C that this node gets only later: the write must not be resurrected."""
     replica, actors, _ = made()
     b, c = actors.number("b", 1), actors.number("c", 1)
     seen = context(actors, 1)
@@ -76,7 +76,7 @@ def test_a_walk_goes_through_all_buckets() -> None:
     assert len(dict(replica.walk())) == 200
 
 
-def test_fold_takes_the_deletions_with_it() -> None:
+def test_a_fold_removes_the_deletions() -> None:
     replica, actors, _ = made()
     a = actors.number("a", 1)
     replica.write(b"k", dot_of(a, 1), None)

@@ -1,4 +1,4 @@
-"""Node clocks: set algebra, and folding of early boots."""
+"""Clocks of nodes: set algebra, and folding of early boots."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_an_early_boot_is_folded_when_all_have_the_same_and_know_a_later_one() -
     assert VersionVector(actors).differs_in_folded(mine), "who knows nothing must see all keys"
 
 
-def test_who_has_folded_a_boot_may_have_seen_more_of_it() -> None:
-    """What a member says of its clock does not tell how much that was: it comes with an exchange."""
+def test_a_node_that_folded_a_boot_may_have_seen_more_of_it() -> None:
+    """A member's report of its clock does not tell how many writes that was: an exchange does."""
     actors = Actors()
     old, new = actors.number("n", 1), actors.number("n", 2)
     mine, other = VersionVector(actors), VersionVector(actors)
@@ -83,8 +83,8 @@ def test_who_has_folded_a_boot_may_have_seen_more_of_it() -> None:
     assert mine.foldable([other.copy()]) == [], "a copy does not say what has been folded"
 
 
-def test_who_has_seen_more_than_what_was_folded_must_see_all_keys() -> None:
-    """Two nodes fold what they have seen of a boot; a third, which is away, has seen one write more."""
+def test_a_node_that_saw_more_than_the_fold_needs_all_keys() -> None:
+    """Two nodes fold the writes that they have seen of a boot; a third, which is away, has seen one write more."""
     actors = Actors()
     old, new = actors.number("n", 1), actors.number("n", 2)
     mine, away = VersionVector(actors), VersionVector(actors)
@@ -97,7 +97,7 @@ def test_who_has_seen_more_than_what_was_folded_must_see_all_keys() -> None:
     assert away.differs_in_folded(mine)
 
 
-def test_what_is_folded_is_not_lacked_by_who_folded_it() -> None:
+def test_folded_writes_are_not_missing_where_they_are_folded() -> None:
     actors = Actors()
     old = actors.number("n", 1)
     key_contexts, behind = VersionVector(actors), VersionVector(actors)
@@ -107,7 +107,7 @@ def test_what_is_folded_is_not_lacked_by_who_folded_it() -> None:
     assert not key_contexts.add(old, 5, 6)
 
 
-def test_ten_thousand_restarts_do_not_grow_it() -> None:
+def test_ten_thousand_restarts_do_not_grow_the_clock() -> None:
     actors = Actors()
     clocks = [VersionVector(actors) for _ in range(3)]
     for boot in range(1, 10_001):

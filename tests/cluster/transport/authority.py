@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority that also revokes."""
+"""Certificates for tests: an authority that signs and revokes."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Node:
         (self.der,) = from_pem(self.pem, "CERTIFICATE")
 
     def tls(self, names: tuple[str, ...] = (), fingerprints: tuple[str, ...] = (), crl: Path | None = None) -> Tls:
-        """As the configuration of this node has it."""
+        """Returns the TLS settings of this node."""
         return Tls(self.cafile, self.certfile, self.keyfile, "", names, fingerprints, crl)
 
 
 class Authority:
-    """One that signs certificates and revocation lists."""
+    """An authority that signs certificates and revocation lists."""
 
     def __init__(self) -> None:
         self.ca = trustme.CA()
 
     def revoke(self, path: Path, *nodes: Node) -> Path:
-        """A revocation list with these."""
+        """Write a revocation list with these certificates."""
         key = serialization.load_pem_private_key(self.ca.private_key_pem.bytes(), None)
         issuer = x509.load_pem_x509_certificate(self.ca.cert_pem.bytes()).subject
         now = datetime.now(UTC)

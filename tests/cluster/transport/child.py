@@ -10,7 +10,7 @@ from strogoff.cluster.transport.wire import Accepted, Wire
 
 
 class Nothing:
-    """Events that nobody needs."""
+    """Events without effect."""
 
     def opened(self, wire: Wire, welcome: bytes) -> None:
         pass

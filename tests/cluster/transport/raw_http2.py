@@ -1,4 +1,6 @@
-"""A stranger that speaks HTTP/2 by hand (RFC 9113): it sends as much as the other side's windows allow, and counts."""
+"""A client that speaks HTTP/2 by hand (RFC 9113): it sends as much as the peer's windows allow, and
+counts the bytes.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def _text(text: str) -> bytes:
 
 
 class RawHttp2Client:
-    """A connection. `closed` once the other side has ended it."""
+    """A connection. `closed` is set when the other side has ended it."""
 
     def __init__(self, address: str, within_s: float = 5.0) -> None:
         host, _, port = address.rpartition(":")
@@ -60,7 +62,7 @@ class RawHttp2Client:
 
     @property
     def late(self) -> bool:
-        """The time is over."""
+        """Called when the time is over."""
         return time.monotonic() > self._end
 
     def send(self, data: bytes) -> None:
@@ -72,7 +74,7 @@ class RawHttp2Client:
             self.closed = True
 
     def hello(self) -> None:
-        """What HTTP/2 begins with."""
+        """Send the preface of HTTP/2."""
         self.send(PREFACE + frame(SETTINGS, 0, 0))
 
     def ask(self, stream: int, path: str, extra: list[tuple[str, str]] | None = None) -> None:
@@ -81,7 +83,7 @@ class RawHttp2Client:
         self.send(frame(HEADERS, _END_HEADERS, stream, headers(path, extra)))
 
     def hear(self, for_s: float = 0.05) -> None:
-        """Read what came, and keep the books of windows."""
+        """Read the received frames and update the windows."""
         self._socket.settimeout(for_s)
         try:
             data = self._socket.recv(1 << 16)
@@ -125,7 +127,7 @@ class RawHttp2Client:
             self.over.add(stream)
 
     def push(self, stream: int, size: int) -> int:
-        """Send a message of `size` bytes as far as the windows allow; how many bytes of it went out."""
+        """Send a message of `size` bytes as far as the windows allow; returns the number of bytes sent."""
         data = b"\0" + struct.pack(">I", size) + bytes(min(size, 1 << 20))
         sent = 0
         while sent < size and not self.closed and not self.late and stream not in self.over:
@@ -137,7 +139,7 @@ class RawHttp2Client:
                     if (self.window, self.windows[stream]) != before or self.closed or stream in self.over:
                         break
                 else:
-                    break  # the other side takes no more
+                    break  # the other side accepts no more
                 continue
             chunk = data[:room] if sent == 0 else bytes(room)
             self.send(frame(DATA, 0, stream, chunk))

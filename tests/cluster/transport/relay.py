@@ -1,4 +1,4 @@
-"""Somebody on the path between two nodes: hears what the dialer says, and can stop all of it."""
+"""A relay on the path between two nodes: it records the bytes of the dialer, and can stop all traffic."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 
 
 class Relay:
-    """A TCP relay to a local port. `sent` has what the dialer said on each connection. A relay can be cut: bytes then
-    stop, the sockets stay open."""
+    """A TCP relay to a local port. `sent` has the bytes of the dialer for each connection. After `cut` no bytes pass,
+    and the sockets stay open.
+    """
 
     def __init__(self, port: int) -> None:
         self.sent: list[bytearray] = []
@@ -18,12 +19,12 @@ class Relay:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> str:
-        """The address to dial instead."""
+        """Start the relay; returns the address to dial instead."""
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def cut(self) -> None:
-        """Nothing passes any more."""
+        """Let no bytes pass any more."""
         self._whole.clear()
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What is read of certificates and revocation lists, compared with what another library reads."""
+"""Reading certificates and revocation lists, compared with another library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .authority import Authority, Node
 
 
 def test_a_certificate(tmp_path: Path) -> None:
-    """Issuer, serial number, names and fingerprint are those that another library finds."""
+    """Issuer, serial number, names and fingerprint are those of the other library."""
     authority = Authority()
     node = Node(tmp_path / "n", authority, "n1.example", "*.cluster.example")
     read, other = read_certificate(node.der), x509.load_pem_x509_certificate(node.pem)
@@ -75,7 +75,7 @@ def test_names(tmp_path: Path, names: tuple[str, ...], well: bool) -> None:
 
 
 def test_fingerprints(tmp_path: Path) -> None:
-    """As openssl prints them or as sha256sum does. One that is revoked does not count."""
+    """In the format of openssl or of sha256sum. A revoked one does not count."""
     authority = Authority()
     node, other = Node(tmp_path / "1", authority), Node(tmp_path / "2", authority)
     digits = sha256(node.der).hexdigest()
@@ -88,13 +88,13 @@ def test_fingerprints(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "ab", "x" * 64, "a" * 63, "a" * 65])
-def test_what_is_no_fingerprint(text: str) -> None:
+def test_malformed_fingerprints(text: str) -> None:
     with pytest.raises(CertificateError, match="64 hexadecimal digits"):
         fingerprint(text)
 
 
 @given(data=st.binary(max_size=60))
-def test_noise(data: bytes) -> None:
+def test_random_bytes_raise_one_kind_of_error(data: bytes) -> None:
     with pytest.raises(CertificateError):
         read_certificate(data)
     assert Rules().objection(data) != ""
@@ -103,7 +103,7 @@ def test_noise(data: bytes) -> None:
 
 
 def test_certificates_that_are_cut_off(tmp_path: Path) -> None:
-    """An error wherever it ends, or, behind what is read, the fingerprint of another one."""
+    """There is an error wherever the data ends, or, if only unread data is missing, another fingerprint."""
     der = Node(tmp_path / "n", Authority()).der
     for end in range(0, len(der) - 1, 7):
         with pytest.raises(CertificateError):

@@ -1,4 +1,4 @@
-"""Data connections: who gets one, what strangers get, and what happens to a wire without one."""
+"""Data connections: which peers get one, the treatment of strangers, and wires without one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 
 
 def sessions() -> tuple[Session, Session]:
-    """What dialer and acceptor have after a handshake."""
+    """Returns the sessions of dialer and acceptor after a handshake."""
     key = key_of("secret")
     asking = Asking(key, STREAM, bytes(16))
     answering = Answering(key, lambda: b"n" * 16)
@@ -33,7 +33,7 @@ def sessions() -> tuple[Session, Session]:
 
 
 class Nonces:
-    """Numbers that come once."""
+    """Unique numbers."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -45,7 +45,7 @@ class Nonces:
 
 @asynccontextmanager
 async def listening(**more: Any) -> AsyncIterator[tuple[DataListener, list[str]]]:
-    """An open listener, and what it has logged."""
+    """Returns an open listener and its log lines."""
     logged: list[str] = []
     listener = DataListener(more.get("tls"), Nonces(), lambda level, text: logged.append(text))
     await listener.open(HOST, 0)
@@ -56,7 +56,7 @@ async def listening(**more: Any) -> AsyncIterator[tuple[DataListener, list[str]]
 
 
 async def knock(port: int, data: bytes) -> bytes:
-    """What a stranger gets that sends these bytes: all until the end."""
+    """Send these bytes as a stranger; returns all received bytes until the end."""
     reader, writer = await asyncio.open_connection(HOST, port)
     writer.write(data)
     try:
@@ -109,7 +109,7 @@ def test_a_ticket_is_good_for_one_connection() -> None:
 
 @pytest.mark.parametrize("what", ["a ticket that was seen", "a guess", "a code of its own", "a large frame", "garbage"])
 def test_a_stranger_gets_a_closed_connection(what: str) -> None:
-    """It gets no byte, whatever it shows; the log names it."""
+    """It gets no byte, whatever ticket it shows; the log names it."""
 
     async def body() -> None:
         async with listening() as (listener, logged):
@@ -155,7 +155,7 @@ def test_the_number_of_stranger_connections_is_bounded(monkeypatch: pytest.Monke
 
 
 def test_an_acceptor_without_the_code_is_not_believed() -> None:
-    """Somebody else listens at the port by now."""
+    """Another process listens at the port by now."""
 
     async def body() -> None:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -177,7 +177,7 @@ def test_an_offer_that_cannot_be_read() -> None:
         decode_offer(b"\xc1\xc1\xc1")
 
 
-def test_a_ticket_stands_behind_the_code() -> None:
+def test_a_ticket_follows_the_code() -> None:
     mine, _ = sessions()
     assert ticket_of(mine.seal(b"ticket")) == b"ticket"
     assert ticket_of(b"short") == b""
@@ -194,7 +194,9 @@ def test_a_port_in_use_is_an_error_that_names_the_key() -> None:
 
 
 def test_tls(tmp_path: Path) -> None:
-    """Both ends show certificates of nodes; one that is not named is no node, whatever authority signed it."""
+    """Both ends show certificates of nodes; a certificate that is not listed is refused, whatever
+    authority signed it.
+    """
 
     async def body() -> None:
         authority = Authority()
@@ -237,7 +239,7 @@ class Joined:
         await self.there.close()
 
     async def dial(self) -> tuple[Recorder, Recorder]:
-        """Both ends of a new wire."""
+        """Returns both ends of a new wire."""
         mine, count = Recorder(), len(self.place.accepted)
         self.here.dial(self.place.address, b"me", mine)
         await mine.until("opened")
@@ -246,7 +248,7 @@ class Joined:
 
 @pytest.mark.parametrize("data_port", [0, None])
 def test_urgent_frames_pass_much_data(data_port: int | None) -> None:
-    """It does not wait for 32 MiB, with a data connection and without one."""
+    """An urgent frame does not wait for 32 MiB of data, with a data connection and without one."""
 
     async def body() -> None:
         async with Joined(data_port) as joined:
@@ -261,7 +263,7 @@ def test_urgent_frames_pass_much_data(data_port: int | None) -> None:
     run(body)
 
 
-def test_a_wire_without_a_data_connection_works_and_says_so_once() -> None:
+def test_a_wire_without_a_data_connection_works_and_logs_it_once() -> None:
     async def body() -> None:
         async with Joined() as joined:
             assert joined.there._data is not None and joined.there._data._server is not None

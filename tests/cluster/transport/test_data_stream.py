@@ -1,4 +1,4 @@
-"""Frames over a connection of their own: turns, and the end."""
+"""Frames over a data connection: turns, and the end."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def run(request: pytest.FixtureRequest) -> Callable[[Callable[[Pair], Awaitable[
 Run = Callable[[Callable[[Pair], Awaitable[None]]], None]
 
 
-def test_much_data_leaves_turns_to_others(run: Run) -> None:
-    """Frames are handed out for `TURN_S`, and one frame more. Then others run."""
+def test_large_amounts_of_data_are_delivered_in_turns(run: Run) -> None:
+    """Frames are delivered for `TURN_S`, and one frame more. Then other work runs."""
 
     async def body(pair: Pair) -> None:
         loop, most, before = asyncio.get_running_loop(), 0, 0
@@ -105,7 +105,7 @@ def test_much_data_leaves_turns_to_others(run: Run) -> None:
     run(body)
 
 
-def test_nothing_comes_while_it_is_held(run: Run) -> None:
+def test_no_frame_is_delivered_while_the_stream_is_held(run: Run) -> None:
     async def body(pair: Pair) -> None:
         def received(frame: bytes) -> None:
             pair._received(frame)
@@ -122,7 +122,7 @@ def test_nothing_comes_while_it_is_held(run: Run) -> None:
     run(body)
 
 
-def test_drained_comes_later_and_only_when_all_is_gone(run: Run) -> None:
+def test_drained_is_called_later_and_only_when_all_is_sent(run: Run) -> None:
     async def body(pair: Pair) -> None:
         drained = asyncio.Event()
         queued: list[int] = []
@@ -142,7 +142,7 @@ def test_drained_comes_later_and_only_when_all_is_gone(run: Run) -> None:
     run(body)
 
 
-def test_the_other_end_hears_of_an_abort_and_the_own_does_not(run: Run) -> None:
+def test_only_the_other_end_is_told_of_an_abort(run: Run) -> None:
     async def body(pair: Pair) -> None:
         lost: list[str] = []
         pair.near.lost = lost.append

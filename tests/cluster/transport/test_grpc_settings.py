@@ -1,4 +1,4 @@
-"""Certificates: both sides show one, and whoever does not is told what is wrong."""
+"""Certificates: both sides show one, and a side without one gets the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_tls(folder: Path, authority: trustme.CA, name: str = "127.0.0.1", expec
 
 
 async def dial(here: GrpcTransport, there: GrpcTransport) -> tuple[str, str]:
-    """What the dialer hears: the kind of its first event, and the value as text."""
+    """Returns the result for the dialer: the kind of its first event, and the value as text."""
     mine = Recorder()
     try:
         here.dial(await WireServer(there).open("127.0.0.1:0"), b"me", mine)
@@ -69,7 +69,7 @@ def test_mutual_tls(tmp_path: Path) -> None:
 
 
 def test_one_certificate_for_all_nodes(tmp_path: Path) -> None:
-    """The name in the certificate is not the host of the address, and expected under that name."""
+    """The name in the certificate is not the host of the address; it is the expected name."""
     authority = trustme.CA()
     one = make_tls(tmp_path / "1", authority, "strogoff.example", "strogoff.example")
     assert asyncio.run(_dial_with(one, one))[0] == "opened"
@@ -88,7 +88,7 @@ def test_a_dialer_without_certificates(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("side", ["here", "there"])
 def test_certificates_of_another_authority(tmp_path: Path, side: str) -> None:
-    """Refused, whichever side is the stranger."""
+    """They are refused on either side."""
     one, two = make_tls(tmp_path / "1", trustme.CA()), make_tls(tmp_path / "2", trustme.CA())
     here, there = (one, two) if side == "here" else (two, one)
     kind, reason = asyncio.run(_dial_with(here, there))
@@ -96,7 +96,7 @@ def test_certificates_of_another_authority(tmp_path: Path, side: str) -> None:
 
 
 def test_a_server_without_tls(tmp_path: Path) -> None:
-    """A dialer with certificates does not talk in the clear."""
+    """A dialer with certificates does not speak without TLS."""
     kind, reason = asyncio.run(_dial_with(make_tls(tmp_path / "1", trustme.CA()), None))
     assert kind == "closed" and "TLS" in reason, reason
 
@@ -129,8 +129,8 @@ def test_the_option_that_notices_a_stopped_peer() -> None:
     assert dict(OPTIONS)["grpc.http2.ping_timeout_ms"] == 700
 
 
-def test_who_reads_frames_sends_no_pings() -> None:
-    """A frame puts the next ping off; where no frame comes a dead peer is noticed in time all the same."""
+def test_a_reading_end_sends_no_pings() -> None:
+    """A frame delays the next ping; without frames a dead peer is noticed in time."""
     links = LinkSettings()
     assert max(links.heartbeat_s, links.echo_s) * 1500 < PING_EVERY_MS
     assert PING_EVERY_MS + PING_TIMEOUT_MS < NOTICE_S * 1000

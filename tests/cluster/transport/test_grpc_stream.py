@@ -1,4 +1,4 @@
-"""The wire on its own, with a stream made of queues: ends of all kinds, and reasons in words."""
+"""A gRPC wire with a stream made of queues: ends of all kinds, and their reasons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .wire_server import Recorder
 
 
 class FakeCall:
-    """The two methods of a stream that a wire uses; what is put into `incoming` is read, an exception is raised."""
+    """The two methods of a stream that a wire uses; items in `incoming` are read, exceptions are raised."""
 
     def __init__(self) -> None:
         self.incoming: asyncio.Queue[object] = asyncio.Queue()
@@ -33,7 +33,7 @@ class FakeCall:
 
 
 def test_one_write_in_flight() -> None:
-    """The next frame is written when the one before it was taken; `drained` after the last."""
+    """The next frame is written when the earlier one is accepted; `drained` follows after the last."""
 
     async def main() -> None:
         call, recorder = FakeCall(), Recorder()
@@ -55,8 +55,8 @@ def test_one_write_in_flight() -> None:
     asyncio.run(main())
 
 
-def test_an_own_close_is_silent() -> None:
-    """No event after it, also with a frame that was already there."""
+def test_closing_a_wire_causes_no_event_here() -> None:
+    """No event follows it, also if a frame was already there."""
 
     async def main() -> None:
         call, recorder = FakeCall(), Recorder()
@@ -81,5 +81,5 @@ def test_an_own_close_is_silent() -> None:
     ],
 )
 def test_reasons(code: grpc.StatusCode, details: str, reason: str) -> None:
-    """What a node said stands alone; what gRPC found has its code's name."""
+    """The text of a node stands alone; an error of gRPC has the name of its code."""
     assert reason_of(code, details) == reason

@@ -1,4 +1,4 @@
-"""gRPC against the world: dead, stopped and cut peers are noticed in time; several loops; no noise."""
+"""gRPC with dead, stopped and unreachable peers, with several loops, and without output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHILD = Path(__file__).with_name("child.py")
 
 @contextmanager
 def child(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process at the other end, and the line that it printed."""
+    """Returns the process at the other end, and the line that it printed."""
     with subprocess.Popen([sys.executable, str(CHILD), *arguments], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -86,7 +86,7 @@ def test_a_dialer_that_stops_is_noticed(blow: signal.Signals) -> None:
 
 
 def test_a_cut_is_noticed_at_both_ends() -> None:
-    """A cable that swallows everything while both sockets stay open: both ends close in time, with nobody sending."""
+    """The network drops all packets while both sockets stay open: both ends close in time, without any traffic."""
 
     async def main() -> tuple[float, float]:
         async with transport() as here, transport() as there:
@@ -111,7 +111,7 @@ def test_a_cut_is_noticed_at_both_ends() -> None:
 
 
 def test_a_dial_into_silence_ends() -> None:
-    """Somebody accepts the connection and says nothing."""
+    """The peer accepts the connection and sends nothing."""
 
     async def main() -> list[str]:
         silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
@@ -127,8 +127,8 @@ def test_a_dial_into_silence_ends() -> None:
     assert "0.4 s" in reason or "UNAVAILABLE" in reason
 
 
-def test_loops_one_after_the_other() -> None:
-    """A transport on each of five loops in one process; nothing of one is in the way of the next."""
+def test_several_loops_in_one_process() -> None:
+    """A transport on each of five loops in one process; they do not affect each other."""
 
     async def main() -> None:
         async with transport() as here, transport() as there:
@@ -144,7 +144,7 @@ def test_loops_one_after_the_other() -> None:
         asyncio.run(main(), debug=True)
 
 
-def test_no_noise_on_stderr() -> None:
+def test_nothing_is_printed_on_stderr() -> None:
     """A process whose peer closes connections and refuses calls prints nothing."""
     program = f"""
 import asyncio, sys

@@ -1,4 +1,4 @@
-"""The handshake: nobody without the cookie gets through, and nothing of one handshake serves in another."""
+"""The handshake: peers without the cookie are refused, and parts of one handshake are useless in another."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ NONCE = nonces(1000)
 
 
 def both(answering: Answering, kind: bytes = STREAM) -> tuple[Session, Session]:
-    """A handshake that goes well: the dialer's session and the acceptor's."""
+    """Run a successful handshake; returns the dialer's session and the acceptor's."""
     asking = Asking(OURS, kind, NONCE())
     answer, acceptors = answering.admit(kind, asking.proof(answering.challenge()))
     return asking.check(answer), acceptors
 
 
 def test_two_that_know_the_cookie() -> None:
-    """Each reads what the other sealed."""
+    """Each reads the sealed data of the other."""
     dialers, acceptors = both(Answering(OURS, nonces()))
     assert acceptors.open(dialers.seal(b"hello")) == b"hello"
     assert dialers.open(acceptors.seal(b"")) == b""
@@ -55,7 +55,7 @@ def test_a_dialer_with_another_cookie() -> None:
 
 
 def test_an_acceptor_with_another_cookie() -> None:
-    """It can let the dialer in, and still the dialer says nothing to it."""
+    """The acceptor could accept the dialer, but the dialer sends it nothing."""
     asking = Asking(OURS, STREAM, NONCE())
     proof = asking.proof(Answering(THEIRS, nonces()).challenge())
     with pytest.raises(NotProven, match="its proof is wrong"):
@@ -64,8 +64,8 @@ def test_an_acceptor_with_another_cookie() -> None:
         asking.check(proof[-32:])  # what it was given, sent back
 
 
-def test_a_proof_serves_once() -> None:
-    """A recorded handshake opens nothing, not even while the first one is under way."""
+def test_a_proof_is_valid_once() -> None:
+    """A recorded handshake opens nothing, also while the first one is under way."""
     answering = Answering(OURS, nonces())
     proof = Asking(OURS, STREAM, NONCE()).proof(answering.challenge())
     answering.admit(STREAM, proof)
@@ -73,8 +73,8 @@ def test_a_proof_serves_once() -> None:
         answering.admit(STREAM, proof)
 
 
-def test_a_proof_does_not_serve_at_another_process() -> None:
-    """Nor at the same node after a restart: each sets challenges of its own."""
+def test_a_proof_is_invalid_at_another_process() -> None:
+    """Nor at the same node after a restart: each process makes challenges of its own."""
     proof = Asking(OURS, STREAM, NONCE()).proof(Answering(OURS, nonces(1)).challenge())
     with pytest.raises(NotProven, match="did not set"):
         Answering(OURS, nonces(2)).admit(STREAM, proof)
@@ -86,8 +86,8 @@ def test_a_proof_for_a_stream_opens_no_call() -> None:
         answering.admit(CALL, Asking(OURS, STREAM, NONCE()).proof(answering.challenge()))
 
 
-def test_a_challenge_does_not_last() -> None:
-    """Otherwise somebody would have to remember each one that was answered. The set of those has a bound."""
+def test_a_challenge_expires() -> None:
+    """Otherwise the acceptor would have to remember each answered challenge. The set of these is bounded."""
     answering = Answering(OURS, nonces())
     late = Asking(OURS, STREAM, NONCE()).proof(answering.challenge())
     for _ in range(WINDOW):
@@ -123,13 +123,13 @@ def test_junk_for_a_proof(junk: bytes) -> None:
 
 @pytest.mark.parametrize("junk", [b"", b"\x01" + bytes(24), b"\x02", bytes(100)])
 def test_junk_for_a_challenge(junk: bytes) -> None:
-    """A node of another version is told from one with another cookie."""
+    """A node of another version is distinguished from one with another cookie."""
     with pytest.raises(NotProven, match="version of the protocol"):
         Asking(OURS, STREAM, NONCE()).proof(junk)
 
 
 def test_content_of_another_handshake_or_direction() -> None:
-    """What was recorded is no answer to the same question later, and no question when it was an answer."""
+    """A recorded answer is invalid for the same question later, and a recorded answer is invalid as a question."""
     answering = Answering(OURS, nonces())
     dialers, acceptors = both(answering, CALL)
     again, _ = both(answering, CALL)
@@ -143,8 +143,8 @@ def test_content_of_another_handshake_or_direction() -> None:
             dialers.open(changed)
 
 
-def test_the_same_nonce_twice_makes_no_session_twice() -> None:
-    """The dialer's nonce alone does not decide, nor does the challenge."""
+def test_a_repeated_nonce_gives_new_session_keys() -> None:
+    """The nonce of the dialer alone does not determine the keys, nor does the challenge."""
     answering, nonce = Answering(OURS, nonces()), bytes(NONCE_BYTES)
     sessions = []
     for _ in range(2):

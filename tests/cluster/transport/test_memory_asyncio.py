@@ -1,4 +1,4 @@
-"""The memory transport on asyncio: what the contract of `test_wire` does not say."""
+"""The memory transport on asyncio: behaviour beyond the contract in `test_wire`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of the memory network behave as those of TCP do."""
+"""The faults of the memory network behave like those of TCP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .transport_pair import TransportPair
 
 
 def test_a_short_cut_delays() -> None:
-    """What is sent into it comes when it is over, in order, and the stream lives on."""
+    """Data sent during the cut arrives afterwards, in order, and the stream stays open."""
     two = TransportPair()
     mine, theirs = two.joined()
     two.network.cut("a", "b")
@@ -25,8 +25,8 @@ def test_a_short_cut_delays() -> None:
     assert mine.reason is theirs.reason is None
 
 
-def test_a_cut_that_goes_on_in_one_direction_lets_nothing_pass_there() -> None:
-    """Of two cuts that overlap one is over (3 nodes, seed 3943)."""
+def test_a_remaining_one_way_cut_stops_that_direction() -> None:
+    """Two cuts overlap, and one of them is over (3 nodes, seed 3943)."""
     two = TransportPair()
     mine, theirs = two.joined()
     two.network.cut("a", "b")
@@ -43,7 +43,7 @@ def test_a_cut_that_goes_on_in_one_direction_lets_nothing_pass_there() -> None:
 
 
 def test_a_long_cut_closes_both_ends() -> None:
-    """After the settable time; what was sent into it never comes, also when it heals."""
+    """After a configured time; data sent during the cut never arrives, also after the healing."""
     two = TransportPair(notice_s=1.0)
     mine, theirs = two.joined()
     mine.say(b"lost")
@@ -73,7 +73,7 @@ def test_one_way() -> None:
 
 @pytest.mark.parametrize("cut", [("a", "b"), ("b", "a")])
 def test_a_dial_into_a_cut(cut: tuple[str, str]) -> None:
-    """Ends after the time of a dial; what opened at the far end alone is closed there as well."""
+    """The dial ends after its time; a connection opened only at the far end is closed there as well."""
     two = TransportPair()
     two.network.one_way(*cut)
     mine = two.dial()
@@ -86,7 +86,7 @@ def test_a_dial_into_a_cut(cut: tuple[str, str]) -> None:
 
 
 def test_a_delay_is_of_one_direction_and_keeps_the_order() -> None:
-    """Also when it shrinks while something is on its way."""
+    """This holds also when the delay shrinks while data is on its way."""
     two = TransportPair()
     mine, theirs = two.joined()
     two.network.delay("a", "b", 0.5)
@@ -111,8 +111,8 @@ def test_drop() -> None:
     assert again.wire is not None
 
 
-def test_others_are_not_concerned() -> None:
-    """A cut is between two; `heal` of one host ends all of its cuts and no others."""
+def test_other_hosts_are_not_affected() -> None:
+    """A cut affects two hosts; `heal` of one host ends all of its cuts and no others."""
     two = TransportPair()
     for pair in (("a", "b"), ("a", "c"), ("c", "d")):
         two.network.cut(*pair)

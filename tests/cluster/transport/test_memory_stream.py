@@ -1,4 +1,4 @@
-"""A stream in memory, end by end."""
+"""A stream in memory, at both ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from .transport_pair import TransportPair
 
 
-def test_nothing_happens_within_a_call() -> None:
+def test_no_event_happens_within_a_call() -> None:
     """Every event comes from the loop."""
     two = TransportPair()
     mine = two.dial()
@@ -22,8 +22,8 @@ def test_nothing_happens_within_a_call() -> None:
     assert mine.reason is not None and theirs.reason is not None and theirs.frames == []
 
 
-def test_a_close_comes_behind_the_frames() -> None:
-    """What was handed over before it arrives before it."""
+def test_a_close_arrives_after_the_frames() -> None:
+    """Frames sent before the close arrive before it."""
     two = TransportPair()
     mine, theirs = two.joined()
     mine.say(b"last words")
@@ -50,7 +50,7 @@ def test_an_error_of_the_receiver_closes_and_is_raised() -> None:
 
 
 def test_no_timer_is_left() -> None:
-    """An open stream has nothing scheduled: a virtual loop runs dry."""
+    """An open stream schedules nothing: a virtual loop can finish."""
     two = TransportPair()
     two.joined()
     assert not two.loop.turn()

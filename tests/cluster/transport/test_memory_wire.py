@@ -1,4 +1,4 @@
-"""A host of a memory network on virtual time: without any event loop of Python's."""
+"""A host of a memory network on virtual time, without an asyncio event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from .transport_pair import RecordingEvents, TransportPair
 
 
 def test_a_process_that_ends() -> None:
-    """The others see their ends close; it hears nothing itself; the next process of that host can serve there."""
+    """The other hosts see their ends close; the ended process gets no event; the next process of the host can listen
+    there.
+    """
     two = TransportPair()
     mine, theirs = two.joined()
     two.b.shut()
@@ -52,7 +54,7 @@ def test_refused() -> None:
 
 @pytest.mark.parametrize("ends", ["asker", "answerer"])
 def test_a_call_whose_process_ends(ends: str) -> None:
-    """The asker's end: no answer at all. The answerer's: the time runs out."""
+    """The caller's process ends: no answer at all. The answering process ends: a timeout."""
     two = TransportPair()
     two.b.listen("b:7", lambda *_: pytest.fail("a stream"), lambda *_: None)
     answers: list[bytes | CallFailed] = []

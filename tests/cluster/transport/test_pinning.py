@@ -1,4 +1,4 @@
-"""Between nodes with certificates: whose counts, at the end that dials and at the end that is dialled."""
+"""Listed certificates between nodes: which ones are accepted, by the dialer and by the acceptor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from .wire_server import Recorder, WireServer
 
 
 async def meet(here: Tls, there: Tls) -> tuple[str, str, list[str]]:
-    """What becomes of a dial: the dialer's event and its value, and what the other side logs. A call fares the same."""
+    """Dial and call; returns the dialer's event with its value, and the log lines of the other
+    side. Both must agree.
+    """
     lines: list[str] = []
     one, two = GrpcTransport(here), GrpcTransport(there, log=lambda level, text: lines.append(text))
     place, mine = WireServer(two), Recorder()
@@ -58,15 +60,15 @@ def test_nodes_that_name_each_other(tmp_path: Path) -> None:
     assert asyncio.run(meet(*by_fingerprint))[0] == "opened"
 
 
-def test_a_dialer_that_is_no_node(tmp_path: Path) -> None:
-    """It has a certificate of the authority, as a client of MQTT may have."""
+def test_a_dialer_without_a_listed_certificate_is_refused(tmp_path: Path) -> None:
+    """It has a certificate of the authority, as an MQTT client may have."""
     _, device, node = two_nodes(tmp_path)
     kind, reason, lines = asyncio.run(meet(device.tls(), node.tls(names=("n2.example",))))
     assert kind == "closed" and "look at cluster.peer_names" in reason
     assert len(lines) == 1 and "the certificate of 127.0.0.1, n1.example, fingerprint" in lines[0]
 
 
-def test_an_acceptor_that_is_no_node(tmp_path: Path) -> None:
+def test_an_acceptor_without_a_listed_certificate_is_refused(tmp_path: Path) -> None:
     """The dialer does not even connect with gRPC."""
     _, node, device = two_nodes(tmp_path)
     kind, reason, lines = asyncio.run(meet(node.tls(names=("n1.example",)), device.tls()))
@@ -76,7 +78,7 @@ def test_an_acceptor_that_is_no_node(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("revoked", ["dialer", "acceptor"])
 def test_a_certificate_that_was_revoked(tmp_path: Path, revoked: str) -> None:
-    """The list is read again for each connection: it counts at once."""
+    """The list is read again for each connection: a change has effect at once."""
     authority, one, two = two_nodes(tmp_path)
     crl = authority.revoke(tmp_path / "crl.pem")
     here, there = one.tls(crl=crl), two.tls(crl=crl)
@@ -99,8 +101,8 @@ def test_an_unreadable_list_refuses_all_connections(tmp_path: Path) -> None:
         there.rules()
 
 
-def test_the_certificate_is_that_of_the_connection(tmp_path: Path) -> None:
-    """Somebody answers the look at the certificate with a node's, and gRPC with its own: gRPC does not connect."""
+def test_the_certificate_of_the_connection_itself_counts(tmp_path: Path) -> None:
+    """An attacker shows the certificate of a node first, and its own to gRPC: gRPC does not connect."""
     _, one, two = two_nodes(tmp_path)
 
     async def main() -> None:
@@ -122,7 +124,7 @@ def test_an_address_without_a_listener_and_one_without_tls(tmp_path: Path) -> No
     async def main() -> None:
         with pytest.raises(TransportError, match=r"cannot connect to 127\.0\.0\.1:1 with TLS"):
             await trusted("127.0.0.1:1", one.tls(names=("x",)), 5)
-        connections: list[object] = []  # a connection that nobody keeps is closed
+        connections: list[object] = []  # an unused connection is closed
         silent = await asyncio.start_server(lambda *streams: connections.append(streams), "127.0.0.1", 0)
         port = silent.sockets[0].getsockname()[1]
         with pytest.raises(TransportError, match="no answer from"):
@@ -133,7 +135,7 @@ def test_an_address_without_a_listener_and_one_without_tls(tmp_path: Path) -> No
 
 
 def test_a_silent_connection_ends(tmp_path: Path) -> None:
-    """Somebody connects and never begins to speak TLS."""
+    """The peer connects and never begins TLS."""
     _, _, node = two_nodes(tmp_path)
 
     async def main() -> None:

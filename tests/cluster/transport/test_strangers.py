@@ -1,4 +1,4 @@
-"""What the log says of those who are not let in: enough, and not too much."""
+"""Log lines about refused peers: enough to help, and bounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_the_first_refusal_is_logged_with_a_remedy() -> None:
 
 
 def test_more_of_them_are_counted() -> None:
-    """From other ports as well. After a minute there is a line again, with their number."""
+    """Refusals from other ports count as well. After a minute there is another line with their number."""
     strangers = Strangers()
     strangers.refused("10.0.0.9:1", "x", 0)
     assert [strangers.refused(f"10.0.0.9:{port}", "x", port) for port in range(2, 500)] == [None] * 498

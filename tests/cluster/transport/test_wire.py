@@ -40,7 +40,7 @@ class TransportPair:
 
 @pytest.fixture(params=["memory", "grpc", "grpc-uvloop", "grpc-alone"])
 def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
-    """Runs a test body on a transport, and demands that nothing is left running and the loop has no complaint."""
+    """Runs a test body on a transport, and checks that no task is left and the loop has no error."""
     kind = request.param
 
     def run(body: Body) -> None:
@@ -58,7 +58,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
                 stranger = AsyncioMemoryTransport(network, "stranger", "guessed")
             else:
                 port = None if kind == "grpc-alone" else 0
-                # A busy machine is not what is tested.
+                # the test does not measure a busy machine
                 here, there = GrpcTransport(dial_s=10, data_port=port), GrpcTransport(dial_s=10, data_port=port)
                 stranger = GrpcTransport(dial_s=10, cookie="guessed")
             two = TransportPair(here, there, stranger, "there" if kind == "memory" else "127.0.0.1")
@@ -81,7 +81,9 @@ def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
 
 
 def test_hello_welcome_frames_both_ways(run: Callable[[Body], None]) -> None:
-    """The welcome is first, also before what the acceptor sent while it accepted; frames are whole and in order."""
+    """The welcome is first, also before frames that the acceptor sent while it accepted; frames are
+    whole and in order.
+    """
 
     async def body(two: TransportPair) -> None:
         two.place.early = b"early"
@@ -100,8 +102,8 @@ def test_hello_welcome_frames_both_ways(run: Callable[[Body], None]) -> None:
     run(body)
 
 
-def test_drained_tells_when_the_next_may_go(run: Callable[[Body], None]) -> None:
-    """What is given while a write is in flight queues; `drained` comes when all of it is gone, never within `send`."""
+def test_drained_tells_when_the_next_frame_may_be_sent(run: Callable[[Body], None]) -> None:
+    """Frames given during a write are queued; `drained` is called when all are sent, never within `send`."""
 
     async def body(two: TransportPair) -> None:
         mine, theirs = await two.joined()
@@ -118,8 +120,8 @@ def test_drained_tells_when_the_next_may_go(run: Callable[[Body], None]) -> None
     run(body)
 
 
-def test_data_goes_beside_what_is_urgent(run: Callable[[Body], None]) -> None:
-    """Each way keeps its order, and tells when its next may go."""
+def test_data_and_urgent_frames_use_separate_ways(run: Callable[[Body], None]) -> None:
+    """Each of the two ways keeps its order, and tells when its next frame may be sent."""
 
     async def body(two: TransportPair) -> None:
         early = [b"", b"early data", bytes(100_000)]
@@ -159,7 +161,7 @@ def test_a_large_frame(run: Callable[[Body], None]) -> None:
 
 
 def test_refused(run: Callable[[Body], None]) -> None:
-    """The dialer learns the reason, and nothing else happens."""
+    """The dialer gets the reason, and nothing else happens."""
 
     async def body(two: TransportPair) -> None:
         await two.place.open(two.any)
@@ -172,8 +174,8 @@ def test_refused(run: Callable[[Body], None]) -> None:
     run(body)
 
 
-def test_nobody_there(run: Callable[[Body], None]) -> None:
-    """A dial to an address where nobody listens ends with a reason; so does a call."""
+def test_an_address_without_a_listener(run: Callable[[Body], None]) -> None:
+    """A dial to an address without a listener ends with a reason; so does a call."""
 
     async def body(two: TransportPair) -> None:
         address = await two.place.open(two.any)
@@ -190,7 +192,7 @@ def test_nobody_there(run: Callable[[Body], None]) -> None:
 
 @pytest.mark.parametrize("closer", ["dialer", "acceptor"])
 def test_close(run: Callable[[Body], None], closer: str) -> None:
-    """The other end is told, the own end hears nothing more, and what is sent after it is nothing."""
+    """The other end is told, the own end gets no more events, and later sends have no effect."""
 
     async def body(two: TransportPair) -> None:
         mine, theirs = await two.joined()
@@ -212,7 +214,7 @@ def test_close(run: Callable[[Body], None], closer: str) -> None:
 
 
 def test_cancel_a_dial(run: Callable[[Body], None]) -> None:
-    """No event follows, whether it was cancelled at once or when the wire was open."""
+    """No event follows, whether the dial was cancelled at once or when the wire was open."""
 
     async def body(two: TransportPair) -> None:
         await two.place.open(two.any)
@@ -249,7 +251,7 @@ def test_the_transport_ends(run: Callable[[Body], None]) -> None:
 
 
 def test_an_error_in_the_receiver(run: Callable[[Body], None]) -> None:
-    """Closes that wire, tells both ends, and is reported to the loop; other wires go on."""
+    """The error closes that wire, tells both ends, and is reported to the loop; other wires continue."""
 
     async def body(two: TransportPair) -> None:
         two.complaints = ["boom"]  # type: ignore[attr-defined]
@@ -297,7 +299,7 @@ def test_calls(run: Callable[[Body], None]) -> None:
 
 
 def test_a_dialer_with_another_cookie(run: Callable[[Body], None]) -> None:
-    """It gets no stream and no answer, and is told what to do; no hello and no call of its own is even looked at."""
+    """It gets neither stream nor answer, but a hint; its hello and its call are not read."""
 
     async def body(two: TransportPair) -> None:
         asked: list[str] = []
@@ -320,7 +322,7 @@ def test_a_dialer_with_another_cookie(run: Callable[[Body], None]) -> None:
 
 
 def test_an_acceptor_with_another_cookie(run: Callable[[Body], None]) -> None:
-    """The dialer does not say its hello to it, nor its question."""
+    """The dialer sends it neither its hello nor its call."""
 
     async def body(two: TransportPair) -> None:
         heard: list[bytes] = []
@@ -347,7 +349,7 @@ def test_an_acceptor_with_another_cookie(run: Callable[[Body], None]) -> None:
 
 
 def test_an_address_in_use(run: Callable[[Body], None]) -> None:
-    """A clear error that names it."""
+    """The error names the address."""
 
     async def body(two: TransportPair) -> None:
         address = await two.place.open(two.any)
@@ -358,7 +360,7 @@ def test_an_address_in_use(run: Callable[[Body], None]) -> None:
 
 
 def test_many_at_once(run: Callable[[Body], None]) -> None:
-    """Twenty streams both ways between the same two: none mixes with another."""
+    """Twenty streams in both directions between the same two nodes do not mix."""
 
     async def body(two: TransportPair) -> None:
         await two.place.open(two.any)

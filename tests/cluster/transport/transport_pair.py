@@ -9,7 +9,7 @@ from strogoff.sim.engine.loop import VirtualLoop
 
 
 class RecordingEvents:
-    """`WireEvents` that remembers."""
+    """`WireEvents` that records its calls."""
 
     def __init__(self) -> None:
         self.wire: Wire | None = None
@@ -63,7 +63,7 @@ class TransportPair:
         return ear
 
     def joined(self) -> tuple[RecordingEvents, RecordingEvents]:
-        """One open stream, both ends."""
+        """Returns both ends of one open stream."""
         ear = self.dial()
         self.loop.settle()
         return ear, self.accepted[-1]

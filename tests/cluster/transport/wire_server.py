@@ -1,4 +1,4 @@
-"""For tests of transports: events that can be waited for, and a place that serves."""
+"""For tests of transports: events to wait for, and a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strogoff.cluster.transport.wire import Accepted, Refused, Transport, Wire
 
 
 class Recorder:
-    """`WireEvents` that remembers what happened: (kind, value), or (kind,) where there is no value."""
+    """`WireEvents` that records its calls: (kind, value), or (kind,) without a value."""
 
     def __init__(self, on_frame: Callable[[Wire, bytes], None] | None = None) -> None:
         self.seen: list[tuple[Any, ...]] = []
@@ -46,7 +46,7 @@ class Recorder:
         return [event[1] if len(event) > 1 else None for event in self.seen if event[0] == kind]
 
     async def until(self, kind: str, count: int = 1, within_s: float = 10) -> list[Any]:
-        """Wait for so many events of a kind."""
+        """Wait until there are this many events of a kind."""
         async with asyncio.timeout(within_s):
             while len(self.all(kind)) < count:
                 self._changed.clear()
@@ -55,7 +55,7 @@ class Recorder:
 
 
 class WireServer:
-    """Accepts every hello but b"no", with the welcome b"welcome to " + hello; remembers what it accepted."""
+    """Accepts every hello but b"no", with the welcome b"welcome to " + hello; records the accepted wires."""
 
     def __init__(self, transport: Transport, on_frame: Callable[[Wire, bytes], None] | None = None) -> None:
         self.transport = transport
@@ -72,7 +72,7 @@ class WireServer:
         return self.address
 
     def accept(self, hello: bytes, wire: Wire) -> Accepted | Refused:
-        """As the contract has it."""
+        """Accept or refuse a hello, as the contract of the transport requires."""
         if hello == b"no":
             return Refused("not a member of this cluster")
         recorder = Recorder(self._on_frame)
@@ -86,7 +86,7 @@ class WireServer:
         return Accepted(b"welcome to " + hello, recorder)
 
     async def comes(self, count: int = 1) -> Recorder:
-        """Wait until so many came; the last of them."""
+        """Wait until this many wires were accepted; returns the last one."""
         async with asyncio.timeout(10):
             while len(self.accepted) < count:
                 self._came.clear()
