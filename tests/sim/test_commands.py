@@ -109,6 +109,6 @@ def test_it_stops_at_the_first_failing_seed_or_when_time_is_over(
         ["--scenario", "away"],
     ],
 )
-def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", *words]) == 2
     assert "usage: strogoff sim" in capsys.readouterr().err

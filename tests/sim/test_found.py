@@ -96,7 +96,7 @@ def test_the_window_counts_messages_of_this_connection_only() -> None:
     assert connection.acks.unacked == 0
 
 
-def test_time_passes_while_the_disk_stands_still() -> None:
+def test_time_passes_while_the_disk_stalls() -> None:
     """[MQTT5-3.3.2-5] After a commit the node used the time from before it, and sent expired messages."""
     broker = BrokerHarness()
     subscriber = broker.persistent("s", 5)
@@ -124,7 +124,7 @@ def test_a_shared_message_that_has_expired_is_not_given_to_another_member() -> N
     assert [message.dup for message in broker.persistent("a", 5).messages()] == [True]
 
 
-def test_a_shared_message_that_has_not_is_handed_on() -> None:
+def test_a_shared_message_that_has_not_expired_is_handed_over() -> None:
     """(MQTT 5.0 section 4.8.2) The other side of the test above."""
     broker = BrokerHarness()
     first = broker.persistent("a", 5)

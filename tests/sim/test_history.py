@@ -1,4 +1,4 @@
-"""What is written down."""
+"""The history of a simulation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_trace_is_kept_only_where_it_is_wanted() -> None:
 
 
 def test_when_the_node_knew_of_an_end() -> None:
-    """By itself, or not before its own return."""
+    """The node learned it during the run, or only at its own return."""
     loop = VirtualLoop()
     connection = Connection("c", 1, 5, True, 0, 1, 0.0)
     assert connection.noticed_at is None and not connection.arrived

@@ -27,7 +27,7 @@ def test_states_and_leases() -> None:
     assert any("leads, whole, view" in line for line in world.history.lines or ())
 
 
-def test_a_problem_is_reported_once() -> None:
+def test_a_violation_is_reported_once() -> None:
     simulation = joined()
     simulation.monitor.report("it is so")
     simulation.monitor.report("it is so")
@@ -53,7 +53,7 @@ def test_a_promise_without_a_lease_is_seen_at_the_moment_it_leaves() -> None:
 
 
 def test_a_majority_reached_between_two_cuts_counts() -> None:
-    """5 nodes, seed 30937: a lease that was asked for in the first cut."""
+    """5 nodes, seed 30937: a lease requested during the first cut."""
     world = joined().world
     sides, held = MajorityReach(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
 
@@ -98,7 +98,7 @@ def test_a_majority_reached_between_two_suspensions_counts() -> None:
     assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.90 s"]
 
 
-def test_a_publish_that_a_policy_defers_is_owed_no_answer() -> None:
+def test_a_publish_deferred_by_a_policy_needs_no_answer() -> None:
     cast = {"n1.reader": reader(), "n1.writer": writer(pace_s=0.5)}
     schedule = FaultSchedule.parse("at 2s cut n1 n2 | n3 for 14s")
     simulation = ClusterSimulation(replace(with_script(quiet(), cast, "off"), schedule=schedule))
@@ -107,8 +107,8 @@ def test_a_publish_that_a_policy_defers_is_owed_no_answer() -> None:
     assert any(each.acked_at - each.sent_at > 8.0 for each in world.history.attempts.values())
 
 
-def test_a_publish_that_the_node_does_not_read_is_owed_no_answer_while_a_link_is_slow() -> None:
-    """It reads no more of its publishers while another node takes little (3 nodes, seed 223355)."""
+def test_an_unread_publish_needs_no_answer_while_a_link_is_slow() -> None:
+    """The node stops reading its publishers while another node is slow (3 nodes, seed 223355)."""
     simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=0.5)}, "off"))
     world = simulation.world
     simulation.begin()

@@ -1,4 +1,4 @@
-"""The machines of a simulation, and what the history has of them."""
+"""The machines of a simulation, and their entries in the history."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_entries_with_their_own_body_and_with_a_shared_one() -> None:
     assert history.durable["s", "w-2"] == 2
 
 
-def test_a_write_that_a_crash_caught_counts_if_it_is_there() -> None:
+def test_a_write_interrupted_by_a_crash_counts_if_it_is_stored() -> None:
     landed = set()
     for seed in range(20):
         _, recorder, history = make()
@@ -57,7 +57,7 @@ def test_a_write_that_a_crash_caught_counts_if_it_is_there() -> None:
     assert landed == {0, 1}
 
 
-def test_a_write_that_an_orderly_end_caught_counts() -> None:
+def test_a_write_pending_at_a_stop_counts() -> None:
     """The last write is stored, and its caller is not called back (3 nodes, seeds 205 and 373)."""
     _, recorder, history = make()
     recorder.write({entry(1): encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", ""))}, lambda error: None)
@@ -80,7 +80,7 @@ def test_it_tells_when_a_write_begins() -> None:
 
 
 def test_a_message_that_is_twice_in_a_queue_of_one_disk() -> None:
-    """On an old copy of the disk the message has its place anew (5 nodes, seed 1739)."""
+    """On an old copy of the disk the message gets a new place (5 nodes, seed 1739)."""
     loop, recorder, history = make()
     store = Store(recorder, loop.call_soon, loop.call_later)
     store.put(entry(1), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
@@ -95,7 +95,7 @@ def test_a_message_that_is_twice_in_a_queue_of_one_disk() -> None:
     assert len(history.problems) == 1
 
 
-def test_a_write_that_failed_counts_from_the_next_start_on_if_it_is_there() -> None:
+def test_a_failed_write_counts_from_the_next_start_if_it_is_stored() -> None:
     counted = set()
     for seed in range(20):
         loop = VirtualLoop()

@@ -46,7 +46,7 @@ def test_the_same_in_another_process_with_another_hash_seed() -> None:
 
 
 def test_after_power_loss_with_os_the_node_rests_and_breaks_nothing_else() -> None:
-    """Nothing is promised after it, but the node comes to rest and nothing else breaks."""
+    """Nothing is promised after it, but the node becomes idle and no other promise is broken."""
     lost = 0
     for seed in range(30):
         swarm = replace(draw(seed, "os"), faults=("power",), fault_count=4)
@@ -58,7 +58,7 @@ def test_after_power_loss_with_os_the_node_rests_and_breaks_nothing_else() -> No
 
 
 def test_a_world_that_cannot_rest_is_a_violation() -> None:
-    """A disk that stays full: nobody gets an answer."""
+    """A disk that stays full: no client gets an answer."""
     simulation = NodeSimulation(replace(draw(5, "sync", 3.0), faults=()))
     world = simulation.world
     simulation.injector.heal = lambda: None  # type: ignore[method-assign]
@@ -94,8 +94,8 @@ def test_a_node_that_is_refused_without_a_reason_is_a_violation() -> None:
     assert len(world.history.life("n2").emptied) == 1
 
 
-def test_a_node_whose_departure_was_asked_for_without_an_answer_may_be_refused() -> None:
-    """The process that was asked has died; the others removed the node (3 nodes, seeds 200101 and 201299)."""
+def test_a_node_may_be_refused_after_an_unanswered_request_to_remove_it() -> None:
+    """The process with the request has died; the others removed the node (3 nodes, seeds 200101 and 201299)."""
     simulation = joined()
     world = simulation.world
     second, third = world.machines["n2"], world.machines["n3"]
@@ -108,7 +108,7 @@ def test_a_node_whose_departure_was_asked_for_without_an_answer_may_be_refused()
     assert len(world.history.life("n3").emptied) == 1
 
 
-def test_a_refusal_has_no_reason_if_every_request_to_remove_the_node_was_refused() -> None:
+def test_a_refusal_is_wrong_if_every_removal_of_the_node_was_refused() -> None:
     simulation = joined(trace=True)
     world = simulation.world
     first, second, third = world.machines.values()

@@ -27,7 +27,7 @@ def test_the_seed_decides_and_each_kind_is_there() -> None:
         SLOW_DATA: sum(bool(each.slow_data) for each in plans),
     }
     for kind, share in VARIANTS.items():
-        least = 0.1 if kind == TWIN else 0.4  # it goes with no small world, and no departure
+        least = 0.1 if kind == TWIN else 0.4  # not combined with small limits or with a removal
         assert least * share * 40 < has[kind] < 1.8 * share * 40, (kind, has)
 
 

@@ -64,7 +64,7 @@ def test_a_cluster_at_rest_and_one_that_is_not() -> None:
 
 
 def test_the_world_rests_only_when_all_nodes_have_joined() -> None:
-    """3 nodes, seed 2797: alone it sees all there is, and has none of the metadata."""
+    """3 nodes, seed 2797: a node alone has a complete view, but lacks the metadata of the others."""
     simulation = joined()
     world = simulation.world
     for client in world.clients:

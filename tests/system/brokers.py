@@ -42,10 +42,10 @@ def run_test(test: Coroutine[Any, Any, T]) -> T:
 
 
 def until(condition: Callable[[], object], within_s: float = WITHIN_S) -> None:
-    """Wait until something has happened that only looking can tell, such as a line in a file of another process."""
+    """Wait until a condition is true that only polling can check, such as a line in a file of another process."""
     never, deadline = threading.Event(), time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         never.wait(0.02)
 
 

@@ -1,4 +1,4 @@
-"""The broker that the tests with real clients share, and names of a test's own."""
+"""The broker that the tests with real clients share, and unique names for each test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .brokers import Background, ServerHarness
 
 @pytest.fixture(scope="session")
 def background() -> Iterator[Background]:
-    """A loop beside the tests."""
+    """An event loop in a thread for the tests."""
     loop = Background()
     yield loop
     loop.close()
@@ -21,7 +21,7 @@ def background() -> Iterator[Background]:
 
 @pytest.fixture(scope="session")
 def shared(background: Background, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHarness]:
-    """The shared broker. That it stops cleanly, with nothing bad in its log, is checked when the tests are over."""
+    """The shared broker. After the tests it must stop cleanly, without an error in its log."""
     harness = ServerHarness(tmp_path_factory.mktemp("shared"))
     background.run(harness.broker.start())
     yield harness
@@ -31,6 +31,6 @@ def shared(background: Background, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A word that no other test uses, for topics and client ids."""
+    """Returns a word that no other test uses, for topics and client ids."""
     words = re.sub(r"\W+", "-", request.node.name.removeprefix("test_")).strip("-")
     return f"{words[:40]}-{zlib.crc32(request.node.nodeid.encode()):08x}"

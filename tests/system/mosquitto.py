@@ -1,4 +1,4 @@
-"""mosquitto_pub and mosquitto_sub as a test wants them."""
+"""mosquitto_pub and mosquitto_sub for tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .brokers import WITHIN_S, require_program
 
 
 class Sub:
-    """mosquitto_sub, subscribed when `start` returns. `got` is what it has printed so far, its debug lines left out."""
+    """mosquitto_sub, subscribed when `start` returns. `got` has its output so far, without debug lines."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -17,7 +17,7 @@ class Sub:
 
     @classmethod
     async def start(cls, *words: str) -> Sub:
-        """Start it, and wait for its SUBACK. It writes to a pipe, which must not keep the lines back."""
+        """Start it, and wait for its SUBACK. Its output is a pipe, so the lines must not be buffered."""
         process = await asyncio.create_subprocess_exec(
             *("stdbuf", "-oL", require_program("mosquitto_sub"), "-d", "-W", f"{3 * WITHIN_S:.0f}"), *words, stdout=PIPE
         )
@@ -35,13 +35,13 @@ class Sub:
         return line
 
     async def lines(self, count: int) -> list[str]:
-        """All that it printed, `count` lines or more."""
+        """Returns its output, when it has `count` lines or more."""
         while len(self.got) < count:
             await self._line()
         return self.got
 
     async def finish(self, count: int) -> list[str]:
-        """All that it printed, when it was `count` lines or more and it has been stopped."""
+        """Returns its output, when it has `count` lines or more and is stopped."""
         await self.lines(count)
         return await self.stop()
 
@@ -59,7 +59,7 @@ class Sub:
 
 
 async def pub(*words: str, data: bytes | None = None) -> int:
-    """Run mosquitto_pub; its exit status."""
+    """Run mosquitto_pub; returns its exit status."""
     process = await asyncio.create_subprocess_exec(
         require_program("mosquitto_pub"), *words, stdin=PIPE if data is not None else None, stderr=PIPE
     )

@@ -1,4 +1,4 @@
-"""paho-mqtt as a test wants it: calls wait for the broker's answer, within a bound; messages come one by one."""
+"""paho-mqtt for tests: calls wait for the broker's answer within a time limit; messages are read one by one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRANSPORTS: dict[str, Literal["tcp", "websockets", "unix"]] = {
 
 
 def properties(kind: str, **values: Any) -> Properties:
-    """Properties of a packet (CONNECT, PUBLISH, ...), by paho's names."""
+    """Returns properties of a packet (CONNECT, PUBLISH, ...), by paho's names."""
     made = Properties(getattr(PacketTypes, kind))  # type: ignore[no-untyped-call]
     for key, value in values.items():
         setattr(made, key, value)
@@ -35,7 +35,7 @@ def properties(kind: str, **values: Any) -> Properties:
 
 
 def properties_of(message: paho.MQTTMessage) -> Any:
-    """The properties that a message came with, by paho's names."""
+    """Returns the properties of a message, by paho's names."""
     assert message.properties is not None
     return message.properties
 
@@ -115,13 +115,13 @@ class Paho:
         self.client.loop_stop()
 
     def answer(self, kind: str) -> Any:
-        """The next answer of the broker, which must be of this kind."""
+        """Returns the next answer of the broker, which must be of this kind."""
         got, what = self._answers.get(timeout=WITHIN_S)
         assert got == kind, (got, what)
         return what
 
     def subscribe(self, text: str, qos: int = 0, identifier: int = 0, **options: Any) -> list[int]:
-        """Subscribe; the reason codes of the SUBACK."""
+        """Subscribe; returns the reason codes of the SUBACK."""
         if self.version == MQTT_5:
             made = properties("SUBSCRIBE", SubscriptionIdentifier=identifier) if identifier else None
             self.client.subscribe(text, options=SubscribeOptions(qos, **options), properties=made)
@@ -130,12 +130,12 @@ class Paho:
         return [code.value for code in self.answer("subscribe")]
 
     def unsubscribe(self, text: str) -> list[int]:
-        """Unsubscribe; the reason codes of the UNSUBACK, none before version 5."""
+        """Unsubscribe; returns the reason codes of the UNSUBACK, none before version 5."""
         self.client.unsubscribe(text)
         return [code.value for code in self.answer("unsubscribe")]
 
     def publish(self, topic: str, payload: bytes | str, qos: int = 0, retain: bool = False, **props: Any) -> int:
-        """Publish, and wait until the broker has answered as the QoS demands; the reason code."""
+        """Publish, and wait for the answer that the QoS requires; returns the reason code."""
         made = properties("PUBLISH", **props) if self.version == MQTT_5 else None
         sent = self.client.publish(topic, payload, qos, retain, made)
         mid, reason = self.answer("publish")
@@ -151,7 +151,7 @@ class Paho:
         return [bytes(self.next().payload) for _ in range(count)]
 
     def payloads_until(self, last: bytes) -> list[bytes]:
-        """The payloads of the next messages, up to one with the payload `last`, which is left out."""
+        """Returns the payloads of the next messages, up to the payload `last`, which is left out."""
         found = []
         while (payload := bytes(self.next().payload)) != last:
             found.append(payload)

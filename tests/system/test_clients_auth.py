@@ -1,4 +1,4 @@
-"""Who may do what: password and ACL files through a vernemq.conf, and addresses through the PROXY protocol."""
+"""Password and ACL files through a vernemq.conf, and client addresses through the PROXY protocol."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def set_password(file: Path, user: str, password: str) -> None:
 
 @pytest.fixture(scope="module")
 def guarded(background: Background, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfBroker]:
-    """A broker that knows alice (wonder), bob (builder) and carol (changes) and lets nobody else in."""
+    """A broker with the users alice (wonder), bob (builder) and carol (changes) that refuses all others."""
     folder = tmp_path_factory.mktemp("guarded")
     for user, password in (("alice", "wonder"), ("bob", "builder"), ("carol", "first")):
         set_password(folder / "vmq.passwd", user, password)
@@ -88,7 +88,7 @@ def test_a_known_user_is_let_in_and_others_are_not(
     """[MQTT-3.2.2-4] [MQTT-3.2.2-5] [MQTT5-3.1.4-2] [MQTT5-3.2.2-7]"""
     with knocker(guarded, shared, name, version, "alice", "wonder"):
         pass
-    # one answer for a wrong password and for a user that nobody knows; paho shows code 4 of 3.1.1 as that of 5
+    # one answer for a wrong password and an unknown user; paho shows code 4 of 3.1.1 as that of 5
     for user, password in (("alice", "wrong"), ("bob", "wonder"), ("mallory", "wonder")):
         with knocker(guarded, shared, name, version, user, password, expect=0x86) as stranger:
             assert stranger.gone.wait(WITHIN_S)
@@ -108,7 +108,7 @@ def test_a_known_user_is_let_in_and_others_are_not(
 
 @modern
 def test_the_acl_file_decides(guarded: ConfBroker, shared: ServerHarness, name: str, version: int) -> None:
-    """Reading and writing apart, rules for all, for one, and with %u and %c. [MQTT-3.3.5-2]"""
+    """Reading and writing separately, rules for all users, for one, and with %u and %c. [MQTT-3.3.5-2]"""
     refused = 0x87 if version == MQTT_5 else 0x80
     with (
         knocker(guarded, shared, f"{name}-a", version, "alice", "wonder") as alice,
@@ -128,7 +128,7 @@ def test_the_acl_file_decides(guarded: ConfBroker, shared: ServerHarness, name: 
         if version == MQTT_5:
             assert bob.publish("news/bob", b"fake", 1) == 0x87
         else:
-            # 3.1.1 has no code to say no
+            # 3.1.1 has no refusal code
             bob.client.publish("news/bob", b"fake", 1)
             assert bob.gone.wait(WITHIN_S)
         alice.publish("news/alice", b"the end", 1)
@@ -136,7 +136,7 @@ def test_the_acl_file_decides(guarded: ConfBroker, shared: ServerHarness, name: 
 
 
 def test_a_new_password_counts_without_a_restart(guarded: ConfBroker, shared: ServerHarness, name: str) -> None:
-    """The file is looked at every second; who is connected stays connected."""
+    """The file is checked every second; connected clients stay connected."""
     with knocker(guarded, shared, f"{name}-old", MQTT_5, "carol", "first") as connected:
         set_password(guarded.conf.parent / "vmq.passwd", "carol", "second")
         for attempt in range(200):
@@ -209,7 +209,7 @@ def test_a_client_behind_a_proxy(shared: ServerHarness, name: str, version: int,
         assert client.next().payload == b"through a proxy"
 
 
-def test_the_proxys_word_counts_for_the_address(shared: ServerHarness, name: str) -> None:
+def test_the_address_of_the_proxy_header_is_logged(shared: ServerHarness, name: str) -> None:
     """A refusal is logged with the client's address, not with the proxy's."""
 
     async def run() -> None:

@@ -54,12 +54,12 @@ class Client:
             await asyncio.wait_for(self.client.disconnect(), WITHIN_S)
 
     async def subscribe(self, text: str, qos: int, **properties: Any) -> tuple[int, ...]:
-        """Subscribe; what was granted."""
+        """Subscribe; returns the granted QoS."""
         self.client.subscribe(gmqtt.Subscription(text, qos=qos), **properties)
         return await asyncio.wait_for(self.granted.get(), WITHIN_S)
 
     async def next(self) -> tuple[str, bytes, int, dict[str, Any]]:
-        """The next message: topic, payload, QoS, properties."""
+        """Returns the next message: topic, payload, QoS, properties."""
         return await asyncio.wait_for(self.messages.get(), WITHIN_S)
 
 
@@ -86,7 +86,7 @@ def test_publish_and_subscribe(shared: ServerHarness, name: str, version: int, t
 
 
 def test_properties_and_aliases(shared: ServerHarness, name: str) -> None:
-    """User properties, expiry, content type, subscription identifier; aliases of the broker are gmqtt's own affair."""
+    """User properties, expiry, content type, subscription identifier; gmqtt handles the aliases of the broker."""
 
     async def run() -> None:
         async with (

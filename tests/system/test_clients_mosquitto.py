@@ -13,7 +13,7 @@ versions = pytest.mark.parametrize("version", ["mqttv31", "mqttv311", "mqttv5"])
 
 
 def where(shared: ServerHarness, transport: str) -> list[str]:
-    """The options that lead to a listener."""
+    """Returns the options for a listener."""
     if transport == "unix":
         return ["--unix", str(shared.unix)]
     if transport == "ssl":
@@ -40,7 +40,7 @@ def test_lines_go_through_in_order(shared: ServerHarness, name: str, version: st
 
 @versions
 def test_retained_and_deleted(shared: ServerHarness, name: str, version: str) -> None:
-    """-r keeps the last one, -r -n deletes it. [MQTT-3.3.1-5] [MQTT5-3.3.1-5]"""
+    """-r keeps the last message, -r -n deletes it. [MQTT-3.3.1-5] [MQTT5-3.3.1-5]"""
 
     async def run() -> None:
         at = [*where(shared, "tcp"), "-V", version]
@@ -95,7 +95,7 @@ def test_properties_of_version_5(shared: ServerHarness, name: str) -> None:
 
 
 def test_a_wrong_certificate_authority_is_refused_by_the_client(shared: ServerHarness, name: str) -> None:
-    """And the broker goes on."""
+    """The broker continues."""
 
     async def run() -> None:
         at = ["-h", "127.0.0.1", "-p", str(shared.ssl), "--cafile", str(shared.pem.cert)]

@@ -57,7 +57,7 @@ def test_large_messages_over_every_transport(shared: ServerHarness, name: str, v
 
 
 @versions
-def test_a_retained_message_waits_for_subscribers_and_can_be_deleted(
+def test_a_retained_message_is_kept_for_subscribers_and_can_be_deleted(
     shared: ServerHarness, name: str, version: int
 ) -> None:
     """[MQTT-3.3.1-6] [MQTT-3.3.1-8] [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT5-3.3.1-6] [MQTT5-3.3.1-9]"""
@@ -97,7 +97,7 @@ def test_a_will_is_published_when_the_connection_is_cut_and_not_after_disconnect
 
 
 @versions
-def test_a_session_is_resumed_with_what_came_meanwhile(shared: ServerHarness, name: str, version: int) -> None:
+def test_a_resumed_session_gets_the_messages_of_its_absence(shared: ServerHarness, name: str, version: int) -> None:
     """[MQTT-3.1.2-4] [MQTT-3.1.2-5] [MQTT-3.2.2-2] [MQTT-4.5.0-1] [MQTT5-3.1.2-5] [MQTT5-3.2.2-3] [MQTT5-4.5.0-1]"""
     with Paho(shared, f"{name}-r", version, **stays(version)) as reader:
         assert not reader.session_present

@@ -1,4 +1,4 @@
-"""What MQTT 5 adds, with paho-mqtt as the client and its view of each property."""
+"""Features of MQTT 5, with paho-mqtt as the client."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_properties_of_a_message_reach_the_subscriber(shared: ServerHarness, nam
 
 
 def test_request_and_response(shared: ServerHarness, name: str) -> None:
-    """The pattern that response topic and correlation data are for, between two versions."""
+    """The pattern of response topic and correlation data, between two versions."""
     with Paho(shared, f"{name}-server", MQTT_5) as server, Paho(shared, f"{name}-asks", MQTT_5) as asks:
         server.subscribe(f"{name}/requests", 1)
         asks.subscribe(f"{name}/answers", 1)
@@ -60,14 +60,16 @@ def test_subscription_identifiers(shared: ServerHarness, name: str) -> None:
 
 
 def test_message_expiry_counts_down_and_ends(shared: ServerHarness, name: str) -> None:
-    """[MQTT5-3.3.2-5] [MQTT5-3.3.2-6]: what waited gets what is left of its interval; what is over is not sent."""
+    """[MQTT5-3.3.2-5] [MQTT5-3.3.2-6]: a message that waited has the rest of its interval; an
+    expired one is not sent.
+    """
     stays: dict[str, Any] = {"clean": False, "connect": {"SessionExpiryInterval": 600}}
     with Paho(shared, f"{name}-r", MQTT_5, **stays) as reader:
         reader.subscribe(f"{name}/#", 1)
     with Paho(shared, f"{name}-w", MQTT_5) as writer, Paho(shared, f"{name}-c", MQTT_5) as clock:
         writer.publish(f"{name}/short", b"short", 1, MessageExpiryInterval=1)
         writer.publish(f"{name}/long", b"long", 1, MessageExpiryInterval=100)
-        # a will with a delay is the broker's own clock: it comes when the second is over
+        # a will with a delay uses the broker's clock: it arrives when the second is over
         clock.subscribe(f"{name}-will", 1)
         will = {
             "topic": f"{name}-will",
@@ -123,7 +125,7 @@ def test_topic_aliases_of_the_broker(shared: ServerHarness, name: str) -> None:
 
 
 def test_reason_codes_that_only_version_5_has(shared: ServerHarness, name: str) -> None:
-    """[MQTT5-3.11.3-2]: nobody was there to get it, no subscription existed, and success."""
+    """[MQTT5-3.11.3-2]: no subscriber, no subscription, and success."""
     with Paho(shared, name, MQTT_5) as client:
         assert client.publish(name, b"nobody", 1) == 0x10
         assert client.unsubscribe(name) == [0x11]
@@ -168,7 +170,7 @@ def test_a_retained_message_carries_its_properties_across_versions(shared: Serve
         assert four.next().payload == b"kept"
 
 
-def test_what_is_too_large_is_refused_before_it_is_sent_to_a_client(shared: ServerHarness, name: str) -> None:
+def test_a_message_too_large_for_a_client_is_not_sent_to_it(shared: ServerHarness, name: str) -> None:
     """[MQTT5-3.1.2-24] [MQTT5-3.1.2-25]: dropped for this subscriber as if it had been sent."""
     with (
         Paho(shared, f"{name}-r", MQTT_5, connect={"MaximumPacketSize": 200}) as small,

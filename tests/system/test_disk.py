@@ -29,7 +29,7 @@ def strogoff(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def used(background: Background, tmp_path: Path) -> BrokerProcess:
-    """A broker, stopped, that holds 300 messages for one client."""
+    """A stopped broker that holds 300 messages for one client."""
     broker = BrokerProcess(tmp_path / "data", free_port(), max_offline_messages="-1", max_online_messages="-1")
     background.run(broker.start())
     with Paho(None, "reader", MQTT_5, port=broker.port, **STAYS) as reader:
@@ -43,7 +43,7 @@ def used(background: Background, tmp_path: Path) -> BrokerProcess:
 
 
 def refused(broker: BrokerProcess) -> str:
-    """What the start says, on one line, when it refuses."""
+    """Returns the error line of a refused start."""
     ended = strogoff(*broker.command()[3:], "--set", "log.console=off")
     assert ended.returncode == 1 and "Traceback" not in ended.stderr
     (line,) = ended.stderr.splitlines()
@@ -51,7 +51,7 @@ def refused(broker: BrokerProcess) -> str:
 
 
 def what_is_left(background: Background, broker: BrokerProcess) -> list[int]:
-    """Start it again and read what the client has."""
+    """Start it again, and return the messages of the client."""
     background.run(broker.start())
     try:
         with Paho(None, "reader", MQTT_5, port=broker.port, **STAYS) as reader:
@@ -66,7 +66,7 @@ def what_is_left(background: Background, broker: BrokerProcess) -> list[int]:
 
 
 def test_a_lost_list_of_files_is_repaired_without_loss(background: Background, used: BrokerProcess) -> None:
-    """Refused with file, loss and remedy; `strogoff repair` says that nothing is lost, and it is so."""
+    """The start is refused with file, loss and remedy; `strogoff repair` reports no loss, and nothing is lost."""
     (used.data / "messages" / "CURRENT").unlink()
     line = refused(used)
     assert str(used.data / "messages") in line and "strogoff repair" in line
@@ -75,8 +75,8 @@ def test_a_lost_list_of_files_is_repaired_without_loss(background: Background, u
     assert what_is_left(background, used) == list(range(KEPT))
 
 
-def test_a_damaged_log_costs_what_the_repair_says(background: Background, used: BrokerProcess) -> None:
-    """Exit 3 and the number of writes that are gone; what is left is in order and each message once."""
+def test_a_damaged_log_costs_the_writes_that_repair_reports(background: Background, used: BrokerProcess) -> None:
+    """Exit 3 and the number of lost writes; the rest is in order and each message there once."""
     logs = sorted((used.data / "messages").glob("*.log"), key=lambda path: path.stat().st_size)
     content = bytearray(logs[-1].read_bytes())
     middle = len(content) // 2
@@ -92,8 +92,8 @@ def test_a_damaged_log_costs_what_the_repair_says(background: Background, used: 
     assert left == sorted(set(left)) and len(left) < KEPT
 
 
-def test_a_database_that_is_gone_is_not_begun_anew(used: BrokerProcess) -> None:
-    """A marker says that there was one."""
+def test_a_missing_database_is_not_created_again(used: BrokerProcess) -> None:
+    """A marker says that the database existed."""
     for file in (used.data / "messages").iterdir():
         file.unlink()
     (used.data / "messages").rmdir()
@@ -110,7 +110,7 @@ def test_repair_of_what_is_no_data_directory(tmp_path: Path) -> None:
 
 
 def test_repair_while_the_node_runs_is_refused(background: Background, used: BrokerProcess) -> None:
-    """The database is locked; the broker goes on."""
+    """The database is locked; the broker continues."""
     background.run(used.start())
     try:
         ended = strogoff("repair", str(used.data))
@@ -137,7 +137,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """A file that takes all the room there is."""
+    """Write a file that takes all free space."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as file:
         for size in (1 << 20, 4096, 1):
@@ -151,8 +151,8 @@ def fill(disk: Path) -> Path:
 
 @pytest.mark.parametrize("durability", ["os", "sync"])
 def test_a_full_disk_refuses_and_recovers(background: Background, small_disk: Path, durability: str) -> None:
-    """QoS 1 is refused with 0x97 while there is no room, and accepted again when there is, without a restart. The one
-    PUBLISH that met the full disk is answered then. What was acknowledged is there, also after a restart.
+    """QoS 1 is refused with 0x97 while the disk is full, and accepted afterwards without a restart. The one PUBLISH
+    that met the full disk is answered then. Acknowledged messages are kept, also after a restart.
     """
     broker = BrokerProcess(small_disk / "data", free_port(), message_store__durability=durability)
     broker.log = small_disk.parent / "broker.log"
@@ -190,7 +190,7 @@ def test_a_full_disk_refuses_and_recovers(background: Background, small_disk: Pa
 
 
 def test_a_read_only_disk(small_disk: Path) -> None:
-    """The start says which directory, exit 1."""
+    """The start names the directory; exit 1."""
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     ended = strogoff("start", "--data-dir", str(small_disk / "data"), "--set", "log.console=off")
     assert ended.returncode == 1

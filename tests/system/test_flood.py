@@ -1,4 +1,4 @@
-"""Clients that flood a real broker: others are served meanwhile, and a signal is, too."""
+"""Clients that flood a real broker: other clients are served meanwhile, and a signal is handled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
 @pytest.fixture
 def broker(background: Background, tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A running broker that anybody may use."""
+    """A running broker without access control."""
     process = BrokerProcess(tmp_path / "data", free_port())
     background.run(process.start())
     yield process
@@ -35,7 +35,7 @@ def broker(background: Background, tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def connected(port: int) -> socket.socket:
-    """A connection that was accepted."""
+    """Returns an accepted connection."""
     client = socket.create_connection(("127.0.0.1", port), WITHIN_S)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     client.sendall(CONNECT)
@@ -45,7 +45,7 @@ def connected(port: int) -> socket.socket:
 
 @contextmanager
 def flood(port: int, frame: bytes) -> Iterator[None]:
-    """Eight connections that send as much as is taken, and read no answer."""
+    """Eight connections that send as much as the broker reads, and read no answer."""
     over = threading.Event()
     clients = [connected(port) for _ in range(8)]
     data = frame * (100_000 // len(frame))
@@ -75,7 +75,7 @@ def flood(port: int, frame: bytes) -> Iterator[None]:
 def test_others_are_served_and_the_broker_stops_during_a_flood(
     background: Background, broker: BrokerProcess, frame: bytes
 ) -> None:
-    """A polite client's round trips stay short, and SIGTERM ends the process as fast as without a flood."""
+    """Round trips of a quiet client stay short, and SIGTERM ends the process as fast as without a flood."""
     with connected(broker.port) as polite, flood(broker.port, frame):
         took = []
         for _ in range(30):

@@ -1,4 +1,4 @@
-"""The wheel: nothing but `strogoff` is in it, and what is needed is; installed elsewhere, its commands run."""
+"""The wheel: its only package is `strogoff`, with all its data; installed elsewhere, its commands run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMANDS = ("strogoff", "vmq-admin", "vmq-passwd")
 
 
 def run(*words: str | Path, cwd: Path | None = None, data: str | None = None) -> str:
-    """Run a command that must succeed; what it said."""
+    """Run a command that must succeed; returns its output."""
     ran = subprocess.run(
         [str(word) for word in words], cwd=cwd, input=data, capture_output=True, text=True, timeout=500
     )
@@ -33,7 +33,7 @@ def run(*words: str | Path, cwd: Path | None = None, data: str | None = None) ->
 
 @pytest.fixture(scope="session")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that git knows, as they are now, in a folder with another name."""
+    """Returns a copy of the files in git's index, in a folder with another name."""
     folder = tmp_path_factory.mktemp("9-another.name")
     listed = run("git", "-c", "safe.directory=*", "ls-files", "-z", cwd=ROOT).split("\0")
     for name in filter(None, listed):
@@ -54,7 +54,7 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment with the wheel and what it needs; the folder of its commands."""
+    """Returns the folder with the commands of a fresh environment that has the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("environment")
     run(sys.executable, "-m", "venv", folder)
     run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
@@ -62,7 +62,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_has_one_package(wheel: Path) -> None:
-    """A wheel that puts `broker` or `tests` into somebody's site-packages would be a bad guest."""
+    """A wheel must not install packages such as `broker` or `tests` into site-packages."""
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == {"strogoff"}
@@ -83,7 +83,7 @@ def test_the_wheel_has_its_data(wheel: Path, source: Path) -> None:
     said = archive.read(entry_points).decode()
     assert all(f"{command} = strogoff." in said for command in COMMANDS)
     assert [name for name in names if name.endswith("/licenses/LICENSE")]
-    # every module of a room is in, and everything that is not code comes along too
+    # every module of a package is in the wheel, and so is everything that is not code
     for room in ("mqtt", "storage", "cluster", "netsplit", "broker", "admin", "testing", "sim", "analytics", "configs"):
         for path in (source / room).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
@@ -131,7 +131,7 @@ def test_the_commands_run_where_they_are_installed(
 
 
 def dockerfile_python() -> str | None:
-    """The Python of the Dockerfile, if this machine has it: on the path, or where pyenv keeps it."""
+    """Returns the Python of the Dockerfile, if this machine has it: on the path, or in pyenv's folder."""
     pyenv = map(str, Path.home().glob(".pyenv/versions/3.13*/bin/python3"))
     for python in filter(None, [shutil.which("python3.13"), *pyenv]):
         if subprocess.run([python, "-c", "import ensurepip"], capture_output=True, timeout=60).returncode == 0:

@@ -1,4 +1,4 @@
-"""Ports of tests: nobody else gets one between the moment when it is chosen and that when a broker listens there."""
+"""Ports of tests: no other process gets a port between its choice and the start of the listener."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TAKE = (
 
 
 def test_no_two_processes_get_the_same_port() -> None:
-    """They choose at once, and keep what they have until they end."""
+    """They choose at the same time, and keep their ports until they end."""
     code = TAKE.format(count=300)
     taking = [
         subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

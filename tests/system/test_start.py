@@ -1,4 +1,4 @@
-"""The daemon as a user meets it: started with a vernemq.conf, refused with a clear line, stopped by a signal."""
+"""The daemon: started with a vernemq.conf, refused with a clear line, stopped by a signal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHIPPED = Path(__file__).parents[2] / "configs"
 
 
 def start(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """`strogoff start` that is expected to end by itself."""
+    """Run a `strogoff start` that is expected to end by itself."""
     command = [sys.executable, "-m", "strogoff", "start", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=WITHIN_S)
 
@@ -39,7 +39,7 @@ def port() -> int:
 
 @pytest.fixture
 def broker(background: Background, tmp_path: Path, port: int) -> Iterator[BrokerProcess]:
-    """A broker that anybody may use, running; nothing bad may be in its log at the end."""
+    """A running broker without access control; its log must have no error at the end."""
     process = BrokerProcess(tmp_path / "data", port)
     background.run(process.start())
     yield process
@@ -48,13 +48,13 @@ def broker(background: Background, tmp_path: Path, port: int) -> Iterator[Broker
 
 
 def test_the_shipped_vernemq_conf(background: Background, tmp_path: Path) -> None:
-    """It serves as it is, apart from the ports; the log is in log/console.log."""
+    """It serves unchanged, apart from the ports; the log is in log/console.log."""
     port, http = free_port(), free_port()
     text = (SHIPPED / "vernemq.conf").read_text().replace("127.0.0.1:1883", f"127.0.0.1:{port}")
     broker = ConfBroker(tmp_path, text.replace("127.0.0.1:8888", f"127.0.0.1:{http}"), port)
     background.run(broker.start())
     try:
-        # allow_anonymous is off and there is no password file, so nobody may in
+        # allow_anonymous is off and there is no password file, so every client is refused
         with Paho(None, "stranger", MQTT_5, port=port, expect=0x86) as stranger:
             assert stranger.gone.wait(WITHIN_S)
         assert (tmp_path / "data" / "strogoff.json").exists()
@@ -67,7 +67,7 @@ def test_the_shipped_vernemq_conf(background: Background, tmp_path: Path) -> Non
 
 
 def test_a_vernemq_conf_with_every_key_of_vernemq(background: Background, tmp_path: Path) -> None:
-    """All 633 keys at their defaults, as an administrator brings them along: it starts and serves."""
+    """All 633 keys at their defaults, as an administrator may bring them: the broker starts and serves."""
     Certificates(tmp_path)
     (tmp_path / "etc").mkdir()
     shutil.copy(SHIPPED / "vmq.acl", tmp_path / "etc" / "vmq.acl")
@@ -96,7 +96,7 @@ def test_a_vernemq_conf_with_every_key_of_vernemq(background: Background, tmp_pa
 
 
 def test_a_wrong_configuration_stops_the_start(tmp_path: Path) -> None:
-    """Every mistake at once, with its line and what was meant; exit 1; nothing is made on the disk."""
+    """All mistakes at once, each with its line and a suggestion; exit 1; nothing is written to disk."""
     conf = tmp_path / "vernemq.conf"
     conf.write_text("allow_anonymous = on\nallow_anonimous = on\nretry_interval = soon\n")
     ended = start(tmp_path, "-c", str(conf))
@@ -117,8 +117,8 @@ def test_a_wrong_configuration_stops_the_start(tmp_path: Path) -> None:
         (["--data-dir", "/proc/nothing"], "/proc/nothing"),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, words: list[str], said: str) -> None:
-    """Exit 1 and no traceback, whatever it is."""
+def test_an_unusable_file_is_named(tmp_path: Path, words: list[str], said: str) -> None:
+    """Exit 1 without a traceback in every case."""
     ended = start(tmp_path, "--set", "log.console=off", *words)
     assert ended.returncode == 1
     assert said in ended.stderr and "Traceback" not in ended.stderr
@@ -146,7 +146,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
 
 
 def test_a_data_directory_in_use(broker: BrokerProcess, tmp_path: Path) -> None:
-    """The second process says which process has it; the first goes on."""
+    """The second process names the first; the first continues."""
     process = broker.process
     assert process is not None
     ended = start(tmp_path, "--data-dir", str(broker.data), "--set", "log.console=off")
@@ -158,7 +158,7 @@ def test_a_data_directory_in_use(broker: BrokerProcess, tmp_path: Path) -> None:
 
 
 def test_the_data_of_another_node(background: Background, broker: BrokerProcess, tmp_path: Path) -> None:
-    """Both names are said, nothing is changed."""
+    """The error has both names, and nothing is changed."""
     background.run(broker.stop())
     marker = (broker.data / "strogoff.json").read_bytes()
     ended = start(tmp_path, "--data-dir", str(broker.data), "--set", "nodename=other@127.0.0.1")
@@ -242,7 +242,7 @@ def test_log_files_and_broken_rules_while_running(background: Background, tmp_pa
     assert "Traceback" not in console + errors.read_text()
 
 
-def test_a_crowd_that_connects_while_it_stops(background: Background, broker: BrokerProcess) -> None:
+def test_clients_that_connect_during_the_stop(background: Background, broker: BrokerProcess) -> None:
     """Connections that come in the midst of stopping neither hang it nor leave a traceback."""
 
     async def knock() -> None:

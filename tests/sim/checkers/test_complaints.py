@@ -1,4 +1,4 @@
-"""Problems that were noted at once are violations."""
+"""Problems noted by clients and nodes are violations."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from strogoff.sim.checkers.exactly_once import check
 from ..histories import HistoryBuilder
 
 
-def test_twice_is_once_too_often() -> None:
-    """[MQTT-4.3.3-2] a receiver that is sent one message under two ids hands it on twice."""
+def test_a_second_delivery_is_a_violation() -> None:
+    """[MQTT-4.3.3-2] a receiver that gets one message under two ids passes it on twice."""
     builder = HistoryBuilder()
     builder.publish("w-1", qos=2)
     builder.deliver("w-1")
@@ -33,7 +33,9 @@ def test_a_shared_message_goes_to_one_member() -> None:
 
 
 def test_a_clean_session_whose_node_dies_leaves_no_record() -> None:
-    """A clean session goes with its node: another member may get the message again (docs/promises.md)."""
+    """The record of a clean session is lost with its node: another member may get the message again
+    (docs/promises.md).
+    """
     builder = HistoryBuilder()
     for client in ("a", "b"):
         builder.connect(client, expiry_s=0 if client == "a" else None)
@@ -62,7 +64,7 @@ def test_a_session_that_goes_with_the_disk_of_its_node_leaves_no_record() -> Non
     assert list(check(builder.case())) == []
 
 
-def test_messages_that_may_come_more_often() -> None:
+def test_messages_that_may_arrive_more_than_once() -> None:
     """QoS 1 on either side, retained messages, another session."""
     builder = HistoryBuilder()
     builder.publish("w-1", qos=1)
@@ -76,7 +78,7 @@ def test_messages_that_may_come_more_often() -> None:
     assert list(check(builder.case())) == []
 
 
-def test_an_old_copy_of_a_disk_may_have_it_again_only_where_no_lease_is_asked_for() -> None:
+def test_an_old_copy_of_a_disk_may_repeat_a_message_only_without_a_lease() -> None:
     """A node cannot know that its disk is an old copy until the others refuse it (5 nodes, seed 1165)."""
     builder = HistoryBuilder()
     builder.connect("s")
@@ -91,8 +93,10 @@ def test_an_old_copy_of_a_disk_may_have_it_again_only_where_no_lease_is_asked_fo
     assert list(check(builder.case())) == ["duplicate: s, session 1 got w-1 2 times with QoS 2"]
 
 
-def test_with_the_disk_of_its_writer_goes_the_handshake() -> None:
-    """The CONNACK that says so is lost; the next one speaks of the empty session since (5 nodes, seed 115621)."""
+def test_a_lost_disk_of_the_publisher_loses_the_handshake() -> None:
+    """The CONNACK of the new session is lost; the next one reports the empty session made since (5
+    nodes, seed 115621).
+    """
     builder = HistoryBuilder()
     builder.connect("s")
     attempt = builder.publish("w-1", qos=2, acked=False)

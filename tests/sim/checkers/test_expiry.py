@@ -11,7 +11,7 @@ from ..histories import HistoryBuilder
 
 @pytest.mark.parametrize(("waited", "early"), [(1, True), (4, True), (6, False)])
 def test_not_before(waited: int, early: bool) -> None:
-    """[MQTT5-3.3.2-5] holds the other way round as well: a message is owed until its interval is over."""
+    """[MQTT5-3.3.2-5] a message must be delivered until its interval is over."""
     builder = HistoryBuilder()
     builder.publish("w-1", expiry_s=5)
     builder.now += waited - 2

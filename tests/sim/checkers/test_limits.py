@@ -1,4 +1,4 @@
-"""Messages are dropped only for a limit that somebody set."""
+"""Messages are dropped only for a configured limit."""
 
 from __future__ import annotations
 

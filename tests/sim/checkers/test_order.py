@@ -75,7 +75,7 @@ def test_messages_that_are_not_judged() -> None:
         assert list(check(made.case())) == []
 
 
-def test_a_refusal_that_its_writer_may_not_have_heard_of() -> None:
+def test_a_refusal_that_may_not_have_reached_the_publisher() -> None:
     """The node refused the first for a full disk and took the second; then the first was sent again."""
     made = builder()
     first = made.publish("w-1", acked=False)
@@ -89,8 +89,10 @@ def test_a_refusal_that_its_writer_may_not_have_heard_of() -> None:
     assert len(list(check(made.case()))) == 1
 
 
-def test_a_repeated_message_may_come_late_to_a_subscription_granted_without_a_lease() -> None:
-    """Other nodes did not know the subscription yet. A message missed it, and came as if new when it was sent again."""
+def test_a_repeated_message_may_be_late_for_a_subscription_without_a_lease() -> None:
+    """Other nodes did not know the subscription yet. A message missed it, and arrived like a new one when it was sent
+    again.
+    """
     for resent, said in ((1, []), (0, ["reordered: s, session 1 got w-1 after w-2, same topic and QoS"])):
         made = builder()
         made.history.subscriptions[-1].without_lease = True
@@ -101,8 +103,8 @@ def test_a_repeated_message_may_come_late_to_a_subscription_granted_without_a_le
         assert list(check(made.case())) == said
 
 
-def test_an_old_copy_of_a_disk_is_not_judged_where_no_lease_is_asked_for() -> None:
-    """Sessions on the copy are as they were, and messages come again in any order (3 nodes, seed 126342)."""
+def test_an_old_copy_of_a_disk_is_not_judged_without_a_lease() -> None:
+    """Sessions on the copy are in an older state, and messages arrive again in any order (3 nodes, seed 126342)."""
     made = builder()
     for key in ("w-1", "w-2"):
         made.publish(key, acked=False)

@@ -8,8 +8,8 @@ from strogoff.sim.history import IdReuse
 from ..histories import HistoryBuilder
 
 
-def test_again_under_another_id() -> None:
-    """[MQTT-4.4.0-1] what is sent again keeps its packet id."""
+def test_a_message_repeated_under_another_id_is_a_violation() -> None:
+    """[MQTT-4.4.0-1] a message that is sent again keeps its packet id."""
     builder = HistoryBuilder()
     builder.connect("s")
     builder.publish("w-1", qos=2)
@@ -20,7 +20,7 @@ def test_again_under_another_id() -> None:
     assert list(check(builder.case())) == ["packet id: s got w-1 again under 6, before it was [5]"]
 
 
-def test_messages_that_may_come_as_two_copies() -> None:
+def test_messages_that_may_arrive_as_two_copies() -> None:
     builder = HistoryBuilder()
     builder.publish("w-1", resent=1)
     builder.publish("w-2", topic="r/0")
@@ -31,8 +31,8 @@ def test_messages_that_may_come_as_two_copies() -> None:
     assert list(check(builder.case())) == []
 
 
-def test_a_node_that_died_gets_it_again_from_the_writers_node() -> None:
-    """It had sent the message to the client before it was on disk (3 nodes, seed 339)."""
+def test_a_dead_node_gets_the_message_again_from_the_publishers_node() -> None:
+    """The dead node had sent the message to the client before it was on disk (3 nodes, seed 339)."""
     for node, wrong in (("n1", 1), ("n2", 0)):
         builder = HistoryBuilder()
         builder.connect("s")
@@ -49,7 +49,7 @@ def test_problems_that_clients_noted() -> None:
     assert list(check(builder.case())) == ["packet id: s: packet id 5 came with w-2 while it stands for w-1"]
 
 
-def test_an_old_copy_of_a_disk_knows_no_ids_and_serves_only_where_no_lease_is_asked_for() -> None:
+def test_an_old_copy_of_a_disk_has_no_ids_and_serves_only_without_a_lease() -> None:
     """A node cannot know that its disk is an old copy until the others refuse it."""
     builder = HistoryBuilder()
     builder.connect("s")

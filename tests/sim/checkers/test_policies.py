@@ -1,4 +1,4 @@
-"""Policies that are not kept, and refusals that come late."""
+"""Violated policies, and refusals after the end of a split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After the healing nothing waits, and nothing is left on disk without an owner."""
+"""After the healing no operation waits, and no entry on disk lacks an owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that serve in the place of another."""
+"""Two processes that serve for one node."""
 
 from __future__ import annotations
 

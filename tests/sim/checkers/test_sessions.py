@@ -14,7 +14,7 @@ from ..histories import HistoryBuilder
 
 
 def away(expiry_s: int | None, seconds: int, **fields: Any) -> list[str]:
-    """The violations of a client that comes back after so many seconds."""
+    """Returns the violations of a client that returns after this number of seconds."""
     builder = HistoryBuilder()
     first = builder.connect("s", expiry_s=expiry_s, present=False)
     builder.close(first)
@@ -33,7 +33,7 @@ def away(expiry_s: int | None, seconds: int, **fields: Any) -> list[str]:
     ],
 )  # fmt: skip
 def test_present_or_not(expiry_s: int | None, seconds: int, present: bool, wrong: str) -> None:
-    """[MQTT-3.2.2-2] [MQTT5-3.2.2-3] by what the connections before imply."""
+    """[MQTT-3.2.2-2] [MQTT5-3.2.2-3] according to the earlier connections."""
     assert [text.split(":")[0] for text in away(expiry_s, seconds, present=present)] == ([wrong] if wrong else [])
 
 
@@ -42,7 +42,7 @@ def test_clean_start_never_finds_one() -> None:
     assert away(None, 1, clean=True, present=True) and not away(None, 1, clean=True, present=False)
 
 
-def test_an_unanswered_connect_leaves_it_open() -> None:
+def test_after_an_unanswered_connect_both_answers_are_right() -> None:
     """The node may have read it: with Clean Start both answers are right afterwards."""
     for present in (False, True):
         builder = HistoryBuilder()
@@ -62,7 +62,7 @@ def test_a_session_without_a_client_ends_in_time() -> None:
 
 
 def test_a_session_that_went_with_its_disk_is_not_overdue() -> None:
-    """3 nodes, seed 102928: the disk was lost a second before the deadline, and nobody came back."""
+    """3 nodes, seed 102928: the disk was lost a second before the deadline, and the client never returned."""
     builder = HistoryBuilder()
     first = builder.connect("s", expiry_s=5, present=False)
     builder.close(first)

@@ -1,4 +1,4 @@
-"""Sides that serve."""
+"""Sides of a cut that may serve."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_a_node_that_reaches_the_leader_need_not_reach_its_majority() -> None:
     assert not reaches_majority("b", leaders, linked("bc", "bd", "be", "ac", "ad"))
 
 
-def test_the_answer_of_the_leader_may_wait_until_a_cut_is_over() -> None:
-    """3 nodes, seeds 125728 and 127512: the leader heard x, which heard it when it stood still already."""
+def test_an_answer_of_the_leader_may_arrive_after_a_cut() -> None:
+    """3 nodes, seeds 125728 and 127512: the leader heard x, and x had heard the leader while it was paused."""
 
     def hears(one: str, other: str) -> bool:
         return one + other in ("ab", "ba", "ax")
@@ -39,7 +39,7 @@ def test_the_answer_of_the_leader_may_wait_until_a_cut_is_over() -> None:
     assert not reaches_majority("x", leaders, lambda one, other: one + other in ("ab", "ba", "xa"))
 
 
-def test_one_of_several_that_think_that_they_lead_is_enough() -> None:
+def test_one_of_several_supposed_leaders_is_enough() -> None:
     ways = linked("ab", "cd", "de", "ce")
     assert [reaches_majority(node, {"a": VOTERS, "c": VOTERS}, ways) for node in VOTERS] == [0, 0, 1, 1, 1]
 

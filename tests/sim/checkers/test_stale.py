@@ -1,4 +1,4 @@
-"""Messages that should have been dropped and came."""
+"""Delivered messages that should have been dropped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sim.histories import HistoryBuilder
 
 
 def make_history(entered: bool = True) -> HistoryBuilder:
-    """w-1 waits at n1, its writer publishes w-2 at n2, and both come, the newer one first."""
+    """w-1 waits at n1, its publisher sends w-2 at n2, and both arrive, the newer one first."""
     builder = HistoryBuilder()
     builder.swarm = replace(builder.swarm, features=builder.swarm.features - {"lifo"})
     builder.publish("w-1", acked=False, node="n1", sent_at=1.0)
@@ -66,8 +66,8 @@ def test_a_deferred_publish_is_accepted_after_the_entrance() -> None:
     assert list(check(case, lambda node, begin_s, end_s: {ViewState.MINORITY} if begin_s == 1.0 else arrival)) != []
 
 
-def test_a_suspended_node_accepts_in_its_state_when_it_goes_on() -> None:
-    """The policy allows it without a lease: the message is kept, and comes at the heal (3 nodes, seed 45213)."""
+def test_a_suspended_node_accepts_in_its_state_after_the_suspension() -> None:
+    """The policy allows it without a lease: the message is kept, and delivered at the heal (3 nodes, seed 45213)."""
     builder = make_history()
     options = structs.replace(builder.swarm.options, allow_publish_during_netsplit="on")
     builder.swarm = replace(builder.swarm, options=options)

@@ -24,8 +24,8 @@ def test_only_time_without_an_excuse_counts() -> None:
     assert list(waits.judge(2.0, [], {"n1": 1.0})) == []
 
 
-def test_a_publish_waits_only_from_the_answer_of_the_one_before_it_with_its_qos() -> None:
-    """3 nodes, seed 106112: a row of QoS 2 messages behind a slow disk, one commit for each, and then a cut."""
+def test_the_wait_of_a_publish_starts_at_the_answer_to_its_predecessor() -> None:
+    """3 nodes, seed 106112: many QoS 2 messages wait for a slow disk, one commit for each, and then comes a cut."""
     builder = HistoryBuilder()
     first, second, third = (builder.publish(f"w-{number}", acked=False) for number in (1, 2, 3))
     third.qos = 2
@@ -43,7 +43,7 @@ def test_a_publish_waits_only_from_the_answer_of_the_one_before_it_with_its_qos(
     ("flag", "arrival", "later", "dup", "expected"),
     [
         ("off", {WHOLE}, {MAJORITY}, False, True),
-        ("off", {WHOLE, MAJORITY}, {MAJORITY}, False, False),  # it may have come a moment too late
+        ("off", {WHOLE, MAJORITY}, {MAJORITY}, False, False),  # it may have been a moment too late
         ("off", {MAJORITY}, {MAJORITY, MINORITY}, False, False),
         ("off", {MAJORITY}, {MAJORITY, WHOLE}, False, True),
         ("off", {MAJORITY}, {MAJORITY}, True, True),
@@ -60,8 +60,8 @@ def test_a_publish_is_accepted_for_sure_once_the_policy_allowed_it(
     assert accepted(flag, arrival, later, dup) is expected
 
 
-def test_a_publish_that_waited_for_the_disk_met_the_policy_late() -> None:
-    """3 nodes, seed 41750: the id of a QoS 2 PUBLISH has to be safe before it is routed."""
+def test_a_publish_that_waited_for_the_disk_is_checked_later() -> None:
+    """3 nodes, seed 41750: the id of a QoS 2 PUBLISH must be on disk before it is routed."""
     attempt = HistoryBuilder().publish("w-1", acked=False)
     denied = {"type": "policy.deny", "client": "w", "topic": "t/0"}
     events = [(1.0, denied), (2.0, {**denied, "topic": "t/1"}), (3.0, {**denied, "client": "v"})]

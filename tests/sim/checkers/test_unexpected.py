@@ -1,4 +1,4 @@
-"""Messages that nobody sent, or that are for others."""
+"""Messages that no client sent, and messages for other clients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_message_without_a_writer_is_unexpected() -> None:
 
 
 def test_without_a_subscription() -> None:
-    """No matching subscription, one that was over, one of an earlier session."""
+    """No matching subscription, a subscription that is over, one of an earlier session."""
     builder = HistoryBuilder()
     builder.connect("s", present=False)
     builder.subscribe("s", "u/#")

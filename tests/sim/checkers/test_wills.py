@@ -1,4 +1,4 @@
-"""Wills: once per ungraceful end, at their time."""
+"""Wills: once for each connection that ends without DISCONNECT, on time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_once_when_the_connection_was_lost(count: int, wrong: list[str]) -> None
     assert kinds(made) == wrong
 
 
-def test_never_while_the_connection_is_there() -> None:
+def test_no_will_while_the_connection_lasts() -> None:
     made, _ = builder(will=will())
     made.deliver("c!1", WATCHER)
     assert kinds(made) == ["will spurious"]
@@ -65,7 +65,7 @@ def test_after_disconnect_only_a_kill_excuses_it() -> None:
     assert kinds(made) == []
 
 
-def test_a_disconnect_that_came_to_a_node_that_stood_still_until_it_was_killed() -> None:
+def test_a_disconnect_at_a_suspended_node_that_is_killed_may_be_undone() -> None:
     """3 nodes, seed 3538."""
     made, connection = builder(will=will(), polite=True)
     made.close(connection)
@@ -79,12 +79,12 @@ def test_a_disconnect_that_came_to_a_node_that_stood_still_until_it_was_killed()
     case.stood = (("n1", connection.closed_at - 1.0, made.now),)
     assert list(check(case)) == []
     case.stood = (("n1", connection.closed_at + 0.5 * case.commit_s, made.now),)
-    assert list(check(case)) == [], "it stood still before its disk had the end (3 nodes, seed 228644)"
+    assert list(check(case)) == [], "the process stopped before its disk had the DISCONNECT (3 nodes, seed 228644)"
     case.stood = (("n1", connection.closed_at + 1.5 * case.commit_s, made.now),)
     assert list(check(case)) != []
 
 
-def test_a_disconnect_that_waits_where_a_node_stood_still_and_was_killed_is_undone() -> None:
+def test_a_waiting_disconnect_at_a_suspended_and_killed_node_is_undone() -> None:
     """The process never knew that the connection was over; the next process knows when it starts."""
     made, connection = builder(will=will(), polite=True)
     made.close(connection)
@@ -139,7 +139,7 @@ def test_qos_1_may_come_again_after_a_kill() -> None:
 
 
 def test_a_watcher_of_a_node_without_a_lease_may_miss_wills() -> None:
-    """Policy on: its route is not known elsewhere yet (3 nodes, seed 301)."""
+    """Policy on: other nodes do not know its route yet (3 nodes, seed 301)."""
     made, connection = builder(will=will())
     made.history.subscriptions[0].without_lease = True
     made.close(connection)
@@ -148,8 +148,8 @@ def test_a_watcher_of_a_node_without_a_lease_may_miss_wills() -> None:
     assert kinds(made) == []
 
 
-def test_and_after_one_of_the_node_of_the_watcher() -> None:
-    """Its queue may not have been written when it was killed (5 nodes, seed 1613)."""
+def test_a_watcher_may_miss_a_will_after_a_kill_of_its_node() -> None:
+    """Its queue may be unwritten at the kill (5 nodes, seed 1613)."""
     made, connection = builder(will=will(qos=1))
     made.history.connections[WATCHER][0].node = "n2"
     made.close(connection)
@@ -163,7 +163,7 @@ def test_and_after_one_of_the_node_of_the_watcher() -> None:
 
 
 @pytest.mark.parametrize(("fired", "lost"), [("never", 1), ("before CONNACK", 0), ("after it", 0)])
-def test_one_copy_goes_with_its_node(fired: str, lost: int) -> None:
+def test_a_will_may_be_lost_with_the_only_node_that_has_it(fired: str, lost: int) -> None:
     """Watchers at other nodes were away when the will was sent (H-19). CONNACK may come after that (5 nodes, seed
     103393)."""
     made, first = builder(will=will())

@@ -68,7 +68,7 @@ def test_after_a_crash_there_is_a_prefix_of_whole_batches(durability: Durability
     assert (min(outcomes) < 0) == (durability == "os" and power)
 
 
-def test_writes_that_a_kill_kept_may_go_with_the_power() -> None:
+def test_writes_kept_by_a_kill_may_be_lost_with_the_power() -> None:
     """With `os` the restarted process finds the write in the system's cache only."""
     lost = 0
     for seed in range(50):
@@ -127,7 +127,7 @@ def test_a_full_disk_fails_writes_and_serves_reads() -> None:
     assert harness.write({b"a": b"2"}) is None
 
 
-def test_a_write_that_fails_once_is_there_or_not() -> None:
+def test_a_failed_write_is_there_or_not() -> None:
     there = set()
     for seed in range(20):
         harness = SimHarness("sync", seed)
@@ -217,7 +217,7 @@ def test_a_store_never_acknowledges_what_a_crash_can_take(durability: Durability
         harness.open()
         left = [int(key) for key in harness.engine.keys(b"", b"\xff")]
         whole = [[n for commit in range(1, last + 1) for n in numbers[commit]] for last in range(len(numbers) + 1)]
-        assert left in whole, "a prefix of whole batches"
+        assert left in whole, "the disk must hold a prefix of whole batches"
         assert acked == sorted(acked)
         if durability == "sync" or not power:
             assert set(acked) <= set(left)

@@ -27,7 +27,7 @@ def test_a_kill_resets_connections_and_nothing_of_the_process_goes_on() -> None:
     assert host.start() is not node and host.boot == 2
 
 
-def test_a_stop_closes_commits_and_tells() -> None:
+def test_a_stop_closes_connections_and_commits() -> None:
     loop, host, disks = make_host((0.5, 0.5))
     host.start()
     peer = Peer(host, 5)
@@ -82,7 +82,7 @@ def test_wake_comes_in_cluster_time() -> None:
     assert len(woken) == 2 and 1.9 < woken[0] < 2.1 and 4.9 < woken[1] < 5.1
 
 
-def test_a_client_that_does_not_read_presses_back() -> None:
+def test_a_client_that_does_not_read_pauses_the_node() -> None:
     loop, host, _ = make_host()
     node = host.start()
     subscriber, publisher = Peer(host), Peer(host)

@@ -116,8 +116,8 @@ def test_call_at_is_exact() -> None:
     assert seen[-1] == (loop.now_s, -1)
 
 
-def test_work_without_end_is_noticed() -> None:
-    """A loop that never comes to rest raises instead of hanging."""
+def test_endless_work_raises_an_error() -> None:
+    """A loop without an idle moment raises an error instead of hanging."""
     loop = VirtualLoop()
 
     def again() -> None:

@@ -101,7 +101,7 @@ def test_a_receiver_that_stops_in_the_middle() -> None:
 
 
 def test_a_cut_loses_bytes_under_way() -> None:
-    """No more bytes are taken, and the end is not reported."""
+    """Later bytes are not sent, and the end is not reported."""
     loop = VirtualLoop()
     stream, arrived = stream_with(loop, (1.0, 1.0))
     stream.send(b"a")
@@ -113,7 +113,7 @@ def test_a_cut_loses_bytes_under_way() -> None:
     assert arrived == [] and stream.under_way == 2
 
 
-def test_marks_travel_with_their_bytes() -> None:
+def test_a_mark_arrives_with_its_bytes() -> None:
     """`arrived` is the mark from the time of sending."""
     loop = VirtualLoop()
     stream, _ = stream_with(loop, (1.0, 1.0))

@@ -1,4 +1,4 @@
-"""Gates of processes that are suspended or gone."""
+"""Process gates: events for suspended or ended processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.sim.engine.process_gate import GatedEngine, ProcessGate
 
 
-def test_events_during_a_suspension_come_afterwards_in_order() -> None:
+def test_events_during_a_suspension_are_delivered_afterwards_in_order() -> None:
     loop, got = VirtualLoop(), []
     gate = ProcessGate(loop.call_soon)
     gate.enter(lambda: got.append(0))
@@ -22,7 +22,7 @@ def test_events_during_a_suspension_come_afterwards_in_order() -> None:
     assert got == [0, 1, 2, 3]
 
 
-def test_a_process_that_is_gone_gets_nothing_and_the_next_nothing_of_it() -> None:
+def test_events_of_an_ended_process_reach_no_process() -> None:
     loop, got = VirtualLoop(), []
     gate = ProcessGate(loop.call_soon)
     first = gate.process
@@ -35,7 +35,7 @@ def test_a_process_that_is_gone_gets_nothing_and_the_next_nothing_of_it() -> Non
     assert got == []
 
 
-def test_a_disk_goes_on_while_the_process_stands_still() -> None:
+def test_a_disk_continues_while_its_process_is_suspended() -> None:
     loop = VirtualLoop()
     done: list[object] = []
     gate = ProcessGate(loop.call_soon)
@@ -50,7 +50,7 @@ def test_a_disk_goes_on_while_the_process_stands_still() -> None:
     assert done == [None]
 
 
-def test_sockets_are_read_before_timers_run_where_that_is_wanted() -> None:
+def test_sockets_can_be_read_before_timers_run() -> None:
     for first, expected in ((False, [1, 2]), (True, [2, 1])):
         loop = VirtualLoop()
         got: list[int] = []

@@ -86,7 +86,9 @@ def has_notice(simulation: ClusterSimulation, name: str) -> bool:
 
 
 def test_a_node_that_comes_back_before_it_is_given_up_keeps_its_disk() -> None:
-    """The other voter lost its disk a moment before: nobody else agrees to give the node up (3 nodes, seed 207177)."""
+    """The other voter lost its disk a moment before: no other voter agrees to give the node up (3
+    nodes, seed 207177).
+    """
     simulation = forgetful()
     world = simulation.world
     first, second, third = world.machines.values()
@@ -113,7 +115,7 @@ def last_index(machine: Machine) -> int:
 
 @pytest.mark.parametrize("moment", ["notice", "stale"])
 def test_a_voter_that_was_given_up_counts_as_a_lost_disk(moment: str) -> None:
-    """It has to come back empty. If a second voter lost its disk, the log would be lost, too (3 nodes, seed 910020)."""
+    """It must return empty. If a second voter lost its disk, the log would be lost as well (3 nodes, seed 910020)."""
     simulation = forgetful()
     world = simulation.world
     first, second, third = world.machines.values()
@@ -152,7 +154,7 @@ def test_no_old_copy_of_the_only_voter_comes_back() -> None:
     assert second.backup is not None
 
 
-def test_no_copy_is_kept_from_before_the_log_of_a_node_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_copy_is_kept_from_before_the_join_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a copy belongs to a node that never joined: an operator would have to empty it (3 nodes, seed 221281)."""
     simulation = joined()
     world = simulation.world
@@ -167,8 +169,7 @@ def test_no_copy_is_kept_from_before_the_log_of_a_node_has_its_name(monkeypatch:
 
 
 def test_a_node_that_forgot_its_join_joins_again_before_others_know_of_it() -> None:
-    """All nodes were killed before the disk of one knew of its join, and none has read its log again (3 nodes, seed
-    103161)."""
+    """All nodes were killed before one had saved its join, and none has read its log again (3 nodes, seed 103161)."""
     simulation = joined()
     world = simulation.world
     for machine in world.machines.values():
@@ -212,8 +213,8 @@ def test_a_node_about_to_vote_as_one_of_two_keeps_its_disk() -> None:
     assert not world.history.life("n2").emptied
 
 
-def test_a_node_that_is_told_twice_to_join_asks_once() -> None:
-    """A node that joins late had been restarted just before, and already tried to join (5 nodes, seed 40028)."""
+def test_a_node_joins_once_after_two_join_requests() -> None:
+    """The node was restarted just before the second request, and had already tried to join (5 nodes, seed 40028)."""
     simulation = ClusterSimulation(quiet(), trace=True)
     world = simulation.world
     first, second, _ = world.machines.values()
@@ -226,7 +227,7 @@ def test_a_node_that_is_told_twice_to_join_asks_once() -> None:
     assert len([line for line in world.history.lines or () if "n2       join: done" in line]) == 1
 
 
-def test_a_kill_is_called_like_that_of_one_node() -> None:
+def test_a_kill_has_the_same_name_as_in_one_node_runs() -> None:
     """Checkers look for the name: they excuse effects that a kill undoes (5 nodes, seed 1730)."""
     simulation = joined()
     world = simulation.world

@@ -1,4 +1,4 @@
-"""Faults that no seed draws."""
+"""Faults that random seeds do not draw."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def all_whole(world: ClusterWorld) -> bool:
     return all(whole(world, name) for name in world.machines)
 
 
-def test_the_seeds_of_all_do_not_know_them() -> None:
+def test_rare_kinds_are_not_in_seeds_of_all_kinds() -> None:
     for seed in range(50):
         assert plan(seed, 3, kinds=(ALL,)) == plan(seed, 3)
         words = {str(step.fault).split()[0] for step in plan(seed, 3).schedule.steps}
         assert not words & set(rare.RARE)
 
 
-def test_every_kind_comes_where_it_is_asked_for_beside_the_usual_ones() -> None:
+def test_every_rare_kind_occurs_on_request() -> None:
     plans = [plan(seed, 3, kinds=(ALL, *rare.RARE)) for seed in range(60)]
     words = {str(step.fault).split()[0] for each in plans for step in each.schedule.steps}
     assert words > set(rare.RARE) and {"kill", "cut"} <= words
@@ -88,7 +88,7 @@ def test_an_operator_starts_a_node_again_whose_write_has_failed(kind: str) -> No
     until(world, lambda: machine.life > life and all_whole(world))
 
 
-def test_a_node_that_has_failed_at_the_healing_is_restarted() -> None:
+def test_a_failed_node_is_restarted_at_the_healing() -> None:
     simulation = joined()
     world = simulation.world
     machine = world.machines["n2"]

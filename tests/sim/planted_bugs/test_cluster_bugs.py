@@ -14,7 +14,7 @@ BUGS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) fo
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_found_by_its_checker(name: str) -> None:
+def test_a_planted_bug_is_found_by_its_checker(name: str) -> None:
     bug = CLUSTER_BUGS[name]
     seen: list[str] = []
     for seed in range(bug.seeds):
@@ -27,7 +27,7 @@ def test_found_by_its_checker(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUGS)
 def test_without_the_bug_nothing_is_found(name: str) -> None:
-    """The same faults: so the violations come from the bug, and not from the schedule."""
+    """The faults are the same: so the violations come from the bug, and not from the schedule."""
     innocent = CLUSTER_BUGS[name]
     seed = innocent.first
     simulation = ClusterSimulation(innocent.plan(seed, innocent.nodes, None, 20.0), script=innocent.begin)

@@ -1,4 +1,4 @@
-"""Clients at their nodes, and acts at their times."""
+"""Clients of a script at their nodes, and actions at their times."""
 
 from __future__ import annotations
 

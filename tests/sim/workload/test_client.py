@@ -91,7 +91,7 @@ def test_take_over_from_itself() -> None:
     assert scenario.client.connected and scenario.client.superseded[0][1].closed and scenario.client.epoch == 1
 
 
-def test_gone_for_good() -> None:
+def test_a_client_that_leaves_for_good() -> None:
     scenario = Stage()
     scenario.connect()
     scenario.client.abandon()

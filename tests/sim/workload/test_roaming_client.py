@@ -13,7 +13,7 @@ def _moves(each: ClusterPlan) -> bool:
     return bool(each.roaming) and "breaks" in each.swarm.features and each.swarm.clients[-1].name in each.roaming
 
 
-def test_those_without_a_session_go_elsewhere_and_the_others_stay() -> None:
+def test_clients_without_a_session_change_their_node() -> None:
     seed = next(seed for seed in range(100) if _moves(plan(seed, 3, kinds=())))
     simulation = ClusterSimulation(plan(seed, 3, kinds=()))
     world = simulation.world
@@ -24,7 +24,7 @@ def test_those_without_a_session_go_elsewhere_and_the_others_stay() -> None:
 
 
 def test_a_refusal_is_right_as_soon_as_the_node_has_lost_its_view() -> None:
-    """The node refuses before the monitor looks at it again (3 nodes, seed 229188)."""
+    """The node refuses before the monitor checks it again (3 nodes, seed 229188)."""
     world = joined().world
     client = world.clients[0]
     assert not client._lacked_whole_view(world.loop.now_s)

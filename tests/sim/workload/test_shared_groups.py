@@ -12,7 +12,7 @@ from strogoff.sim.simulation import ClusterSimulation
 from strogoff.sim.workload.shared_groups import GROUPS, with_groups
 
 
-def test_the_plan_is_the_same_but_for_the_cast() -> None:
+def test_the_plan_differs_only_in_its_clients() -> None:
     drawn = plan(1, 3)
     found = with_groups(drawn)
     assert found == with_groups(plan(1, 3)) == WORKLOADS["groups"](drawn)
@@ -40,7 +40,7 @@ def test_members_come_and_go() -> None:
 
 
 @pytest.mark.slow
-def test_a_message_that_is_given_to_no_other_member_when_one_is_gone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_not_reassigned_from_a_gone_member_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shared message goes to another member when its node leaves the view (P1). The clients that seeds draw do not
     find this within 20 seeds; these clients find it with seed 3."""
     monkeypatch.setattr(ForwardSender, "_give_to_another", lambda *arguments: None)

@@ -1,4 +1,4 @@
-"""The cluster that all tests share which cut nodes off."""
+"""The cluster shared by all tests that cut nodes off."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def space_or_skip(count: int) -> Space:
 
 @pytest.fixture(scope="session")
 def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
-    """Three joined nodes, each in a network namespace, whole between tests. Their logs have nothing bad at last."""
+    """Three joined nodes, each in a network namespace, whole between tests. Their logs must have no
+    error at the end.
+    """
     space = space_or_skip(3)
     nodes = space.nodes(tmp_path_factory.mktemp("apart"))
     background = Background()

@@ -1,4 +1,4 @@
-"""A client that says exactly what it is told to, and hands over every packet of the answer."""
+"""A client that sends exactly the given packets, and returns every packet of the answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ P = TypeVar("P")
 
 
 async def moment(seconds: float) -> None:
-    """Let others run for so long."""
+    """Let other tasks run for this time."""
     passed = asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, passed.set)
     await passed.wait()
@@ -38,7 +38,7 @@ class Probe:
         self._reading: asyncio.Task[None]
 
     async def connect(self, clean: bool = True, **fields: Any) -> packets.Connack:
-        """Connect; the answer, whatever it is. Without `clean` the session lasts."""
+        """Connect; returns the answer, whatever it is. Without `clean` the session is persistent."""
         reader, self._writer = await asyncio.wait_for(asyncio.open_connection(self.host, self.port), WITHIN_S)
         if self.version == 5 and not clean:
             fields["properties"] = {"session_expiry_interval": 3600}
@@ -77,50 +77,50 @@ class Probe:
         self._writer.write(encode(packet, self.version))
 
     async def next(self, within_s: float = WITHIN_S) -> Any:
-        """The next packet that is no message."""
+        """Returns the next packet other than PUBLISH."""
         return await asyncio.wait_for(self._answers.get(), within_s)
 
     async def expect(self, kind: type[P], within_s: float = WITHIN_S) -> P:
-        """The next packet that is no message, which has to be of this kind."""
+        """Returns the next packet other than PUBLISH, which must be of this kind."""
         packet = await self.next(within_s)
         assert type(packet) is kind, f"{kind.__name__} was expected, {packet} came"
         return packet
 
     async def unanswered(self) -> None:
-        """There is no answer to what was sent before: the one to PINGREQ comes first."""
+        """Check that earlier packets got no answer: the answer to PINGREQ arrives first."""
         self.send(packets.Pingreq())
         await self.expect(packets.Pingresp)
 
     def packet_id(self) -> int:
-        """A fresh one."""
+        """Returns a fresh packet id."""
         self._last_id += 1
         return self._last_id
 
     def offer(self, topic: str, payload: bytes, qos: int, retain: bool = False) -> int:
-        """Send a PUBLISH; its packet id."""
+        """Send a PUBLISH; returns its packet id."""
         packet_id = self.packet_id() if qos else 0
         self.send(packets.Publish(topic, payload, qos, retain, False, packet_id))
         return packet_id
 
     async def publish(self, topic: str, payload: bytes, retain: bool = False, within_s: float = WITHIN_S) -> int:
-        """Publish with QoS 1; the reason code of the PUBACK."""
+        """Publish with QoS 1; returns the reason code of the PUBACK."""
         packet_id = self.offer(topic, payload, 1, retain)
         answer = await self.expect(packets.Puback, within_s)
         assert answer.packet_id == packet_id
         return answer.reason
 
     async def subscribe(self, text: str, qos: int = 1) -> int:
-        """Subscribe; the reason code."""
+        """Subscribe; returns the reason code."""
         self.send(packets.Subscribe(self.packet_id(), [packets.SubscribeOptions(text, qos)]))
         return (await self.expect(packets.Suback)).reasons[0]
 
     async def unsubscribe(self, text: str) -> list[int]:
-        """Unsubscribe; the reason codes, none before version 5."""
+        """Unsubscribe; returns the reason codes, none before version 5."""
         self.send(packets.Unsubscribe(self.packet_id(), [text]))
         return list((await self.expect(packets.Unsuback)).reasons)
 
     async def got(self, count: int, within_s: float = WITHIN_S) -> list[bytes]:
-        """The payloads of all messages so far, when there are `count` or more."""
+        """Returns the payloads of all messages so far, when there are `count` or more."""
         async with asyncio.timeout(within_s):
             while len(self.messages) < count and not self.gone.is_set():
                 self.came.clear()

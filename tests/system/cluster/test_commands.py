@@ -1,4 +1,6 @@
-"""`vmq-admin cluster join` and `leave`, done right and done wrong: each a clear sentence, and nothing broken."""
+"""`vmq-admin cluster join` and `leave`, used correctly and wrongly: each gives a clear sentence, and the cluster still
+works.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ async def some(folder: Path, count: int, joined: bool) -> AsyncIterator[list[Nod
 
 
 async def lasting_session(node: Node, client_id: str, text: str) -> None:
-    """Leave a session there that lasts, with one subscription."""
+    """Make a persistent session with one subscription at this node."""
     probe = Probe(node, client_id)
     assert (await probe.connect(clean=False)).reason == 0
     assert await probe.subscribe(text, 1) == 1
@@ -66,7 +68,7 @@ async def lasting_session(node: Node, client_id: str, text: str) -> None:
 
 
 async def crosses(source: Node, target: Node) -> None:
-    """Nothing is broken: what is published at one node arrives at the other."""
+    """Check that the cluster works: a publish at one node arrives at the other."""
     reader, writer = Probe(target, "crossing-reader"), Probe(source, "crossing-writer")
     assert (await reader.connect()).reason == (await writer.connect()).reason == 0
     assert await reader.subscribe("crossing") == 1
@@ -77,17 +79,19 @@ async def crosses(source: Node, target: Node) -> None:
 
 
 async def members(node: Node) -> list[str]:
-    """The names of the members, as a node knows them."""
+    """Returns the names of the members that a node lists."""
     return sorted(row["Node"] for row in (await node.status())["nodes"])
 
 
 async def are_members(node: Node, *names: str) -> bool:
-    """Those and no others."""
+    """Wait until these are the members."""
     return await members(node) == sorted(names)
 
 
-def test_joins_that_cannot_be(tmp_path: Path) -> None:
-    """To oneself, to nobody, twice; and a leave of a stranger, and of the only one."""
+def test_impossible_joins_and_leaves(tmp_path: Path) -> None:
+    """A join of the node itself, of an address without a node, a second join; a leave of a stranger, and of the only
+    member.
+    """
 
     async def scenario() -> None:
         async with some(tmp_path, 2, joined=False) as (first, second):
@@ -116,7 +120,7 @@ def test_joins_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_join_with_sessions(tmp_path: Path) -> None:
-    """A node with sessions is refused, and is as it was; with --merge they come along."""
+    """A node with sessions is refused, and unchanged; with --merge its sessions are kept."""
 
     async def scenario() -> None:
         async with some(tmp_path, 2, joined=False) as (first, second):
@@ -145,8 +149,10 @@ def test_join_with_sessions(tmp_path: Path) -> None:
     run_test(scenario())
 
 
-def test_leave_of_a_node_that_runs(tmp_path: Path) -> None:
-    """Without -k its ports close and it stays a member; with -k it goes, its lasting sessions only with a word."""
+def test_leave_of_a_running_node(tmp_path: Path) -> None:
+    """Without -k its ports close and it stays a member; with -k it leaves, and gives up durable sessions only on
+    request.
+    """
 
     async def scenario() -> None:
         async with some(tmp_path, 3, joined=True) as (first, second, third):
@@ -174,8 +180,9 @@ def test_leave_of_a_node_that_runs(tmp_path: Path) -> None:
 
 
 def test_leave_of_dead_nodes(tmp_path: Path) -> None:
-    """One that is lost leaves by the others' decision; its lasting sessions are named before. Without a majority
-    there is no decision."""
+    """The other members decide the leave of a dead node; its durable sessions are listed before. Without a majority
+    there is no decision.
+    """
 
     async def scenario() -> None:
         async with some(tmp_path, 3, joined=True) as (first, second, third):
@@ -192,19 +199,19 @@ def test_leave_of_dead_nodes(tmp_path: Path) -> None:
             await until("it knows that it has left", partial(has_left, third))
             assert await members(first) == [first.name, second.name]
             await third.kill()
-            third.log.unlink()  # what it said is an error, and is meant here
+            third.log.unlink()  # the node logs an error, which this test expects
 
     run_test(scenario())
 
 
 async def has_left(node: Node) -> bool:
-    """Its log says that it is no member, and which command helps."""
+    """Wait until its log says that it is no member, and which command helps."""
     said = node.log.read_text()
     return "was taken out of the cluster" in said and "strogoff reset" in said
 
 
 def test_leave_without_a_majority(tmp_path: Path) -> None:
-    """Two of three are gone: nobody can be taken out; when one is back it can."""
+    """Two of three nodes are dead: no node can be removed; when one is back, it works."""
 
     async def scenario() -> None:
         async with some(tmp_path, 3, joined=True) as (first, second, third):

@@ -1,6 +1,6 @@
-"""The streams between two nodes are cut and nothing else: clients' ports stay open, other nodes reach both.
+"""Only the streams between two nodes are cut: the ports for clients stay open, other nodes reach both.
 
-VerneMQ does not see such a cut; here the data streams are the evidence.
+VerneMQ does not detect such a cut; here the data streams are the evidence.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ STABLE_S = 10.0
 
 
 async def noticed(node: Node) -> bool:
-    """It knows that the cluster is not whole."""
+    """Whether the node knows that the cluster is not whole."""
     return await node.sees() in ("majority", "minority")
 
 
 async def detected(watch: Watch, nodes: list[Node], one: Node, other: Node) -> None:
-    """The two tell that the other does not run, and each node knows that it is alone, or lacks one."""
+    """Wait until the two nodes list each other as not running, and each node reports a majority or a minority."""
     waits = [
         watch.within(DETECTION_S, f"{a.name} tells", partial(sees_without, a, b))
         for a, b in ((one, other), (other, one))
@@ -39,12 +39,14 @@ async def detected(watch: Watch, nodes: list[Node], one: Node, other: Node) -> N
 
 
 async def one_is_out(nodes: list[Node]) -> bool:
-    """Two nodes have a lease, and the third has none."""
+    """Whether two nodes have a lease, and the third has none."""
     return sorted([await node.sees() for node in nodes]) == ["majority", "majority", "minority"]
 
 
 async def traffic(publisher: Node, subscriber: Node, stop: asyncio.Event) -> int:
-    """Publish at one node until told to stop, each message after the answer to the one before; how many arrived."""
+    """Publish at one node until stopped, each message after the answer to the previous one; returns
+    how many arrived.
+    """
     reader, writer = Probe(subscriber, "reader"), Probe(publisher, "writer")
     assert (await reader.connect()).reason == 0
     assert (await writer.connect()).reason == 0
@@ -61,7 +63,7 @@ async def traffic(publisher: Node, subscriber: Node, stop: asyncio.Event) -> int
 
 
 async def stable(nodes: list[Node], for_s: float) -> int:
-    """For so long the view stays as it is; how often it was looked."""
+    """Check that the view does not change for this time; returns the number of checks."""
     before = {node.name: (await node.status())["view_id"] for node in nodes}
     end, looks = time.monotonic() + for_s, 0
     while time.monotonic() < end:
@@ -74,7 +76,7 @@ async def stable(nodes: list[Node], for_s: float) -> int:
 
 @pytest.mark.parametrize("kind", ["both directions", "one direction"])
 def test_a_pair_is_cut(apart: Apart, kind: str) -> None:
-    """Two nodes that both reach the leader, or a leader and one other: one goes, and the two that stay serve."""
+    """The pair is two followers, or the leader and a follower: one node leaves the view, and the other two serve."""
     space, nodes, background = apart
 
     async def attempt(watch: Watch) -> None:
@@ -106,7 +108,7 @@ def test_a_pair_is_cut(apart: Apart, kind: str) -> None:
 
 
 def test_a_leader_and_one_other(apart: Apart) -> None:
-    """Packets of a follower do not reach the leader; the third node reaches both. One of them goes."""
+    """Packets of a follower do not reach the leader; the third node reaches both. One of the two leaves the view."""
     space, nodes, background = apart
 
     async def attempt(watch: Watch) -> None:

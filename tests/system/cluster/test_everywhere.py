@@ -1,4 +1,4 @@
-"""SUBACK means everywhere, and so does the PUBACK of a retained message (P4): ten thousand times each."""
+"""SUBACK and the PUBACK of a retained message hold on all nodes (P4): ten thousand times each."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Background
 
 
 async def lanes(work: list[Coroutine[Any, Any, int]]) -> None:
-    """Run them side by side; the sum of what they counted is all there is."""
+    """Run the coroutines in parallel, and check the sum of their counts."""
     began = time.monotonic()
     assert sum(await asyncio.gather(*work)) == ROUNDS
     print(f"\n{ROUNDS} of {ROUNDS} in {time.monotonic() - began:.1f} s")
 
 
 async def subscribers(publisher: Node, subscriber: Node, lane: int) -> int:
-    """Clients come to the one node, subscribe, and after each SUBACK there is a publish at the other."""
+    """Clients of one node connect and subscribe, and after each SUBACK a client publishes at the other node."""
     writer = Probe(publisher, f"writer-{lane}")
     assert (await writer.connect()).reason == 0
     count = 0
@@ -65,13 +65,13 @@ async def subscribers(publisher: Node, subscriber: Node, lane: int) -> int:
 
 
 def test_publish_after_suback(three: tuple[Background, list[Node]]) -> None:
-    """Subscribe at 2, publish at 1 right after the SUBACK: all arrive."""
+    """Subscribe at 2, publish at 1 right after the SUBACK: every message arrives."""
     background, (first, second, _) = three
     background.run(lanes([subscribers(first, second, lane) for lane in range(LANES)]), 100)
 
 
 async def retainers(writing: Node, reading: Node, lane: int) -> int:
-    """One topic is overwritten again and again; who subscribes after the PUBACK gets the last one first."""
+    """A client overwrites one topic again and again; a subscriber after the PUBACK gets the last message first."""
     writer, reader = Probe(writing, f"retainer-{lane}"), Probe(reading, f"looker-{lane}")
     assert (await writer.connect()).reason == (await reader.connect()).reason == 0
     topic = f"retained/{lane}"
@@ -88,6 +88,6 @@ async def retainers(writing: Node, reading: Node, lane: int) -> int:
 
 
 def test_read_after_retained(three: tuple[Background, list[Node]]) -> None:
-    """Retained at 1, acknowledged, read at 2 at once: all new."""
+    """Retain at 1, wait for the PUBACK, subscribe at 2 at once: every message is the new one."""
     background, (first, second, _) = three
     background.run(lanes([retainers(first, second, lane) for lane in range(LANES)]), 100)

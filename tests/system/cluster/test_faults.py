@@ -1,4 +1,4 @@
-"""A node that is killed, paused or cut off: how soon the others know, and how soon all is well again."""
+"""A node that is killed, paused or cut off: how soon the others detect it, and how soon the cluster is whole again."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ HEALED_S = 1.0
 
 
 async def sees_without(node: Node, lost: Node) -> bool:
-    """Its operator sees that the lost one does not run."""
+    """Whether a node's operator sees that the lost one does not run."""
     rows = (await node.status()).get("nodes", [])
     return any(row["Node"] == lost.name and not row["Running"] for row in rows)
 
 
 async def serves_without(node: Node, lost: Node) -> bool:
-    """It has a lease in a view without the lost one."""
+    """Whether a node has a lease in a view without the lost one."""
     status = await node.status()
     away = [row["Node"] for row in status.get("nodes", []) if row["State"] == "absent"]
     return (status.get("sees"), away) == ("majority", [lost.name])
 
 
 async def sees(node: Node, what: str) -> bool:
-    """It sees so much of the cluster."""
+    """Whether a node sees this part of the cluster."""
     return await node.sees() == what
 
 
 class Watch:
-    """Times of one fault, and which of them were over their limits."""
+    """Times of one fault, and the limits that they exceeded."""
 
     def __init__(self) -> None:
         self.late: list[str] = []
 
     async def within(self, limit_s: float, what: str, condition: Callable[[], Awaitable[object]]) -> None:
-        """Wait until it happens, and note it if that is later than it should be."""
+        """Wait for the condition, and note it if it is true later than the limit."""
         self.note(limit_s, what, await until(what, condition))
 
     def note(self, limit_s: float, what: str, took_s: float) -> None:
-        """Something took so long."""
+        """Note the time of a step."""
         print(f"{what}: {took_s:.2f} s")
         if took_s >= limit_s:
             self.late.append(f"{what}: {took_s:.2f} s, not {limit_s} s")
 
 
 async def in_time(attempt: Callable[[Watch], Awaitable[None]]) -> None:
-    """Other work on this machine may make everything late: of three attempts one has to keep all limits."""
+    """Other work on this machine may delay everything: one of three attempts must keep all limits."""
     late: list[list[str]] = []
     for _ in range(3):
         watch = Watch()
@@ -70,7 +70,7 @@ async def in_time(attempt: Callable[[Watch], Awaitable[None]]) -> None:
 
 
 async def detected(watch: Watch, survivors: list[Node], lost: Node) -> None:
-    """Each of them says that the lost one does not run, and each serves without it."""
+    """Wait until each of them reports the lost node as not running, and serves without it."""
     waits = [watch.within(DETECTION_S, f"{node.name} tells", partial(sees_without, node, lost)) for node in survivors]
     waits += [
         watch.within(DETECTION_S, f"{node.name} serves", partial(serves_without, node, lost)) for node in survivors
@@ -79,7 +79,7 @@ async def detected(watch: Watch, survivors: list[Node], lost: Node) -> None:
 
 
 async def accepted(node: Node) -> float:
-    """When a publish is accepted there, in seconds from now."""
+    """Returns when a publish is accepted at this node, in seconds from now."""
     began = time.monotonic()
     while True:
         probe = Probe(node, "returning")
@@ -95,14 +95,14 @@ async def accepted(node: Node) -> float:
 
 
 async def healed(watch: Watch, nodes: list[Node], victim: Node) -> None:
-    """The victim accepts a publish, and all are whole."""
+    """Wait until the victim accepts a publish, and all nodes are whole."""
     first, all_of_them = await asyncio.gather(accepted(victim), whole(nodes))
     watch.note(HEALED_S, "a publish was accepted after the heal", first)
     watch.note(HEALED_S, "all were whole after the heal", all_of_them)
 
 
 async def choose(nodes: list[Node], leads: bool) -> tuple[Node, list[Node]]:
-    """A node that leads, or one that does not, and the others."""
+    """Choose a node that leads, or one that does not, and the other nodes."""
     await whole(nodes)
     leader = await leader_of(nodes)
     victim = next(node for node in nodes if (node.name == leader) == leads)
@@ -113,7 +113,7 @@ Deed = Callable[[], Awaitable[None]]
 
 
 async def suffer(nodes: list[Node], leads: bool, hurt: Callable[[Node], Deed], mend: Callable[[Node], Deed]) -> None:
-    """One fault and its end, with all times measured."""
+    """Run one fault and its end, and measure all times."""
 
     async def attempt(watch: Watch) -> None:
         victim, others = await choose(nodes, leads)
@@ -129,13 +129,13 @@ async def suffer(nodes: list[Node], leads: bool, hurt: Callable[[Node], Deed], m
 
 @pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
 def test_killed(apart: Apart, leads: bool) -> None:
-    """kill -9; it comes back by itself as soon as it is started again."""
+    """kill -9; the node rejoins without help as soon as it is started again."""
     apart.background.run(suffer(apart.nodes, leads, lambda victim: victim.kill, lambda victim: victim.start), 100)
 
 
 @pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
 def test_paused(apart: Apart, leads: bool) -> None:
-    """SIGSTOP: the sockets stay open, and nothing answers."""
+    """SIGSTOP: the sockets stay open, and the process does not answer."""
 
     def send(number: signal.Signals) -> Callable[[Node], Deed]:
         async def sent(victim: Node) -> None:
@@ -148,7 +148,7 @@ def test_paused(apart: Apart, leads: bool) -> None:
 
 @pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
 def test_cut_off(apart: Apart, leads: bool) -> None:
-    """Packets between it and the others vanish; clients reach all of them."""
+    """Packets between the node and the others are dropped; clients reach all of them."""
     space, nodes, background = apart
 
     async def attempt(watch: Watch) -> None:

@@ -1,4 +1,4 @@
-"""A cluster comes to be: by discovery, by hand, behind HAProxy; and messages cross it."""
+"""Forming a cluster: by discovery, by hand, behind HAProxy; and messages between its nodes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ STATS = """
 
 
 def haproxy_cfg(port: int, stats: int, nodes: list[Node], health: list[int]) -> str:
-    """The configuration that the page shows, with our own addresses. Our nodes have one host, so each has a port.
+    """Returns the configuration of the page with the addresses of the test. All nodes have one host, so each has a
+    port.
 
-    At the port `stats` it tells what it knows of the nodes.
+    The port `stats` shows HAProxy's knowledge of the nodes.
     """
     shown = re.search(r"\n\n(    defaults\n.*?)\n\nWith `send-proxy-v2`", PAGE.read_text(), re.DOTALL)
     assert shown
@@ -54,7 +55,7 @@ def haproxy_cfg(port: int, stats: int, nodes: list[Node], health: list[int]) -> 
 
 @asynccontextmanager
 async def three(folder: Path, **settings: str) -> AsyncIterator[list[Node]]:
-    """Three nodes, not started; ended afterwards, with nothing bad in their logs."""
+    """Three nodes, not started; stopped afterwards, without an error in their logs."""
     nodes = [Node(folder, f"n{n}", **settings) for n in (1, 2, 3)]
     try:
         yield nodes
@@ -66,7 +67,7 @@ async def three(folder: Path, **settings: str) -> AsyncIterator[list[Node]]:
 
 
 async def everybody_talks(nodes: list[Node]) -> None:
-    """A subscriber at each node gets what is published at each node, in the order of each publisher."""
+    """Check that a subscriber at each node gets the publishes of each node, in the order of each publisher."""
     subs = [
         await Sub.start("-p", str(node.port), "-i", f"sub-{node.name}", "-t", "news/#", "-q", "1", "-F", "%t %p")
         for node in nodes
@@ -83,7 +84,7 @@ async def everybody_talks(nodes: list[Node]) -> None:
 
 
 def test_by_discovery(tmp_path: Path) -> None:
-    """All three start at once and know each other's addresses: one cluster comes of it."""
+    """All three start at once and know each other's addresses: they form one cluster."""
 
     async def scenario() -> None:
         async with three(tmp_path) as nodes:
@@ -94,8 +95,8 @@ def test_by_discovery(tmp_path: Path) -> None:
     run_test(scenario())
 
 
-def test_a_node_that_lost_its_disk_comes_back_without_a_hand(tmp_path: Path) -> None:
-    """Its process starts anew by itself, when it has learned how often its lost disk was started."""
+def test_a_node_that_lost_its_disk_rejoins_without_an_operator(tmp_path: Path) -> None:
+    """Its process restarts itself when it knows the last boot number of its lost disk."""
 
     async def scenario() -> None:
         async with three(tmp_path) as nodes:
@@ -111,7 +112,9 @@ def test_a_node_that_lost_its_disk_comes_back_without_a_hand(tmp_path: Path) -> 
 
 
 def test_by_discovery_one_after_the_other(tmp_path: Path) -> None:
-    """Two make a cluster; the third, whose name is the lowest, comes later. Of two one votes: the other may be lost."""
+    """Two form a cluster; the third, whose name is the lowest, starts later. One of the two votes: the other one may be
+    lost.
+    """
 
     async def scenario() -> None:
         async with three(tmp_path, **MAJORITY) as nodes:
@@ -156,8 +159,9 @@ def test_by_hand(tmp_path: Path) -> None:
 
 
 def test_behind_haproxy(tmp_path: Path) -> None:
-    """As docs/operations.md has it: round robin over three nodes, the PROXY protocol, health by HTTP. Each client meets
-    another node, and messages cross. A node that is killed gets no more clients."""
+    """As in docs/operations.md: round robin over three nodes, the PROXY protocol, health by HTTP. Each client is at
+    another node, and messages arrive everywhere. A killed node gets no more clients.
+    """
     require_program("haproxy", "haproxy")
     file, port, stats = tmp_path / "haproxy.cfg", free_port(), free_port()
 
@@ -190,7 +194,7 @@ MAJORITY = {
 
 
 async def _all_are_well(stats: int) -> bool:
-    """HAProxy has asked each node for its health and got a good answer: before, one late answer takes a node out."""
+    """Wait until each node has answered HAProxy's health check: before that, one late answer removes a node."""
 
     def page() -> str:
         with urlopen(f"http://127.0.0.1:{stats}/;csv", timeout=WITHIN_S) as answer:
@@ -204,7 +208,7 @@ async def _all_are_well(stats: int) -> bool:
 
 
 async def _served(port: int, count: int) -> bool:
-    """So many connections, one after the other, are accepted."""
+    """Wait until this number of connections in a row is accepted."""
     for n in range(count):
         if await pub("-p", str(port), "-i", f"late-{n}", "-t", "late", "-m", "x", "-q", "1") != 0:
             return False
@@ -212,7 +216,9 @@ async def _served(port: int, count: int) -> bool:
 
 
 async def their_addresses_are_known(nodes: list[Node], clients: list[Paho]) -> None:
-    """Each node has one of the clients, under the address that it called HAProxy from; each node tells of all."""
+    """Check that each node has one of the clients, with the address from which it called HAProxy;
+    each node lists all.
+    """
     for node in nodes:
         shown = (await node.ask("session", "show", "--client_id", "--peer_host", "--peer_port", "--node")).tables[0]
         assert sorted(row["node"] for row in shown) == sorted(each.name for each in nodes)
@@ -221,7 +227,7 @@ async def their_addresses_are_known(nodes: list[Node], clients: list[Paho]) -> N
 
 
 def clients_meet(port: int) -> list[Paho]:
-    """Three clients, each at another node, talk with each other."""
+    """Let three clients, each at another node, send messages to each other."""
     clients = [Paho(None, f"met-{n}", 5, port=port) for n in range(3)]
     for client in clients:
         client.__enter__()
@@ -236,7 +242,7 @@ def clients_meet(port: int) -> list[Paho]:
 
 
 def part(clients: list[Paho]) -> None:
-    """End them; one has lost its node."""
+    """Disconnect them; one has lost its node."""
     assert sum(client.gone.is_set() for client in clients) == 1
     for client in clients:
         client.__exit__()

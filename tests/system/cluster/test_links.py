@@ -14,8 +14,8 @@ from .conftest import entered, space_or_skip
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(150)]
 
 
-def test_what_was_acknowledged_passes_broken_links(tmp_path: Path) -> None:
-    """P1, P2, P6: ten faults of the two nodes that each message has to pass, under QoS 1 and 2 load."""
+def test_acknowledged_messages_survive_broken_links(tmp_path: Path) -> None:
+    """P1, P2, P6: ten faults of the two nodes on the path of each message, under QoS 1 and 2 load."""
     space = space_or_skip(NODES)
     background = Background()
     try:

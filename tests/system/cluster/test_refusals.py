@@ -1,4 +1,4 @@
-"""What clients of both sides are told while one node is cut off: the tables of docs/netsplit.md, on the wire."""
+"""The answers to clients on both sides while one node is cut off: the tables of docs/netsplit.md, on the wire."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ANSWERS: dict[str, Refusal] = {refusal.packet: refusal for refusal in REFUSALS}
 
 
 class Client(NamedTuple):
-    """A client that was there before the cut."""
+    """A client that connected before the cut."""
 
     side: str
     probe: Probe
 
     def code(self, packet: str) -> int | None:
-        """What a refused packet is answered with; None if nothing comes."""
+        """Returns the answer to a refused packet; None if there is none."""
         return ANSWERS[packet].v5 if self.probe.version == 5 else ANSWERS[packet].v3
 
 
@@ -76,7 +76,7 @@ def split(apart: Apart) -> Iterator[Split]:
 
 
 async def registers(client: Client, node: Node, served: bool) -> None:
-    """A CONNECT is answered as the table says, and the connection is closed if that is no."""
+    """Check the answer to a CONNECT against the table, and that a refusal closes the connection."""
     late = Probe(node, f"late-{client.probe.client_id}", client.probe.version)
     connack = await late.connect()
     assert connack.reason == (0 if served else client.code("CONNECT"))
@@ -86,7 +86,7 @@ async def registers(client: Client, node: Node, served: bool) -> None:
 
 
 async def subscribes(client: Client, served: bool) -> None:
-    """SUBSCRIBE and UNSUBSCRIBE; a filter that was refused is not there."""
+    """Check SUBSCRIBE and UNSUBSCRIBE; a refused filter is not subscribed."""
     probe = client.probe
     assert await probe.subscribe("some/filter", 1) == (1 if served else client.code("SUBSCRIBE"))
     refused = client.code("UNSUBSCRIBE")
@@ -100,7 +100,7 @@ async def subscribes(client: Client, served: bool) -> None:
 
 
 async def publishes(client: Client, qos: int, served: bool, word: str) -> bytes:
-    """A PUBLISH to the client's own echo: the payload."""
+    """Publish to a subscription of the client itself; returns the payload."""
     probe = client.probe
     payload = f"{word}-{qos}".encode()
     packet_id = probe.offer(f"echo/{probe.client_id}/{word}", payload, qos)
@@ -122,8 +122,9 @@ async def publishes(client: Client, qos: int, served: bool, word: str) -> bytes:
 
 
 def test_majority_and_on(split: Split) -> None:
-    """Every operation of both versions at both sides, with one value for all four flags. Clean sessions of the node
-    that was cut off have missed messages: they are ended when it returns (H-18)."""
+    """Every operation of both versions on both sides, with one value for all four flags. Clean sessions of the cut-off
+    node have missed messages: they are closed when it returns (H-18).
+    """
     space, nodes, background = split.apart
 
     async def scenario() -> None:
@@ -144,7 +145,7 @@ def test_majority_and_on(split: Split) -> None:
 
 
 async def everything(client: Client, node: Node, flag: str) -> None:
-    """All operations of one client, as the table says."""
+    """Check all operations of one client against the table."""
     served = TABLE[flag, ViewState(client.side)] is not Decision.REFUSE
     await registers(client, node, served)
     await subscribes(client, served)
@@ -152,13 +153,13 @@ async def everything(client: Client, node: Node, flag: str) -> None:
         before = len(client.probe.messages)
         sent = [await publishes(client, qos, served, flag) for qos in (0, 1, 2)]
         assert (await client.probe.got(before + 3))[before:] == sent
-    elif client.probe.version == 5:  # what 3.1.1 parks would be in the way of what comes next
+    elif client.probe.version == 5:  # packets that 3.1.1 parks would delay the next ones
         for qos in (0, 1, 2):
             await publishes(client, qos, served, flag)
 
 
 def test_off_refuses_on_both_sides_and_parks_until_the_heal(split: Split) -> None:
-    """The default. What MQTT 3.1.1 has no answer for is accepted in order after the heal; what was refused is not."""
+    """The default. Packets that MQTT 3.1.1 cannot refuse are accepted in order after the heal; refused ones are not."""
     space, nodes, background = split.apart
     assert FLAGS[0] == "off"
 
@@ -183,7 +184,7 @@ def test_off_refuses_on_both_sides_and_parks_until_the_heal(split: Split) -> Non
 
 
 async def parked_are_accepted(client: Client) -> None:
-    """The answers that the parked publishes had to wait for, in their order."""
+    """Check that the parked publishes get their answers in order."""
     probe = client.probe
     await probe.expect(packets.Puback)
     received = await probe.expect(packets.Pubrec)

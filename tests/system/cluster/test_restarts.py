@@ -1,4 +1,4 @@
-"""Nodes that stop and come back: with their data, without, and with data that are too old."""
+"""Nodes that stop and return: with their data, without it, and with data that is too old."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAJORITY = {f"allow_{operation}_during_netsplit": "majority" for operation in ("
 
 @asynccontextmanager
 async def three(folder: Path) -> AsyncIterator[list[Node]]:
-    """Three joined nodes; a majority of them serves."""
+    """Three joined nodes with policies that let a majority serve."""
     nodes = [Node(folder, f"n{n}", **MAJORITY) for n in (1, 2, 3)]
     try:
         await start_joined(nodes)
@@ -36,7 +36,7 @@ async def three(folder: Path) -> AsyncIterator[list[Node]]:
 
 
 async def keeper_gets(node: Node, payloads: list[bytes]) -> None:
-    """The session `keeper` is still there, and has just these messages."""
+    """Check that the session `keeper` still exists, and has exactly these messages."""
     keeper = Probe(node, "keeper")
     assert (await keeper.connect(clean=False)).session_present
     assert await keeper.got(len(payloads)) == payloads
@@ -44,7 +44,7 @@ async def keeper_gets(node: Node, payloads: list[bytes]) -> None:
 
 
 def test_a_node_is_restarted(tmp_path: Path) -> None:
-    """Stopping is not leaving. What is published for its sessions meanwhile is answered when it has it."""
+    """A stop is no leave. Publishes for its sessions are answered when it is back and has them."""
 
     async def scenario() -> None:
         async with three(tmp_path) as nodes:
@@ -69,7 +69,7 @@ def test_a_node_is_restarted(tmp_path: Path) -> None:
 
 
 def test_the_whole_cluster_is_restarted(tmp_path: Path) -> None:
-    """All three are killed, and come back in another order, with all that was acknowledged."""
+    """All three are killed, and start in another order, with all acknowledged data."""
 
     async def scenario() -> None:
         async with three(tmp_path) as nodes:
@@ -94,7 +94,7 @@ def test_the_whole_cluster_is_restarted(tmp_path: Path) -> None:
 
 
 def said(node: Node, text: str) -> Callable[[], Awaitable[bool]]:
-    """Whether its log has this, for `until`."""
+    """Whether its log has this text, for `until`."""
 
     async def looked() -> bool:
         return text in node.log.read_text()
@@ -103,8 +103,9 @@ def said(node: Node, text: str) -> Callable[[], Awaitable[bool]]:
 
 
 def test_a_disk_is_lost(tmp_path: Path) -> None:
-    """The same name with an empty directory. A number of starts is used once, so the first start with the new disk
-    only learns which one it has to be above; started again it comes in, empty."""
+    """The same name with an empty directory. A boot number is used once, so the first start with the new disk only
+    learns the number to exceed; after a restart the node joins, empty.
+    """
 
     async def scenario() -> None:
         async with three(tmp_path) as nodes:
@@ -128,7 +129,7 @@ def test_a_disk_is_lost(tmp_path: Path) -> None:
 
 
 def test_a_backup_is_restored(tmp_path: Path) -> None:
-    """An old copy of a node's data is refused, and says so; the others go on, and the right data are taken."""
+    """An old copy of a node's data is refused with a log line; the others continue, and the right data is accepted."""
 
     async def scenario() -> None:
         async with three(tmp_path) as nodes:
