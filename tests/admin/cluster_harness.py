@@ -60,7 +60,7 @@ class ClusterHarness:
         return [part.text for part in parts if isinstance(part, Text)]
 
     async def refused(self, number: int, *words: str) -> str:
-        """Why a command is refused."""
+        """Returns the error of a command that must be refused."""
         (part,), status = await self.run_command(number, *words)
         assert status == 1 and isinstance(part, Alert), part
         return part.text

@@ -1,4 +1,4 @@
-"""API keys: what may be one, how long it counts, and for what."""
+"""API keys: valid keys, their lifetime, and their scopes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def keys(shortest: int = 0, longest_days: int | None = None, shelf: Shelf | None
     return ApiKeys(shelf or Shelf(), shortest, longest_days, lambda: now, lambda some: some[next(turn) % len(some)])
 
 
-def test_a_key_opens_what_it_has_the_scope_for() -> None:
+def test_a_key_gives_access_to_its_scopes() -> None:
     fake = keys()
     fake.add("secret", "mgmt", None)
     fake.add("secret", "metrics", None)
@@ -108,7 +108,7 @@ def test_invalid_keys_are_refused(key: str, scope: str, expires: str | None, sai
     assert shelf.values == before
 
 
-def test_an_empty_key_is_none_even_if_any_length_will_do() -> None:
+def test_an_empty_key_is_refused_at_any_minimum_length() -> None:
     with pytest.raises(ApiKeyError, match="at least 1 char"):
         keys().add("", "mgmt", None)
 
@@ -131,7 +131,7 @@ def test_delete() -> None:
             wrong()
 
 
-def test_an_entry_that_is_damaged_opens_nothing() -> None:
+def test_a_damaged_entry_gives_no_access() -> None:
     shelf = Shelf()
     shelf.put(b"nkey.mgmt.a", b"what?")
     fake = keys(shelf=shelf)
@@ -140,7 +140,7 @@ def test_an_entry_that_is_damaged_opens_nothing() -> None:
     assert fake.rows() == []
 
 
-def test_keys_of_a_node_go_to_its_cluster_once() -> None:
+def test_keys_of_a_node_move_to_its_cluster_once() -> None:
     store = Shelf()
     server: Any = SimpleNamespace(store=store, cluster=None)
     assert key_store_of(server) is store
@@ -159,7 +159,7 @@ def test_keys_of_a_node_go_to_its_cluster_once() -> None:
     assert key_store_of(server).scan(b"nkey.mgmt", b"nkey.mgmu") == []
 
 
-def test_what_is_no_text_opens_nothing_and_closes_nothing() -> None:
+def test_an_entry_that_is_no_text_gives_no_access_and_no_error() -> None:
     shelf = Shelf()
     shelf.put(b"nkey.mgmt.\xff", b"\xff")
     fake = keys(shelf=shelf)

@@ -1,4 +1,4 @@
-"""vmq-admin: finding the node, formats, and what it says when there is no node to ask."""
+"""vmq-admin: finding the node, formats, and errors without a node."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_no_rights(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     def refused(connection: client._UnixConnection) -> None:
         raise PermissionError(13, "Permission denied")
 
-    # the tests may run as root, whom no mode keeps out
+    # the tests may run as root, for whom file modes do not count
     monkeypatch.setattr(client._UnixConnection, "connect", refused)
     assert main(["--data-dir", str(tmp_path), "node", "status"]) == 1
     assert capsys.readouterr().err == (
@@ -91,7 +91,7 @@ def test_help_needs_no_node(words: list[str], capsys: pytest.CaptureFixture[str]
     assert "\n  session show " in out
 
 
-def test_no_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_vmq_admin_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 1
     assert capsys.readouterr().out.startswith("Usage: vmq-admin ")
 
@@ -142,7 +142,7 @@ def test_ways_to_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_variables_do_not_count_where_the_start_passed_over_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A container with a vernemq.conf.local; its health check failed because of a variable that nobody looked at."""
+    """A container with a vernemq.conf.local: before, its health check failed because of an unused variable."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DOCKER_VERNEMQ_NO_SUCH_KEY", "1")
     (tmp_path / "etc").mkdir()
@@ -155,7 +155,7 @@ def test_variables_do_not_count_where_the_start_passed_over_them(
     assert "no_such_key: unknown key" in capsys.readouterr().err
 
 
-def test_a_socket_of_ones_own(tmp_path: Path) -> None:
+def test_a_socket_path_can_be_given(tmp_path: Path) -> None:
     path = tmp_path / "mine.sock"
 
     async def test(harness: ServerHarness) -> None:

@@ -1,4 +1,4 @@
-"""vmq-admin --url: every way in which a node is not reached has its sentence."""
+"""vmq-admin --url: every failure to reach a node has its error."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_https(tmp_path: Path) -> None:
 
 @contextmanager
 def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """The port of something that takes one connection."""
+    """Returns the port of a server that accepts one connection."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def run() -> None:

@@ -1,4 +1,4 @@
-"""Runs an asynchronous test: bounded, and the loop must have nothing to complain of."""
+"""Runs an asynchronous test with a time limit; the loop must have no error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 def _of_an_earlier_loop(context: dict[str, Any]) -> bool:
-    """gRPC has one queue of events for all loops of a process: what comes late for a loop that is closed, as the end of
-    a stream that was cancelled, it reads in the next one, and fails there. This test's loop is not closed."""
+    """Whether an error belongs to a closed loop. gRPC has one event queue for all loops of a process: a late event for
+    a closed loop, such as the end of a cancelled stream, is read in the next loop and fails there.
+    """
     closed = str(context.get("exception")) == "Event loop is closed"
     return closed and "PollerCompletionQueue._handle_events" in context["message"]

@@ -1,7 +1,7 @@
-"""Runs sample tests in a pytest of their own, with the plugin, whether it is installed or not.
+"""Runs sample tests in a separate pytest with the plugin, whether it is installed or not.
 
-Each such pytest forgets at its end what it has imported. asyncio must not be imported a second time: the part of it
-that is written in C knows the first one's `CancelledError`, and no `asyncio.timeout` would know that for its own.
+Each such pytest forgets its imports at its end. asyncio must not be imported a second time: its C part keeps the first
+`CancelledError`, and `asyncio.timeout` would not recognise it.
 """
 
 from __future__ import annotations

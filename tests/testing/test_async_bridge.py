@@ -1,4 +1,4 @@
-"""The bridged client: a broker in another thread, from any loop, and from two loops after each other."""
+"""The bridged client: a broker in another thread, used from any loop, and from two loops in sequence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from strogoff.testing.async_bridge import BridgedClient
 from strogoff.testing.sync import SyncCluster
 
 
-def test_it_works_from_loop_to_loop() -> None:
-    """As pytest-asyncio gives each test a loop of its own."""
+def test_a_client_works_in_one_loop_after_another() -> None:
+    """pytest-asyncio gives each test a loop of its own."""
     with SyncCluster() as c:
 
         async def first() -> BridgedClient:
@@ -35,7 +35,7 @@ def test_it_works_from_loop_to_loop() -> None:
 
 
 def test_a_wait_can_be_cancelled() -> None:
-    """And the client's next message goes to who waits then."""
+    """The client's next message goes to the next waiter."""
     with SyncCluster() as c:
 
         async def test() -> None:

@@ -1,4 +1,4 @@
-"""The broker as a process: a free port that stays, a real kill, and a start that fails with its reason."""
+"""The broker as a process: a port that is kept, a real kill, and a failed start with its reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.system
 
 
 def test_kill_and_start(tmp_path: Path) -> None:
-    """What was acknowledged is there again, on the same port."""
+    """Acknowledged data is restored, on the same port."""
 
     async def talk(port: int, present: bool) -> None:
         async with Client("rx", port=port, clean_start=False) as rx:
@@ -40,7 +40,7 @@ def test_kill_and_start(tmp_path: Path) -> None:
 
 
 def test_a_start_that_fails_says_why() -> None:
-    """With the broker's own words; what was temporary is removed."""
+    """With the broker's own error; temporary files are removed."""
     broker = BrokerProcess({"max_inflight_mesages": "3"})
     with pytest.raises(RuntimeError, match=r"did not start:(.|\n)*max_inflight_mesages"):
         broker.start()

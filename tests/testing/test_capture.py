@@ -1,4 +1,4 @@
-"""The capture: all that was published, without waiting by guess."""
+"""The capture: all published messages, without guessed waiting times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strogoff.testing.capture import Capture
 from strogoff.testing.sync import SyncCluster
 
 
-def test_it_has_everything() -> None:
+def test_a_capture_has_every_message() -> None:
     """Messages, pairs, and a new begin."""
     with SyncCluster() as c:
         capture = Capture(c)
@@ -27,8 +27,8 @@ def test_it_has_everything() -> None:
         assert Capture(c, "only/#", "second").records == []
 
 
-def test_it_hears_paho() -> None:
-    """A client in a thread of its own, of which nothing is known: `wait` waits for it."""
+def test_a_capture_has_messages_of_paho() -> None:
+    """A client in a thread of its own, outside of the cluster: `wait` waits for it."""
     with SyncCluster() as c:
         capture = Capture(c)
         client = paho.Client(CallbackAPIVersion.VERSION2, "paho")

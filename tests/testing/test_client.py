@@ -1,4 +1,4 @@
-"""The client against a broker: all versions, all QoS, sessions over connections, and errors that say what is wrong."""
+"""The client against a broker: all versions, all QoS, sessions over connections, and errors with a reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_publish_and_subscribe(version: int) -> None:
 
 
 def test_a_session_goes_on_over_connections() -> None:
-    """By default one without Clean Start never expires; what was not acknowledged is sent again."""
+    """By default a session without Clean Start never expires; unacknowledged messages are sent again."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -58,7 +58,7 @@ def test_a_session_goes_on_over_connections() -> None:
 
 
 def test_a_publish_without_an_answer_is_sent_again() -> None:
-    """The caller hears that nobody knows; the resumed session brings it to its end."""
+    """The error says that the result is unknown; the resumed session completes the message."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -97,7 +97,7 @@ def test_refusals() -> None:
 
 
 def test_the_broker_may_close() -> None:
-    """Its DISCONNECT can be asked for; who waits for an answer hears of the end."""
+    """Its DISCONNECT can be read; a call that waits for an answer gets an error."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -117,7 +117,7 @@ def test_the_broker_may_close() -> None:
 
 
 def test_will_on_abort_and_not_on_disconnect() -> None:
-    """The two ways to go."""
+    """The two ways to end a connection."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -138,7 +138,7 @@ def test_will_on_abort_and_not_on_disconnect() -> None:
 
 
 def test_waiting_for_messages() -> None:
-    """An iterator that ends after silence, and a timeout that says how many there were."""
+    """An iterator that ends after silence, and a timeout error with the number of messages."""
 
     async def test() -> None:
         async with Cluster() as c, Client("own", port=c[0].port) as own:
@@ -157,7 +157,7 @@ def test_waiting_for_messages() -> None:
 
 
 def test_properties_and_an_assigned_id() -> None:
-    """MQTT 5.0: those of PUBLISH come through, an empty client id becomes the broker's."""
+    """MQTT 5.0: properties of PUBLISH arrive, an empty client id is replaced by the broker's."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -171,7 +171,7 @@ def test_properties_and_an_assigned_id() -> None:
 
 
 def test_an_answer_that_does_not_come() -> None:
-    """TimeoutError; the late answer troubles nobody."""
+    """TimeoutError; the late answer has no effect."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -192,7 +192,7 @@ def test_an_answer_that_does_not_come() -> None:
 
 
 def test_a_timeout_says_what_did_not_come() -> None:
-    """Whose, what and for how long; a connection that was never accepted is none afterwards."""
+    """Client, awaited item and duration; a connection that was never accepted does not exist afterwards."""
 
     async def test() -> None:
         async with Cluster() as c:

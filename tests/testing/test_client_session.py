@@ -1,4 +1,4 @@
-"""A client's half of a session: ids, resends, and QoS 2 given out once."""
+"""A client's half of a session: ids, resends, and QoS 2 delivered once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strogoff.testing.client_session import LAST_ID, Message, SessionState
 
 
 def test_qos_1_is_finished_by_puback() -> None:
-    """Once: a second one is nobody's."""
+    """A second PUBACK has no effect."""
     state = SessionState()
     state.outgoing[1] = Publish("t", b"", 1, packet_id=1)
     assert state.answer(Puback(1, 16)) == (None, (1, 16))
@@ -17,7 +17,7 @@ def test_qos_1_is_finished_by_puback() -> None:
 
 
 def test_qos_2_is_finished_by_pubcomp() -> None:
-    """PUBREC is answered with PUBREL, which is what is sent again from then on [MQTT-4.3.3-1]."""
+    """PUBREC is answered with PUBREL, which alone is sent again from then on [MQTT-4.3.3-1]."""
     state = SessionState()
     state.outgoing[1] = Publish("t", b"", 2, packet_id=1)
     assert state.answer(Pubrec(1)) == (Pubrel(1), None)
@@ -33,7 +33,7 @@ def test_a_refusal_in_pubrec_finishes() -> None:
     assert state.answer(Pubrec(1, 0x97)) == (None, (1, 0x97))
 
 
-def test_what_is_sent_again() -> None:
+def test_unanswered_messages_are_sent_again() -> None:
     """In order and with DUP; nothing in a new session."""
     state = SessionState()
     for packet_id in (1, 2):
@@ -43,8 +43,8 @@ def test_what_is_sent_again() -> None:
     assert state.resume(False) == [] and state.outgoing == {}
 
 
-def test_a_qos_2_message_is_given_out_once_until_pubrel() -> None:
-    """Its packet id says that it is the same [MQTT-4.3.3-2]."""
+def test_a_qos_2_message_is_delivered_once_until_pubrel() -> None:
+    """The packet id identifies it [MQTT-4.3.3-2]."""
     state = SessionState()
     publish = Publish("t", b"x", 2, packet_id=5)
     assert state.accept(publish) == Message("t", b"x", 2, packet_id=5)
@@ -53,7 +53,7 @@ def test_a_qos_2_message_is_given_out_once_until_pubrel() -> None:
     assert state.accept(publish) is not None
 
 
-def test_ids_in_use_are_left_out() -> None:
+def test_ids_in_use_are_skipped() -> None:
     """[MQTT-2.3.1-2]; with none left there is an error."""
     state = SessionState()
     state.outgoing = {packet_id: Pubrel(packet_id) for packet_id in range(1, LAST_ID)}

@@ -1,4 +1,4 @@
-"""Both kinds of clusters from one name. Their methods are tested in test_running_cluster and test_sync."""
+"""Both kinds of clusters under one name. Their methods are tested in test_running_cluster and test_sync."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behind the fixtures: options, policies, and where traces go. The fixtures themselves are in test_plugin."""
+"""The options, policies and trace directories of the fixtures. The fixtures themselves are in test_plugin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strogoff.testing.fixtures import OPERATIONS, External, number, option, poli
 
 
 class _Config:
-    """A pytest configuration: what the command line says, and what the ini file says."""
+    """A pytest configuration: values of the command line and of the ini file."""
 
     def __init__(self, line: dict[str, Any], ini: dict[str, str]) -> None:
         self._line = line
@@ -28,7 +28,7 @@ def config(line: dict[str, Any] | None = None, ini: dict[str, str] | None = None
 
 
 def test_the_command_line_wins() -> None:
-    """Over the ini file; an empty line of that is none."""
+    """It overrides the ini file; an empty line there is no value."""
     assert option(config({"mqtt_seed": "1"}, {"mqtt_seed": "2"}), "mqtt_seed") == "1"
     assert option(config({}, {"mqtt_seed": "2"}), "mqtt_seed") == "2"
     assert option(config({}, {"mqtt_seed": ""}), "mqtt_seed") is None
@@ -36,13 +36,13 @@ def test_the_command_line_wins() -> None:
 
 
 def test_an_external_broker() -> None:
-    """Where nothing is said, where every broker is."""
+    """Without a value the standard address is used."""
     assert External.of(config()).url == "mqtt://127.0.0.1:1883"
     assert External.of(config({"mqtt_host": "h"}, {"mqtt_port": "2"})) == External("h", 2)
 
 
 def test_policies() -> None:
-    """One for all, or some by name."""
+    """One policy for all operations, or some by name."""
     assert policy_conf("on") == {f"allow_{operation}_during_netsplit": "on" for operation in OPERATIONS}
     assert policy_conf({"publish": "majority"}) == {"allow_publish_during_netsplit": "majority"}
     with pytest.raises(pytest.UsageError, match="operations are register, publish, subscribe, unsubscribe"):

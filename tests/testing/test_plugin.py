@@ -97,13 +97,13 @@ FAILS = """
 
 
 def test_fixtures_work_in_every_kind_of_test(pytester: pytest.Pytester) -> None:
-    """All but the process, which has its own test."""
+    """All except the process, which has a test of its own."""
     result = run_sample(pytester, FIXTURES, "--mqtt-host=broker.example", "--mqtt-port=18830", "--strict-markers")
     result.assert_outcomes(passed=6)
 
 
-def test_a_failed_test_tells_how_to_repeat_it(pytester: pytest.Pytester) -> None:
-    """Seed, faults, audit and the event log's place, in a section of its own."""
+def test_a_failed_test_reports_how_to_repeat_it(pytester: pytest.Pytester) -> None:
+    """Seed, faults, audit and the directory of the event log, in a section of its own."""
     result = run_sample(pytester, FAILS, "--mqtt-seed=77", f"--mqtt-trace-dir={pytester.path / 'traces'}")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
@@ -119,7 +119,7 @@ def test_a_failed_test_tells_how_to_repeat_it(pytester: pytest.Pytester) -> None
 
 
 def test_the_cluster_fixture_works_in_every_kind_of_test(pytester: pytest.Pytester) -> None:
-    """Arguments win over options, options over the marker."""
+    """Arguments override options, options override the marker."""
     run_sample(pytester, CLUSTER.replace("PACE", "10"), "--mqtt-nodes=2").assert_outcomes(passed=3)
     run_sample(pytester, CLUSTER.replace("PACE", "7"), "--mqtt-nodes=2", "--mqtt-pace=7").assert_outcomes(passed=3)
 
@@ -137,7 +137,7 @@ def test_zero_is_refused_as_a_number_of_nodes_and_as_a_pace(pytester: pytest.Pyt
 
 
 def test_the_report_of_a_failed_test_describes_its_cluster(pytester: pytest.Pytester) -> None:
-    """How many nodes, how they were connected, and what was done to their links."""
+    """The number of nodes, their connection, and the faults of their links."""
     source = """
         def test_it(mqtt_cluster):
             with mqtt_cluster(3, pace=10) as c:
@@ -150,7 +150,7 @@ def test_the_report_of_a_failed_test_describes_its_cluster(pytester: pytest.Pyte
 
 
 def test_a_failed_test_is_reported_although_its_brokers_are_blocked(pytester: pytest.Pytester) -> None:
-    """Somebody's plugin, say: the report is made all the same."""
+    """For example by a plugin: the report is made nevertheless."""
     source = """
         import threading
         from strogoff.testing.runtime import loop_thread
@@ -167,8 +167,8 @@ def test_a_failed_test_is_reported_although_its_brokers_are_blocked(pytester: py
     result.stdout.fnmatch_lines(["audit: not made: *", "event log: */cluster-0"])
 
 
-def test_a_test_that_passes_tells_nothing(pytester: pytest.Pytester) -> None:
-    """And leaves no files."""
+def test_a_passing_test_reports_nothing(pytester: pytest.Pytester) -> None:
+    """It leaves no files either."""
     result = run_sample(
         pytester, "def test_it(mqtt_broker): pass", f"--mqtt-trace-dir={pytester.path / 'traces'}", "-rA"
     )
@@ -178,7 +178,7 @@ def test_a_test_that_passes_tells_nothing(pytester: pytest.Pytester) -> None:
 
 
 def test_no_broker_is_kept_after_its_test(pytester: pytest.Pytester) -> None:
-    """Pytest keeps its items to the end of the run; the logs and disks of their brokers go."""
+    """Pytest keeps its items to the end of the run; the logs and disks of their brokers are freed."""
     source = """
         import gc, weakref
         import pytest
@@ -225,8 +225,8 @@ def test_the_marker_sets_the_options_of_a_cluster(pytester: pytest.Pytester) -> 
         ("nodes=8", "a cluster under test has 1 to 7"),
     ],
 )
-def test_a_wrong_marker_is_told(pytester: pytest.Pytester, mark: str, text: str) -> None:
-    """With what it may have."""
+def test_a_wrong_marker_is_an_error(pytester: pytest.Pytester, mark: str, text: str) -> None:
+    """The error lists the possible arguments."""
     result = run_sample(
         pytester, f"import pytest\n@pytest.mark.mqtt({mark})\ndef test_it(mqtt_cluster):\n    with mqtt_cluster(): pass"
     )
@@ -235,7 +235,7 @@ def test_a_wrong_marker_is_told(pytester: pytest.Pytester, mark: str, text: str)
 
 
 def test_options_in_the_ini_file(pytester: pytest.Pytester) -> None:
-    """Under the same names; a wrong number is told."""
+    """They have the same names; a wrong number is an error."""
     pytester.makeini("[pytest]\nmqtt_seed = 33\n")
     source = "def test_it(mqtt_broker): assert mqtt_broker.seed == 33"
     run_sample(pytester, source).assert_outcomes(passed=1)
@@ -244,7 +244,7 @@ def test_options_in_the_ini_file(pytester: pytest.Pytester) -> None:
 
 
 def test_another_plugin_may_define_the_same_options(pytester: pytest.Pytester) -> None:
-    """Theirs are read; nothing breaks."""
+    """The options of the other plugin are read; nothing fails."""
     pytester.makepyfile(
         theirs="def pytest_addoption(parser): parser.addoption('--mqtt-host', dest='mqtt_host', default='theirs')"
     )
@@ -253,8 +253,8 @@ def test_another_plugin_may_define_the_same_options(pytester: pytest.Pytester) -
     run_sample(pytester, source, "-p", "theirs").assert_outcomes(passed=1)
 
 
-def test_it_costs_nothing_until_it_is_used() -> None:
-    """No broker, no asyncio, no codec is imported with it."""
+def test_the_plugin_imports_nothing_until_it_is_used() -> None:
+    """It imports no broker, no asyncio, no codec."""
     code = (
         "import sys, pytest; before = set(sys.modules); import strogoff.testing.plugin; "
         "print(sorted(set(sys.modules) - before))"

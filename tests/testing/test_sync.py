@@ -1,4 +1,4 @@
-"""The cluster without asyncio: the same, blocking; nothing of it is left in the process."""
+"""The cluster without asyncio: the same methods, blocking; nothing is left in the process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_whole_test_without_asyncio(tmp_path: Path) -> None:
 
 
 def test_errors_are_the_same() -> None:
-    """As of the asynchronous cluster."""
+    """They are those of the asynchronous cluster."""
     with SyncCluster(conf={"allow_anonymous": False}) as c:
         with pytest.raises(MqttRefused):
             c.client("nobody")
@@ -68,7 +68,7 @@ def test_errors_are_the_same() -> None:
 
 
 def test_nothing_is_left() -> None:
-    """Also after a start that failed; to close again is no error."""
+    """This holds after a failed start as well; a second close is no error."""
     with SyncCluster() as c:
         c.client("left open")
         with pytest.raises(RuntimeError, match="the cluster is open"), c:
@@ -80,7 +80,7 @@ def test_nothing_is_left() -> None:
 
 
 def test_messages_are_acknowledged_by_hand() -> None:
-    """For tests of what comes again."""
+    """For tests of repeated messages."""
     with SyncCluster() as c:
         rx = c.client("rx", auto_ack=False)
         rx.subscribe("t", qos=1)

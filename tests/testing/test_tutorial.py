@@ -1,4 +1,4 @@
-"""docs/testing.md is a test: its code runs as it stands, and what it says of numbers and names is so."""
+"""docs/testing.md as a test: its code runs unchanged, and its numbers and names are right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_code_runs(pytester: pytest.Pytester) -> None:
-    """All blocks, one after the other, as one file."""
+    """All blocks in sequence, as one file."""
     count = sum(block.count("def test_") for block in BLOCKS)
     result = run_sample(pytester, "\n\n".join(BLOCKS))
     result.assert_outcomes(passed=count)
@@ -30,7 +30,7 @@ def test_the_code_runs(pytester: pytest.Pytester) -> None:
 
 
 def test_every_fixture_and_option_is_there() -> None:
-    """And none that there is not."""
+    """And no other name."""
     fixtures = {name for name in vars(plugin) if name.startswith("mqtt_")}
     assert set(re.findall(r"^\| `(mqtt_\w+)`", PAGE, re.MULTILINE)) == fixtures
     options = {name.replace("_", "-") for name, _ in plugin._OPTIONS}
@@ -39,7 +39,9 @@ def test_every_fixture_and_option_is_there() -> None:
 
 
 def test_a_broker_in_memory_is_up_at_once() -> None:
-    """About 10 ms where it was measured; the bound is for a busy machine. Best of five, the first has imports to do."""
+    """About 10 ms in the measurement; the limit is for a busy machine. Best of five, as the first one has imports to
+    do.
+    """
     took = []
 
     async def test() -> None:
@@ -55,7 +57,7 @@ def test_a_broker_in_memory_is_up_at_once() -> None:
 
 
 def test_a_cluster_of_three_is_up_soon() -> None:
-    """It takes about 70 ms of a processor; what the machine does besides is not counted."""
+    """It takes about 70 ms of processor time; other work of the machine is not counted."""
     took = []
 
     async def test() -> None:

@@ -1,4 +1,4 @@
-"""`api-key`: made, added, shown, deleted, and still there after a restart."""
+"""`api-key`: created, added, shown, deleted, and kept over a restart."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_keys_outlive_a_restart(tmp_path: Path) -> None:
         (["show", "scope=x"], "scope=x: there are status"),
     ],
 )
-def test_what_cannot_be_done(tmp_path: Path, words: list[str], said: str) -> None:
+def test_impossible_requests_are_errors(tmp_path: Path, words: list[str], said: str) -> None:
     async def test(harness: ServerHarness) -> None:
         answer = await harness.admin("api-key", *words)
         assert (answer.status, answer.out) == (1, "")

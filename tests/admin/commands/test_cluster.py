@@ -205,7 +205,7 @@ def test_a_leave_that_does_not_succeed(tmp_path: Path, lines: list[str], wrong: 
 
 
 def test_leave_without_a_lease_does_not_judge_membership(tmp_path: Path) -> None:
-    """What it knows may be old: the cluster's own part says what it knows of."""
+    """The known members may be outdated: the cluster decides about the membership."""
 
     async def test(harness: ServerHarness) -> None:
         fake = give(harness)
@@ -256,7 +256,7 @@ def test_one_change_at_a_time(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
-def test_a_leave_goes_on_when_whoever_asked_has_gone(tmp_path: Path) -> None:
+def test_a_leave_continues_without_the_caller(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         fake = give(harness)
         fake.lines = [*(f"{number} to go" for number in range(30, 0, -1)), "Done"]
@@ -273,7 +273,7 @@ def test_a_leave_goes_on_when_whoever_asked_has_gone(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
-def test_lines_come_while_it_goes_on(tmp_path: Path) -> None:
+def test_progress_lines_arrive_during_a_leave(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         fake = give(harness)
         fake.go_on.clear()
@@ -288,7 +288,7 @@ def test_lines_come_while_it_goes_on(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
-def test_found(tmp_path: Path) -> None:
+def test_found_makes_a_cluster_without_the_others(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         fake = give(harness)
         await harness.good("cluster", "found")

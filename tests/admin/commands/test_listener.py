@@ -79,7 +79,7 @@ def test_start(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
-def test_what_the_flags_leave_open_is_as_configured(tmp_path: Path) -> None:
+def test_options_without_flags_are_as_configured(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         await harness.good("listener", "start", *at(free_port()), "--websocket")
         await harness.good("listener", "start", *at(free_port()))
@@ -168,7 +168,7 @@ def test_a_unix_socket(tmp_path: Path, loop: str) -> None:
         (["address=127.0.0.1", "port=0", "--auth_plugins=nobody"], "auth_plugins: no such plugin is enabled"),
     ],
 )
-def test_what_cannot_be_opened_is_said(tmp_path: Path, words: list[str], said: str) -> None:
+def test_a_listener_that_cannot_be_opened_is_an_error(tmp_path: Path, words: list[str], said: str) -> None:
     async def test(harness: ServerHarness) -> None:
         answer = await harness.admin("listener", "start", *words)
         assert answer.status == 1

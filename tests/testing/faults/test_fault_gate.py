@@ -1,4 +1,4 @@
-"""The gate between listeners and core: it drops, holds and cuts, and changes nothing otherwise."""
+"""The fault gate between listeners and core: it drops, holds and cuts, and otherwise changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PINGREQ, PUBACK = b"\xc0\x00", b"\x40\x02\x00\x01"
 
 
 class Ends:
-    """Both neighbours of a gate, a connection and a front, which write down what they are told."""
+    """Both sides of a gate, a connection and a front, which record their calls."""
 
     def __init__(self, *drops: Drop) -> None:
         self.told: list[Any] = []
@@ -50,7 +50,7 @@ class _Link:
 
 
 def test_everything_passes() -> None:
-    """In both directions, and it is noticed."""
+    """Packets pass in both directions, and count as activity."""
     ends = Ends()
     ends.passage.receive(PINGREQ)
     ends.link.write(PUBACK)
@@ -70,7 +70,7 @@ def test_everything_passes() -> None:
 
 
 def test_a_packet_is_dropped_in_its_direction() -> None:
-    """The same packet the other way passes."""
+    """The same packet in the other direction passes."""
     ends = Ends(Drop("PUBACK", direction="in"))
     ends.link.write(PUBACK)
     ends.passage.receive(PUBACK + PINGREQ)
@@ -78,7 +78,7 @@ def test_a_packet_is_dropped_in_its_direction() -> None:
 
 
 def test_nothing_passes_after_a_cut() -> None:
-    """What came behind the dropped packet is gone with the connection."""
+    """Packets behind the dropped one are lost with the connection."""
     ends = Ends(Drop("PUBACK", direction="in", then="cut"))
     ends.passage.receive(PUBACK + PINGREQ)
     ends.link.write(PUBACK)
@@ -88,7 +88,7 @@ def test_nothing_passes_after_a_cut() -> None:
 
 @pytest.mark.parametrize("cut", [PUBACK + PINGREQ, PUBACK])
 def test_what_came_before_the_cut_passes(cut: bytes) -> None:
-    """In one piece with the packet that is dropped: exactly that one is swallowed."""
+    """They arrive together with the packet to drop: exactly that one is dropped."""
     ends = Ends(Drop("PUBACK", nth=2, direction="in", then="cut"))
     ends.passage.receive(PINGREQ + PUBACK + cut)
     ends.passage.receive(PINGREQ)
@@ -99,8 +99,8 @@ def test_what_came_before_the_cut_passes(cut: bytes) -> None:
     assert ends.told[1:] == [("out", PUBACK)]
 
 
-def test_a_frozen_gate_holds_all_and_lets_go_in_order() -> None:
-    """New connections too."""
+def test_a_frozen_gate_holds_all_events_and_releases_them_in_order() -> None:
+    """It also holds new connections."""
     ends = Ends()
     ends.gate.freeze()
     ends.gate.accept(_Link(ends.told), None)  # type: ignore[arg-type]
@@ -111,8 +111,8 @@ def test_a_frozen_gate_holds_all_and_lets_go_in_order() -> None:
     assert ends.told[1:] == ["front made", ("in", PINGREQ), ("out", PUBACK)]
 
 
-def test_a_dead_gate_is_silent() -> None:
-    """The core hears of nothing any more, not even of the end of its connections."""
+def test_a_dead_gate_passes_no_events() -> None:
+    """The core gets no event any more, not even the end of its connections."""
     ends = Ends()
     ends.gate.freeze()
     ends.passage.receive(PINGREQ)

@@ -1,4 +1,4 @@
-"""Links with faults: the same over memory and over gRPC, and as TCP behaves."""
+"""Transports with faults: the same over memory and over gRPC, with the behaviour of TCP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("kind", ["memory", "grpc"])
 
 
 class End:
-    """The events of one end, which can be waited for."""
+    """The events of one end, which a test can wait for."""
 
     def __init__(self) -> None:
         self.wire: Wire | None = None
@@ -36,10 +36,10 @@ class End:
         self.frames.put_nowait(frame)
 
     def drained(self) -> None:
-        """Not of interest."""
+        """Ignored."""
 
     def data_drained(self) -> None:
-        """Not of interest."""
+        """Ignored."""
 
     def closed(self, reason: str) -> None:
         self.ended.set_result(reason)
@@ -124,8 +124,8 @@ def test_without_faults_all_passes(kind: Links) -> None:
 
 
 @BOTH
-def test_what_is_sent_into_a_cut_comes_late(kind: Links) -> None:
-    """If the cut is mended in time; the other direction works."""
+def test_data_sent_during_a_cut_arrives_late(kind: Links) -> None:
+    """It arrives if the cut heals in time; the other direction works."""
 
     async def test() -> None:
         async with Pair(kind, pace=1) as pair:
@@ -144,7 +144,7 @@ def test_what_is_sent_into_a_cut_comes_late(kind: Links) -> None:
 
 @BOTH
 def test_a_cut_is_noticed(kind: Links) -> None:
-    """Both ends close; dials and calls get no answer, until it is mended."""
+    """Both ends close; dials and calls get no answer until the cut heals."""
 
     async def test() -> None:
         async with Pair(kind) as pair:
@@ -164,8 +164,8 @@ def test_a_cut_is_noticed(kind: Links) -> None:
 
 
 @BOTH
-def test_a_farewell_does_not_pass_a_cut(kind: Links) -> None:
-    """The other end hears of it afterwards; a dial that was given up is silent."""
+def test_a_close_does_not_pass_a_cut(kind: Links) -> None:
+    """The other end is told after the cut; a cancelled dial causes no event."""
 
     async def test() -> None:
         async with Pair(kind, pace=1) as pair:
@@ -185,8 +185,8 @@ def test_a_farewell_does_not_pass_a_cut(kind: Links) -> None:
 
 
 @BOTH
-def test_a_node_that_stands_still(kind: Links) -> None:
-    """What came for it comes when it goes on, in order; whoever dials meanwhile gets no answer."""
+def test_a_suspended_node(kind: Links) -> None:
+    """Data for it arrives when the node continues, in order; dials meanwhile get no answer."""
 
     async def test() -> None:
         async with Pair(kind) as pair:

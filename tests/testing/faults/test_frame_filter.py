@@ -1,4 +1,4 @@
-"""The filter of packets: whatever way the bytes are cut, the same packets pass, unchanged."""
+"""The filter of packets: however the bytes are split, the same packets pass, unchanged."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(st.lists(st.integers(0, len(BYTES)), max_size=20))
-def test_every_packet_is_asked_for_once(cuts: list[int]) -> None:
-    """In order, and all bytes pass."""
+def test_the_filter_asks_once_for_each_packet(cuts: list[int]) -> None:
+    """The filter asks in order, and all bytes pass."""
     asked: list[str] = []
     filter = FrameFilter(lambda packet: asked.append(packet) or True)  # type: ignore[func-returns-value]
     assert b"".join(filter.feed(piece) for piece in pieces(BYTES, cuts)) == BYTES
@@ -37,15 +37,15 @@ def test_every_packet_is_asked_for_once(cuts: list[int]) -> None:
 
 @given(st.lists(st.integers(0, len(BYTES)), max_size=20))
 def test_a_packet_is_left_out_whole(cuts: list[int]) -> None:
-    """And the others are not touched."""
+    """The other packets are not changed."""
     filter = FrameFilter(lambda packet: packet != "PUBLISH")
     kept = b"".join(encode(packet, 5) for packet in STREAM if not isinstance(packet, packets.Publish))
     assert b"".join(filter.feed(piece) for piece in pieces(BYTES, cuts)) == kept
 
 
 @given(st.lists(st.integers(0, len(BYTES)), max_size=20))
-def test_it_ends_at_a_packet(cuts: list[int]) -> None:
-    """All before it has passed, and nothing behind it."""
+def test_the_filter_can_end_the_stream_at_a_packet(cuts: list[int]) -> None:
+    """All packets before it have passed, and none behind it."""
 
     def keep(packet: str) -> bool:
         if packet == "PINGREQ":
@@ -58,15 +58,15 @@ def test_it_ends_at_a_packet(cuts: list[int]) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_what_is_no_mqtt_passes(data: bytes) -> None:
-    """At most an incomplete header is held back: the broker says what is wrong, not this."""
+def test_bytes_that_are_not_mqtt_pass(data: bytes) -> None:
+    """At most an incomplete header is held back: the broker reports the error, not the filter."""
     filter = FrameFilter(lambda packet: True)
     out = filter.feed(data)
     assert data.startswith(out) and len(data) - len(out) < 5
 
 
 def test_a_length_of_five_bytes_is_no_mqtt() -> None:
-    """From there on nothing is looked at."""
+    """The filter checks nothing behind it."""
     filter = FrameFilter(lambda packet: False)
     assert filter.feed(b"\x30\xff\xff\xff\xff\x01") == b"\x30\xff\xff\xff\xff\x01"
     assert filter.feed(b"\xc0\x00") == b"\xc0\x00"

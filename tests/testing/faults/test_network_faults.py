@@ -1,4 +1,4 @@
-"""The lines of a cluster: who gets through to whom."""
+"""Cuts of a cluster: which nodes reach each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..run_loop import run
 
 
 def test_cuts() -> None:
-    """One way or both; a node that stands still answers nobody, and dials itself if it could."""
+    """One way or both; a suspended node answers no other, and its own dials pass."""
 
     async def test() -> None:
         network_faults = NetworkFaults(pace=10)

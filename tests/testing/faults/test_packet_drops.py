@@ -1,4 +1,4 @@
-"""Faults of a connection: what is counted, what is hit, and what cannot be asked for."""
+"""Drops of packets on a connection: counting, hitting, and impossible requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strogoff.testing.faults.packet_drops import Drop, FaultError
 
 
 def test_the_nth_is_hit_once() -> None:
-    """Others are not counted, later ones pass."""
+    """Other packets are not counted, later ones pass."""
     drop = Drop("puback", nth=2, direction="out", client="tx")
     asked = [("PUBACK", "out", "tx"), ("PUBACK", "in", "tx"), ("PUBACK", "out", "rx"), ("PUBREC", "out", "tx")]
     assert [drop.hits(*each) for each in asked] == [False] * 4
@@ -31,15 +31,15 @@ def test_the_nth_is_hit_once() -> None:
         ({"packet": "CONNECT", "direction": "in", "client": "c"}, "leave `client` out"),
     ],
 )
-def test_what_there_is_not(arguments: dict[str, object], text: str) -> None:
-    """The error says what there is."""
+def test_unknown_names_are_errors(arguments: dict[str, object], text: str) -> None:
+    """The error lists the possible names."""
     with pytest.raises(FaultError) as caught:
         Drop(**arguments)  # type: ignore[arg-type]
     assert text in str(caught.value)
 
 
 def test_waiting_for_it() -> None:
-    """It ends when it happens, or says that it did not."""
+    """The wait ends with the drop, or with an error."""
 
     async def test() -> None:
         drop = Drop("PUBLISH")

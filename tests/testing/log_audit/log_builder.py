@@ -1,4 +1,4 @@
-"""Event logs by hand: the rows of a run, made by the broker's own `Events` and checked against the schema."""
+"""Builds event logs by hand: the rows of a run, made by the broker's own `Events` and checked against the schema."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Log:
         self.boot()
 
     def boot(self) -> None:
-        """The node is started."""
+        """Start the node."""
         self._boot += 1
         self._events = Events(self.node, self._boot, "run", lambda: next(self._now), lambda: 0, MESSAGE)
         self._events.add(self.rows.append)
         self.say("node.start", sessions=0, retained=0)
 
     def say(self, kind: str, **fields: Any) -> None:
-        """A row, as the broker writes it."""
+        """Add a row as the broker writes it."""
         self._events.emit(kind, **fields)
         assert validate(self.rows[-1]) == []
 
@@ -47,14 +47,14 @@ class Log:
         self.say("sub.add", client=client, filter=filter, qos=qos)
 
     def accept(self, client: str = "tx", topic: str = "t/1", qos: int = 1, **more: Any) -> tuple[str, int, int]:
-        """A PUBLISH is accepted; its mid."""
+        """Accept a PUBLISH; returns its mid."""
         self._counter += 1
         mid = (self.node, self._boot, self._counter)
         self.say("pub.recv", mid=mid, client=client, topic=topic, qos=qos, **more)
         return mid
 
     def route(self, mid: Any, *clients: str, durable: bool = True) -> None:
-        """It is routed to these, and entered in their queues."""
+        """Route it to these clients, and enter it in their queues."""
         self.say("pub.route", mid=mid, targets=list(clients))
         for client in clients:
             self.say("q.enq", mid=mid, client=client, topic="t/1", qos=1)
@@ -62,11 +62,11 @@ class Log:
                 self.say("q.durable", mid=mid, client=client, lsn=1)
 
     def ack(self, mid: Any, client: str = "tx") -> None:
-        """Its publisher is answered."""
+        """Answer its publisher."""
         self.say("pub.ack", mid=mid, client=client)
 
     def send(self, mid: Any, client: str = "rx", packet_id: int = 1, dup: bool = False) -> None:
-        """It is sent to a subscriber."""
+        """Send it to a subscriber."""
         self.say("dlv.send", mid=mid, client=client, packet_id=packet_id, dup=dup)
 
     def got(self, mid: Any, client: str = "rx", packet_id: int = 1) -> None:
@@ -74,7 +74,7 @@ class Log:
         self.say("dlv.ack", mid=mid, client=client, packet_id=packet_id)
 
     def whole(self, client: str = "rx", **publish: Any) -> tuple[str, int, int]:
-        """A message that went all its way; its mid."""
+        """Add a message from PUBLISH to the subscriber's answer; returns its mid."""
         mid = self.accept(**publish)
         self.route(mid, client)
         self.ack(mid)

@@ -1,4 +1,4 @@
-"""The audit: a clean log is valid, and each anomaly that is planted in one is found, alone."""
+"""The audit: a clean log is valid, and each planted anomaly is found, and only that one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .log_builder import NODE, Log
 
 
 def clean() -> Log:
-    """A log in which all is well: QoS 0, 1 and 2, a resend, a resumption, a will, an end."""
+    """A valid log: QoS 0, 1 and 2, a resend, a resumption, a will, an end."""
     log = Log()
     log.subscriber("rx")
     log.connect("tx", will=True)
@@ -63,7 +63,7 @@ def overtaken(log: Log) -> None:
 
 
 def not_resent(log: Log) -> None:
-    """A1: after a resumption the later message comes, and this one not again."""
+    """A1: after a resumption the later message is sent, and this one is not sent again."""
     mid = log.accept()
     log.route(mid, "rx")
     log.send(mid, packet_id=20)
@@ -74,7 +74,7 @@ def not_resent(log: Log) -> None:
 
 
 def group_loss(log: Log) -> None:
-    """A1 for a shared subscription: no member was given it."""
+    """A1 for a shared subscription: no member got it."""
     log.subscriber("member", "$share/g/s/#")
     mid = log.accept(topic="s/1")
     log.say("pub.route", mid=mid, targets=[])
@@ -82,17 +82,17 @@ def group_loss(log: Log) -> None:
 
 
 def never_accepted(log: Log) -> None:
-    """A3: nobody published it."""
+    """A3: no client published it."""
     log.send((NODE, 1, 5000), packet_id=30)
 
 
 def no_subscription(log: Log) -> None:
-    """A3: nobody asked for it."""
+    """A3: the client had no matching subscription."""
     log.send(log.accept(topic="elsewhere"), packet_id=30)
 
 
 def no_subscription_at_all(log: Log) -> None:
-    """A3: a session from its begin on, and it has never asked for anything."""
+    """A3: a session without any subscription from its begin."""
     log.connect("quiet")
     log.send(log.accept(), "quiet", packet_id=30)
 
@@ -103,18 +103,18 @@ def sent_again(log: Log) -> None:
 
 
 def qos2_other_id(log: Log) -> None:
-    """A5: a receiver cannot know that it is the same."""
+    """A5: the receiver cannot know that it is the same message."""
     log.send(log.whole(qos=2), packet_id=41, dup=True)
 
 
 def qos2_as_new(log: Log) -> None:
-    """A5: answered, and sent again as if it were new."""
+    """A5: the receiver answered it, and the broker sent it again like a new one."""
     mid = log.whole(qos=2)
     log.send(mid, packet_id=mid[2])
 
 
 def reordered(log: Log) -> None:
-    """A6: the second one first."""
+    """A6: the second message is sent first."""
     one, two = log.accept(), log.accept()
     for mid in (one, two):
         log.route(mid, "rx")
@@ -123,20 +123,20 @@ def reordered(log: Log) -> None:
 
 
 def amnesia(log: Log) -> None:
-    """A12: a session that has outlived a connection is not there after a restart."""
+    """A12: a session that has survived a connection is missing after a restart."""
     log.boot()
     log.connect("rx")
 
 
 def will_lost(log: Log) -> None:
-    """A14: the session is over, its will neither published nor given up."""
+    """A14: the session has ended, and its will is neither published nor dropped."""
     log.connect("mortal", will=True)
     log.say("conn.close", client="mortal", reason="closed")
     log.say("sess.end", client="mortal", reason="disconnected")
 
 
 def will_of_a_lasting_session_lost(log: Log) -> None:
-    """A14: the client has been away and is back, and nobody has said anything of its will."""
+    """A14: the client was away and is back, and no row mentions its will."""
     log.connect("mortal", will=True)
     log.say("conn.close", client="mortal", reason="closed")
     log.connect("mortal", present=True, will=True)
@@ -151,7 +151,7 @@ def will_dup(log: Log) -> None:
 
 
 def will_spurious(log: Log) -> None:
-    """A14: published although the client came back in time."""
+    """A14: published although the client returned in time."""
     log.connect("mortal", will=True)
     log.say("will.cancel", client="mortal", reason="resumed")
     log.say("will.fire", client="mortal", topic="will", mid=(NODE, 1, 6000))
@@ -179,14 +179,14 @@ PLANTS: list[tuple[Callable[[Log], None], str, str]] = [
 
 
 def test_a_clean_log_is_valid() -> None:
-    """Nothing is found in it, and everything is counted."""
+    """The audit finds nothing, and counts everything."""
     found = audit(clean().rows)
     assert str(found) == "valid: 5 published, 3 acknowledged, 5 delivered, 0 waiting"
 
 
 @pytest.mark.parametrize(("plant", "where", "text"), PLANTS, ids=[plant[0].__name__ for plant in PLANTS])
 def test_a_planted_anomaly_is_found_alone(plant: Callable[[Log], None], where: str, text: str) -> None:
-    """One, in its own list, with words; a duplicate of QoS 1 leaves the run valid."""
+    """One anomaly, in its own list, with a text; a duplicate of QoS 1 leaves the run valid."""
     log = clean()
     plant(log)
     found = audit(log.rows)
@@ -197,7 +197,7 @@ def test_a_planted_anomaly_is_found_alone(plant: Callable[[Log], None], where: s
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
-    """Rows of several nodes come as they come."""
+    """Rows of several nodes are in arbitrary order."""
     log = clean()
     reordered(log)
     rows = list(log.rows)
@@ -205,8 +205,8 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert audit(rows) == audit(log.rows)
 
 
-def test_a_hole_in_the_log_makes_it_unknown() -> None:
-    """A0: whatever else was found, and it is said which rows."""
+def test_a_gap_in_the_log_makes_the_result_unknown() -> None:
+    """A0: this holds whatever else is found, and the result names the rows."""
     log = clean()
     stale_route(log)
     del log.rows[5]
@@ -215,15 +215,15 @@ def test_a_hole_in_the_log_makes_it_unknown() -> None:
     assert found.problems()[0] == f"A0 hole in the log: {NODE}, boot 1: rows 6 to 6 are missing"
 
 
-def test_rows_that_were_given_up_are_a_hole() -> None:
-    """A0: the writer says so itself."""
+def test_dropped_rows_are_a_gap() -> None:
+    """A0: the writer itself records them."""
     log = clean()
     log.say("log.gap", first=100, last=120, rows=21, reason="overflow")
     assert audit(log.rows).holes == [f"{NODE}, boot 1: 21 rows were given up (overflow)"]
 
 
-def test_what_waits_is_not_lost() -> None:
-    """It is in a queue when the log closes, on disk or of a node that lives."""
+def test_waiting_messages_are_not_lost() -> None:
+    """It is in a queue when the log closes, on disk or in the memory of a living node."""
     log = clean()
     mid = log.accept()
     log.route(mid, "rx")
@@ -232,16 +232,16 @@ def test_what_waits_is_not_lost() -> None:
     assert (found.verdict, found.waiting) == ("valid", 1)
 
 
-def test_what_was_not_acknowledged_is_neither_lost_nor_kept() -> None:
-    """Its publisher does not know either."""
+def test_unacknowledged_messages_are_neither_lost_nor_kept() -> None:
+    """Its publisher does not know its fate either."""
     log = clean()
     log.accept()
     assert audit(log.rows).verdict == "valid"
 
 
 @pytest.mark.parametrize("kind", ["q.drop", "q.expire"])
-def test_what_was_given_up_visibly_is_not_lost(kind: str) -> None:
-    """A limit or an interval that somebody set."""
+def test_messages_dropped_with_an_event_are_not_lost(kind: str) -> None:
+    """A configured limit or interval dropped it."""
     log = clean()
     mid = log.accept()
     more = {"reason": "queue_full"} if kind == "q.drop" else {}
@@ -253,7 +253,7 @@ def test_what_was_given_up_visibly_is_not_lost(kind: str) -> None:
 
 
 def test_a_clean_session_ends_with_its_node() -> None:
-    """Nobody promised more, and a new session of the same client is no amnesia."""
+    """No promise goes further, and a new session of the same client is no amnesia."""
     log = Log()
     log.subscriber("rx")
     mid = log.accept()
@@ -266,7 +266,7 @@ def test_a_clean_session_ends_with_its_node() -> None:
 
 @pytest.mark.parametrize("filter", ["t/#", "$share/g/t/#"])
 def test_nothing_new_is_owed_to_a_clean_session_of_a_dead_node(filter: str) -> None:
-    """The node is back before the client; one that lasts is owed it."""
+    """The node is back before its client; a durable session must get the message."""
     for lasts in (False, True):
         log = Log()
         log.subscriber("rx", filter)
@@ -281,14 +281,14 @@ def test_nothing_new_is_owed_to_a_clean_session_of_a_dead_node(filter: str) -> N
 
 
 def test_lifo_queues_have_another_order() -> None:
-    """So it is not judged."""
+    """Their order is not judged."""
     log = clean()
     reordered(log)
     assert audit(log.rows, lifo=True).verdict == "valid"
 
 
 def test_a_retained_message_may_come_again() -> None:
-    """Each SUBSCRIBE brings it."""
+    """Each SUBSCRIBE may get it."""
     log = clean()
     mid = log.whole(retain=True)
     log.say("sub.add", client="rx", filter="t/#", qos=2)
@@ -298,8 +298,8 @@ def test_a_retained_message_may_come_again() -> None:
 
 
 @pytest.mark.parametrize("plant", [sent_again, qos2_other_id, qos2_as_new, reordered, overtaken])
-def test_what_is_not_retained_is_judged_beside_what_is(plant: Callable[[Log], None]) -> None:
-    """A retained message of the topic came with a SUBSCRIBE: that excuses nothing else."""
+def test_a_retained_message_does_not_excuse_other_losses(plant: Callable[[Log], None]) -> None:
+    """A retained message of the topic was sent for a SUBSCRIBE: this does not excuse other losses."""
     log = clean()
     mid = log.whole(retain=True)
     log.say("sub.add", client="rx", filter="t/#", qos=2)
@@ -312,8 +312,8 @@ def test_what_is_not_retained_is_judged_beside_what_is(plant: Callable[[Log], No
     assert problem.startswith(next(text for planted, _, text in PLANTS if planted is plant))
 
 
-def test_nothing_is_owed_to_who_left() -> None:
-    """Unsubscribed, or ended, before the message or after it."""
+def test_departed_subscribers_are_owed_nothing() -> None:
+    """The client unsubscribed, or its session ended, before the message or after it."""
     log = clean()
     log.say("sub.del", client="rx", filter="t/#")
     log.ack(log.accept())
@@ -326,8 +326,8 @@ def test_nothing_is_owed_to_who_left() -> None:
 
 
 @pytest.mark.parametrize("said", ["fire", "fire and end", "cancel"])
-def test_a_kill_may_undo_what_was_said_of_a_will(said: str) -> None:
-    """It is published once more by the next boot; but not if the first time was safe in somebody's queue."""
+def test_a_kill_may_undo_the_record_of_a_will(said: str) -> None:
+    """The next boot publishes the will once more, unless the first one was safe in a queue."""
     for safe in (False, True) if said.startswith("fire") else (False,):
         log = clean()
         log.connect("mortal", will=True)
@@ -347,7 +347,7 @@ def test_a_kill_may_undo_what_was_said_of_a_will(said: str) -> None:
 
 
 def test_a_will_may_wait_for_a_lease() -> None:
-    """A node without one publishes it at the heal, after the end of its session or beside the next connection."""
+    """A node without a lease publishes it at the heal, after the end of its session or beside the next connection."""
     for lasts in (False, True):
         log = clean()
         log.say("split.detect", nodes=["other"], state="minority")
@@ -372,8 +372,8 @@ def test_a_will_may_wait_for_a_lease() -> None:
         assert audit(waiting).verdict == "valid"
 
 
-def test_what_a_session_was_owed_when_its_node_died() -> None:
-    """Acknowledged, and not safe: a session that lasts has lost it. The log alone does not show that it lasts."""
+def test_unsafe_messages_of_a_dead_node_are_lost() -> None:
+    """Acknowledged, and not safe: a durable session has lost it. The log alone does not show that it is durable."""
     log = Log()
     log.subscriber("rx")
     kept = [(log.rows[-1]["hlc"], NODE, "rx")]

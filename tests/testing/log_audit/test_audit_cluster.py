@@ -1,4 +1,4 @@
-"""The audit of a cluster's log: what is owed from node to node, and what is not."""
+"""The audit of a cluster's log: messages that one node must deliver for another, and exceptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A, B = "a@127.0.0.1", "b@127.0.0.1"
 
 
 class Two:
-    """Two nodes with one log; rows are stamped as they are said."""
+    """Two nodes with one log; rows get their timestamps in the order of the calls."""
 
     def __init__(self) -> None:
         self.a, self.b = Log(A), Log(B)
@@ -34,7 +34,7 @@ class Two:
         return audit(self.rows, **more)
 
     def to_b(self, client: str = "rx") -> None:
-        """A message accepted at a that goes all its way to b."""
+        """Add a message accepted at a and delivered at b."""
         mid = self.a.accept()
         self.a.route(mid)
         self.b.route(mid, client)
@@ -43,14 +43,14 @@ class Two:
         self.b.got(mid, client, mid[2])
 
     def lost(self) -> None:
-        """One that is acknowledged at a, and that b never hears of."""
+        """Add a message acknowledged at a and unknown to b."""
         mid = self.a.accept()
         self.a.route(mid)
         self.a.ack(mid)
 
 
 def test_a_message_crosses() -> None:
-    """And the same client id on two nodes is two sessions."""
+    """The same client id on two nodes is two sessions."""
     two = Two()
     two.a.subscriber()
     two.b.subscriber()
@@ -64,7 +64,7 @@ def test_a_message_crosses() -> None:
     assert (found.verdict, found.delivered) == ("valid", 2)
 
 
-def test_one_that_never_came_is_lost() -> None:
+def test_a_message_that_never_arrived_is_lost() -> None:
     """The publisher's node did not know the subscription."""
     two = Two()
     two.b.subscriber()
@@ -74,7 +74,7 @@ def test_one_that_never_came_is_lost() -> None:
 
 
 def test_a_subscription_counts_from_its_suback() -> None:
-    """What was accepted while other nodes still had to hear of it is not owed."""
+    """Messages accepted before other nodes knew the subscription are not owed."""
     two = Two()
     two.b.subscriber()
     two.lost()
@@ -93,8 +93,8 @@ def out_of_the_view(two: Two) -> None:
 
 
 @pytest.mark.parametrize("away", [dead, out_of_the_view])
-def test_a_clean_session_has_ended_for_those_who_do_not_see_its_node(away: Callable[[Two], None]) -> None:
-    """A session that lasts has not; what was acknowledged before is owed to both."""
+def test_a_clean_session_has_ended_for_nodes_without_its_node_in_the_view(away: Callable[[Two], None]) -> None:
+    """A durable session has not ended; both must get the messages acknowledged before."""
     for lasts in (False, True):
         two = Two()
         two.b.subscriber()
@@ -110,8 +110,8 @@ def test_a_clean_session_has_ended_for_those_who_do_not_see_its_node(away: Calla
         assert len(early.audit().lost_acked) == 1
 
 
-def test_what_is_accepted_without_a_lease_comes_after_the_heal() -> None:
-    """To sessions that last and had subscribed before."""
+def test_messages_accepted_without_a_lease_arrive_after_the_heal() -> None:
+    """For durable sessions that had subscribed before."""
     two = Two()
     for client in ("rx", "clean"):
         two.b.subscriber(client)
@@ -137,7 +137,9 @@ def test_a_group_in_a_minority_is_not_judged() -> None:
 
 
 def test_a_forgotten_session_is_found() -> None:
-    """Also one that had not come back yet, nor got anything: its CONNACK had left. What was lost with it, too."""
+    """This includes a session that has not returned and got nothing: its CONNACK was sent. Its messages are lost as
+    well.
+    """
 
     async def test(lasts: bool) -> None:
         async with Cluster() as c:
@@ -157,7 +159,9 @@ def test_a_forgotten_session_is_found() -> None:
 
 
 def test_a_message_that_its_queue_lost_is_found() -> None:
-    """Acknowledged, entered in a queue, safe, and not there after a restart, though nothing newer has overtaken it."""
+    """Acknowledged, entered in a queue, safe, and missing after a restart, without any newer
+    message that overtook it.
+    """
 
     async def test() -> None:
         async with Cluster() as c:
@@ -182,8 +186,8 @@ def test_a_message_that_its_queue_lost_is_found() -> None:
     run(test())
 
 
-def test_a_session_that_has_been_given_up_is_not_forgotten() -> None:
-    """Its client came back without an expiry, or ended it: a kill takes it."""
+def test_a_session_that_was_ended_is_not_forgotten() -> None:
+    """Its client reconnected without an expiry, or ended it: a kill removes it."""
 
     async def test() -> None:
         async with Cluster() as c:

@@ -1,4 +1,4 @@
-"""From rows to what happened: sessions, subscriptions, and which sessions outlive a connection."""
+"""From rows to a history: sessions, subscriptions, and sessions that survive a connection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_subscription_is_replaced_or_removed() -> None:
 
 
 def test_which_sessions_outlive_a_connection() -> None:
-    """Resumed, or something of theirs was safe on a disk."""
+    """It was resumed, or a part of it was safe on a disk."""
     log = Log()
     for client in ("resumed", "stored", "clean"):
         log.subscriber(client)
@@ -62,7 +62,7 @@ def test_deaths() -> None:
 
 
 def test_sessions_from_before_the_log() -> None:
-    """They begin where they are first heard of."""
+    """They begin with their first row."""
     log = Log()
     log.connect("old", present=True)
     log.send((NODE, 1, 1), "older")

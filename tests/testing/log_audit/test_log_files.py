@@ -14,7 +14,7 @@ from .log_builder import Log
 
 
 def test_rows_come_back(tmp_path: Path) -> None:
-    """Also those of an audit: what is read is judged as what was in memory."""
+    """The audit of the read rows gives the same result as before."""
     log = Log()
     log.subscriber()
     log.whole()
@@ -27,8 +27,8 @@ def test_rows_come_back(tmp_path: Path) -> None:
     assert str(audit(rows)) == str(audit(log.rows))
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    """OSError, and no half of it."""
+def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    """OSError, and no partial file."""
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError):
         write_log(Log().rows, tmp_path / "file" / "log")

@@ -1,4 +1,4 @@
-"""Who was away from whom, and who was without a lease."""
+"""Absences of nodes from the views of others, and times without a lease."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def read(*rows: dict[str, Any]) -> Partitions:
 
 
 def test_a_node_is_away_from_down_to_up() -> None:
-    """For the node whose view says it, and a span counts that only touches it."""
+    """For the node whose view says so; a time span counts even if it only overlaps."""
     found = read(
         {"type": "mem.up", "node": "a", "target": "b"},
         {"type": "mem.down", "node": "a", "target": "b"},

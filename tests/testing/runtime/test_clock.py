@@ -1,4 +1,4 @@
-"""The clock that does not count what the process missed."""
+"""The clock that does not count the pauses of the process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from strogoff.testing.runtime.clock import MAX_STEP_S, SAMPLE_S, ActiveClock
 from ..run_loop import run
 
 
-def test_a_loop_that_stands_still_is_not_counted() -> None:
-    """One step is as long as the clock goes meanwhile; both clocks agree."""
+def test_a_pause_of_the_loop_is_not_counted() -> None:
+    """One step is as long as the real time meanwhile; both clocks agree."""
 
     async def test() -> None:
         clock = ActiveClock()
@@ -27,8 +27,8 @@ def test_a_loop_that_stands_still_is_not_counted() -> None:
     run(test())
 
 
-def test_a_loop_without_work_is() -> None:
-    """It looks at the clock by itself; it never runs faster than the machine's."""
+def test_an_idle_loop_is_counted() -> None:
+    """The clock advances without events; it never runs faster than the machine's."""
 
     async def test() -> None:
         clock = ActiveClock()

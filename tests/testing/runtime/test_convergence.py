@@ -1,4 +1,4 @@
-"""Clusters of several nodes: they form, live through faults, and say what they wait for."""
+"""Clusters of several nodes: they form, survive faults, and report the condition that they wait for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register",
 
 @pytest.mark.parametrize("links", ["memory", "grpc"])
 def test_three_nodes_are_one_cluster(links: Links) -> None:
-    """What is subscribed on one node is delivered from the others, and nothing is left under way."""
+    """A subscriber of one node gets messages from the others, and nothing is left under way."""
 
     async def test() -> None:
         async with Cluster(3, links=links) as c:
@@ -38,8 +38,8 @@ def test_three_nodes_are_one_cluster(links: Links) -> None:
 
 
 @pytest.mark.parametrize("links", ["memory", "grpc"])
-def test_a_minority_promises_nothing(links: Links) -> None:
-    """The other side goes on; what was waiting is told at the heal."""
+def test_a_minority_acknowledges_nothing(links: Links) -> None:
+    """The other side continues; the waiting clients are told at the heal."""
 
     async def test() -> None:
         async with Cluster(3, MAJORITY, links=links, pace=5) as c:
@@ -65,7 +65,7 @@ def test_a_minority_promises_nothing(links: Links) -> None:
 
 
 def test_a_killed_node_comes_back() -> None:
-    """What is for its durable sessions waits, and comes when it has started: `start` returns when it serves."""
+    """Messages for its durable sessions wait, and arrive after its start: `start` returns when it serves."""
 
     async def test() -> None:
         async with Cluster(3, MAJORITY, pace=10) as c:
@@ -109,7 +109,7 @@ def test_a_cluster_that_was_stopped_starts_again() -> None:
 
 
 def test_a_paused_node_leaves_the_view_and_comes_back() -> None:
-    """Its lease ends while it stands still; its clean sessions, that missed something, end when it goes on."""
+    """Its lease ends during the pause; clean sessions that missed messages are closed afterwards."""
 
     async def test() -> None:
         async with Cluster(3, MAJORITY, pace=10) as c:
@@ -131,7 +131,7 @@ def test_a_paused_node_leaves_the_view_and_comes_back() -> None:
 
 
 def test_one_way() -> None:
-    """Whoever is not heard goes, whatever it hears itself."""
+    """A node that the others do not hear leaves the view, whatever it hears itself."""
 
     async def test() -> None:
         async with Cluster(3, MAJORITY, pace=10) as c:
@@ -147,8 +147,8 @@ def test_one_way() -> None:
     run(test())
 
 
-def test_who_waits_is_told() -> None:
-    """With what there is instead."""
+def test_a_wait_that_times_out_names_the_state() -> None:
+    """The error names the present state."""
 
     async def test() -> None:
         async with Cluster(2) as c:

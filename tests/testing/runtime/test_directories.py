@@ -8,7 +8,7 @@ from strogoff.testing.runtime.directories import temporary_directory
 
 
 def test_each_is_new() -> None:
-    """In memory where the system has that; the real engine gets a real disk."""
+    """In memory if the system has such a file system; the real engine gets a real disk."""
     made = [temporary_directory("memory"), temporary_directory("leveldb")]
     assert all(each.name.startswith("strogoff-") and each.is_dir() for each in made)
     assert made[0] != made[1] and made[1].parent != Path("/dev/shm")

@@ -1,4 +1,4 @@
-"""Activity: a waiter is woken by what goes on, and looks again by itself."""
+"""Activity: events wake a waiter, which also checks at intervals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from strogoff.testing.runtime.idle import IdleDetector
 
 
 def test_a_poke_wakes() -> None:
-    """And is counted."""
+    """The event is counted."""
 
     async def test() -> None:
         activity = IdleDetector()
@@ -23,7 +23,7 @@ def test_a_poke_wakes() -> None:
 
 
 def test_a_wait_without_activity_ends_with_its_timeout() -> None:
-    """Some things end without a word."""
+    """Some ends cause no event."""
 
     async def test() -> None:
         async with asyncio.timeout(5):

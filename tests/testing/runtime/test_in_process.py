@@ -1,4 +1,4 @@
-"""The hosted server: a `Server` as it is, with other edges, and an end without warning."""
+"""The hosted server: a real `Server` with other transports, and a kill."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_the_log_begins_with_the_node(tmp_path: Path) -> None:
     run(test())
 
 
-def test_the_same_seed_and_boot_give_the_same_chance(tmp_path: Path) -> None:
-    """And another boot another one."""
+def test_the_same_seed_and_boot_give_the_same_random_numbers(tmp_path: Path) -> None:
+    """Another boot gets other random numbers."""
     drawn: list[int] = []
 
     async def test() -> None:
@@ -51,8 +51,8 @@ def test_the_same_seed_and_boot_give_the_same_chance(tmp_path: Path) -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_a_kill_loses_what_was_not_committed(tmp_path: Path) -> None:
-    """And nothing else, with both engines; nothing is left, and the directory is free."""
+def test_a_kill_loses_uncommitted_writes_only(tmp_path: Path) -> None:
+    """Nothing else is lost, with both engines; no task is left, and the directory is free."""
 
     async def test() -> None:
         choices: tuple[Disks | None, ...] = ({}, None)

@@ -1,4 +1,4 @@
-"""A loop in a thread: results and errors come over, and what is left at its end is told."""
+"""A loop in a thread: results and errors reach the caller, and tasks left at its end are reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strogoff.testing.runtime.loop_thread import LoopThread
 from strogoff.testing.runtime.node_handle import LeakError
 
 
-def test_calls_and_errors_come_over() -> None:
+def test_results_and_errors_reach_the_caller() -> None:
     """Blocking, by function, and from another loop."""
 
     async def where() -> str:
@@ -32,8 +32,8 @@ def test_calls_and_errors_come_over() -> None:
     assert "elsewhere" not in {each.name for each in threading.enumerate()}
 
 
-def test_a_task_that_is_left_is_told() -> None:
-    """And the thread ends all the same."""
+def test_a_task_left_at_the_end_is_reported() -> None:
+    """The thread ends nevertheless."""
     thread = LoopThread("leaky")
     event = asyncio.Event()
     task = thread.ask(lambda: asyncio.ensure_future(event.wait()))
@@ -44,7 +44,7 @@ def test_a_task_that_is_left_is_told() -> None:
 
 
 def test_an_interrupted_call_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C, or a plugin that limits the time of tests: the work is cancelled, and may still clean up."""
+    """Ctrl-C, or a plugin that limits the time of tests: the work is cancelled, and can clean up."""
     thread = LoopThread("interrupted")
     cleaned = []
 
@@ -67,7 +67,7 @@ def test_an_interrupted_call_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_it_is_stopped_from_a_running_loop() -> None:
-    """A test of asyncio that uses what blocks is served, too."""
+    """A blocking call in an asyncio test works as well."""
 
     async def test() -> None:
         thread = LoopThread("beside")
@@ -79,7 +79,7 @@ def test_it_is_stopped_from_a_running_loop() -> None:
 
 
 def test_a_limit_of_the_caller_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits long for something is not cut short."""
+    """A long wait of the caller is not cut short."""
     monkeypatch.setattr(loop_thread, "CALL_S", 0.05)
     thread = LoopThread("slow")
 

@@ -1,4 +1,4 @@
-"""The disk in memory keeps the engines' contract, and what was committed over a kill."""
+"""The disk in memory keeps the contract of engines, and keeps committed writes over a kill."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestMemoryDiskEngine(EngineContract):
 
 
 def test_a_batch_under_way_at_a_kill_never_lands() -> None:
-    """All of it or nothing, and here nothing."""
+    """A batch is stored whole or not at all; here it is not stored."""
     harness = DiskHarness()
     harness.open()
     assert harness.write({b"a": b"1"}) is None

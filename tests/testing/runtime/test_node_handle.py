@@ -1,4 +1,4 @@
-"""A node's handle: what stays over restarts, and that leaks are told."""
+"""The handle of a node: its address over restarts, and reports of leaks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make(folder: Path, **conf: str) -> NodeHandle:
 
 
 def test_the_port_is_reserved(tmp_path: Path) -> None:
-    """While the node is down nobody answers, and nobody else gets it."""
+    """While the node is down no process answers there, and no other process gets the port."""
 
     async def test() -> None:
         node = make(tmp_path)
@@ -43,7 +43,7 @@ def test_the_port_is_reserved(tmp_path: Path) -> None:
 
 
 def test_more_listeners(tmp_path: Path) -> None:
-    """Each on a port of its own; the node's last lines are there to look at."""
+    """Each has a port of its own; the node's last log lines can be read."""
 
     async def test() -> None:
         node = make(tmp_path, **{"listener.ws.default": "127.0.0.1:0"})
@@ -58,7 +58,7 @@ def test_more_listeners(tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_down(tmp_path: Path) -> None:
-    """Waits for nothing, and cannot be asked."""
+    """It waits for nothing, and refuses questions."""
     node = make(tmp_path)
     assert list(node.pending()) == [] and not node.up and not node.paused
     with pytest.raises(FaultError, match="node 0 is down"):
@@ -66,8 +66,8 @@ def test_a_node_that_is_down(tmp_path: Path) -> None:
     node.release()
 
 
-def test_a_task_that_is_left_is_told(tmp_path: Path) -> None:
-    """Somebody's plugin that does not end."""
+def test_a_task_left_at_the_end_is_reported(tmp_path: Path) -> None:
+    """For example a plugin with a task that never ends."""
 
     async def test() -> None:
         node = make(tmp_path)

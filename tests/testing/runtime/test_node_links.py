@@ -15,7 +15,7 @@ from ..run_loop import run
 
 @pytest.mark.parametrize("kind", ["memory", "grpc"])
 def test_an_address_is_kept(kind: Links) -> None:
-    """Over the ends of transports; nobody else gets its port meanwhile."""
+    """It is kept when transports end; no other process gets its port meanwhile."""
 
     async def test() -> None:
         node_links = NodeLinks(kind, ["a", "b"], 1)

@@ -1,4 +1,4 @@
-"""A cluster of one: what survives a kill, what a pause does, what rest means, and what cannot be asked for."""
+"""A cluster of one node: kills, pauses, idle states, and impossible requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..run_loop import run
 
 
 @pytest.mark.parametrize("engine", ["memory", "leveldb"])
-def test_what_was_acknowledged_survives_a_kill(engine: Engine) -> None:
+def test_acknowledged_data_survives_a_kill(engine: Engine) -> None:
     """Sessions, subscriptions and messages; the port stays; the audit finds nothing."""
 
     async def test() -> None:
@@ -50,7 +50,7 @@ def test_what_was_acknowledged_survives_a_kill(engine: Engine) -> None:
 
 @pytest.mark.parametrize("engine", ["memory", "leveldb"])
 def test_a_node_that_others_could_join(engine: Engine) -> None:
-    """With a listener for them it has a second database; both outlive a kill."""
+    """With a cluster listener it has a second database; both survive a kill."""
 
     async def test() -> None:
         async with Cluster(engine=engine, conf={"listener.vmq.default": "127.0.0.1:0"}) as c:
@@ -64,8 +64,8 @@ def test_a_node_that_others_could_join(engine: Engine) -> None:
     run(test())
 
 
-def test_a_kill_tells_nobody() -> None:
-    """No will fires at the kill; it fires after the start, when its client does not come back."""
+def test_a_kill_sends_nothing_to_clients() -> None:
+    """No will fires at the kill; it fires after the start, when its client does not return."""
 
     async def test() -> None:
         from strogoff.mqtt.packets import Will
@@ -87,7 +87,7 @@ def test_a_kill_tells_nobody() -> None:
 
 
 def test_stop_and_restart() -> None:
-    """Clients are told, and a restart remembers."""
+    """Clients get a DISCONNECT, and a restart restores the state."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -103,7 +103,7 @@ def test_stop_and_restart() -> None:
 
 
 def test_a_paused_node_does_nothing() -> None:
-    """It takes no bytes and no connections, keeps what it has, and goes on with all of it."""
+    """It reads no bytes, accepts no connections, keeps its data, and continues afterwards."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -125,7 +125,7 @@ def test_a_paused_node_does_nothing() -> None:
 
 
 def test_the_third_acknowledgement_is_dropped() -> None:
-    """An exact step: the broker has sent it, the publisher never gets it, the connection lives."""
+    """An exact step: the broker has sent it, the publisher never gets it, the connection stays open."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -142,8 +142,8 @@ def test_the_third_acknowledgement_is_dropped() -> None:
     run(test())
 
 
-def test_rest_is_when_nothing_waits() -> None:
-    """Otherwise the error says what does, and for whom."""
+def test_a_cluster_rests_when_nothing_waits() -> None:
+    """Otherwise the error names the waiting item and its client."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -161,8 +161,8 @@ def test_rest_is_when_nothing_waits() -> None:
     run(test())
 
 
-def test_rest_for_some_clients() -> None:
-    """Whatever they are called, and whatever it is that they leave lying."""
+def test_a_test_can_wait_for_some_clients() -> None:
+    """Clients of any name, and whatever they leave unanswered."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -185,7 +185,7 @@ def test_rest_for_some_clients() -> None:
 
 
 def test_the_same_seed_makes_the_same_choices() -> None:
-    """Members of a shared subscription are chosen by chance."""
+    """Members of a shared subscription are chosen at random."""
     chosen: list[list[int]] = []
 
     async def once(seed: int) -> None:
@@ -206,7 +206,7 @@ def test_the_same_seed_makes_the_same_choices() -> None:
 
 
 def test_two_clusters_at_once(tmp_path: Path) -> None:
-    """Nothing is shared; a given directory stays."""
+    """They share nothing; a given directory is kept."""
 
     async def test() -> None:
         async with Cluster(directory=tmp_path / "a", engine="leveldb") as one, Cluster() as two:
@@ -224,8 +224,8 @@ def test_two_clusters_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["memory", "leveldb"])
-def test_what_comes_while_a_node_starts_or_ends(engine: Engine) -> None:
-    """Comes after it; a cluster that is closed meanwhile leaves nothing."""
+def test_a_call_during_a_start_or_stop_runs_afterwards(engine: Engine) -> None:
+    """It runs afterwards; a cluster closed meanwhile leaves nothing."""
 
     async def test() -> None:
         async with Cluster(engine=engine) as c:
@@ -248,8 +248,8 @@ def test_what_comes_while_a_node_starts_or_ends(engine: Engine) -> None:
     assert [each.name for each in set(threading.enumerate()) - before if "asyncio" not in each.name] == []
 
 
-def test_all_is_closed_whatever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One node that does not end in order, or a test that is given up just then."""
+def test_everything_is_closed_despite_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One node fails to stop, or the test is cancelled at that time."""
 
     async def test(error: type[BaseException]) -> None:
         c = Cluster(3, pace=10)
@@ -270,8 +270,8 @@ def test_all_is_closed_whatever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         run(test(error))
 
 
-def test_what_cannot_be_asked_for() -> None:
-    """Each error says what there is."""
+def test_impossible_requests_are_errors() -> None:
+    """Each error lists the possible values."""
 
     async def test() -> None:
         for arguments, text in (
@@ -304,7 +304,7 @@ def test_what_cannot_be_asked_for() -> None:
 
 
 def test_the_log_can_be_kept(tmp_path: Path) -> None:
-    """In the layout of the broker's own; a log of it gives the same audit."""
+    """It has the layout of the broker's own; its audit gives the same result."""
 
     async def test() -> None:
         async with Cluster() as c:
@@ -338,15 +338,15 @@ def test_on_uvloop() -> None:
     uvloop.run(test())
 
 
-def test_the_log_is_judged_and_written_while_it_grows(tmp_path: Path) -> None:
-    """As a failed test's is, by another thread than that of its brokers: what came meanwhile is not in it."""
+def test_the_log_is_audited_and_written_while_it_grows(tmp_path: Path) -> None:
+    """Another thread than that of the brokers does this for a failed test: rows that arrive meanwhile are left out."""
 
     async def test() -> None:
         async with Cluster() as c:
             first = c.rows[0]
 
             class Grows(str):
-                """A value in a row; to write it takes so long that another row comes."""
+                """A value in a row whose encoding takes so long that another row arrives."""
 
                 __slots__ = ()
 
