@@ -1,4 +1,4 @@
-"""The `strogoff` command: its words, and that each loads only the room that it needs."""
+"""The `strogoff` command: its subcommands, and that each imports only its own packages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_and_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Help is status 0; nothing at all shows it too, with status 2."""
+    """Help has status 0; no argument prints it as well, with status 2."""
     for words, status in ((["--help"], 0), (["help"], 0), ([], 2)):
         assert main(words) == status
         said = capsys.readouterr().out
@@ -31,14 +31,14 @@ def test_help_and_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_unknown_word(capsys: pytest.CaptureFixture[str]) -> None:
-    """Status 2, the word, and what there is."""
+    """Status 2, the unknown word, and the known ones."""
     assert main(["strat"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("usage: strogoff COMMAND") and "'strat'" in said and "start" in said
 
 
 def test_config(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """check and reference, and what is said when it is neither."""
+    """check and reference, and the error for any other word."""
     assert main(["config", "check", str(CONFIGS / "vernemq.conf")]) == 0
     assert "no errors" in capsys.readouterr().out
     (tmp_path / "wrong.conf").write_text("allow_anonimous = on")
@@ -50,8 +50,8 @@ def test_config(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "usage: strogoff config check FILE" in capsys.readouterr().err
 
 
-def test_start_and_repair_get_their_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Refusals of the commands themselves come through as status 1."""
+def test_start_and_repair_get_their_arguments(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Errors of the subcommands give status 1."""
     assert main(["start", "--set", "nothing=1"]) == 1
     assert "nothing: unknown key" in capsys.readouterr().err
     assert main(["repair", str(tmp_path)]) == 1
@@ -59,7 +59,7 @@ def test_start_and_repair_get_their_words(capsys: pytest.CaptureFixture[str], tm
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_each_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_has_a_help_text(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith(f"usage: strogoff {command} ")

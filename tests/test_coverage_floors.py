@@ -19,7 +19,7 @@ FILES = {"mqtt/wire.py": (50, 50), "mqtt/frames.py": (50, 40), "storage/keys.py"
 
 @pytest.fixture
 def script(tmp_path: Path) -> ModuleType:
-    """The script as a module, with a table of its own."""
+    """The script as a module, with a table of the test."""
     spec = importlib.util.spec_from_file_location("coverage_floors", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -66,7 +66,7 @@ def test_a_planted_drop_is_found(
 
 
 def test_floors_are_raised_and_never_lowered(script: ModuleType, report: Path) -> None:
-    """A floor is a little below the report, which is not the same in each run."""
+    """A floor is a little below the report, which varies from run to run."""
     script.FLOORS.write_text("mqtt = 70\nold = 1\nstorage = 88\n")
     assert script.main([str(report), "--write"]) == 0
     assert tomllib.loads(script.FLOORS.read_text()) == {"mqtt": 89, "storage": 88, "strogoff": 74}

@@ -1,4 +1,4 @@
-"""The structure is a test: import direction, I/O in shells alone, a test module for each module, sizes, no sleeping."""
+"""Tests of the structure: import direction, I/O in shells only, a test module for each module, sizes, no sleeping."""
 
 from __future__ import annotations
 
@@ -225,26 +225,26 @@ def test_no_circular_imports() -> None:
     ],
 )
 def test_a_planted_circle_is_found(low: str, top: str) -> None:
-    """Every kind of module is looked at: the command line, the entry of a program, a package, a tool."""
+    """All kinds of modules are checked: the command line, the entry of a program, a package, a tool."""
     planted = {**SOURCES, low: f"{SOURCES[low]}\nimport {rules.module_of(top)}\n"}
     (circle,) = rules.circles(rules.graph(planted, type_only=False))
     assert {rules.module_of(low), rules.module_of(top)} <= set(circle)
 
 
 def test_no_circles_of_types() -> None:
-    """A circle of imports for types is a circle of knowledge."""
+    """A circle of imports for types is a circular dependency as well."""
     assert rules.circles(rules.graph(SOURCES, type_only=True)) == []
 
 
 def io_of(path: Path) -> list[tuple[str, int]]:
-    """The imports of a module that are I/O, with their lines. The simulator is handed its randomness as `Random`."""
+    """Returns the imports of a module that are I/O, with their lines. The simulator gets its randomness as `Random`."""
     own = {"random"} if name_of(path).startswith("sim/") else set()
     return [(each.target, each.line) for each in imports(path) if each.target.split(".")[0] in IO_MODULES - own]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_io_only_in_shells(package: str) -> None:
-    """A shell that is gone, or that imports no I/O any more, leaves the list."""
+    """A shell that is deleted, or that imports no I/O any more, must leave the list."""
     found = {str(path.relative_to(ROOT / package).with_suffix("")): io_of(path) for path in modules(package)}
     acting = {module: io for module, io in found.items() if io}
     assert set(acting) == SHELLS[package], {
@@ -291,7 +291,7 @@ def test_tests_never_sleep() -> None:
 
 
 def test_no_class_gets_more_attributes() -> None:
-    """Beyond 15 a class has two jobs. Those of the list may only get smaller, and leave it."""
+    """Beyond 15 a class has two jobs. The listed numbers may only become smaller, until the class leaves the list."""
     found = {
         f"{name_of(path)}:{name}": number
         for path in all_modules()
@@ -317,7 +317,7 @@ def test_no_error_is_swallowed() -> None:
 
 
 def ruff(*words: str, source: str | None = None) -> list[dict[str, Any]]:
-    """What ruff complains of: each with `code` and `filename`."""
+    """Returns the complaints of ruff: each with `code` and `filename`."""
     command = [sys.executable, "-m", "ruff", "check", "--output-format", "json", "--exit-zero", *words]
     ran = subprocess.run(command, cwd=ROOT, input=source, capture_output=True, check=True, text=True, timeout=60)
     return list(json.loads(ran.stdout))
@@ -342,7 +342,7 @@ def test_ruff_finds_a_planted_offence(source: str, code: str) -> None:
 
 
 def test_each_exemption_of_ruff_is_needed() -> None:
-    """A rule that is off, everywhere or for some files, has something to complain of there."""
+    """A rule that is off, everywhere or for some files, would report something there."""
     lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
     found = ruff("--select", ",".join(lint["select"]), "--config", "lint.per-file-ignores = {}", ".")
     places = {(name_of(Path(each["filename"])), str(each["code"])) for each in found}

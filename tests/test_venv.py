@@ -1,4 +1,4 @@
-"""`dev/venv.py`: it refuses a Python that does not fit, mends a broken environment, installs only when it has to."""
+"""`dev/venv.py`: it refuses an unsuitable Python, repairs a broken environment, and installs only when necessary."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def environment(fresh: Path, tmp_path: Path) -> Path:
-    """A copy of the fresh environment at a place of its own, made to look as if it had been made there."""
+    """A copy of the fresh environment in a folder of its own, changed to look as if it had been made there."""
     folder = tmp_path / ".venv"
     shutil.copytree(fresh, folder, symlinks=True)
     pip = folder / "bin" / "pip"
@@ -47,7 +47,9 @@ def environment(fresh: Path, tmp_path: Path) -> Path:
 
 
 class Commands:
-    """Records commands. What makes an environment is carried out; what installs is not, for it needs minutes."""
+    """Records commands. Commands that make an environment are run; commands that install are not,
+    as they take minutes.
+    """
 
     def __init__(self) -> None:
         self.ran: list[list[str]] = []
@@ -59,14 +61,12 @@ class Commands:
 
     @property
     def installed(self) -> list[str]:
-        """What pip was asked to install."""
+        """Returns the packages that pip was asked to install."""
         return [command[-1] for command in self.ran if "install" in command]
 
 
 @pytest.mark.parametrize("version", [(2, 7), (3, 6), (3, 10), (3, 15)])
-def test_a_python_that_is_too_old_or_too_new_is_refused_with_the_way_out(
-    script: ModuleType, version: tuple[int, int]
-) -> None:
+def test_a_python_too_old_or_too_new_is_refused_with_a_remedy(script: ModuleType, version: tuple[int, int]) -> None:
     said = script.unfit_python(version, True)
     assert f"python3 is Python {version[0]}.{version[1]}" in said
     assert "make PYTHON=" in said
@@ -88,7 +88,7 @@ def test_the_range_of_pythons_is_that_of_the_package(script: ModuleType) -> None
 
 
 def test_the_script_can_be_read_by_old_pythons() -> None:
-    """A syntax error would hide the sentence that says what is wrong."""
+    """A syntax error would hide the error about the version."""
     compile(SCRIPT.read_text(), str(SCRIPT), "exec", dont_inherit=True)
     import ast
 

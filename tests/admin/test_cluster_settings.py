@@ -1,4 +1,4 @@
-"""What operators set at one node of three: at the others when the command answers, and after all that may happen."""
+"""Settings changed at one node of three: the other nodes have them when the command answers, also after faults."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_key_opens_every_node_until_it_is_deleted_at_one() -> None:
     run(test)
 
 
-def test_an_incident_is_told_from_its_begin_to_its_end() -> None:
+def test_an_incident_is_shown_from_its_begin_to_its_end() -> None:
     async def test(harness: ClusterHarness) -> None:
         cluster = harness.cluster
         before = len(await harness.rows(0, "cluster", "incidents"))

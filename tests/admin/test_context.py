@@ -1,4 +1,4 @@
-"""What commands use: letting the loop go on, and waiting for the disk."""
+"""Services for commands: yielding to the loop, and waiting for the disk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_committed_waits_for_the_disk(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
-def test_a_disk_that_does_not_take_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_does_not_commit_in_time_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(harness: ServerHarness) -> None:
         monkeypatch.setattr(context_module, "COMMIT_S", 0.01)
         monkeypatch.setattr(type(harness.server.store), "flush", lambda store, done: None)

@@ -1,4 +1,4 @@
-"""Carrying out commands: what is logged, and what becomes of failures."""
+"""Running commands: log lines, and the treatment of failures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_commands_are_logged_without_secrets(tmp_path: Path) -> None:
     assert redacted([]) == ""
 
 
-def test_a_defect_is_said_and_logged_with_its_cause(tmp_path: Path) -> None:
+def test_a_defect_is_reported_and_logged_with_its_cause(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         listeners = harness.server.listeners
         del harness.server.listeners
@@ -51,7 +51,7 @@ def test_a_defect_is_said_and_logged_with_its_cause(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
-def test_a_store_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_store_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise StorageError("the disk is bad")
 
@@ -66,7 +66,7 @@ def test_a_store_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest
     run_with_server(tmp_path, test)
 
 
-def test_a_change_that_does_not_reach_the_disk_in_time_is_said(tmp_path: Path) -> None:
+def test_a_change_not_on_disk_in_time_is_an_error(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         async def late() -> None:
             raise TimeoutError

@@ -28,9 +28,9 @@ def test_the_text() -> None:
     )
 
 
-def test_it_is_read_back_as_it_was() -> None:
+def test_prometheus_reads_the_same_metrics_back() -> None:
     families = list(text_string_to_metric_families(exposition(ROWS, "", "n")))
-    # the parser gives counters the ending that OpenMetrics wants
+    # the parser adds the suffix of OpenMetrics to counters
     samples = {
         (sample.name.removesuffix("_total"), *sample.labels.items()): sample.value
         for family in families
@@ -40,7 +40,7 @@ def test_it_is_read_back_as_it_was() -> None:
     assert [family.type for family in families] == ["counter", "counter", "gauge"]
 
 
-def test_what_others_measure_in_this_process() -> None:
+def test_metrics_of_other_libraries_in_this_process() -> None:
     registry = CollectorRegistry()
     Counter("mine", "My counter.", ["what"], registry=registry).labels("x").inc(2)
     Gauge("level", "With \\ and\nlines.", registry=registry).set(float("inf"))

@@ -26,7 +26,7 @@ def run(test: Any, **conf: Any) -> None:
 
 
 def test_sessions_of_all_nodes() -> None:
-    """Shown, filtered, limited, disconnected and unsubscribed from any node."""
+    """They are shown, filtered, limited, disconnected and unsubscribed from any node."""
 
     async def test(fake: ClusterHarness) -> None:
         cluster = fake.cluster
@@ -72,7 +72,7 @@ def test_a_node_that_is_away_is_named() -> None:
 
 
 def test_retained_messages_of_the_cluster() -> None:
-    """Shown at every node; deleted everywhere when the command answers; counted."""
+    """They are shown at every node, counted, and deleted everywhere when the command answers."""
 
     async def test(fake: ClusterHarness) -> None:
         client = await fake.cluster.client("p", 1)
@@ -116,7 +116,7 @@ def test_results_of_other_nodes_are_merged_and_bounded(tmp_path: Path) -> None:
 
 
 def test_an_answer_has_a_bound(tmp_path: Path) -> None:
-    """What one node says fits into one message between nodes."""
+    """The answer of one node fits into one message between nodes."""
 
     async def test(harness: ServerHarness) -> None:
         for number in range(3):

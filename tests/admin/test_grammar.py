@@ -32,7 +32,7 @@ ALL = (KICK, Command("session kick all", "Kick all.", nothing), Command("session
 GOOD = ["client-id=a=b", "port=1"]
 
 
-def test_the_longest_name_counts() -> None:
+def test_the_longest_command_name_is_used() -> None:
     assert find(ALL, ["session", "kick", "client-id=x"]) == (KICK, ["client-id=x"])
     assert find(ALL, ["session", "kick", "all", "-x"]) == (ALL[1], ["-x"])
     assert find(ALL, ["set", "a=b"]) == (SET, ["a=b"])
@@ -51,7 +51,7 @@ def test_the_longest_name_counts() -> None:
         (["--flag"], "No command is given."),
     ],
 )
-def test_a_command_that_there_is_not(words: list[str], said: str) -> None:
+def test_an_unknown_command(words: list[str], said: str) -> None:
     with pytest.raises(CommandError) as error:
         find(ALL, words)
     assert str(error.value).startswith(said)
@@ -78,7 +78,7 @@ def test_ways_to_write_a_value(words: list[str]) -> None:
     assert parse(KICK, [*GOOD, *words]).flag("mountpoint", "") == "mp"
 
 
-def test_words_that_stand_freely() -> None:
+def test_positional_arguments() -> None:
     assert parse(SET, ["a=b", "c"]).positionals == ["a=b", "c"]
 
 
@@ -105,7 +105,7 @@ def test_wrong_arguments(words: list[str], said: str) -> None:
     assert str(error.value).startswith(said)
 
 
-def test_something_has_to_stand_there() -> None:
+def test_required_arguments() -> None:
     with pytest.raises(CommandError, match="must be given"):
         parse(SET, [])
 

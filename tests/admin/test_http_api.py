@@ -76,7 +76,7 @@ def test_a_node_that_fails(tmp_path: Path) -> None:
     run_with_server(tmp_path, test, **HTTP)
 
 
-def test_pages_of_other_hosts_may_ask_first(tmp_path: Path) -> None:
+def test_cors_preflight_requests_are_answered(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         async with (
             aiohttp.ClientSession() as session,
@@ -99,7 +99,7 @@ def test_a_listener_without_the_module_has_none_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"words": 1}'])
-def test_what_is_no_command_line(tmp_path: Path, body: bytes) -> None:
+def test_malformed_command_lines(tmp_path: Path, body: bytes) -> None:
     async def test(harness: ServerHarness) -> None:
         async with aiohttp.ClientSession() as session, session.post(f"{harness.url}/api/v1", data=body) as response:
             assert (response.status, response.content_type) == (400, "text/plain")

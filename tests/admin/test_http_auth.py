@@ -1,4 +1,4 @@
-"""Keys at the doors of HTTP modules: the ways to give one, and what is answered to those that do not fit."""
+"""API keys of HTTP modules: how to send one, and the answers to wrong ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_ways_to_give_a_key(tmp_path: Path, user: str) -> None:
         ({"x-api-key": "other"}, "scope", "this API key has another scope than mgmt."),
     ],
 )
-def test_what_does_not_fit(tmp_path: Path, headers: dict[str, str], reason: str, said: str) -> None:
+def test_wrong_keys_are_refused(tmp_path: Path, headers: dict[str, str], reason: str, said: str) -> None:
     async def test(harness: ServerHarness) -> None:
         harness.context.api_keys.add("k", "mgmt", None)
         harness.context.api_keys.add("other", "metrics", None)

@@ -1,4 +1,4 @@
-"""HTTP listeners: opening, stopping, TLS, limits, and what keeps one from being opened."""
+"""HTTP listeners: opening, stopping, TLS, limits, and errors at the start."""
 
 from __future__ import annotations
 
@@ -145,10 +145,8 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("what", MALFORMED)
-def test_what_is_no_http_is_a_line_without_a_traceback(
-    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Scanners and browsers with HTTP/2 wrote a traceback each, to standard error beside the log."""
+def test_bytes_that_are_not_http_give_one_log_line(tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Before, scanners and browsers with HTTP/2 caused a traceback each on standard error."""
 
     async def test(harness: ServerHarness) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", harness.context.http.show()[0].port)

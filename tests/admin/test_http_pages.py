@@ -44,8 +44,8 @@ def test_the_prefix_is_a_setting(tmp_path: Path) -> None:
     run_with_server(tmp_path, test, prometheus_namespace="", **HTTP)
 
 
-def test_health_says_what_is_damaged(tmp_path: Path) -> None:
-    """The node serves whom it can, so it stays in the load balancer; the remedy is in the answer."""
+def test_health_names_the_damage_and_the_remedy(tmp_path: Path) -> None:
+    """The node still serves, so it stays in the load balancer; the answer names the remedy."""
 
     async def test(harness: ServerHarness) -> None:
         harness.server.node.env.store.damage = "messages/000005.ldb: a block is damaged. Run `strogoff repair`"
@@ -130,7 +130,7 @@ def test_the_modules_of_the_default_are_no_reason_to_warn(tmp_path: Path) -> Non
     run_with_server(tmp_path, test, **HTTP)
 
 
-def test_a_module_that_wants_keys_is_closed_to_others(tmp_path: Path) -> None:
+def test_a_module_with_keys_refuses_requests_without_one(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         assert (await harness.get("/metrics"))[0] == 401
         assert (await harness.get("/health"))[0] == 200

@@ -1,4 +1,4 @@
-"""A node that `cluster leave` closes to clients, as clients, load balancers and operators find it."""
+"""A node whose ports `cluster leave` has closed, from the view of clients, load balancers and operators."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ async def _closed_and_opened_again(tmp_path: Path) -> None:
 
 
 def test_leave_closes_the_ports_and_keeps_connections(tmp_path: Path) -> None:
-    """VerneMQ does no more without -k; connections were closed, and load balancers told that all was well."""
+    """VerneMQ without -k does the same. Before, connections were closed, and load balancers saw a healthy node."""
     asyncio.run(_closed_and_opened_again(tmp_path))

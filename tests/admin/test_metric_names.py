@@ -1,4 +1,4 @@
-"""VerneMQ's names of metrics, their labels, and that each has a meaning."""
+"""VerneMQ's names of metrics, their labels, and their descriptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_zero_of_a_disconnect_has_a_name_of_its_own() -> None:
     assert reason_label("mqtt_connack_sent", "bad_user_name_or_password") == "bad_username_or_password"
 
 
-def test_no_name_is_both() -> None:
+def test_no_metric_is_both_counter_and_gauge() -> None:
     assert not set(COUNTERS) & set(GAUGES)
     assert described("retain_messages") == ("gauge", "Retained messages.")
     assert described("bytes_sent") == ("counter", "Bytes sent to clients.")

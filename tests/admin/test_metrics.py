@@ -17,7 +17,7 @@ def values(harness: ServerHarness) -> dict[tuple[str, ...], int]:
     return {(row.name, *(value for _, value in row.labels)): row.value for row in rows}
 
 
-def test_what_clients_did_is_counted(tmp_path: Path) -> None:
+def test_the_actions_of_clients_are_counted(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         old = await harness.client("old")
         new = await harness.client("new", 5, False)

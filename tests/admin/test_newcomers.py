@@ -1,4 +1,4 @@
-"""What a node set while it was alone, and what it finds when it joins others."""
+"""Settings of a node that was alone, when it joins other nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMIT = "max_inflight_messages"
 
 
 class Linked(ServerHarness):
-    """A node of several in this process, with a way to the others unless `network` is None."""
+    """A node of several in this process, with links to the others unless `network` is None."""
 
     def __init__(self, directory: Path, name: str, network: MemoryNetwork | None, **overrides: str) -> None:
         place = f"127.0.0.1:{ord(name)}"
@@ -43,7 +43,7 @@ class Linked(ServerHarness):
 
     @property
     def limit(self) -> int:
-        """The setting that these tests play with."""
+        """Returns the setting that these tests change."""
         return self.server.node.env.options.max_inflight_messages
 
 

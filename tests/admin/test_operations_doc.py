@@ -1,4 +1,4 @@
-"""docs/operations.md: every command, field, page and metric is there, and nothing that is not."""
+"""docs/operations.md has every command, field, page and metric, and no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOC = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 
 
 def section(title: str) -> str:
-    """The text under a heading, up to the next of the same rank or a higher one."""
+    """Returns the text under a heading, up to the next of the same rank or a higher one."""
     rank = len(title) - len(title.lstrip("#"))
     rest = DOC.split(f"\n{title}\n", 1)[1]
     return re.split(rf"^#{{2,{rank}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]

@@ -1,4 +1,4 @@
-"""Patterns against Python's own matcher, and the patterns that stop that one."""
+"""Patterns against Python's own matcher, and patterns that this matcher cannot finish."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATTERNS = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(PATTERNS, st.text("ab1.-\n", max_size=8))
-def test_it_finds_what_pythons_matcher_finds(pattern: str, text: str) -> None:
+def test_results_agree_with_pythons_matcher(pattern: str, text: str) -> None:
     try:
         wanted = re.search(pattern, text) is not None
     except re.error:
@@ -47,7 +47,7 @@ def test_it_finds_what_pythons_matcher_finds(pattern: str, text: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "(a|a)*$", "(a*)*b", "(a|aa)+$", "(.*)*x", "(a?){30}a{30}$"])
 def test_no_pattern_takes_long(pattern: str) -> None:
-    """Python's matcher takes years for some of these."""
+    """Python's matcher needs years for some of these."""
     compiled = Pattern(pattern)
     begun = time.thread_time()
     compiled.search("a" * MAX_TEXT_LENGTH + "!")
@@ -76,7 +76,7 @@ def test_no_pattern_takes_long(pattern: str) -> None:
         ("é|ü", "für", True),
     ],
 )
-def test_what_is_written_how(pattern: str, text: str, found: bool) -> None:
+def test_the_syntax_of_patterns(pattern: str, text: str, found: bool) -> None:
     assert Pattern(pattern).search(text) is found
 
 

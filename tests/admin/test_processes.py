@@ -22,7 +22,7 @@ WITHIN_S = 30
 
 @contextlib.contextmanager
 def started(folder: Path, environ: dict[str, str], *settings: str) -> Iterator[Popen[str]]:
-    """A node in a folder, until the end of the block or until it is killed in it."""
+    """A node in a folder, running until the end of the block or until the test kills it."""
     argv = [sys.executable, "-m", "strogoff", "start"]
     for setting in ("listener.tcp.default=127.0.0.1:0", "log.console=off", *settings):
         argv += ["--set", setting]
@@ -109,7 +109,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
         silent.bind(str(tmp_path / "admin.sock"))
         silent.listen()
         argv = [*ADMIN, "--data-dir", str(tmp_path), "node", "status"]
-        # whoever runs the tests may ignore Ctrl-C, as a script's job in the background does
+        # the runner of the tests may ignore Ctrl-C, as a background job of a script does
         with Popen(argv, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=_heeds_ctrl_c) as one:
             silent.settimeout(WITHIN_S)
             connection, _ = silent.accept()

@@ -1,4 +1,4 @@
-"""All commands: each can be written as its own usage says, and explains itself."""
+"""All commands: each matches its own usage, and has a description."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_every_name_is_there_once() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_explains_itself(command: Command) -> None:
+def test_every_command_has_a_description(command: Command) -> None:
     assert find(COMMANDS, [*command.name.split(), "--x"]) == (command, ["--x"])
     assert command.help.endswith(".")
     names = [flag.name for flag in command.flags]

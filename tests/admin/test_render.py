@@ -1,4 +1,4 @@
-"""Answers as people, JSON readers and spreadsheets get them."""
+"""Answers for people, for JSON readers and for spreadsheets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_table_for_people() -> None:
     )
 
 
-def test_an_empty_table_says_nothing() -> None:
+def test_an_empty_table_prints_nothing() -> None:
     assert render([Table(("a",), [])], "human") == ""
     assert render([Table(("a", "b"), [])], "csv") == "a,b\n"
 
@@ -31,7 +31,7 @@ def test_a_table_of_lines() -> None:
     assert render([table], "human") == "counter.x = 1\ngauge.{y} = 2\n"
 
 
-def test_json_is_verne_mqs() -> None:
+def test_json_has_the_format_of_vernemq() -> None:
     parts: list[Part] = [TABLE, Text("Done"), Alert("No.")]
     assert json.loads(render(parts, "json")) == [
         {"type": "table", "table": [{"Node": "VerneMQ@127.0.0.1", "Running": True}, {"Node": "b@c", "Running": None}]},
@@ -45,7 +45,7 @@ def test_csv_quotes() -> None:
     assert render([table, Text("x")], "csv") == 'client_id,n\n"a,""b""",1\n,false\nx\n'
 
 
-def test_nobody_steers_the_terminal() -> None:
+def test_control_characters_are_escaped() -> None:
     table = Table(("client_id",), [("\x1b[2J\n|",)])
     assert render([table], "human").split("\n")[3] == "|\\x1b[2J\\n||"
     assert alerts([Alert("no \x1b[2J\nsecond")]) == ["no \\x1b[2J\nsecond"]

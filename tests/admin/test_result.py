@@ -5,7 +5,7 @@ from __future__ import annotations
 from strogoff.admin.result import DONE, CommandError, Text
 
 
-def test_done_is_verne_mqs_word() -> None:
+def test_the_result_of_success_is_the_word_of_vernemq() -> None:
     assert Text("Done") == DONE
 
 

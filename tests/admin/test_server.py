@@ -1,4 +1,6 @@
-"""The operators' side as an extension of the daemon: started after the server, stopped before it, or not at all."""
+"""The administration server as an extension of the daemon: started after the server, stopped before
+it, or not at all.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from strogoff.configs import load
 
 
 class Recorder:
-    """Writes down when it is started and stopped; fails if it is told to."""
+    """Records its start and stop; fails on request."""
 
     def __init__(self, name: str, events: list[str], fails: bool = False) -> None:
         self.name = name
@@ -61,5 +63,5 @@ def test_one_that_cannot_start_ends_the_node(tmp_path: Path, capsys: pytest.Capt
     assert asyncio.run(serve(load(None, {}, settings(tmp_path)), [Recorder("c", events)])) == 0
 
 
-def test_stop_before_start_is_no_matter() -> None:
+def test_stop_before_start_is_no_error() -> None:
     asyncio.run(AdminServer().stop())

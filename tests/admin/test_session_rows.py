@@ -1,4 +1,4 @@
-"""The rows of `session show`, each column of them, and that many sessions do not hold the loop up."""
+"""The rows of `session show`: every column, and bounded time per turn with many sessions."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def test_a_row_for_each_subscription_and_none_for_those_without(tmp_path: Path) 
     run_with_server(tmp_path, test)
 
 
-def test_many_sessions_do_not_hold_up_the_loop(tmp_path: Path) -> None:
+def test_many_sessions_do_not_block_the_loop(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         node = harness.server.node
         for number in range(20_000):
             session = Session(node.sessions._parts, "", f"c{number}", number, False)
-            node.sessions._sessions["", f"c{number}"] = session  # clients by the thousand would take minutes
+            node.sessions._sessions["", f"c{number}"] = session  # thousands of clients would take minutes
         loop = asyncio.get_running_loop()
         last, pauses = loop.time(), []
 
@@ -101,7 +101,7 @@ def test_many_sessions_do_not_hold_up_the_loop(tmp_path: Path) -> None:
 
         tick()
         assert len(await found(harness, ("client_id", None), ("queue_size", None))) == 20_000
-        # in parts of the whole, not in seconds: a machine that is busy elsewhere makes all of them longer
+        # as shares of the total, not in seconds: a busy machine makes all of them longer
         assert sorted(pauses)[-5] < sum(pauses) * LONGEST_PART
 
     run_with_server(tmp_path, test)

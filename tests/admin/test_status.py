@@ -40,7 +40,7 @@ def test_figures(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
-def test_who_runs(tmp_path: Path) -> None:
+def test_the_row_of_a_node(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         assert members(harness.context) == {"VerneMQ@127.0.0.1": True}
         assert stopped_listeners(harness.context) == []
@@ -78,7 +78,7 @@ def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
         fake.nodes = FakeOperatorPort().nodes
         store = harness.server.store
         store.state = "full"
-        assert not_serving(harness.context) == []  # it keeps its place, and serves what is there
+        assert not_serving(harness.context) == []  # it stays in the load balancer, and serves the undamaged data
         store.state, store.detail = "failed", "EIO"
         assert not_serving(harness.context) == ["the message store has failed, start the node again: EIO"]
         store.state = "serving"
@@ -99,7 +99,7 @@ def test_a_partitioned_node_is_unhealthy_unless_it_accepts_clients(tmp_path: Pat
     run_with_server(tmp_path, test, allow_register_during_netsplit=policy)
 
 
-def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
+def test_the_row_of_a_node_in_a_cluster(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         assert members(harness.context) == {THIS_NODE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}

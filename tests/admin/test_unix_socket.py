@@ -1,4 +1,4 @@
-"""The node's local door: whose it is, and what may come through it."""
+"""The unix socket of the node: its owner, and its requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_only_the_owner_may_open_it(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_what_a_killed_node_left_is_replaced(tmp_path: Path) -> None:
+def test_a_socket_left_by_a_killed_node_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "d" / "admin.sock"
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as left:
@@ -39,7 +39,7 @@ def test_what_a_killed_node_left_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_data_directory_with_a_long_path(tmp_path: Path) -> None:
-    """Commands reach a node whose socket's path does not fit into a socket's address."""
+    """Commands reach a node although the path of its socket does not fit into a socket address."""
     folder = tmp_path / ("long" * 15) / ("long" * 15)
     folder.mkdir(parents=True)
 
@@ -64,7 +64,7 @@ async def _start(tmp_path: Path, **overrides: str) -> None:
         ("no/where", "no such file"),
     ],
 )
-def test_a_place_where_it_cannot_be(tmp_path: Path, place: str, said: str) -> None:
+def test_an_impossible_path(tmp_path: Path, place: str, said: str) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ListenError) as error:
         asyncio.run(_start(tmp_path, node__admin_socket=str(tmp_path / place)))
@@ -83,7 +83,7 @@ async def _post(harness: ServerHarness, body: bytes) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"words": "node"}', b'{"words": [1]}'])
-def test_what_is_no_request_is_refused(tmp_path: Path, body: bytes) -> None:
+def test_malformed_requests_are_refused(tmp_path: Path, body: bytes) -> None:
     async def test(harness: ServerHarness) -> None:
         assert (await _post(harness, body))[0] == 400
         await harness.good("node", "status")

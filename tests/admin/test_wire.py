@@ -1,4 +1,4 @@
-"""An answer on its way from the node to vmq-admin."""
+"""The encoding of an answer from the node to vmq-admin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from strogoff.admin.result import Alert, Part, Table, Text
 from strogoff.admin.wire import ROWS, TruncatedResult, from_lines, progress_line, to_lines
 
 
-def test_what_goes_in_comes_out() -> None:
+def test_an_answer_survives_a_round_trip() -> None:
     rows = [(f"c{number}", number, True, None, 1.5) for number in range(2 * ROWS + 1)]
     parts: list[Part] = [
         Text("a\nb"),
@@ -32,12 +32,12 @@ def test_what_goes_in_comes_out() -> None:
         [b'{"kind":"strange"}\n'],
     ],
 )
-def test_an_answer_without_an_end_is_none(lines: list[bytes]) -> None:
+def test_an_answer_without_an_end_is_an_error(lines: list[bytes]) -> None:
     with pytest.raises(TruncatedResult):
         from_lines(lines)
 
 
-def test_progress_is_shown_as_it_comes_or_is_part_of_the_answer() -> None:
+def test_progress_is_shown_at_once_or_is_part_of_the_answer() -> None:
     lines = [progress_line("half"), *to_lines([Text("Done")], 0)]
     shown: list[str] = []
     assert from_lines(lines, shown.append) == ([Text("Done")], 0)

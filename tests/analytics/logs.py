@@ -1,4 +1,4 @@
-"""Event logs as a cluster would write them, from one seed, together with what they say: the planted totals."""
+"""Event logs of a random cluster, made from one seed, and the totals planted in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASONS = ("queue_full", "max_packet_size_exceeded", "no_member")
 
 
 class LoggedNode:
-    """One node that writes the events of a random life. `totals`: what its log can tell, by (hour, kind, reason)."""
+    """One node that writes the events of a random run. `totals` has the sums of its log, by (hour, kind, reason)."""
 
     def __init__(self, name: str, rng: random.Random, run: str = "run") -> None:
         self.name = name
@@ -30,7 +30,7 @@ class LoggedNode:
         self.rows: list[Row] = []
 
     def live(self, minutes: int, level: int, crash: bool, rate: int = 6) -> None:
-        """One boot: random events for so many minutes. A crash takes the counters of the last minute along."""
+        """One boot: random events for this number of minutes. A crash loses the counters of the last minute."""
         self.boot += 1
         self._counted: Counter[tuple[str, str]] = Counter()
         self._pending: list[tuple[int, str, str, bool]] = []

@@ -1,4 +1,4 @@
-"""The summary once more, written to be obvious instead of fast: one pass over each boot in the order of `seq`."""
+"""A second implementation of the summary, simple and slow: one pass over each boot in the order of `seq`."""
 
 from __future__ import annotations
 

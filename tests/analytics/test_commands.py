@@ -1,4 +1,4 @@
-"""`strogoff analytics`: what it prints, and what it says when something is in the way."""
+"""`strogoff analytics`: its output, and its errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spark_tests(test: Test) -> Test:
 
 
 def log(directory: Path) -> LoggedNode:
-    """A log of two boots with a hole, a rejected line and a torn one."""
+    """Returns a log of two boots with a gap, a rejected line and a truncated one."""
     node = LoggedNode("n1", random.Random(3))
     node.live(80, SESSION, crash=True)
     node.live(20, SESSION, crash=False)
@@ -100,7 +100,7 @@ def test_a_file_renamed_while_it_is_read_is_no_error(spark: SparkSession, tmp_pa
         tried += 1
         if tried == 1:
             opened.rename(path)
-            return str(listed.count())  # Spark listed the old name
+            return str(listed.count())  # Spark has listed the old name
         return str(read_lines(spark, str(tmp_path)).count())
 
     assert retry(job) == str(len(node.rows))
@@ -119,7 +119,7 @@ def test_other_errors_are_not_tried_again() -> None:
     assert len(tried) == 1
 
 
-def test_obstacles_are_reported(
+def test_unusable_directories_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def said(*argv: str) -> str:
@@ -150,7 +150,7 @@ sys.exit(main(["analytics", "summary", sys.argv[1]]))
 
 
 def test_a_missing_java_is_reported(tmp_path: Path) -> None:
-    """In a process of its own: one that has run Spark has found its Java already."""
+    """It runs in a process of its own: a process that has run Spark knows its Java already."""
     _short().write(tmp_path)
     run = subprocess.run(
         [sys.executable, "-c", NO_JAVA, str(tmp_path)],

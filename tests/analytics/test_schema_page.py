@@ -1,4 +1,4 @@
-"""docs/eventlog.md says what the schema says."""
+"""docs/eventlog.md agrees with the schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "eventlog.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    """`python -m strogoff.analytics.schema_page docs/eventlog.md` makes it so."""
+    """To update the page run `python -m strogoff.analytics.schema_page docs/eventlog.md`."""
     page = PAGE.read_text(encoding="utf-8")
     assert renewed(page) == page
 

@@ -43,7 +43,7 @@ def spark_summary(spark: SparkSession, directory: Path) -> tuple[dict[Any, Any],
 
 
 def check(spark: SparkSession, directory: Path) -> tuple[dict[Any, Any], dict[Any, Any], Counter[Any]]:
-    """Both implementations must agree; returns what they say."""
+    """Check that both implementations agree; returns their result."""
     hours, boots, rejects = spark_summary(spark, directory)
     reference = Reference(directory)
     assert hours == reference.hours()
@@ -85,7 +85,7 @@ def damage(directory: Path, rng: random.Random) -> None:
 
 
 def gap(line: str, rows: int) -> str:
-    """A row replaced by the writer's word that it and some before it are missing."""
+    """Replace a row by the writer's record that it and some earlier rows are missing."""
     try:
         row = json.loads(line)
     except ValueError:
@@ -120,7 +120,7 @@ def test_planted_totals(spark: SparkSession, tmp_path: Path) -> None:
     assert {(values["holes"], values["given_up"], values["missing_before"]) for values in boots.values()} == {(0, 0, 0)}
 
 
-def test_random_damage_is_seen_alike_by_both_implementations(spark: SparkSession, tmp_path: Path) -> None:
+def test_both_implementations_agree_on_random_damage(spark: SparkSession, tmp_path: Path) -> None:
     for seed in range(10, 20):
         for node in cluster(seed, minutes=40):
             node.write(tmp_path, size=3000)
@@ -134,7 +134,7 @@ def test_random_damage_is_seen_alike_by_both_implementations(spark: SparkSession
     assert len(reasons) == 9, reasons
 
 
-def test_the_level_may_change_on_the_way(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_level_may_change_within_a_boot(spark: SparkSession, tmp_path: Path) -> None:
     node = LoggedNode("n1", random.Random(7))
     node.live(50, SESSION, crash=True)
     session_rows = len(node.rows)
@@ -147,8 +147,8 @@ def test_the_level_may_change_on_the_way(spark: SparkSession, tmp_path: Path) ->
     assert boots["run", "n1", 1]["events"] == session_rows
 
 
-def test_deleted_days_take_their_totals_along(spark: SparkSession, tmp_path: Path) -> None:
-    """Without the first rows of a boot its first snapshot only says where the counters stood."""
+def test_totals_of_deleted_days_are_missing(spark: SparkSession, tmp_path: Path) -> None:
+    """Without the first rows of a boot its first snapshot only gives the initial counters."""
     node = LoggedNode("n1", random.Random(8))
     node.live(200, SESSION, crash=False)
     node.write(tmp_path)

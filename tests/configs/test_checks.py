@@ -1,4 +1,4 @@
-"""What holds between settings. The messages are in test_wrong_lines.py."""
+"""Checks across settings. The messages are in test_wrong_lines.py."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_client_certificates_need_an_authority(conf: Conf, complaint: Callable[[
     assert conf(text + f"listener.ssl.cafile = {pem}/ca.pem").listeners()[0].require_certificate
 
 
-def test_files_are_looked_at_only_if_a_listener_uses_them(conf: Conf) -> None:
+def test_files_are_checked_only_if_a_listener_uses_them(conf: Conf) -> None:
     assert conf("listener.ssl.certfile = /none/cert.pem\nlistener.ssl.a.cafile = /none/ca.pem").listeners() == []
 
 

@@ -19,7 +19,7 @@ NODES: dict[str, Any] = {name: each for name, each in COMPOSE["services"].items(
 
 
 def test_each_node_has_a_named_volume_of_its_own() -> None:
-    """Data in an anonymous volume would not come back to the node that wrote it."""
+    """Data in an anonymous volume would not return to its node."""
     volumes = [volume.partition(":") for node in NODES.values() for volume in node["volumes"]]
     assert [place for _, _, place in volumes] == ["/strogoff/data"] * 3
     names = [name for name, _, _ in volumes]
@@ -42,7 +42,7 @@ def test_the_variables_of_each_node_are_settings() -> None:
 
 
 def test_the_nodes_have_a_secret_that_is_not_in_the_file() -> None:
-    """The same for all of them, from the environment; compose ends with this text if it is not there."""
+    """All nodes get the same secret from the environment; without it compose stops with this text."""
     cookies = {node["environment"]["DOCKER_VERNEMQ_DISTRIBUTED_COOKIE"] for node in NODES.values()}
     (cookie,) = cookies
     assert cookie.startswith("${STROGOFF_COOKIE:?")

@@ -115,7 +115,7 @@ def test_the_handshake_timeout_is_five_seconds_by_default(conf: Conf, pem: Path)
 
 
 def test_fields_default_to_the_defaults_of_the_keys(conf: Conf) -> None:
-    """So that a listener made by hand is like one from a file with nothing but an address."""
+    """A listener made in code equals one from a file that has only an address."""
     loaded = conf("listener.tcp.a = 127.0.0.1:1883").listeners()[0]
     plain = configs.ListenerSettings(
         type="tcp", name="a", host="127.0.0.1", port=1883, tcp_listen_options=loaded.tcp_listen_options

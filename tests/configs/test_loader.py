@@ -28,7 +28,7 @@ SANE = {
 
 
 def stock(pem: Path) -> str:
-    """All keys of VerneMQ with their defaults. Listeners have certificates, as TLS cannot do without."""
+    """All keys of VerneMQ with their defaults. TLS listeners have certificates, as they need them."""
     lines = []
     for key, default in KEYS:
         text = SANE.get(key, default)
@@ -53,7 +53,7 @@ def test_a_stock_conf_with_every_key_at_its_default_loads(conf: Conf, pem: Path)
     assert {key for key in loaded.changed() if key.split(".")[-1] not in allowed} == ours
 
 
-def test_nothing_at_all_is_the_defaults() -> None:
+def test_an_empty_configuration_has_the_defaults() -> None:
     loaded = configs.load(None)
     assert loaded["max_inflight_messages"] == 20
     assert loaded.source("max_inflight_messages") == "default"
@@ -71,7 +71,9 @@ def test_later_lines_win_and_both_are_named(conf: Conf, tmp_path: Path) -> None:
 
 
 def test_unreadable_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of somebody else, say: a folder was passed over in silence, a file that nobody may look at was a traceback."""
+    """For example files of another user. Before, a folder was skipped without a notice, and an unreadable file gave a
+    traceback.
+    """
     monkeypatch.chdir(tmp_path)
     assert configs.usual_file() is None
     (tmp_path / "etc" / "conf.d").mkdir(parents=True)
@@ -80,7 +82,7 @@ def test_unreadable_files_are_reported(tmp_path: Path, monkeypatch: pytest.Monke
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    # the tests may run as root, whom no mode keeps out
+    # the tests may run as root, for whom file modes do not count
     monkeypatch.setattr(Path, "iterdir", denied)
     with pytest.raises(configs.ConfigError) as error:
         configs.load(configs.usual_file())
@@ -200,7 +202,7 @@ def test_any_text_gives_settings_or_a_config_error(tmp_path_factory: pytest.Temp
 
 
 def test_check_warns_of_a_reachable_cluster_listener_with_the_default_cookie(conf: Conf) -> None:
-    """Of a node that does not start the operator hears before: each of the lines below mends it."""
+    """The operator is warned before the node refuses to start: each of the lines below is a remedy."""
     line = "listener.vmq.default = 10.0.0.1:44053\n"
     (notice,) = conf(line).notices
     assert notice.startswith("listener.vmq.default can be reached from other machines, and distributed_cookie")

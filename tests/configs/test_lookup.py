@@ -1,4 +1,4 @@
-"""The port through which settings are read."""
+"""The port for reading settings."""
 
 from __future__ import annotations
 

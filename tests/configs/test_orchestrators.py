@@ -1,4 +1,4 @@
-"""Variables of Kubernetes, Swarm and compose: names in DNS, or a sentence that says what to set."""
+"""Variables of Kubernetes, Swarm and compose: DNS names, or an error that names the variable to set."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_pod_knows_its_headless_service_by_its_own_name() -> None:
 
 @pytest.mark.parametrize("name", ["vmq-0", "vmq-0.prod.svc.cluster.local", ""])
 def test_a_missing_service_name_is_an_error_with_the_variables(name: str) -> None:
-    """A node that ignored it would begin a cluster of its own."""
+    """A node that ignored the error would found a cluster of its own."""
     with pytest.raises(ConfigError) as caught:
         load(None, from_pod({K8S: "1"}, name, "prod"))
     said = str(caught.value)

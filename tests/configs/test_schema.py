@@ -30,9 +30,9 @@ def test_each_row_is_complete() -> None:
 
 
 def test_defaults_are_those_of_vernemq() -> None:
-    """Some defaults stand one level higher here, or refer to the data directory; the values are the same.
+    """Some defaults are set one level higher here, or refer to the data directory; the values are the same.
 
-    All but those that bound what VerneMQ does not bound: log files and packets (docs/differences.md).
+    Exceptions are sizes that VerneMQ does not bound: log files and packets (docs/differences.md).
     """
     assert (schema().keys["max_message_size"].default, dict(VERNEMQ)["max_message_size"]) == ("10485760", "0")
     written = {"yes": "on", "true": "on"}

@@ -54,7 +54,7 @@ def test_a_key_that_does_not_exist_is_a_key_error() -> None:
         loaded.source("nothing")
 
 
-def test_only_other_values_than_defaults_are_changed(conf: Conf) -> None:
+def test_only_values_other_than_defaults_count_as_changed(conf: Conf) -> None:
     loaded = conf("retry_interval = 20\nqueue_type = lifo\nplatform_data_dir = /d\neventlog.dir = /d/eventlog")
     assert loaded.changed() == {"queue_type": "lifo", "platform_data_dir": "/d"}
     assert list(loaded) == ["retry_interval", "queue_type", "platform_data_dir", "eventlog.dir"]

@@ -1,4 +1,4 @@
-"""The files that are shipped."""
+"""The shipped configuration files."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_every_line_that_is_commented_out_is_a_setting_of_a_known_key() -> None:
 
 
 @pytest.mark.parametrize("name", ["dev", "ha"])
-def test_the_other_files_use_nothing_that_does_not_work(name: str) -> None:
+def test_the_other_files_use_only_working_keys(name: str) -> None:
     loaded = configs.load(FOLDER / f"{name}.conf")
     assert loaded.notices == []
     assert all(listener.host == "127.0.0.1" for listener in loaded.listeners())
 
 
-def test_dev_conf_lets_anybody_of_this_machine_in() -> None:
+def test_dev_conf_accepts_every_client_of_this_machine() -> None:
     loaded = configs.load(FOLDER / "dev.conf")
     assert loaded["allow_anonymous"] is True and loaded["log.console"] == "console"
     assert {(each.type, each.port) for each in loaded.listeners()} >= {("tcp", 1883), ("ws", 8080)}

@@ -1,4 +1,4 @@
-"""Each type: what it takes, what it makes of it, how it is said in words."""
+"""Each type of values: accepted texts, the results, and descriptions."""
 
 from __future__ import annotations
 

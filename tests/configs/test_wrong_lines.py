@@ -1,4 +1,4 @@
-"""What the user reads for each kind of mistake. The text is the specification."""
+"""The error text for each kind of mistake. The text is the specification."""
 
 from __future__ import annotations
 

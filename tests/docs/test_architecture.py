@@ -1,4 +1,4 @@
-"""docs/architecture.md draws the layers that the structure test demands, and names modules that there are."""
+"""docs/architecture.md draws the layers that the structure test requires, and names existing modules."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PACKAGES, PUBLISH = re.findall(r"```mermaid\n(.*?)```", PAGE, re.DOTALL)
 
 
 def edges(arrow: str) -> set[tuple[str, str]]:
-    """The pairs that the diagram of the packages joins by this arrow, whatever is written on it."""
+    """Returns the pairs that the diagram of the packages joins by this arrow, whatever its label."""
     return set(re.findall(rf"^ +(\w+) {arrow}(?:\|[^|]+\|)? (\w+)$", PACKAGES, re.MULTILINE))
 
 
 def reached(package: str) -> set[str]:
-    """What can be reached from a package by arrows."""
+    """Returns the packages that arrows reach from a package."""
     found: set[str] = set()
     todo = [package]
     while todo:
@@ -51,7 +51,7 @@ def test_the_actors_of_a_publish_are_the_ones_that_act() -> None:
     assert arrows[0][0] == arrows[-1][1] == "P"
 
 
-def test_the_rows_about_the_broker_name_modules_that_there_are() -> None:
+def test_the_rows_about_the_broker_name_existing_modules() -> None:
     table = PAGE.split("| in `broker/` | idea |")[1].split("\n\n")[0]
     cells = re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
     names = [name.rstrip("/") for cell in cells for name in re.findall(r"`([\w/]+)`", cell)]

@@ -1,4 +1,4 @@
-"""What runs before a commit and at each push: the files can be read, and name what there is."""
+"""Checks before a commit and at each push: their files can be read, and refer to existing names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def jobs() -> dict[str, Any]:
 
 
 def commands(job: dict[str, Any]) -> str:
-    """All that the steps of a job run."""
+    """Returns all commands in the steps of a job."""
     return "\n".join([step["run"] for step in job["steps"] if "run" in step])
 
 
@@ -51,7 +51,7 @@ def test_the_other_jobs_run_the_rest() -> None:
     assert named[1].split() == [part for part in parts if part not in ELSEWHERE]
 
 
-def test_a_part_that_there_is_not_is_refused() -> None:
+def test_an_unknown_part_is_refused() -> None:
     ran = subprocess.run([ROOT / ".ci" / "run", "nonsense"], capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("there is no part 'nonsense'; there are: tools check ")

@@ -1,6 +1,6 @@
-"""What the project cites is in the project: hazards, promises, anomalies, statements, decisions, pages and links.
+"""Every citation resolves: hazards, promises, anomalies, statements, decisions, pages and links.
 
-RFCs and sections of the MQTT standards are public and may be cited as they are.
+RFCs and sections of the MQTT standards are public and may be cited.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ def page_of(path: Path) -> str:
 
 @cache
 def anchors(path: Path) -> set[str]:
-    """What can stand behind `#` in a link to this page."""
+    """Returns the anchors of the links to this page."""
     titles = re.findall(r"^#+ (.+)$", FENCED.sub("", page_of(path)), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
 def table_ids(path: Path, letter: str) -> set[str]:
-    """The numbers in the first column of the tables of a page."""
+    """Returns the numbers in the first column of the tables of a page."""
     return set(re.findall(rf"^\| ({letter}\d+) \|", page_of(path), re.MULTILINE))
 
 
 @dataclass(frozen=True)
 class Known:
-    """What may be cited. `hazards` has the letters of the cases that each entry tells apart."""
+    """The citable ids. `hazards` has the letters of the cases of each entry."""
 
     hazards: dict[str, set[str]]
     promises: set[str]
@@ -72,7 +72,7 @@ class Known:
 
 @cache
 def entries() -> dict[str, str]:
-    """The entries of docs/hazards.md by their numbers."""
+    """Returns the entries of docs/hazards.md by their numbers."""
     return dict(re.findall(r"^## H-(\d+) (.*?)(?=^## |\Z)", page_of(HAZARDS), re.DOTALL | re.MULTILINE))
 
 
@@ -89,7 +89,7 @@ def known() -> Known:
 
 
 def cited(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """What a text cites and is not there: where it stands in the text, and a sentence."""
+    """Returns the unresolved citations of a text: position and sentence."""
     there = known()
     for match in FORMER.finditer(text):
         yield match.start(), f"{' '.join(match[0].split())}: not a page of this project"
@@ -121,7 +121,7 @@ def cited(path: Path, text: str) -> Iterator[tuple[int, str]]:
 
 
 def missing(at: int, name: str, page: Path, anchor: str | None, section: str | None) -> Iterator[tuple[int, str]]:
-    """A page, a heading of it or a numbered section that is not there."""
+    """Returns an error for a missing page, heading or numbered section."""
     if not page.exists():
         yield at, f"{name}: there is no such page"
     elif anchor and anchor not in anchors(page):
@@ -131,7 +131,7 @@ def missing(at: int, name: str, page: Path, anchor: str | None, section: str | N
 
 
 def complaints(path: Path, text: str) -> list[str]:
-    """What a file with this text cites and is not there, with the lines."""
+    """Returns the unresolved citations of a file with this text, with line numbers."""
     name = path.relative_to(ROOT)
     return [f"{name}:{text.count(chr(10), 0, at) + 1}: {sentence}" for at, sentence in sorted(cited(path, text))]
 
@@ -142,7 +142,7 @@ def files() -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names) if Path(name).suffix in READ)
 
 
-def test_what_is_cited_is_there() -> None:
+def test_every_citation_resolves() -> None:
     found = [complaint for path in files() for complaint in complaints(path, path.read_text(encoding="utf-8"))]
     assert found == []
 
@@ -196,7 +196,7 @@ def test_a_planted_link_is_found(link: str, sentence: str) -> None:
     assert sentence in found
 
 
-def test_what_is_there_or_public_may_be_cited() -> None:
+def test_existing_and_public_texts_may_be_cited() -> None:
     text = (
         "(H-07) H-04 (a, b): (P1; H-19) (anomaly A1) [MQTT-3.1.0-1] RFC 6455 section 7.1.2, MQTT 5.0 section 4.12\n"
         "docs/cluster.md#times (docs/architecture.md, section 4) [decision 6](decisions/0001-layout-and-packaging.md)\n"
@@ -205,11 +205,11 @@ def test_what_is_there_or_public_may_be_cited() -> None:
     assert complaints(ROOT / "docs" / "glossary.md", text) == []
 
 
-# --- what hazards.md says of tests, checkers, planted bugs and mutants ---
+# --- tests, checkers, planted bugs and mutants in hazards.md ---
 
 
 def names_in(entry: str, kind: str) -> list[str]:
-    """The names behind `checkers:` and the like; they end with a semicolon or an empty line or another point."""
+    """Returns the names behind `checkers:` and the like; they end with a semicolon, an empty line or the next item."""
     lists = re.findall(rf"\b{kind}: (.*?)(?=;|\n- |\n\n|\Z)", entry, re.DOTALL)
     return re.findall(r"`([^`]+)`", " ".join(lists))
 
@@ -221,7 +221,7 @@ def functions(path: Path) -> set[str]:
 
 
 def unheld(entry: str) -> list[str]:
-    """The tests, checkers, planted bugs and mutants of an entry that do not exist."""
+    """Returns the tests, checkers, planted bugs and mutants of an entry that do not exist."""
     mutants = tomllib.loads(page_of(ROOT / "mutants" / "mutants.toml"))["mutant"]
     there = {
         "checkers": {path.stem for path in (ROOT / "sim" / "checkers").glob("*.py")},
@@ -240,11 +240,11 @@ def test_hazards_are_numbered_without_a_gap() -> None:
     assert list(entries()) == [f"{number:02}" for number in range(1, len(entries()) + 1)]
 
 
-def test_what_holds_a_hazard_exists() -> None:
+def test_every_name_in_a_hazard_exists() -> None:
     assert {number: unheld(entry) for number, entry in entries().items() if unheld(entry)} == {}
 
 
-def test_each_hazard_that_is_built_has_a_test_and_what_else_finds_it() -> None:
+def test_each_covered_hazard_has_a_test_and_another_check() -> None:
     for number, entry in entries().items():
         if "Rule: not built" not in entry:
             assert "`tests/" in entry, number

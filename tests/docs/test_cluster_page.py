@@ -1,4 +1,4 @@
-"""The tables of docs/cluster.md say what the code says."""
+"""The tables of docs/cluster.md agree with the code."""
 
 import importlib.util
 import sys
@@ -51,7 +51,7 @@ def test_a_page_without_marks_is_refused() -> None:
         script.renewed("# A page")
 
 
-def test_the_links_of_the_page_lead_somewhere() -> None:
+def test_the_links_of_the_page_resolve() -> None:
     page = script.PAGE.read_text(encoding="utf-8")
     for target in (each.split(")")[0] for each in page.split("](")[1:]):
         assert (script.PAGE.parent / target).exists(), target

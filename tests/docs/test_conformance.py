@@ -62,7 +62,7 @@ def project(tmp_path: Path) -> Path:
     ],
 )
 def test_lists_are_complete(standard: str, chapters: dict[int, int], skipped: list[str]) -> None:
-    """141 statements in 3.1.1, 251 in 5.0, counted by chapter; no gaps but the standard's own."""
+    """141 statements in 3.1.1, 251 in 5.0, counted by chapter; the only gaps are those of the standard."""
     statements = conformance.load_statements(ROOT / "docs" / "conformance" / f"{standard}.tsv")
     counted: dict[int, int] = {}
     for statement in statements:
@@ -128,7 +128,7 @@ def test_statements_come_in_numeric_order(tmp_path: Path) -> None:
     assert conformance.skipped_numbers(statements) == [f"MQTT5-3.2.2-{number}" for number in range(1, 9)]
 
 
-# --- who cites ---
+# --- citing tests and sources ---
 
 TEST_FILE = '''\
 """module docstring"""

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md names what there is: modules and functions to read, files, targets of make, parts of CI."""
+"""CONTRIBUTING.md names existing modules, functions, files, targets of make, and parts of CI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS = re.findall(r"^\| (\d+) \| (.+) \| (.+) \| .+ \|$", PAGE, re.MULTILINE)
 
 
 def sources(cell: str) -> list[str]:
-    """The text of the modules of a cell; what has no folder is beside the one before."""
+    """Returns the text of the modules in a cell; a name without a folder is in the folder of the previous one."""
     found: list[Path] = []
     for name in re.findall(r"`([\w/]+\.py)`", cell):
         found.append(ROOT / name if "/" in name else found[-1].with_name(name))
@@ -27,26 +27,26 @@ def test_the_way_of_a_publish_is_numbered() -> None:
 
 
 @pytest.mark.parametrize(("number", "modules", "functions"), ROWS, ids=[number for number, _, _ in ROWS])
-def test_what_is_to_be_read_is_there(number: str, modules: str, functions: str) -> None:
+def test_the_modules_and_functions_to_read_exist(number: str, modules: str, functions: str) -> None:
     text = "\n".join(sources(modules))
     for name in re.findall(r"`([\w.]+)`", functions):
         for part in name.split("."):
             assert re.search(rf"^ *(?:def|class) {part}\b", text, re.MULTILINE), f"{number}: {name}"
 
 
-def test_files_with_a_folder_are_there() -> None:
+def test_files_with_a_folder_exist() -> None:
     names = set(re.findall(r"`((?:\.?[\w-]+/)+[\w.-]*)(?:: \w+)?`", PAGE))
     missing = [name for name in names if "NAME" not in name and not (ROOT / name).exists()]
     assert sorted(missing) == []
 
 
-def test_targets_of_make_are_there() -> None:
+def test_targets_of_make_exist() -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     named = set(re.findall(r"(?:`|^ {4})make ([\w-]+)", PAGE, re.MULTILINE))
     assert {"run", "test", "check"} <= named <= targets
 
 
-def test_the_parts_of_ci_are_told_in_their_order() -> None:
+def test_the_parts_of_ci_are_listed_in_order() -> None:
     listed = re.search(r"^parts=\((.*)\)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
     table = PAGE.split("| part | what |")[1].split("\n\n")[0]
     assert listed and re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == listed[1].split()

@@ -1,4 +1,4 @@
-"""Every record of docs/decisions has a number, a title, a status and a date, and stands in the index as it is."""
+"""Every record of docs/decisions has a number, a title, a status and a date, and is in the index with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Head(NamedTuple):
 
 
 def head(text: str) -> Head:
-    """The first lines, or an assertion that says what a record begins with."""
+    """Returns the first lines of a record; fails with their required form."""
     found = re.match(r"# (\d+)\. (\S.*\S)\n\n- Status: (.+)\n- Date: (\d{4}-\d\d-\d\d)\n\n\S", text)
     assert found, "a record begins with '# NUMBER. TITLE', an empty line, '- Status: ...', '- Date: YYYY-MM-DD'"
     return Head(int(found[1]), found[2], found[3], found[4])

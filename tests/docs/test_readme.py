@@ -1,4 +1,4 @@
-"""The Python examples of README.md do what the page says, as a reader would copy them."""
+"""The Python examples of README.md run as a reader would copy them."""
 
 from __future__ import annotations
 

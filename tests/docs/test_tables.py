@@ -12,13 +12,13 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def cells(row: str) -> int:
-    """How many cells a row has. A bar behind a backslash is text, and so is one between backticks."""
+    """Returns the number of cells of a row. A bar after a backslash or between backticks is text."""
     plain = re.sub(r"`[^`]*`", "", row.replace("\\|", ""))
     return plain.strip().strip("|").count("|") + 1
 
 
 def crooked(page: str) -> list[int]:
-    """The lines of rows whose number of cells is not that of their table's head, and of tables without a rule."""
+    """Returns the lines of rows whose number of cells differs from the head, and of tables without a rule."""
     found, head = [], 0
     fenced = False
     for number, line in enumerate(page.splitlines(), 1):

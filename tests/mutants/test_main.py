@@ -1,4 +1,4 @@
-"""The command: which mutants it tries, what it says, and with which status it ends."""
+"""The command: its choice of mutants, its output, and its status."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_names_a_sample_or_all() -> None:
         command.chosen(LIST, ["z"], None, day)
 
 
-def test_survivors_make_the_status(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_surviving_mutants_set_the_status(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found = Verdict("tests/x.py::test_it", "", 1.0)
     monkeypatch.setattr(command, "Checkout", lambda root, place: None)
     monkeypatch.setattr(command, "one", lambda checkout, mutant, arguments: (mutant, found, NOT_RUN))

@@ -1,4 +1,4 @@
-"""Mutants in a copy of a checkout: what finds them, and what is an error of the list."""
+"""Mutants in a copy of a checkout: the checks that find them, and errors of the list."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def mutant(
     return Mutant("m", "counting.py", "return 1", after, "It counts.", tests, sim)
 
 
-def test_a_mutant_is_put_in_and_taken_out(checkout: Checkout, tmp_path: Path) -> None:
+def test_a_mutant_is_applied_and_removed(checkout: Checkout, tmp_path: Path) -> None:
     source = checkout.put(mutant())
     path = checkout.place / "counting.py"
     assert "return 2" in path.read_text() and "return 1" in (tmp_path / "root" / "counting.py").read_text()
@@ -79,7 +79,7 @@ def test_tests_that_hang_find_it(checkout: Checkout, monkeypatch: pytest.MonkeyP
     assert try_tests(checkout, mutant()).found == "hangs"
 
 
-def test_what_is_not_named_is_not_run(checkout: Checkout) -> None:
+def test_only_named_checks_run(checkout: Checkout) -> None:
     assert try_tests(checkout, mutant(tests=())) == NOT_RUN == try_seeds(checkout, mutant(sim=""), 5, 60)
 
 

@@ -1,4 +1,4 @@
-"""The ledger: when an incident begins, is detected and heals, what is counted, and that every event fits the schema."""
+"""The ledger of incidents: begin, detection and heal, counts, and events that match the schema."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Desk:
 
     @property
     def types(self) -> list[str]:
-        """What was emitted, without the fields."""
+        """Returns the emitted types, without the fields."""
         return [type_.removeprefix("split.") for type_, _ in self.events]
 
     def last(self) -> dict[str, Any]:
-        """The fields of the last event."""
+        """Returns the fields of the last event."""
         return self.events[-1][1]
 
 
@@ -88,8 +88,8 @@ def test_the_life_of_an_incident_on_the_side_with_the_lease() -> None:
     ]
 
 
-def test_without_a_lease_it_is_about_the_silent_members() -> None:
-    """The view of a node that is cut off is old: nobody is missing in it."""
+def test_without_a_lease_an_incident_names_the_silent_members() -> None:
+    """The view of a cut-off node is old and complete: no node is missing in it."""
     desk = Desk()
     desk.ledger.suspected("c", 5100, 6200)
     desk.ledger.suspected("b", 5000, 6200)
@@ -100,7 +100,7 @@ def test_without_a_lease_it_is_about_the_silent_members() -> None:
     assert desk.types == ["suspect", "suspect", "detect"]
 
 
-def test_with_a_lease_it_begins_with_the_first_missing_member() -> None:
+def test_with_a_lease_an_incident_begins_with_the_first_missing_member() -> None:
     desk = Desk()
     desk.ledger.suspected("b", 4000, 5100)
     desk.ledger.suspected("c", 5000, 6200)
@@ -118,8 +118,8 @@ def test_a_lease_that_is_lost_without_a_suspicion_begins_there() -> None:
     assert (desk.last()["nodes"], desk.last()["begin_ms"], desk.last()["window_ms"]) == ([], 7000, 0)
 
 
-def test_a_process_that_stood_still_did_not_know_from_the_moment_when_it_stopped() -> None:
-    """Also where nobody else was missing; an absence long ago, or one that the lease outlived, changes nothing."""
+def test_after_a_pause_the_window_begins_when_the_process_stopped() -> None:
+    """This holds also if no node was missing; a pause long ago, or one within the lease, changes nothing."""
     desk = Desk()
     desk.ledger.view((), 1, True, 6000, 2000)
     desk.ledger.view((), 1, False, 9000, 3000)
@@ -127,7 +127,7 @@ def test_a_process_that_stood_still_did_not_know_from_the_moment_when_it_stopped
     other = Desk()
     other.ledger.suspected("c", 7500, 8600)
     other.ledger.view(("c",), 2, True, 9000, 3000)
-    assert other.last()["begin_ms"] == 7500, "it has a lease: it is about the one that is missing"
+    assert other.last()["begin_ms"] == 7500, "with a lease the incident names the missing member"
 
 
 def test_a_change_names_silent_members_while_there_is_no_lease() -> None:
@@ -149,11 +149,11 @@ def test_a_suspicion_that_passes() -> None:
     assert desk.events[1:] == [("split.pass", {"nodes": ["b"], "begin_ms": 5000, "window_ms": 1400})]
     assert not ledger.active and ledger.rows() == []
     ledger.view(("b",), 2, True, 9000)
-    assert desk.last()["counts"] == {}, "what was counted belonged to a suspicion that passed"
+    assert desk.last()["counts"] == {}, "the counts belonged to a suspicion that passed"
     assert (ledger.metrics()["netsplit_suspected"], ledger.metrics()["netsplit_passed"]) == (1, 1)
 
 
-def test_one_incident_goes_on_while_members_come_and_go() -> None:
+def test_one_incident_continues_while_members_change() -> None:
     desk = Desk()
     ledger = desk.ledger
     ledger.view(("c",), 2, True, 5000)
@@ -187,7 +187,7 @@ def test_a_node_that_starts_has_time_to_get_its_first_lease() -> None:
     assert desk.types == ["detect"]
 
 
-def test_a_node_that_starts_into_an_incomplete_cluster_says_so_at_once() -> None:
+def test_a_node_that_starts_in_an_incomplete_cluster_reports_it_at_once() -> None:
     desk = Desk(whole=False)
     desk.ledger.view(("b",), 3, True, 1200)
     assert desk.types == ["detect"] and desk.last()["state"] == "majority"
@@ -232,7 +232,7 @@ def test_the_ledger_is_bounded() -> None:
 
 
 def test_members_silent_without_a_lease_belong_to_the_incident() -> None:
-    """A second member goes, and then a third: nobody can make a view without them, and no suspicion has passed."""
+    """A second member is lost, and then a third: no view is possible without them, and no suspicion has passed."""
     desk = Desk()
     ledger = desk.ledger
     ledger.suspected("c", 3000, 4100)
@@ -253,7 +253,7 @@ def test_members_silent_without_a_lease_belong_to_the_incident() -> None:
 
 
 @pytest.mark.parametrize(("operation", "outcome"), [("ping", "accepted"), ("publish", "lost")])
-def test_words_that_are_not_in_the_lists_are_our_bug(operation: str, outcome: str) -> None:
+def test_unknown_words_raise_a_key_error(operation: str, outcome: str) -> None:
     desk = Desk()
     desk.ledger.view(("b",), 2, True, 5000)
     with pytest.raises(KeyError):

@@ -1,4 +1,4 @@
-"""The lookout: what a node that watches its peers writes down of cuts, pauses and returns, heartbeat by heartbeat."""
+"""The partition monitor: its records of cuts, pauses and returns, heartbeat by heartbeat."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Post:
         self.lookout.view((), 1, True, self.now)
 
     def pass_ms(self, duration: int, *heard: str) -> None:
-        """Heartbeats, in which these peers are heard."""
+        """Pass heartbeats in which these peers are heard."""
         for _ in range(duration // HEARTBEAT_MS):
             self.now += HEARTBEAT_MS
             self.totals[REFUSED if self.refusing else ACCEPTED] += HEARTBEAT_MS
@@ -35,12 +35,12 @@ class Post:
             self.lookout.tick(self.now)
 
     def fields(self, type_: str) -> list[dict[str, Any]]:
-        """The fields of the events of this type."""
+        """Returns the fields of the events of this type."""
         return [fields for each, fields in self.events if each == type_]
 
 
 def test_the_window_is_counted_back_to_its_begin() -> None:
-    """Also the second of silence in which nobody suspected anything."""
+    """The window includes the second of silence before the suspicion."""
     post = Post()
     post.pass_ms(5000, "b", "c")
     post.pass_ms(2500, "b")
@@ -60,7 +60,7 @@ def test_the_window_is_counted_back_to_its_begin() -> None:
 
 
 def test_no_suspicion_comes_after_the_heal() -> None:
-    """The view that makes the node whole may come before the next heartbeat says who was heard."""
+    """The view that makes the node whole may arrive before the next heartbeat reports the heard peers."""
     post = Post()
     post.pass_ms(2500, "b")
     post.lookout.view(("c",), 2, True, post.now)
@@ -75,7 +75,7 @@ def test_no_suspicion_comes_after_the_heal() -> None:
     assert post.fields("split.suspect")[1]["begin_ms"] == 5500, "silent from the heal on"
 
 
-def test_what_is_counted_where_it_happens_is_added() -> None:
+def test_counts_of_operations_are_added() -> None:
     post = Post()
     post.pass_ms(1000, "b", "c")
     post.lookout.view((), 1, False, post.now)
@@ -109,8 +109,8 @@ def test_one_returns_in_the_heartbeat_in_which_another_is_suspected() -> None:
     assert detect["window_ms"] == detect["counts"]["publish_accepted"] == 1250
 
 
-def test_a_lease_that_is_lost_after_a_pause_of_our_own() -> None:
-    """Nobody was heard while we slept: it begins with our last heartbeat before. The window was 0 once."""
+def test_a_lease_lost_after_a_pause_of_this_node() -> None:
+    """No peer was heard during the pause: the window begins with the last heartbeat before it. Before, it was 0."""
     post = Post()
     post.pass_ms(1000, "b", "c")
     post.now += 10_000
@@ -119,7 +119,7 @@ def test_a_lease_that_is_lost_after_a_pause_of_our_own() -> None:
     assert (detect["state"], detect["window_ms"], detect["counts"]) == ("minority", 10_000, {})
 
 
-def test_a_lease_that_is_lost_long_after_a_pause_of_our_own() -> None:
+def test_a_lease_lost_long_after_a_pause_of_this_node() -> None:
     post = Post()
     post.pass_ms(1000, "b", "c")
     post.now += 10_000
@@ -128,7 +128,7 @@ def test_a_lease_that_is_lost_long_after_a_pause_of_our_own() -> None:
     assert post.fields("split.detect")[0]["window_ms"] == 0
 
 
-def test_the_lookout_is_bounded() -> None:
+def test_the_monitor_is_bounded() -> None:
     post = Post()
     post.pass_ms(SAMPLES * HEARTBEAT_MS * 2, "b", "c")
     assert len(post.lookout._samples) == SAMPLES

@@ -25,10 +25,10 @@ def test_every_cell(line: str) -> None:
     assert decide(flag, ViewState(state)) is Decision(decision)
 
 
-def test_there_are_no_other_cells() -> None:
+def test_the_table_has_no_other_cells() -> None:
     assert len(TABLE) == len(LINES.strip().splitlines())
 
 
-def test_an_unknown_flag_is_our_bug() -> None:
+def test_an_unknown_flag_raises_a_key_error() -> None:
     with pytest.raises(KeyError):
         decide("perhaps", ViewState.WHOLE)

@@ -1,4 +1,4 @@
-"""The whole table in front of clients: each flag, state, operation and version through the real core of a broker."""
+"""The whole policy table as clients see it: each flag, state, operation and version through the core of a broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILTERS = ("a", "b/#")
 
 
 def perform(broker: BrokerHarness, client: PacketClient, packet: str, version: int) -> tuple[list[Any], bool]:
-    """Offer a packet for the first time; what came, and whether the connection that offered it is closed."""
+    """Send a packet for the first time; returns the answers, and whether the connection is closed."""
     if packet == "CONNECT":
         client = PacketClient(broker, version)
         return client.ask(connect("new", version)), client.closed
@@ -30,12 +30,12 @@ def perform(broker: BrokerHarness, client: PacketClient, packet: str, version: i
 
 
 def codes(answer: Any) -> list[int]:
-    """The reason codes of an answer; those of a v3 UNSUBACK are none."""
+    """Returns the reason codes of an answer; a v3 UNSUBACK has none."""
     return list(answer.reasons) if hasattr(answer, "reasons") else [answer.reason]
 
 
 def effect(broker: BrokerHarness, client: PacketClient, watcher: PacketClient, packet: str) -> bool:
-    """Whether the packet did what it is for."""
+    """Whether the packet had its effect."""
     session = broker.node.sessions.get("", "c")
     assert session is not None
     if packet == "CONNECT":
@@ -48,7 +48,7 @@ def effect(broker: BrokerHarness, client: PacketClient, watcher: PacketClient, p
 
 
 def served(version: int, refusal: Refusal) -> list[int]:
-    """The codes of the answer to a packet that is served."""
+    """Returns the codes of the answer to an accepted packet."""
     if refusal.operation == "subscribe":
         return [1, 1]
     if refusal.operation == "unsubscribe":
@@ -60,8 +60,8 @@ def served(version: int, refusal: Refusal) -> list[int]:
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda each: each.packet.replace(" ", ""))
 @pytest.mark.parametrize("state", ViewState, ids=lambda state: state.value)
 @pytest.mark.parametrize("flag", FLAGS)
-def test_what_a_client_sees(flag: str, state: ViewState, refusal: Refusal, version: int) -> None:
-    """The other three flags say the opposite, so that no operation answers to another's flag."""
+def test_the_answer_of_every_cell(flag: str, state: ViewState, refusal: Refusal, version: int) -> None:
+    """The other three flags have the opposite value, so that no operation depends on another's flag."""
     other = "on" if decide(flag, state) is Decision.REFUSE else "off"
     flags: dict[str, Any] = {
         f"allow_{each}_during_netsplit": flag if each == refusal.operation else other for each in OPERATIONS
@@ -91,7 +91,7 @@ def test_what_a_client_sees(flag: str, state: ViewState, refusal: Refusal, versi
 
 
 def check_metrics(broker: BrokerHarness, refusal: Refusal, version: int, refused: bool) -> None:
-    """What is refused is counted as an error; what is parked is not, because it will be accepted."""
+    """A refused packet counts as an error; a parked one does not, because it will be accepted."""
     counters, five = broker.node.env.counters, version == 5
     parked = refusal.packet in ("PUBLISH QoS 1", "PUBLISH QoS 2") and not five
     found = {
@@ -107,7 +107,7 @@ def check_metrics(broker: BrokerHarness, refusal: Refusal, version: int, refused
 @pytest.mark.parametrize("own", [True, False, "on", "majority", "off"])
 @pytest.mark.parametrize("state", [ViewState.MAJORITY, ViewState.MINORITY], ids=lambda state: state.value)
 def test_a_plugin_sets_the_flags_of_a_client(state: ViewState, own: bool | str, operation: str, version: int) -> None:
-    """`allow_<operation>` of auth_on_register goes before the node's flag, which says the opposite."""
+    """`allow_<operation>` of auth_on_register overrides the node's flag, which has the opposite value."""
     flag = own if isinstance(own, str) else "on" if own else "off"
     refused = decide(flag, state) is Decision.REFUSE
     node_flag = "on" if refused else "off"

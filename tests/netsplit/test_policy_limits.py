@@ -1,6 +1,6 @@
-"""What no policy touches: DUP, acknowledgements, deliveries, `$SYS`, wills; and the order of what is parked.
+"""Packets that no policy refuses: DUP, acknowledgements, deliveries, `$SYS`, wills; and the order of parked packets.
 
-A policy gates first acceptance only (H-13).
+A policy applies to first acceptance only (H-13).
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ def with_watcher(
     return broker, watcher, broker.client("p", version)
 
 
-# -- what may have been accepted before
+# -- publishes that may have been accepted before
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize(("state", "flag"), RESENT)
-def test_dup_is_taken_where_there_is_a_lease(state: ViewState, flag: str, qos: int, version: int) -> None:
-    """Its first copy may have been accepted, by this node or by one that is dead now; also the second on a topic."""
+def test_dup_is_accepted_with_a_lease(state: ViewState, flag: str, qos: int, version: int) -> None:
+    """Its first copy may have been accepted, by this node or by a dead one; this holds for later ones on a topic as
+    well.
+    """
     broker, watcher, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit=flag)
     broker.node.policy.view_state = state
     client = broker.client("c", version)
@@ -53,8 +55,8 @@ def test_dup_is_taken_where_there_is_a_lease(state: ViewState, flag: str, qos: i
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize(("state", "flag"), WAITS)
-def test_dup_waits_where_there_is_none(state: ViewState, flag: str, qos: int, version: int) -> None:
-    """It is neither acknowledged without a lease nor refused: also v5 hears nothing until heal."""
+def test_dup_waits_without_a_lease(state: ViewState, flag: str, qos: int, version: int) -> None:
+    """It is neither acknowledged without a lease nor refused: v5 gets no answer until the heal either."""
     broker, watcher, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit=flag)
     broker.node.policy.view_state = state
     client = broker.client("c", version)
@@ -68,7 +70,7 @@ def test_dup_waits_where_there_is_none(state: ViewState, flag: str, qos: int, ve
 
 
 def test_dup_does_not_overtake_what_is_parked() -> None:
-    """3.1 may repeat on the same connection: what is repeated stays behind what came first (P2)."""
+    """3.1 may repeat on the same connection: a repeated packet stays behind earlier ones (P2)."""
     broker, watcher, client = with_watcher(3)
     broker.node.policy.view_state = ViewState.MAJORITY
     client.publish("t", b"1", 1, 1)
@@ -82,8 +84,8 @@ def test_dup_does_not_overtake_what_is_parked() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("state", SPLITS)
-def test_a_handshake_goes_on(state: ViewState, version: int) -> None:
-    """A packet id that is in use is answered, PUBREL too, whatever the split and the flags say."""
+def test_a_handshake_continues_in_a_split(state: ViewState, version: int) -> None:
+    """A packet id in use is answered, and so is PUBREL, whatever the split and the flags."""
     broker, watcher, client = with_watcher(version)
     assert client.publish("t", b"x", 2, 7) == [Pubrec(7)]
     broker.node.policy.view_state = state
@@ -93,7 +95,7 @@ def test_a_handshake_goes_on(state: ViewState, version: int) -> None:
 
 
 def test_a_full_disk_does_not_refuse_dup_to_v5_either() -> None:
-    """0x97 only before a message was handed to anyone (H-20): its answer waits."""
+    """0x97 is only for a message that was never routed (H-20): the answer to a repeated one waits."""
     broker, watcher, client = with_watcher(5)
     broker.persistent("d", 5).subscribe(("d", 1))
     broker.disk.full = True
@@ -108,13 +110,13 @@ def test_a_full_disk_does_not_refuse_dup_to_v5_either() -> None:
     assert watcher.payloads() == [b"x"]
 
 
-# -- what was accepted before
+# -- messages accepted before
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("state", SPLITS)
-def test_deliveries_go_on(state: ViewState, version: int) -> None:
-    """A durable session that is connected gets what waits for it, and its acknowledgements count."""
+def test_deliveries_continue_in_a_split(state: ViewState, version: int) -> None:
+    """A connected durable session gets its waiting messages, and its acknowledgements count."""
     broker = BrokerHarness(max_inflight_messages=1)
     subscriber = broker.persistent("s", version, **({"receive_maximum": 1} if version == 5 else {}))
     subscriber.subscribe(("t", 2))
@@ -129,8 +131,8 @@ def test_deliveries_go_on(state: ViewState, version: int) -> None:
 
 
 @pytest.mark.parametrize("state", SPLITS)
-def test_the_broker_speaks_always(state: ViewState) -> None:
-    """`$SYS` knows no policy."""
+def test_messages_of_the_broker_are_never_refused(state: ViewState) -> None:
+    """No policy applies to `$SYS`."""
     broker = BrokerHarness(systree_enabled=True, systree_interval_ms=1000)
     client = broker.client("c")
     client.subscribe(("$SYS/#", 0))
@@ -143,7 +145,7 @@ def test_the_broker_speaks_always(state: ViewState) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("flag", ["off", "majority"])
 def test_a_will_on_a_side_with_a_lease_is_published(flag: str, version: int) -> None:
-    """P5: the policy of PUBLISH does not touch it, whoever is missing."""
+    """P5: the policy of PUBLISH does not apply to it, whichever node is missing."""
     broker = BrokerHarness(allow_publish_during_netsplit=flag)
     watcher = broker.client("watcher", 5)
     watcher.subscribe(("will", 1))
@@ -154,13 +156,13 @@ def test_a_will_on_a_side_with_a_lease_is_published(flag: str, version: int) -> 
     assert broker.events("policy.deny") == []
 
 
-# -- what is refused leaves no trace, what is parked keeps its order
+# -- refused packets have no effect, parked packets keep their order
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_retained_message_that_is_refused_is_not_stored(qos: int, version: int) -> None:
-    """Neither set nor deleted; what was parked is retained at heal."""
+    """Neither set nor deleted; parked messages are retained at the heal."""
     broker = BrokerHarness()
     client = broker.client("c", version)
     client.publish("r", b"old", 1, 1, retain=True)
@@ -180,7 +182,7 @@ def test_a_retained_message_that_is_refused_is_not_stored(qos: int, version: int
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_parked_publishes_are_accepted_in_order(version: int) -> None:
-    """So the default `off` never reorders (P2): two heals that are none, a window that is full, both QoS."""
+    """The default `off` never reorders (P2): with two aborted heals, a full window, and both QoS."""
     broker, watcher, client = with_watcher(version, max_parked_publishes=3)
     broker.node.policy.view_state = ViewState.MINORITY
     for number in range(1, 9):
@@ -203,7 +205,7 @@ def test_parked_publishes_are_accepted_in_order(version: int) -> None:
 
 
 def test_a_majority_accepts_publishes_parked_without_a_lease() -> None:
-    """With `majority` the side that gets its lease back need not be whole."""
+    """With `majority` the side that regains its lease need not be whole."""
     broker, watcher, client = with_watcher(4, allow_publish_during_netsplit="majority")
     broker.node.policy.view_state = ViewState.MINORITY
     assert client.publish("t", b"1", 1, 1) == []
@@ -214,7 +216,9 @@ def test_a_majority_accepts_publishes_parked_without_a_lease() -> None:
 
 
 def test_a_flag_that_is_changed_in_a_split_does_not_reorder() -> None:
-    """`vmq-admin set allow_publish_during_netsplit=majority`: the next PUBLISH takes those before it along (P2)."""
+    """`vmq-admin set allow_publish_during_netsplit=majority`: the parked publishes are accepted before the next PUBLISH
+    (P2).
+    """
     broker, watcher, client = with_watcher(4)
     broker.node.policy.view_state = ViewState.MAJORITY
     client.publish("t", b"1", 1, 1)
@@ -226,8 +230,8 @@ def test_a_flag_that_is_changed_in_a_split_does_not_reorder() -> None:
     assert watcher.payloads() == [b"1", b"2", b"3", b"4"]
 
 
-def test_what_was_permitted_in_a_split_is_fast_again_afterwards() -> None:
-    """In a split every PUBLISH is looked at, for its DUP; the permission itself stays."""
+def test_permissions_cached_in_a_split_are_used_afterwards() -> None:
+    """In a split every PUBLISH is checked for DUP; the cached permission stays."""
     broker, _, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit="on")
     broker.node.policy.view_state = ViewState.MAJORITY
     client = broker.client("c", 5)
@@ -241,7 +245,7 @@ def test_what_was_permitted_in_a_split_is_fast_again_afterwards() -> None:
 
 
 def test_unsubscribing_in_a_split_is_retried_by_v3() -> None:
-    """3.1 and 3.1.1 hear nothing, keep the subscription, and are served after the heal."""
+    """3.1 and 3.1.1 get no answer, keep the subscription, and are served after the heal."""
     broker, watcher, client = with_watcher(4)
     client.subscribe(("x", 1))
     broker.node.policy.view_state = ViewState.MAJORITY

@@ -1,4 +1,4 @@
-"""docs/netsplit.md says what the policy table says, and nothing of the events and metrics is missing."""
+"""docs/netsplit.md agrees with the policy table, and has all events and metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "netsplit.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    """`python -m strogoff.netsplit.policy_page docs/netsplit.md` makes it so."""
+    """To update the page run `python -m strogoff.netsplit.policy_page docs/netsplit.md`."""
     page = PAGE.read_text(encoding="utf-8")
     assert renewed(page) == page
 
@@ -28,7 +28,7 @@ def test_everything_is_on_the_page() -> None:
         assert name in page
 
 
-def test_the_tables_read_as_they_should() -> None:
+def test_the_tables_have_the_expected_text() -> None:
     assert "| `majority` | served | served | refused |" in decisions()
     lines = answers().splitlines()
     assert len(lines) == 2 + len(REFUSALS)

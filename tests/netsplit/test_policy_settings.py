@@ -1,4 +1,4 @@
-"""The flags from vernemq.conf to what a client sees, `trade_consistency` of old files among them."""
+"""The flags from vernemq.conf to the answers for clients, with `trade_consistency` of old files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..harness.broker import PacketClient as Caller
 
 
 def stage_of(tmp_path: Path, text: str) -> tuple[BrokerHarness, list[str]]:
-    """A node that is configured by this text, and the warnings about it."""
+    """Returns a node configured by this text, and the warnings about it."""
     path = tmp_path / "vernemq.conf"
     path.write_text(f"allow_anonymous = on\nsystree_enabled = off\n{text}\n", encoding="utf-8")
     loaded = configs.load(path)
@@ -29,7 +29,9 @@ def stage_of(tmp_path: Path, text: str) -> tuple[BrokerHarness, list[str]]:
 
 @pytest.mark.parametrize("state", [ViewState.MAJORITY, ViewState.MINORITY], ids=lambda state: state.value)
 def test_trade_consistency_is_three_flags(tmp_path: Path, state: ViewState) -> None:
-    """Deprecated, and accepted with one warning: publish, subscribe and unsubscribe go on, registration does not."""
+    """It is deprecated, and accepted with one warning: publish, subscribe and unsubscribe are accepted, registration is
+    not.
+    """
     broker, notices = stage_of(tmp_path, "trade_consistency = on")
     (notice,) = notices
     assert "trade_consistency is deprecated" in notice
@@ -43,7 +45,7 @@ def test_trade_consistency_is_three_flags(tmp_path: Path, state: ViewState) -> N
     assert isinstance(answer, packets.Connack) and answer.reason == 0x88 and newcomer.closed
 
 
-def test_an_explicit_flag_goes_before_trade_consistency(tmp_path: Path) -> None:
+def test_an_explicit_flag_overrides_trade_consistency(tmp_path: Path) -> None:
     broker, _ = stage_of(tmp_path, "allow_publish_during_netsplit = majority\ntrade_consistency = on")
     client = broker.client("c", 5)
     broker.node.policy.view_state = ViewState.MAJORITY
@@ -62,5 +64,5 @@ def test_every_flag_takes_every_value_of_the_table(tmp_path: Path, flag: str, op
     assert decide(flag, ViewState.WHOLE)
 
 
-def test_the_default_is_that_of_vernemq() -> None:
+def test_the_default_equals_vernemqs() -> None:
     assert [getattr(Options(), f"allow_{each}_during_netsplit") for each in OPERATIONS] == ["off"] * 4

@@ -1,4 +1,4 @@
-"""Wills without a lease: parked, published once when the node has a lease again (P5; H-13)."""
+"""Wills without a lease: parked, and published once when the node has a lease again (P5; H-13)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..harness.broker import BrokerHarness
 @pytest.mark.parametrize("flag", FLAGS)
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_will_without_a_lease_is_parked(persistent: bool, flag: str, version: int) -> None:
-    """Whatever the flags say: the side with a lease may publish it, and it is published once."""
+    """This holds for any flags: the side with a lease may publish the will, and it is published once."""
     broker = BrokerHarness(allow_publish_during_netsplit=flag)
     watcher = broker.client("watcher", 5)
     watcher.subscribe(("will", 1))

@@ -1,4 +1,6 @@
-"""Evidence about peers: silence, links, lease answers, and the difference between their absence and ours."""
+"""Evidence about peers: silence, links, lease answers, and the difference between their silence and a pause of this
+node.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ def watching(*peers: str, now: int = 0) -> SuspicionTracker:
 
 
 def ask_until(evidence: SuspicionTracker, now: int, step: int = 250) -> tuple[Suspicion, ...]:
-    """Ask at every heartbeat up to `now`, as a node does."""
+    """Check at every heartbeat up to `now`, as a node does."""
     found: tuple[Suspicion, ...] = ()
     for each in range(0, now + 1, step):
         found = evidence.suspect(each)
@@ -41,7 +43,7 @@ def test_the_longest_silence_comes_first_then_the_name() -> None:
     assert [each.peer for each in ask_until(evidence, 1250)] == ["b", "c", "d"]
 
 
-def test_a_lost_link_says_why_and_a_frame_says_that_it_is_up() -> None:
+def test_a_lost_link_has_a_reason_until_the_next_frame() -> None:
     evidence = watching("b")
     evidence.lost("b", "reset by peer", 10)
     assert ask_until(evidence, 1000) == ()
@@ -77,7 +79,7 @@ def test_a_short_silence_is_no_return() -> None:
 
 
 def test_a_pause_of_this_node_suspects_no_peer() -> None:
-    """After a pause of ten seconds the peers' frames wait in our sockets: they have the whole limit again."""
+    """After a pause of ten seconds the peers' frames are still in the sockets: each peer gets the whole limit again."""
     evidence = watching("b", "c")
     evidence.suspect(250)
     assert evidence.suspect(10_250) == ()
@@ -87,7 +89,7 @@ def test_a_pause_of_this_node_suspects_no_peer() -> None:
     assert evidence.returned(11_251) == ()
 
 
-def test_a_suspicion_outlives_our_absence() -> None:
+def test_a_suspicion_survives_a_pause_of_this_node() -> None:
     evidence = watching("b")
     ask_until(evidence, 1500)
     assert evidence.suspect(20_000) == (Suspicion("b", 0, SILENT),)
@@ -103,7 +105,7 @@ def test_members_come_and_go() -> None:
     assert evidence.returned(2100) == ()
 
 
-def test_strangers_are_not_evidence() -> None:
+def test_nodes_that_are_not_members_are_ignored() -> None:
     evidence = watching()
     evidence.heard("x", 1)
     evidence.lost("x", "reset", 1)
@@ -112,7 +114,7 @@ def test_strangers_are_not_evidence() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("bc"), st.integers(1, 700)), max_size=40))
 def test_a_peer_silent_for_more_than_a_second_is_suspected(frames: list[tuple[str, int]]) -> None:
-    """Against the plain definition, asked after every frame."""
+    """Compared with the plain definition after every frame."""
     evidence = watching("b", "c")
     last = {"b": 0, "c": 0}
     now = 0

@@ -1,4 +1,4 @@
-"""What every engine must do, as tests to be inherited, and the loop that drives the storage tests."""
+"""The contract of every engine, as tests to inherit, and the loop that drives the storage tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAIT_S = 20.0
 
 
 class Loop:
-    """A loop that runs only when told: calls in order, timers on virtual time, calls from threads by a queue."""
+    """A loop that runs only on request: calls in order, timers on virtual time, calls from threads through a queue."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -58,12 +58,12 @@ class Loop:
         return True
 
     def turn(self) -> None:
-        """Run what is ready now; what that schedules waits for the next turn. No timers."""
+        """Run the calls that are ready now; calls that they schedule wait for the next turn. No timers run."""
         for _ in range(self._calls.qsize()):
             self._calls.get()()
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time go by."""
+        """Advance the virtual time."""
         until = self.time + seconds
         self.turn()
         while self._timers and self._timers[0][0] <= until:
@@ -74,14 +74,14 @@ class Loop:
         self.time = until
 
     def run_until(self, reached: Callable[[], bool]) -> None:
-        """Run calls and timers, and wait for other threads, until it is so."""
+        """Run calls and timers, and wait for other threads, until the condition is true."""
         while not reached():
             if not self.step():
                 self._calls.get(timeout=WAIT_S)()
 
 
 class Harness(ABC):
-    """An engine of one kind, and what it takes to close and open it again on the same content."""
+    """An engine of one kind, and the means to close and open it again with the same content."""
 
     volatile = False
 
@@ -91,17 +91,17 @@ class Harness(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Make `engine`, with the content that is there."""
+        """Open `engine` with the existing content."""
 
     def write(self, batch: Batch) -> Exception | None:
-        """Write a batch and wait for its end."""
+        """Write a batch and wait until it is done."""
         ends: list[Exception | None] = []
         self.engine.write(batch, ends.append)
         self.loop.run_until(lambda: bool(ends))
         return ends[0]
 
     def all(self) -> dict[bytes, bytes]:
-        """Everything in the engine."""
+        """Returns the whole content of the engine."""
         return dict(self.engine.scan(b"", END))
 
 
@@ -137,7 +137,7 @@ class SimHarness(Harness):
 
 
 def make_harness(kind: str, path: Path, seed: int = 1) -> Harness:
-    """A harness by name, opened: memory, leveldb-sync, leveldb-os, sim-sync or sim-os."""
+    """Returns an opened harness by name: memory, leveldb-sync, leveldb-os, sim-sync or sim-os."""
     name, _, durability = kind.partition("-")
     level: Durability = "os" if durability == "os" else "sync"
     harness: Harness
@@ -155,7 +155,7 @@ KINDS = ("memory", "leveldb-sync", "leveldb-os", "sim-sync", "sim-os")
 
 
 class EngineContract:
-    """Inherit it, parametrize `kind`, and the engine is tested."""
+    """Tests of one engine: inherit and parametrize `kind`."""
 
     @pytest.fixture
     def harness(self, kind: str, tmp_path: Path) -> Iterator[Harness]:
@@ -188,7 +188,7 @@ class EngineContract:
         assert engine.keys(b"", END) == [key for key, _ in rows]
 
     def test_ranges_of_one_key(self, harness: Harness) -> None:
-        """Each place of the key in its range, both ways (plyvel gets one of them wrong)."""
+        """Ranges that begin, end or have the key inside, in both directions (plyvel gets one of them wrong)."""
         for key in (b"", b"\x00", b"a", b"a\xff"):
             assert harness.write({key: b"1", b"\xff\xff\xff": b"2"}) is None
             for start in (b"", key):
@@ -240,7 +240,7 @@ class EngineContract:
         kept = {b"k%03d" % n: b"%d" % n for n in range(1, 300, 2)}
         assert harness.all() == ({} if harness.volatile else kept)
 
-    def test_it_equals_a_dict(self, harness: Harness) -> None:
+    def test_the_content_equals_a_dict(self, harness: Harness) -> None:
         rng = Random(7)
         model: dict[bytes, bytes] = {}
         for _ in range(60):

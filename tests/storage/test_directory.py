@@ -31,7 +31,7 @@ def start(path: Path, node: str = "a@127.0.0.1") -> DataDirectory:
 
 
 def use(path: Path) -> None:
-    """Start and stop once, with both databases made."""
+    """Start and stop once; both databases exist afterwards."""
     directory = start(path)
     for place in (directory.messages, directory.meta):
         LevelDBEngine(place, Loop().call_threadsafe).close()
@@ -75,13 +75,13 @@ def test_each_start_has_a_higher_boot_also_after_a_crash(tmp_path: Path) -> None
     directory.close()
 
 
-def test_the_boot_is_durable_before_anybody_has_it(tmp_path: Path) -> None:
+def test_the_boot_number_is_durable_before_it_is_returned(tmp_path: Path) -> None:
     directory = start(tmp_path)
     assert json.loads((tmp_path / "strogoff.json").read_text())["boot"] == directory.boot
     directory.close()
 
 
-def test_it_is_in_use(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     directory = start(tmp_path)
     with pytest.raises(DirectoryInUse, match=str(os.getpid())) as refused:
         start(tmp_path)
@@ -133,7 +133,7 @@ def test_a_lost_disk_is_a_new_one(tmp_path: Path) -> None:
 
 
 def test_a_crash_while_it_was_made_is_no_damage(tmp_path: Path) -> None:
-    """At every step of the making: what is there then is taken for the beginning that it is."""
+    """At every step of the creation the next start continues it."""
     start(tmp_path / "whole").close()
     for left in ([], ["messages"], ["messages", "meta"]):
         path = tmp_path / f"with {len(left)}"

@@ -1,4 +1,4 @@
-"""Errors of the disk say where, what is lost and what to do."""
+"""Disk errors name the file, the loss and the remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def test_all_errors_are_storage_errors() -> None:
         assert issubclass(kind, StorageError)
 
 
-def test_corrupted_has_file_loss_and_remedy() -> None:
+def test_a_corruption_error_has_file_loss_and_remedy() -> None:
     error = Corrupted("/data/000005.ldb", "a block is damaged", "Put it back from a backup")
     assert str(error) == "/data/000005.ldb: a block is damaged. Put it back from a backup"
 

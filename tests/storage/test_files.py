@@ -1,4 +1,4 @@
-"""Files whole after any crash; a lock that one owner has."""
+"""Files are complete after any crash; a lock has one owner."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_full_disk_is_reported_with_the_file(tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_order_is_write_sync_rename_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anything else leaves an empty or an old file after a power loss."""
+    """Any other order leaves an empty or an old file after a power loss."""
     calls: list[str] = []
     sync, replace = os.fsync, Path.replace
 

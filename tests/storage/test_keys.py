@@ -1,4 +1,4 @@
-"""The key layout: no client's keys are among another's, and order is the order of numbers."""
+"""The key layout: keys of one client are never among those of another, and keys sort by their numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_no_key_of_a_client_begins_with_another_clients(mp1: str, id1: str, mp2:
 
 
 @given(st.binary(min_size=1, max_size=20), st.binary(max_size=5))
-def test_after_is_behind_everything_that_begins_so(prefix: bytes, rest: bytes) -> None:
+def test_after_sorts_behind_every_key_with_the_prefix(prefix: bytes, rest: bytes) -> None:
     if not prefix.rstrip(b"\xff"):
         with pytest.raises(ValueError, match="no key sorts after"):
             keys.after(prefix)
@@ -30,7 +30,7 @@ def test_after_is_behind_everything_that_begins_so(prefix: bytes, rest: bytes) -
     assert not keys.after(prefix).startswith(prefix)
 
 
-def test_kinds_are_apart() -> None:
+def test_kinds_of_keys_do_not_mix() -> None:
     client = keys.client_key(1, "", "c")
     made = [
         keys.session_key(client),

@@ -1,4 +1,4 @@
-"""LevelDB keeps the engine's contract; what it holds survives kill -9; damage is named, never silent."""
+"""LevelDB keeps the contract of engines; its data survives kill -9; damage is always reported with its file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OPEN = "import sys; from strogoff.storage.leveldb import LevelDBEngine; LevelDBE
 
 
 def test_a_second_open_is_refused_and_does_not_let_a_third_in(harness: LevelDBHarness) -> None:
-    """LevelDB's own lock is lost when the same process tries twice; ours is not."""
+    """LevelDB loses its own lock when the same process opens twice; the lock of the project stays."""
     for _ in range(2):
         with pytest.raises(DirectoryInUse) as refused:
             LevelDBEngine(harness.path, harness.loop.call_threadsafe)
@@ -62,7 +62,7 @@ def test_a_second_open_is_refused_and_does_not_let_a_third_in(harness: LevelDBHa
     assert run_child(OPEN, str(harness.path)).returncode == 0
 
 
-def test_it_creates_nothing_where_others_have_files(tmp_path: Path) -> None:
+def test_a_folder_with_foreign_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     (tmp_path / "db" / "CURRENT").write_text("MANIFEST-000001\n")
     with pytest.raises(WrongDirectory, match="CURRENT"):
@@ -71,7 +71,7 @@ def test_it_creates_nothing_where_others_have_files(tmp_path: Path) -> None:
 
 
 def test_a_crash_before_the_first_open_ended_is_no_damage(tmp_path: Path) -> None:
-    """The marker still says `new`: whatever LevelDB had begun, nobody had written to it."""
+    """The marker still says `new`: no write was made before the open finished."""
     harness = LevelDBHarness(tmp_path / "db", "sync")
     harness.open()
     harness.engine.close()
@@ -189,7 +189,7 @@ def test_damage_found_at_opening_is_named(
 
 
 def read_all(harness: LevelDBHarness) -> tuple[int, list[Corrupted]]:
-    """Get every key: how many values were right, and the errors. A wrong value is the one thing that must not be."""
+    """Read every key; returns the number of right values and the errors. A wrong value fails the test."""
     right, errors = 0, []
     for number in range(KEYS):
         try:
@@ -237,12 +237,12 @@ def test_a_log_whose_tail_was_torn_off_by_a_crash_is_no_damage(harness: LevelDBH
     assert len(keys) == 499 * 2, "the last batch is gone as a whole"
 
 
-# The folder goes away
+# The folder is deleted
 
 
 @pytest.mark.parametrize("what", ["removed", "moved", "replaced"])
-def test_a_folder_that_goes_away_ends_the_writing(harness: LevelDBHarness, what: str) -> None:
-    """LevelDB would go on and write into files without a name."""
+def test_a_deleted_folder_ends_the_writing(harness: LevelDBHarness, what: str) -> None:
+    """Otherwise LevelDB would continue to write into deleted files."""
     assert harness.write({b"a": b"1"}) is None
     harness.engine.check()
     if what == "removed":
@@ -304,8 +304,8 @@ store.close()
 """
 
 
-def test_a_store_goes_on_when_there_are_descriptors_again(tmp_path: Path) -> None:
-    """Nothing is acknowledged while there is none, nothing is lost, and no restart is needed."""
+def test_a_store_continues_when_descriptors_are_free_again(tmp_path: Path) -> None:
+    """No write is acknowledged without descriptors, none is lost, and no restart is needed."""
     child = run_child(EXHAUST, str(tmp_path / "db"))
     assert child.returncode == 0, child.stderr
 
@@ -329,7 +329,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("durability", ["sync", "os"])
 def test_a_full_disk_is_survived(small_disk: Path, durability: Durability) -> None:
-    """Writes fail, reads go on, nothing done is lost, and when there is space again it goes on by itself."""
+    """Writes fail, reads work, no acknowledged write is lost, and writes work again when there is space."""
     harness = LevelDBHarness(small_disk / "db", durability)
     harness.open()
     ballast = small_disk / "ballast"
@@ -355,7 +355,7 @@ def test_a_full_disk_is_survived(small_disk: Path, durability: Durability) -> No
     harness.engine.close()
 
 
-def test_a_store_goes_on_when_there_is_space_again(small_disk: Path) -> None:
+def test_a_store_continues_when_there_is_space_again(small_disk: Path) -> None:
     harness = LevelDBHarness(small_disk / "db", "sync")
     harness.open()
     loop = harness.loop
@@ -393,7 +393,7 @@ def test_a_wrong_type_reaches_the_caller_and_writes_nothing(harness: LevelDBHarn
 
 
 def test_reads_and_writes_at_once(harness: LevelDBHarness) -> None:
-    """The loop's thread reads while the other one writes: each batch is seen whole."""
+    """The loop's thread reads while the other thread writes: each batch is visible as a whole."""
     ends: list[Exception | None] = []
     number = 0
     while number < 300:

@@ -1,4 +1,4 @@
-"""LevelDB's words become file, loss and remedy."""
+"""Error texts of LevelDB become file, loss and remedy."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_corruption_at_a_write_names_the_directory_at_least() -> None:
     assert error.file == f"{DB}/*.ldb"
 
 
-def test_the_log_that_leveldb_complains_of_is_found_in_its_notes(tmp_path: Path) -> None:
+def test_the_damaged_log_is_found_in_the_notes_of_leveldb(tmp_path: Path) -> None:
     (tmp_path / "LOG").write_text(
         f"2026/01/01-00:00:00.0 1 Recovering log #6\n"
         f"2026/01/01-00:00:00.0 1 {tmp_path}/000006.log: dropping 200 bytes; Corruption: bad record length\n"

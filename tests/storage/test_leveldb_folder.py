@@ -1,4 +1,4 @@
-"""A database is created once, and never over something else."""
+"""A database is created once, and never over other files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_folder_is_new_until_its_database_was_made(tmp_path: Path) -> None:
     folder.close()
 
 
-def test_it_is_locked(tmp_path: Path) -> None:
+def test_the_folder_is_locked(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     with pytest.raises(DirectoryInUse):
         Folder(tmp_path)
@@ -35,7 +35,7 @@ def test_it_is_locked(tmp_path: Path) -> None:
     Folder(tmp_path).close()
 
 
-def test_a_database_without_marker_is_not_ours(tmp_path: Path) -> None:
+def test_a_database_without_a_marker_is_refused(tmp_path: Path) -> None:
     (tmp_path / "000005.ldb").write_bytes(b"x")
     for _ in range(2):
         with pytest.raises(WrongDirectory, match=r"000005\.ldb"):

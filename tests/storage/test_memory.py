@@ -1,4 +1,4 @@
-"""The engine in memory keeps the contract, and forgets."""
+"""The engine in memory keeps the contract, and loses its content at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repair keeps what can be read, gives no wrong value, and says whether anything is missing."""
+"""Repair keeps the readable data, gives no wrong value, and reports missing data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def first(harness: LevelDBHarness, pattern: str) -> Path:
 
 
 def newest_log(harness: LevelDBHarness) -> Path:
-    """The log of writes that are in no table; an older one may still be there, whose writes are all in a table."""
+    """Returns the log of writes that are in no table; an older log may remain, whose writes are all in a table."""
     return sorted(harness.path.glob("*.log"))[-1]
 
 
@@ -54,7 +54,7 @@ def flip(file: Path, at: int | None = None, count: int = 1) -> None:
 
 
 def check(harness: LevelDBHarness, kept: int) -> None:
-    """It opens, has as many keys as reported, none with a wrong value, and takes writes."""
+    """Check that it opens, has the reported number of keys, has no wrong value, and accepts writes."""
     harness.open()
     rows = harness.engine.scan(b"", END)
     assert len(rows) == kept
@@ -114,7 +114,7 @@ def test_a_missing_log_is_a_loss(filled: LevelDBHarness) -> None:
 
 
 def test_a_flipped_bit_in_the_log_costs_one_write_and_no_wrong_value(filled: LevelDBHarness) -> None:
-    """LevelDB's own repair would carry the wrong value over."""
+    """LevelDB's own repair would keep the wrong value."""
     log = newest_log(filled)
     flip(log, log.read_bytes().find(b"k019700") + 40)
     report = repair(filled.path, filled.options)

@@ -1,4 +1,4 @@
-"""`strogoff repair DIR`: which databases it looks at, what it says, and its status."""
+"""`strogoff repair DIR`: its databases, its output, and its status."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_nothing_is_wrong(data: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "100 keys" in said[0]
 
 
-def test_lists_of_files_alone_cost_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rebuilding_lists_of_files_loses_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 0, and the keys are there."""
     (data / "messages" / "CURRENT").unlink()
     assert main(["repair", str(data)]) == 0
@@ -66,7 +66,7 @@ def test_lost_writes_are_counted(data: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("name", ["messages", "meta"])
 def test_a_loss_in_meta_advises_to_join_again(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It may have voted, or have said that it has an entry (H-01: a repair that dropped keys)."""
+    """The node may have voted or acknowledged an entry (H-01: the repair dropped keys)."""
     folder = tmp_path / "data"
     DataDirectory(folder, "node@here", lambda: "id").close()
     harness = LevelDBHarness(folder / name, "sync")
@@ -83,7 +83,7 @@ def test_a_loss_in_meta_advises_to_join_again(name: str, tmp_path: Path, capsys:
 
 
 def test_impossible_repairs_and_resets(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No database there, or a node has it: status 1 and a line."""
+    """There is no database, or a node uses it: status 1 and one line."""
     assert main(["repair", str(tmp_path / "nothing")]) == 1
     assert capsys.readouterr().err == f"strogoff repair: {tmp_path / 'nothing'} holds no database of a node\n"
     harness = LevelDBHarness(data / "messages", "os")
@@ -93,8 +93,8 @@ def test_impossible_repairs_and_resets(data: Path, tmp_path: Path, capsys: pytes
     harness.engine.close()
 
 
-def test_a_node_that_runs_keeps_its_databases_to_itself(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The lock of the data directory counts before any database is looked at."""
+def test_databases_of_a_running_node_are_not_repaired(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The lock of the data directory is checked before any database."""
     node = DataDirectory(data, "node@here", lambda: "id")
     assert main(["repair", str(data)]) == 1
     assert "is in use" in capsys.readouterr().err
@@ -103,7 +103,7 @@ def test_a_node_that_runs_keeps_its_databases_to_itself(data: Path, capsys: pyte
 
 
 @pytest.mark.parametrize("what", ["folder", "content", "content but the marker", "log"])
-def test_an_emptied_database_is_no_healthy_one(data: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+def test_an_emptied_database_is_reported_as_damaged(data: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
     """The result is never "no damage" and never "without loss"."""
     messages = data / "messages"
     for place in messages.iterdir():
@@ -121,7 +121,7 @@ def test_an_emptied_database_is_no_healthy_one(data: Path, capsys: pytest.Captur
 
 
 def test_an_emptied_database_does_not_start(data: Path) -> None:
-    """LevelDB opens a database without its log, and says nothing of what was in it."""
+    """LevelDB opens a database without its log, and does not report the loss."""
     log_of(data).unlink()
     harness = LevelDBHarness(data / "messages", "os")
     with pytest.raises(Corrupted, match="the log is missing"):

@@ -1,4 +1,4 @@
-"""A data directory is begun anew: the old data is kept beside it, and no number of a start comes twice."""
+"""Resetting a data directory: the old data is kept beside it, and no boot number is used twice."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def begun(path: Path, starts: int = 3) -> DataDirectory:
     return DataDirectory(path, "n1", new_uuid)
 
 
-def test_it_skips_as_many_starts_as_the_cluster_may_not_know() -> None:
+def test_a_reset_skips_boot_numbers_unknown_to_the_cluster() -> None:
     assert SKIPPED == UNLOGGED_MAX
 
 
-def test_the_old_data_is_set_aside_and_the_new_directory_goes_on_with_its_numbers(tmp_path: Path) -> None:
+def test_a_reset_keeps_the_old_data_and_continues_the_boot_numbers(tmp_path: Path) -> None:
     path = tmp_path / "data"
     old = begun(path)
     (old.messages / "MARK").write_bytes(b"of the old data")
@@ -45,7 +45,7 @@ def test_the_old_data_is_set_aside_and_the_new_directory_goes_on_with_its_number
     assert reset(path, lambda: "a third") == path / "set-aside-2"
 
 
-def test_a_directory_in_use_is_let_alone(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_not_reset(tmp_path: Path) -> None:
     directory = begun(tmp_path / "data")
     with pytest.raises(DirectoryInUse):
         reset(directory.path, ids())

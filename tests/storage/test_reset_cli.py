@@ -1,4 +1,4 @@
-"""`strogoff reset DIR`: what it says, and its status."""
+"""`strogoff reset DIR`: its output and its status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_reset_prints_the_old_data_and_the_next_step(tmp_path: Path, capsys: pyt
     anew.close()
 
 
-def test_it_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reset_reports_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reset", str(tmp_path)]) == 1
     assert "strogoff reset: " in capsys.readouterr().err
     directory = DataDirectory(tmp_path / "data", "n1", lambda: "id")

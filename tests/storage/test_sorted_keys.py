@@ -16,7 +16,7 @@ def test_empty() -> None:
     assert keys.between(b"", b"\xff") == keys.between(b"", b"\xff", reverse=True) == []
 
 
-def test_it_equals_a_sorted_list() -> None:
+def test_the_keys_equal_a_sorted_list() -> None:
     rng = Random(3)
     for chunk in (4, 1000):
         sorted_keys.CHUNK = chunk

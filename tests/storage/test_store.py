@@ -1,4 +1,4 @@
-"""Group commit: what goes together, when it is acknowledged, what is seen meanwhile, and what a full disk does."""
+"""Group commit: which writes form a batch, when they are acknowledged, what reads return meanwhile, and a full disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .contract import END, Loop
 
 
 class Disk(Table):
-    """An engine whose writes end when and how the test says."""
+    """An engine whose writes end when and how the test decides."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def test_callbacks_come_in_order_of_registration_and_never_early(rig: Rig) -> No
 
 
 def test_the_disk_is_busy_while_callbacks_run(rig: Rig) -> None:
-    """[performance.md 5] The next batch is given away first; what callbacks write is in the one after."""
+    """[performance.md 5] The next batch starts first; writes of callbacks are in the one after."""
     store, disk = rig.store, rig.disk
     store.put(b"a", b"1")
     store.when_committed(1, lambda: store.put(b"late", b"1"))
@@ -255,7 +255,7 @@ def test_a_full_disk_keeps_everything_and_acknowledges_nothing(rig: Rig) -> None
 
 
 @pytest.mark.parametrize("full_before", [False, True])
-def test_any_other_error_is_the_end_of_acknowledging(rig: Rig, full_before: bool) -> None:
+def test_after_any_other_error_nothing_is_acknowledged(rig: Rig, full_before: bool) -> None:
     store, disk = rig.store, rig.disk
     store.put(b"a", b"1")
     store.when_committed(1, rig.note("a"))
@@ -307,7 +307,7 @@ def test_close_before_the_first_commit_or_during_a_retry_writes_nothing(rig: Rig
 
 
 def test_a_key_is_waiting_until_its_batch_is_durable(rig: Rig) -> None:
-    """In the open batch and in the one that is being committed; a deletion is as good as a value."""
+    """It may be in the open batch or in the pending one; a deletion counts like a value."""
     rig.store.put(b"a", b"1")
     rig.store.delete(b"b")
     waiting = [rig.store.is_waiting(key) for key in (b"a", b"b", b"c")]

@@ -1,4 +1,6 @@
-"""A store over each engine equals a plain dict, whatever is done in whatever order; no callback runs before durable."""
+"""A store over each engine equals a plain dict in any order of operations; no callback runs before its batch is
+durable.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class Run:
         self.registered = 0
 
     def watch(self) -> None:
-        """A write was made: note the state, and check at the callback that the engine has at least that."""
+        """Note the state after a write, and check at the callback that the engine has at least this state."""
         commit = self.store.open_commit
         self.ends[commit] = dict(self.model)
         self.registered += 1
@@ -100,7 +102,7 @@ def examples(kind: str) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_equals_a_dict(kind: str) -> None:
+def test_the_content_equals_a_dict(kind: str) -> None:
     @settings(max_examples=examples(kind), deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(script=st.lists(operations, max_size=60), seed=st.integers(0, 99))
     def check(script: list[tuple[Any, ...]], seed: int) -> None:

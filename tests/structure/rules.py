@@ -64,8 +64,9 @@ def _with_type_checking(node: ast.AST, type_only: bool) -> Iterator[tuple[ast.AS
 
 
 def graph(sources: Mapping[str, str], type_only: bool) -> dict[str, frozenset[str]]:
-    """Module -> those modules of `sources` (path in the checkout -> text) that it imports. With `type_only` also the
-    imports for types."""
+    """Returns module -> the modules of `sources` (path in the checkout -> text) that it imports. With `type_only` also
+    the imports for types.
+    """
     modules = frozenset(map(module_of, sources))
     found = {}
     for file, source in sources.items():
@@ -75,7 +76,7 @@ def graph(sources: Mapping[str, str], type_only: bool) -> dict[str, frozenset[st
 
 
 def circles(graph: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
-    """Modules that reach each other by imports, one tuple for each group, by name (Tarjan's algorithm)."""
+    """Returns the groups of modules that import each other, one sorted tuple for each (Tarjan's algorithm)."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -105,7 +106,7 @@ def circles(graph: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
 
 
 def sleeps(source: str) -> list[int]:
-    """Lines that wait for time to pass. `sleep(0)` gives others a turn and is none."""
+    """Returns the lines that wait for time to pass. `sleep(0)` only yields and is not reported."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
@@ -120,7 +121,7 @@ def sleeps(source: str) -> list[int]:
 
 
 def _is_nameless_event(function: ast.expr) -> bool:
-    """Nobody else can set an event that has no name."""
+    """Whether an expression is an event without a name, which no other code can set."""
     made = function.value if isinstance(function, ast.Attribute) else None
     return isinstance(made, ast.Call) and _called(made) == "Event"
 
@@ -133,7 +134,7 @@ def _called(node: ast.Call) -> str:
 
 
 def swallowed(source: str) -> list[int]:
-    """Lines that catch every error and do nothing with it."""
+    """Returns the lines that catch every error and do nothing with it."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ExceptHandler | ast.Call)]
     return [node.lineno for node in nodes if _swallows(node)]
 
