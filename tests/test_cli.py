@@ -65,7 +65,7 @@ def test_each_command_has_a_help_text(command: str, capsys: pytest.CaptureFixtur
     assert said.startswith(f"usage: strogoff {command} ")
 
 
-def test_each_word_loads_only_what_it_needs() -> None:
+def test_each_command_imports_only_what_it_needs() -> None:
     """`strogoff version` must not wait for uvloop, aiohttp or Spark to be imported."""
     code = (
         "import sys; from strogoff.cli import main; main(['version']);"

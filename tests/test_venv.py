@@ -125,7 +125,7 @@ def _everything_is_gone(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [_python_is_gone, _python_does_not_run, _pip_is_gone, _was_moved, _everything_is_gone])
-def test_a_broken_environment_is_made_anew(
+def test_a_broken_environment_is_made_again(
     script: ModuleType, environment: Path, harm: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     harm(environment)
@@ -137,7 +137,7 @@ def test_a_broken_environment_is_made_anew(
     assert os.access(environment / "bin" / "python", os.X_OK)
 
 
-def test_another_python_version_makes_it_anew(script: ModuleType, environment: Path) -> None:
+def test_another_python_version_makes_a_new_environment(script: ModuleType, environment: Path) -> None:
     assert "made with Python" in script.unfit_venv(str(environment), (3, HERE.minor + 1))
 
 

@@ -163,7 +163,7 @@ ODD = "is not the management API of a node (it answered"
         ),
     ],
 )
-def test_what_others_answer(data: bytes, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers_of_other_servers(data: bytes, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with listening(answering(data)) as port:
         assert main(["--url", f"http://127.0.0.1:{port}", "--api-key=k", *WORDS]) == 1
     assert capsys.readouterr().err.startswith(f"http://127.0.0.1:{port}{said}")
@@ -212,14 +212,14 @@ def test_silence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     "url", ["", "node:8888", "ftp://node", "http://", "http://node:port", "http://k@node", "http://[x", "http://n/?a=b"]
 )
-def test_what_is_no_url(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_malformed_urls_are_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--url", url, *WORDS]) == 1
     expected = f"--url: {url!r} is malformed: http://HOST:PORT or https://HOST:PORT is expected.\n"
     assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize("more", ["", "/", "/api/v1", "/api/v1/"])
-def test_what_may_stand_behind_host_and_port(tmp_path: Path, more: str) -> None:
+def test_a_url_may_have_the_path_of_the_api(tmp_path: Path, more: str) -> None:
     async def test(harness: ServerHarness) -> None:
         harness.context.api_keys.add("k", "mgmt", None)
         assert (await harness.at(["--url", harness.url + more, "--api-key=k", *WORDS])).out == SHOWN

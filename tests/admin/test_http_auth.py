@@ -64,7 +64,7 @@ def test_a_path_is_one_line_of_the_log(tmp_path: Path) -> None:
     run_with_server(tmp_path, test, **HTTP)
 
 
-def test_no_key_is_asked_for_where_the_configuration_says_so(tmp_path: Path) -> None:
+def test_no_key_is_needed_if_the_configuration_allows_it(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         assert (await harness.get(PAGE))[0] == 200
 

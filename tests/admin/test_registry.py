@@ -8,7 +8,7 @@ from strogoff.admin.grammar import Command, find
 from strogoff.admin.registry import COMMANDS
 
 
-def test_every_name_is_there_once() -> None:
+def test_every_name_is_registered_once() -> None:
     names = [command.name for command in COMMANDS]
     assert len(set(names)) == len(names)
 

@@ -22,7 +22,7 @@ def test_text_is_aligned_and_numbers_stand_right() -> None:
     )  # fmt: skip
 
 
-def test_runs_are_told_apart_only_where_there_are_two() -> None:
+def test_the_run_is_shown_if_there_are_several() -> None:
     other = {**RECORDS[0], "run_id": "s"}
     assert as_text(["run_id", "node"], [RECORDS[0], other]) == "run_id  node\nr       n1\ns       n1\n"
 

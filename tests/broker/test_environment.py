@@ -35,7 +35,7 @@ def test_tick_sets_the_time_of_the_turn() -> None:
     assert (env.tick(), env.now) == (before + 1500, before + 1500)
 
 
-def test_the_time_stands_still_between_ticks() -> None:
+def test_the_time_does_not_change_between_ticks() -> None:
     broker = BrokerHarness()
     env = broker.node.env
     before = env.tick()

@@ -53,7 +53,7 @@ def test_an_orderly_stop(version: int) -> None:
     assert broker.events("will.fire")
 
 
-def test_what_an_orderly_stop_keeps() -> None:
+def test_sessions_and_messages_survive_an_orderly_stop() -> None:
     """Sessions, their messages and retained messages are restored; a sent will is not sent twice."""
     broker = BrokerHarness()
     broker.persistent("s").subscribe(("will", 1))

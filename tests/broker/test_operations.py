@@ -117,7 +117,7 @@ def offline(broker: BrokerHarness, client_id: str, messages: int) -> DurableQueu
     return session.queue
 
 
-def test_the_size_of_a_queue_that_nobody_has_counted() -> None:
+def test_the_size_of_an_uncounted_queue() -> None:
     broker = BrokerHarness(max_offline_messages=-1)
     offline(broker, "c", 5)
     broker.restart()

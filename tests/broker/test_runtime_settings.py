@@ -209,7 +209,7 @@ def test_values_in_force() -> None:
         changes.in_force("max_inflight_mesages")
 
 
-def test_a_node_starts_with_what_its_cluster_had_last() -> None:
+def test_a_node_starts_with_the_last_settings_of_its_cluster() -> None:
     """Sessions are restored with their limits before the cluster's metadata is read."""
     store, shelf = BrokerHarness().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
 

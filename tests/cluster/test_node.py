@@ -311,7 +311,7 @@ def test_a_node_that_stops_in_order_is_out_of_the_view_at_once(who: str) -> None
     cluster.whole()
 
 
-def test_a_node_that_said_goodbye_enters_again_only_after_a_restart() -> None:
+def test_a_node_that_left_the_view_enters_again_only_after_a_restart() -> None:
     cluster = MemberHarness(3)
     leader = cluster.leader()
     machine = next(each for each in cluster.machines if each is not leader)

@@ -30,7 +30,7 @@ def test_trade_consistency_is_three_flags_and_a_warning(conf: Conf) -> None:
     assert loaded.source("allow_publish_during_netsplit").endswith("vernemq.conf:1")
 
 
-def test_explicit_flags_win_over_trade_consistency_wherever_they_stand(conf: Conf) -> None:
+def test_explicit_flags_override_trade_consistency_in_any_order(conf: Conf) -> None:
     loaded = conf("allow_publish_during_netsplit = majority\ntrade_consistency = on")
     assert netsplit(loaded) == ["off", "majority", "on", "on"]
 

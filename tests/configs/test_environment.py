@@ -92,7 +92,7 @@ def test_a_local_conf_replaces_everything() -> None:
     assert conf_text("queue_type = fifo\n", local, environ) == "listener.tcp.default = 10.0.0.9:1883\n"
 
 
-def test_the_lines_of_the_environment_stand_between_marks_and_replace_those_of_an_earlier_start() -> None:
+def test_lines_of_the_environment_replace_those_of_an_earlier_start() -> None:
     once = conf_text("queue_type = fifo", None, {"DOCKER_VERNEMQ_QUEUE_TYPE": "lifo"})
     assert once == f"queue_type = fifo\n{START}\nqueue_type = lifo\n{END}\n"
     again = conf_text(once, None, {"DOCKER_VERNEMQ_LOGGING__OBFUSCATION_SECRET": "a#b"})

@@ -61,5 +61,5 @@ def test_variables_without_effect_are_reported() -> None:
 
 
 @pytest.mark.parametrize(("text", "on"), [("1", True), ("yes", True), ("0", False), ("False", False), ("", False)])
-def test_words_for_yes(text: str, on: bool) -> None:
+def test_accepted_words_for_yes(text: str, on: bool) -> None:
     assert is_on({"X": text}, "X") is on

@@ -32,7 +32,7 @@ def test_every_key_is_explained_in_plain_text() -> None:
     )
 
 
-def test_a_word_picks_keys() -> None:
+def test_a_word_selects_keys() -> None:
     page = reference(markdown=True, word="retry_interval")
     assert page.count("\n| `") == 1
     assert "| `retry_interval` | an integer, 1 or more | `20` | yes | yes |" in page

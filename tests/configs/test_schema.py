@@ -76,6 +76,6 @@ def test_the_nearest_key_keeps_the_users_own_segments() -> None:
     assert nearest("zzz") == ""
 
 
-def test_a_misspelt_option_is_told_from_the_name_of_a_listener() -> None:
+def test_a_misspelt_option_is_distinguished_from_a_listener_name() -> None:
     assert schema().nearest_option("listener.tcp.max_conections") == "listener.tcp.max_connections"
     assert schema().nearest_option("listener.tcp.default") == ""

@@ -43,7 +43,7 @@ def test_anything_else_is_a_problem(raw: str) -> None:
     assert problem.found == raw
 
 
-def test_a_hash_inside_of_a_word_is_warned_about() -> None:
+def test_a_hash_inside_of_a_word_gives_a_warning() -> None:
     lines, _, warnings = read_lines("password = abc#def", "f")
     assert lines[0].text == "abc"
     assert warnings == ["f:1: password: the value ends at the #; put the value in single quotes to keep the #"]

@@ -32,7 +32,7 @@ def reached(package: str) -> set[str]:
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
-def test_the_diagram_says_what_a_package_may_import(package: str) -> None:
+def test_the_diagram_shows_the_allowed_imports_of_a_package(package: str) -> None:
     forbidden = {after for before, after in edges("--x") if before == package}
     assert reached(package) - forbidden == MAY_IMPORT[package]
 

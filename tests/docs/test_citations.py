@@ -251,7 +251,7 @@ def test_each_covered_hazard_has_a_test_and_another_check() -> None:
             assert names_in(entry, "checkers"), number
 
 
-def test_each_planted_bug_of_a_cluster_stands_at_its_hazard() -> None:
+def test_each_planted_bug_of_a_cluster_is_listed_at_its_hazard() -> None:
     for bug in CLUSTER_BUGS.values():
         assert bug.name in names_in(entries()[f"{bug.hazard:02}"], "planted bugs"), bug.name
 

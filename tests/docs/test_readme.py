@@ -21,7 +21,7 @@ def test_every_example_is_known_here() -> None:
     assert len(BLOCKS) == 2
 
 
-def test_the_embedded_broker_starts_tells_its_port_and_stops(tmp_path: Path) -> None:
+def test_the_embedded_broker_starts_returns_its_port_and_stops(tmp_path: Path) -> None:
     code = block("asyncio.run(main())").replace("/tmp/my-broker", str(tmp_path / "data"))
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -265,7 +265,7 @@ def test_packet_too_large() -> None:
 
 
 @pytest.mark.parametrize("rest", [b"", b"\xff", b"\xff\xff\xff"])
-def test_a_first_byte_is_judged_before_its_length_is_there(rest: bytes) -> None:
+def test_a_first_byte_is_checked_before_its_length_arrives(rest: bytes) -> None:
     """A reserved type, illegal flags or a packet of the other side: no byte more is waited for."""
     for first, reason in ((0x00, 0x81), (0xF0, 0x81), (0x61, 0x81), (0x36, 0x81), (0x20, 0x82), (0x10, 0x82)):
         assert refused(Decoder("server", 4), bytes((first,)) + rest) == reason
@@ -274,7 +274,7 @@ def test_a_first_byte_is_judged_before_its_length_is_there(rest: bytes) -> None:
     assert decoder.feed(PING + b"\x30" + rest) == [p.Pingreq()] and decoder.error is None
 
 
-def test_headers_are_judged_before_bodies_arrive() -> None:
+def test_headers_are_checked_before_bodies_arrive() -> None:
     """Nothing is kept of a packet that is refused anyway."""
     for raw, reason in (("36 ffff03", 0x81), ("00 ffff03", 0x81), ("61 ffff03", 0x81), ("c0 ffff03", 0x81)):
         assert refused(Decoder("server", 4), raw) == reason

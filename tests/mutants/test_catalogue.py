@@ -15,7 +15,7 @@ MUTANTS = read()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
-def test_it_applies_once_and_is_python(mutant: Mutant) -> None:
+def test_a_mutant_applies_once_and_is_valid_python(mutant: Mutant) -> None:
     source = (ROOT / mutant.file).read_text(encoding="utf-8")
     changed = mutant.apply(source)
     assert changed != source
@@ -23,7 +23,7 @@ def test_it_applies_once_and_is_python(mutant: Mutant) -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
-def test_its_tests_are_there(mutant: Mutant) -> None:
+def test_the_tests_of_a_mutant_exist(mutant: Mutant) -> None:
     for path in mutant.tests:
         assert (ROOT / path.partition("::")[0]).exists(), path
     assert mutant.breaks.endswith(".") and "|" not in mutant.breaks

@@ -19,7 +19,7 @@ def test_the_page_has_all_mutants() -> None:
     assert re.findall(r"(?m)^\| `([^`]+)", text) == [mutant.name for mutant in read()], "run `make mutants`"
 
 
-def test_the_table_says_what_found_each() -> None:
+def test_the_table_names_the_checks_that_found_each_mutant() -> None:
     rows = [
         (ONE, Verdict("", "", 3.0), Verdict("17", "lost", 4.4)),
         (TWO, Verdict("tests/x.py::test_it[a-b]", "", 2.0), NOT_RUN),

@@ -214,7 +214,7 @@ def test_metrics_know_the_last_and_the_longest_window() -> None:
     }
 
 
-def test_the_open_incident_is_a_row_with_what_is_known_so_far() -> None:
+def test_the_open_incident_is_a_row_with_its_known_fields() -> None:
     desk = Desk()
     desk.ledger.view(("b",), 2, True, 5000)
     desk.ledger.count("subscribe", "refused")

@@ -69,7 +69,7 @@ def test_dup_waits_without_a_lease(state: ViewState, flag: str, qos: int, versio
     assert watcher.payloads() == [b"1", b"2"]
 
 
-def test_dup_does_not_overtake_what_is_parked() -> None:
+def test_dup_does_not_overtake_parked_packets() -> None:
     """3.1 may repeat on the same connection: a repeated packet stays behind earlier ones (P2)."""
     broker, watcher, client = with_watcher(3)
     broker.node.policy.view_state = ViewState.MAJORITY

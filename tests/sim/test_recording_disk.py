@@ -66,7 +66,7 @@ def test_a_write_pending_at_a_stop_counts() -> None:
     assert history.durable == {("s", "w-1"): 1}
 
 
-def test_it_tells_when_a_write_begins() -> None:
+def test_the_begin_of_a_write_is_reported() -> None:
     loop, recorder, _ = make()
     begun: list[float] = []
     recorder.on_write = lambda: begun.append(loop.now_s)

@@ -80,7 +80,7 @@ def test_a_suppressed_error_is_found() -> None:
 @pytest.mark.parametrize(
     "handler", ["except OSError:\n    pass", "except Exception:\n    log()", "except Exception:\n    raise"]
 )
-def test_an_error_that_is_expected_or_told_of_is_not_swallowed(handler: str) -> None:
+def test_an_expected_or_reported_error_is_not_swallowed(handler: str) -> None:
     assert swallowed(f"try:\n    g()\n{handler}\n") == []
 
 

@@ -58,7 +58,7 @@ def test_publish_and_subscribe(shared: ServerHarness, name: str, version: int, t
 
 
 @versions
-def test_a_crowd_of_clients(shared: ServerHarness, name: str, version: int) -> None:
+def test_many_clients_on_one_topic(shared: ServerHarness, name: str, version: int) -> None:
     """Twenty clients on one topic: each gets each message of each, all of one sender in order."""
 
     async def one(number: int, ready: asyncio.Barrier) -> list[tuple[int, int]]:

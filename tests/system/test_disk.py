@@ -102,7 +102,7 @@ def test_a_missing_database_is_not_created_again(used: BrokerProcess) -> None:
     assert not (used.data / "messages").exists()
 
 
-def test_repair_of_what_is_no_data_directory(tmp_path: Path) -> None:
+def test_repair_of_a_directory_without_data(tmp_path: Path) -> None:
     """Exit 1 and a line."""
     ended = strogoff("repair", str(tmp_path))
     assert ended.returncode == 1

@@ -168,7 +168,9 @@ def test_the_data_of_another_node(background: Background, broker: BrokerProcess,
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
-def test_a_signal_stops_it_and_clients_are_told(background: Background, broker: BrokerProcess, how: str) -> None:
+def test_a_signal_stops_the_broker_and_clients_get_a_disconnect(
+    background: Background, broker: BrokerProcess, how: str
+) -> None:
     """Exit 0 within a bound, also with clients that have much to get and do not read; version 5 gets 0x8B.
 
     [MQTT5-4.13.1-1] allows DISCONNECT with the reason before the connection is closed.

@@ -39,7 +39,7 @@ def test_kill_and_start(tmp_path: Path) -> None:
     broker.close()
 
 
-def test_a_start_that_fails_says_why() -> None:
+def test_a_failed_start_reports_the_reason() -> None:
     """With the broker's own error; temporary files are removed."""
     broker = BrokerProcess({"max_inflight_mesages": "3"})
     with pytest.raises(RuntimeError, match=r"did not start:(.|\n)*max_inflight_mesages"):

@@ -36,7 +36,7 @@ def test_publish_and_subscribe(version: int) -> None:
     run(test())
 
 
-def test_a_session_goes_on_over_connections() -> None:
+def test_a_session_continues_over_connections() -> None:
     """By default a session without Clean Start never expires; unacknowledged messages are sent again."""
 
     async def test() -> None:
@@ -191,7 +191,7 @@ def test_an_answer_that_does_not_come() -> None:
     run(test())
 
 
-def test_a_timeout_says_what_did_not_come() -> None:
+def test_a_timeout_names_the_missing_answer() -> None:
     """Client, awaited item and duration; a connection that was never accepted does not exist afterwards."""
 
     async def test() -> None:

@@ -46,7 +46,7 @@ def test_show_on_a_node_alone(tmp_path: Path) -> None:
     "words",
     [("show", "--verbose"), ("status",), ("join", "discovery-node=b@127.0.0.1"), ("leave", "node=b@127.0.0.1")],
 )
-def test_a_node_alone_says_so(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_command_for_clusters_is_an_error_on_a_node_alone(tmp_path: Path, words: tuple[str, ...]) -> None:
     async def test(harness: ServerHarness) -> None:
         answer = await harness.admin("cluster", *words)
         assert (answer.status, answer.out) == (1, "")

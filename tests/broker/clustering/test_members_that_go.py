@@ -65,7 +65,7 @@ def test_a_resumed_handshake_asks_the_node_of_an_unsubscribed_member(arrives: bo
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_durable_member_of_an_absent_node_may_get_a_message_after_unsubscribing(arrives: bool) -> None:
+def test_an_unsubscribed_durable_member_may_still_get_its_message(arrives: bool) -> None:
     cluster = ClusterHarness(3, **MAJORITY)
     first = cluster[2].client("first", clean=False, expiry_s=600)
     first.subscribe(("$share/g/a", 2))

@@ -180,7 +180,7 @@ def test_register_on_and_publish_majority_in_a_minority() -> None:
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_each_node_reports_messages_of_its_sessions_that_expired_without_a_lease(qos: int) -> None:
+def test_each_node_reports_expired_messages_of_its_sessions(qos: int) -> None:
     """[MQTT5-3.3.2-5], P8: each drop has its event, on every node with a session (3 nodes, seed 111)."""
     cluster = ClusterHarness(3, **MAJORITY)
     readers = [

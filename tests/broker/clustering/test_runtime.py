@@ -330,7 +330,7 @@ async def refused(harness: ServerHarness, name: str) -> None:
 
 
 @pytest.mark.parametrize("others", ["away", "without a majority", "there"])
-def test_a_node_that_lost_its_disk_serves_nobody_before_it_has_joined(tmp_path: Path, others: str) -> None:
+def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(tmp_path: Path, others: str) -> None:
     """It looks like a new node. Before, it acknowledged publishes that its cluster never got."""
 
     async def scenario(harness: ServerHarness) -> None:

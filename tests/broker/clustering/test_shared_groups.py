@@ -320,7 +320,7 @@ def test_a_resumed_handshake_uses_the_node_of_the_last_choice() -> None:
 
 
 @pytest.mark.parametrize("lasts", [True, False])
-def test_an_open_handshake_waits_for_the_durable_member_that_may_have_the_message(lasts: bool) -> None:
+def test_an_open_handshake_waits_for_a_durable_member(lasts: bool) -> None:
     """[MQTT5-4.8.2-5]: the origin was restarted, and the node that it had chosen is away."""
     cluster = ClusterHarness(3, **MAJORITY)
     first = cluster[2].client("first", clean=not lasts, expiry_s=600 if lasts else None)

@@ -33,7 +33,7 @@ def test_an_accepted_connect(version: int) -> None:
     assert caller.says(Pingreq(), Pingreq()) == [Pingresp(), Pingresp()]
 
 
-def test_a_plain_connack_says_nothing_more() -> None:
+def test_a_plain_connack_has_no_properties() -> None:
     """No property, no server keep alive: the client's own values hold, and every property has a default.
 
     [MQTT5-3.2.2-22] [MQTT5-4.12.0-6] [MQTT-7.0.0-2]
@@ -284,7 +284,7 @@ def test_max_connect_bytes(version: int) -> None:
 
 
 @pytest.mark.parametrize("accept", [True, False])
-def test_the_link_is_told_that_the_client_is_accepted(accept: bool) -> None:
+def test_the_link_is_called_when_the_client_is_accepted(accept: bool) -> None:
     """The link is told once, when CONNECT is accepted."""
     broker = BrokerHarness(allow_anonymous=accept, max_client_id_size=5)
     caller, told = RawClient(broker, 4), []

@@ -70,7 +70,7 @@ def test_packets_wait_in_order_for_an_answer() -> None:
     assert subscriber.payloads() == [b"1", b"2", b"3"]
 
 
-def test_an_answer_for_a_connection_that_is_gone() -> None:
+def test_an_answer_for_a_closed_connection() -> None:
     """The answer is ignored, and the message is not routed."""
     broker, _, work = stage_with_later()
     subscriber = broker.client("s")
@@ -203,7 +203,7 @@ def test_retry_does_not_pile_up_for_a_client_that_does_not_read() -> None:
     assert len(subscriber.messages()) < 20
 
 
-def test_timers_of_a_closed_connection_are_gone() -> None:
+def test_timers_of_a_closed_connection_are_cancelled() -> None:
     """Closing a connection cancels its timers."""
     broker = BrokerHarness(max_message_rate=1)
     waiting = len(broker.node.env.timers)

@@ -40,7 +40,7 @@ def test_first_delivery(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_unacknowledged_messages_come_again_in_order_with_dup(version: int) -> None:
+def test_unacknowledged_messages_are_sent_again_in_order_with_dup(version: int) -> None:
     """After a reconnect, under their old packet ids, in the order of the first sending.
 
     [MQTT-3.3.1-1] [MQTT5-3.3.1-1] [MQTT-4.6.0-1] [MQTT5-4.6.0-5] [MQTT-4.3.2-1] [MQTT5-4.3.2-3] [MQTT5-4.3.3-3]
@@ -61,7 +61,7 @@ def test_unacknowledged_messages_come_again_in_order_with_dup(version: int) -> N
     assert [(m.payload, m.dup) for m in subscriber.messages()] == [(b"new", False)]
 
 
-def test_nothing_comes_again_on_a_v5_connection_that_stays() -> None:
+def test_nothing_is_sent_again_on_an_open_v5_connection() -> None:
     """MQTT 5.0 section 4.4: only a new connection sends again; `retry_interval` is for the older versions."""
     broker = BrokerHarness(retry_interval_s=1)
     subscriber, publisher = pair(5, broker)

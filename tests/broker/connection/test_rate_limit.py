@@ -48,7 +48,7 @@ def test_a_client_above_its_rate_is_not_read_until_the_second_is_over() -> None:
     assert not broker.throttled
 
 
-def test_each_second_counts_anew() -> None:
+def test_the_count_starts_again_each_second() -> None:
     broker = Limited()
     broker.count(5, 5, later_ms=999)
     broker.count(5, 5, later_ms=1000)
@@ -57,7 +57,7 @@ def test_each_second_counts_anew() -> None:
     assert broker.throttled
 
 
-def test_a_turn_takes_what_is_left_of_the_rate() -> None:
+def test_a_turn_takes_the_rest_of_the_rate() -> None:
     broker = Limited()
     most = broker.flow.turn_size
     broker.count(2, 5)

@@ -39,7 +39,7 @@ class Says:
         (None, 5, 0x86),
     ],
 )
-def test_a_plugin_says_no(version: int, answer: Any, old: int, new: int) -> None:
+def test_a_plugin_refuses_connect(version: int, answer: Any, old: int, new: int) -> None:
     """4 for wrong credentials, 5 for all else; v5 0x86 unless the plugin names a code; then the end.
 
     [MQTT-3.2.2-5] [MQTT5-3.2.2-7] [MQTT-3.2.2-4] [MQTT5-3.2.2-6]
@@ -98,7 +98,7 @@ def test_an_unknown_version_is_refused() -> None:
     assert client.closed
 
 
-def test_a_malformed_connect_of_v5_is_told_why() -> None:
+def test_a_malformed_connect_of_v5_gets_a_reason_code() -> None:
     """CONNACK with 0x80 or above may come before the end; the older versions are closed [MQTT-3.1.4-1]."""
     broker = BrokerHarness()
     five = PacketClient(broker, 5)

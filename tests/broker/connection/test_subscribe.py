@@ -298,7 +298,7 @@ def test_deliveries_that_had_begun_are_completed(version: int) -> None:
     assert broker.keys(b"q") == []
 
 
-def test_a_plugin_changes_what_is_unsubscribed() -> None:
+def test_a_plugin_changes_the_filters_of_unsubscribe() -> None:
     """on_unsubscribe replaces the filters; its refusal changes nothing, because v3 has no refusal."""
     broker = BrokerHarness(Plugin(unsubscribe=["other"]))
     client = broker.client("s", 5)

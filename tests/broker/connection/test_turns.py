@@ -99,7 +99,7 @@ def test_the_size_of_a_turn() -> None:
     assert next_size(8, 0) == 16 and next_size(8, TURN_MS) == 8
 
 
-def test_nothing_is_scheduled_when_nobody_waits() -> None:
+def test_nothing_is_scheduled_when_no_connection_waits() -> None:
     """The last turn ends the scheduling."""
     crowd = Crowd([1, 2])
     assert crowd.run_round() == [0, 1]

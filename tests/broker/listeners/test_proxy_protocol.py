@@ -95,7 +95,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("data", "reason"), BAD)
-def test_a_refusal_says_why(data: bytes, reason: str) -> None:
+def test_a_refusal_has_a_reason(data: bytes, reason: str) -> None:
     with pytest.raises(ProxyError, match=reason):
         ProxyReader().feed(data)
 

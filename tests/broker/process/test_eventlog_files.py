@@ -148,7 +148,7 @@ def test_a_write_that_fails_half_way_ends_after_a_whole_line(tmp_path: Path) -> 
     assert list(tree(tmp_path).values()) == ["12345\nabcdef\n", "ghi\njkl\n"]
 
 
-def test_a_failure_in_a_later_file_counts_what_is_in_the_earlier_one(tmp_path: Path) -> None:
+def test_after_a_failure_in_a_later_file_the_rows_of_earlier_files_count(tmp_path: Path) -> None:
     log = files(tmp_path)
     with file_size_limit(8):
         done, error = log.write(
@@ -176,7 +176,7 @@ def test_a_directory_that_cannot_be_made_is_reported_until_it_can(tmp_path: Path
     assert log.write([line("b")]) == (1, None)
 
 
-def test_a_file_that_was_deleted_is_begun_anew(tmp_path: Path) -> None:
+def test_a_deleted_file_is_created_again(tmp_path: Path) -> None:
     log = files(tmp_path)
     log.write([line("a")])
     next(tmp_path.rglob("*.open")).unlink()

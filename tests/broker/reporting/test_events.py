@@ -38,7 +38,7 @@ def make(level: int = SESSION) -> tuple[Events, Clock, list[dict[str, Any]]]:
     return events, clock, rows
 
 
-def test_a_row_is_as_the_schema_says() -> None:
+def test_a_row_follows_the_schema() -> None:
     events, clock, rows = make(MESSAGE)
     events.emit("pub.recv", mid=("n1", 7, 1), client="c", topic="t", qos=1)
     assert validate(rows[0]) == []
@@ -77,7 +77,7 @@ def test_level_session_is_not_messages() -> None:
     assert (events.level, events.messages) == (SESSION, False)
 
 
-def test_the_stamp_rises_when_the_clock_stands_still_or_goes_back() -> None:
+def test_the_stamp_rises_when_the_clock_stops_or_goes_back() -> None:
     events, clock, rows = make()
     for ms in (1000, 1000, 400, 400, 2000):
         clock.ms = ms

@@ -189,7 +189,7 @@ def cached(topics: list[str], limit: int = 100) -> tuple[SubscriptionTable, Plan
     return table, cache
 
 
-def test_a_change_drops_only_what_it_may_concern() -> None:
+def test_a_change_drops_only_affected_plans() -> None:
     topics = ["a", "a/b", "a/c", "b/a", "b/b", "$SYS/x"]
     someone = Subscriber("one", object())
     for text, left in {

@@ -83,7 +83,7 @@ def test_no_client_waits_for_the_answer_to_a_will() -> None:
 
 
 @pytest.mark.parametrize(("qos", "told"), [(0, []), (1, ["publishing"]), (2, ["publishing"])])
-def test_the_cluster_is_told_before_a_message_above_qos_0(qos: int, told: list[str]) -> None:
+def test_the_cluster_is_informed_before_a_message_above_qos_0(qos: int, told: list[str]) -> None:
     broker, cluster = _clustered()
     broker.node.publisher.publish(_message(broker, qos))
     assert cluster.calls == [*told, "forward"]

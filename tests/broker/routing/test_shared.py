@@ -234,5 +234,5 @@ def test_the_local_policies_reassign_messages_to_local_members() -> None:
     assert handed(group, leaving, Progress.QUEUED, ended=True) == "far"
 
 
-def test_the_text_of_a_group_is_what_its_members_subscribed_to() -> None:
+def test_the_text_of_a_group_is_the_filter_of_its_members() -> None:
     assert group_of().text == "$share/g/a/+"

@@ -290,7 +290,7 @@ def test_a_replaced_session_is_never_restored(power: bool) -> None:
         assert not (told and broker.node.sessions.get("", "c")), seed
 
 
-def test_a_new_session_waits_until_the_old_one_is_gone_from_disk() -> None:
+def test_a_new_session_waits_until_the_old_one_is_deleted_on_disk() -> None:
     """Its CONNACK waits for the commit of the deletion, although the new session writes nothing."""
     broker = BrokerHarness()
     client = broker.persistent("c", 5)

@@ -176,7 +176,7 @@ def test_a_live_message_before_the_suback() -> None:
     assert [each.payload for each in client.take() if isinstance(each, Publish)] == [b"kept", b"live"]
 
 
-def test_a_late_copy_is_older_than_what_is_retained() -> None:
+def test_a_late_copy_older_than_the_retained_message() -> None:
     """A live message older than the retained one does not make the broker send the retained one first."""
     broker = BrokerHarness()
     fill(broker)

@@ -54,7 +54,7 @@ def test_the_limit_grows_with_the_round_trip_time() -> None:
     assert flight.limit == MOST_UNITS
 
 
-def test_a_peer_cannot_have_handled_what_was_not_sent() -> None:
+def test_a_peer_cannot_confirm_frames_that_were_not_sent() -> None:
     flight = Flight(1)
     flight.sent(1, 1, 0.0)
     with pytest.raises(MalformedFrame, match="2 frames handled, 1 sent"):

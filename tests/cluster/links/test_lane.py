@@ -120,7 +120,7 @@ def test_duplicates_are_dropped() -> None:
     assert lane.duplicates == 2 and lane.done == 0
 
 
-def test_voids_are_done_after_what_is_before_them() -> None:
+def test_voids_are_acknowledged_after_earlier_items() -> None:
     lane = ReceiveLane(2, 0)
     list(lane.take(Run(2, 1, 2, [b"3"])))
     assert lane.done == 2

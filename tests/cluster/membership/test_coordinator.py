@@ -168,7 +168,7 @@ def test_an_unreported_election_is_noticed_by_its_term() -> None:
     assert leader.quiet_until(20_000, 30_000, "a", "c") == 22_200
 
 
-def test_a_leader_that_stood_still_first_reads_waiting_requests() -> None:
+def test_a_leader_after_a_pause_first_reads_waiting_requests() -> None:
     leader = Leader()
     for node in "abc":
         leader.grant(node, 0)

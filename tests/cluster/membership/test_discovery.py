@@ -65,7 +65,7 @@ def test_any_text_is_an_address_or_an_error(text: str) -> None:
         assert 0 < port < 65536
 
 
-def test_a_who_answer_is_decoded_and_noise_is_refused() -> None:
+def test_a_who_answer_is_decoded_and_random_bytes_are_refused() -> None:
     answer = WhoAnswer("n1", "c", True)
     assert decode_who(encode_who(answer)) == answer
     for noise in (b"", b"\x93\x01", b"\xff" * 10):

@@ -135,7 +135,7 @@ def test_deadlines() -> None:
     assert raft.next_deadline_ms == Settings().heartbeat_ms
 
 
-def test_a_restart_applies_again_what_was_committed() -> None:
+def test_a_restart_applies_committed_entries_again() -> None:
     world = RaftHarness.of("a", "b", "c")
     raft = world.elect("a")
     for text in (b"x", b"y", b"z"):

@@ -104,7 +104,7 @@ def test_restoring_replaces_everything() -> None:
     assert log.applied == 7 and log.pending_snapshot is None
 
 
-def test_a_restart_reads_what_was_saved() -> None:
+def test_a_restart_reads_the_saved_log() -> None:
     snapshot = Snapshot(2, 1, Configuration(("a",)), b"state")
     log = Log(Saved(HardState(2, "a", 3), snapshot, [entry(index, 2, b"x") for index in (1, 2, 3, 4)]))
     assert (log.base, log.applied, log.committed, log.last_index, log.stable) == (2, 2, 3, 4, 4)

@@ -96,7 +96,7 @@ def test_compaction_never_reaches_beyond_the_saved_snapshot() -> None:
     assert len(rig.again().entries) == 3
 
 
-def test_a_batch_without_sync_goes_on_at_once() -> None:
+def test_a_batch_without_sync_continues_at_once() -> None:
     rig = Rig()
     rig.save(entries=log(1))
     rig.loop.settle()

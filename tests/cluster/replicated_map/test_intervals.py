@@ -41,7 +41,7 @@ def test_minus(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> No
     assert rest == sorted(rest)
 
 
-def test_what_is_not_a_set() -> None:
+def test_malformed_intervals_are_refused() -> None:
     assert not intervals.valid([1])
     assert not intervals.valid([3, 3])
     assert not intervals.valid([0, 5, 5, 7])

@@ -11,7 +11,7 @@ SEEDS = 5
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_after_the_heal_all_maps_are_what_was_written(seed: int) -> None:
+def test_after_the_heal_all_maps_equal_the_model(seed: int) -> None:
     assert walk(seed) == []
 
 

@@ -126,7 +126,7 @@ def test_the_end_of_the_session_does_not_wait_for_the_delay() -> None:
     assert kinds(made) == []
 
 
-def test_qos_1_may_come_again_after_a_kill() -> None:
+def test_qos_1_may_be_repeated_after_a_kill() -> None:
     made, connection = builder(will=will(qos=1))
     made.close(connection)
     made.event("will.fire", "c")

@@ -127,7 +127,7 @@ def test_a_full_disk_fails_writes_and_serves_reads() -> None:
     assert harness.write({b"a": b"2"}) is None
 
 
-def test_a_failed_write_is_there_or_not() -> None:
+def test_a_failed_write_is_stored_or_not() -> None:
     there = set()
     for seed in range(20):
         harness = SimHarness("sync", seed)

@@ -11,7 +11,7 @@ from ..histories import make_host
 YEAR_MS = 365 * 86400 * 1000.0
 
 
-def test_a_kill_resets_connections_and_nothing_of_the_process_goes_on() -> None:
+def test_a_kill_resets_connections_and_stops_all_work_of_the_process() -> None:
     loop, host, _ = make_host()
     node = host.start()
     peer = Peer(host)
@@ -44,7 +44,7 @@ def test_a_stop_closes_connections_and_commits() -> None:
     assert len(host.start().sessions) == 1
 
 
-def test_a_stop_does_not_wait_for_ever() -> None:
+def test_a_stop_waits_for_a_bounded_time() -> None:
     loop, host, disks = make_host()
     node = host.start()
     loop.run_for(1)

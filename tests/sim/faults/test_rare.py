@@ -65,7 +65,7 @@ def test_trouble_begins_and_ends(kind: str) -> None:
     until(world, lambda: all_whole(world))
 
 
-def test_a_slow_disk_takes_seconds_and_the_others_go_on() -> None:
+def test_a_slow_disk_delays_only_its_node() -> None:
     simulation = joined()
     world = simulation.world
     simulation.injector.inject(Step(0, rare.DiskTrouble("volume_slow", "n3")))

@@ -21,7 +21,7 @@ from strogoff.sim.scenarios.script import (
 from strogoff.sim.simulation import ClusterSimulation
 
 
-def test_only_the_clients_of_the_script_are_there() -> None:
+def test_only_the_clients_of_the_script_exist() -> None:
     found = with_script(plan(1, 3), {"n2": reader(), "n3.first": writer(), "n3.second": writer("w1")}, "off")
     assert found.homes == {"watch": "n1", "c0": "n2", "w0": "n3", "w1": "n3"}
     assert [client.name for client in found.swarm.clients] == ["watch", "c0", "w0", "w1"]

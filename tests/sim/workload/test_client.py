@@ -166,7 +166,7 @@ def test_a_connect_that_is_never_answered_is_given_up() -> None:
     assert scenario.client.connected
 
 
-def test_a_full_disk_may_refuse_connect_and_nothing_else_may() -> None:
+def test_only_a_full_disk_may_refuse_connect() -> None:
     scenario = Stage()
     scenario.connect()
     scenario.client.lose()

@@ -87,7 +87,7 @@ def test_nothing_passes_after_a_cut() -> None:
 
 
 @pytest.mark.parametrize("cut", [PUBACK + PINGREQ, PUBACK])
-def test_what_came_before_the_cut_passes(cut: bytes) -> None:
+def test_packets_before_the_cut_pass(cut: bytes) -> None:
     """They arrive together with the packet to drop: exactly that one is dropped."""
     ends = Ends(Drop("PUBACK", nth=2, direction="in", then="cut"))
     ends.passage.receive(PINGREQ + PUBACK + cut)

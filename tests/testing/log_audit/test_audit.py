@@ -287,7 +287,7 @@ def test_lifo_queues_have_another_order() -> None:
     assert audit(log.rows, lifo=True).verdict == "valid"
 
 
-def test_a_retained_message_may_come_again() -> None:
+def test_a_retained_message_may_be_sent_again() -> None:
     """Each SUBSCRIBE may get it."""
     log = clean()
     mid = log.whole(retain=True)
@@ -312,7 +312,7 @@ def test_a_retained_message_does_not_excuse_other_losses(plant: Callable[[Log], 
     assert problem.startswith(next(text for planted, _, text in PLANTS if planted is plant))
 
 
-def test_departed_subscribers_are_owed_nothing() -> None:
+def test_messages_for_departed_subscribers_are_not_required() -> None:
     """The client unsubscribed, or its session ended, before the message or after it."""
     log = clean()
     log.say("sub.del", client="rx", filter="t/#")
