@@ -64,7 +64,7 @@ def test_both_ways(role: str, version: int, raw: str, packet: p.Packet) -> None:
     assert encode(packet, version) == bytes.fromhex(raw)
 
 
-# receiver, version, bytes, what another encoder may also send
+# receiver, version, bytes that another encoder may send
 ALSO = [
     ("server", 5, "40 03 0001 00", p.Puback(1)),
     ("server", 5, "40 04 0001 00 00", p.Puback(1)),

@@ -162,6 +162,6 @@ def test_leniency_of_3_1() -> None:
     ],
 )
 def test_unencodable(packet: Connect) -> None:
-    """[MQTT-3.1.2-14] [MQTT-3.1.2-22] What the version cannot say is refused before it is sent."""
+    """[MQTT-3.1.2-14] [MQTT-3.1.2-22] A value that the version cannot express is refused before it is sent."""
     with pytest.raises(ValueError, match=r"\w"):
         encode_connect(packet)

@@ -30,7 +30,7 @@ def test_version_comes_from_connect(version: int) -> None:
 
 
 def test_decoding_stops_behind_connect() -> None:
-    """What follows a CONNECT is decoded in the next call, so that a refused client's packets never are."""
+    """Bytes behind a CONNECT are decoded in the next call, so that packets of a refused client never are."""
     decoder = Decoder()
     assert decoder.feed(CONNECT[4] + PING + b"\0\0") == [p.Connect("c", 4)]
     assert decoder.more and decoder.error is None
@@ -72,7 +72,7 @@ def test_connect_comes_first(raw: str) -> None:
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_second_connect(version: int) -> None:
-    """[MQTT-3.1.0-2] [MQTT5-3.1.0-2] A second CONNECT is a protocol error; what came before is decoded."""
+    """[MQTT-3.1.0-2] [MQTT5-3.1.0-2] A second CONNECT is a protocol error; earlier packets are decoded."""
     decoder = Decoder()
     assert len(feed_all(decoder, CONNECT[version] + PING + CONNECT[version] + PING)) == 2
     assert isinstance(decoder.error, ProtocolError)

@@ -1,4 +1,4 @@
-"""What `encode` refuses, what it leaves out when the receiver's Maximum Packet Size is small, and what it exports."""
+"""`encode`: refused packets, properties left out for a small Maximum Packet Size, and exports."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ BAD: list[tuple[Any, int, str]] = [
 
 @pytest.mark.parametrize(("packet", "version", "rule"), BAD, ids=[f"{type(r[0]).__name__} {r[2]}" for r in BAD])
 def test_illegal_packets(packet: Any, version: int, rule: str) -> None:
-    """[MQTT-3.3.1-2] [MQTT5-3.2.2-8] [MQTT5-3.14.2-1] What must not be sent raises, with the rule of the table."""
+    """[MQTT-3.3.1-2] [MQTT5-3.2.2-8] [MQTT5-3.14.2-1] A forbidden packet raises an error with the rule of the table."""
     with pytest.raises(ValueError, match=r"\w"):
         encode(packet, version)
 

@@ -53,7 +53,7 @@ def test_publish_head(version: int, qos: int, retain: bool, dup: bool, size: int
     ],
 )
 def test_illegal_heads(arguments: tuple[int, bytes, int, int, bool, bool, bytes], message: str) -> None:
-    """[MQTT-3.3.1-2] [MQTT-3.3.1-4] [MQTT5-3.3.1-2] [MQTT5-3.3.1-4] What must not be sent cannot be made."""
+    """[MQTT-3.3.1-2] [MQTT-3.3.1-4] [MQTT5-3.3.1-2] [MQTT5-3.3.1-4] A forbidden frame cannot be made."""
     with pytest.raises(ValueError, match=message):
         publish_head(*arguments)
 

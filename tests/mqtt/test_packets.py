@@ -6,7 +6,7 @@ from strogoff.mqtt import packets as p
 
 
 def test_equality_and_defaults() -> None:
-    """Two packets with the same content are equal; what is left out means success, QoS 0, no properties."""
+    """Two packets with the same content are equal; omitted fields mean success, QoS 0, no properties."""
     assert p.Publish("a", b"x") == p.Publish("a", b"x", 0, False, False, 0, None)
     assert p.Puback(1) == p.Puback(1, 0, None)
     unlike: p.Packet = p.Pubrec(1)

@@ -210,6 +210,6 @@ def test_long_block() -> None:
     ],
 )
 def test_unencodable(packet: str, properties: dict[str, object]) -> None:
-    """What a decoder would refuse is not encoded."""
+    """The encoder refuses values that a decoder would refuse."""
     with pytest.raises(ValueError, match=r"\w"):
         encode_properties(properties, packet)

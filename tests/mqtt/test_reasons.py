@@ -110,7 +110,7 @@ def test_v3_suback() -> None:
     ],
 )
 def test_connect_return_for(reason: int, expected: ConnectReturn) -> None:
-    """A v3 client is told the nearest of its six codes."""
+    """A v3 client gets the nearest of its six codes."""
     assert connect_return_for(reason) is expected
 
 

@@ -135,7 +135,7 @@ def test_integers_stop_at_the_end(reader: Callable[[bytes, int, int, str], objec
 
 @pytest.mark.parametrize("value", [-1, 256, "x", 1.0])
 def test_integers_out_of_range(value: object) -> None:
-    """What does not fit is refused, whatever its type."""
+    """A number out of range is refused, whatever its type."""
     with pytest.raises(ValueError, match="n must be"):
         wire.encode_u8(value, "n")  # type: ignore[arg-type]
 

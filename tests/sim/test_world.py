@@ -35,7 +35,7 @@ def test_a_stop_that_cannot_write_is_a_kill() -> None:
 
 
 def test_a_stop_closes_both_stores_in_one_turn() -> None:
-    """As the real process does: after that a late answer of a disk reaches nobody (5 nodes, seed 113602)."""
+    """The real process does the same: a late answer of a disk afterwards has no receiver (5 nodes, seed 113602)."""
     world = joined().world
     machine = world.machines["n3"]
     assert machine.node is not None

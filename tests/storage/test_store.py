@@ -251,7 +251,7 @@ def test_a_full_disk_keeps_everything_and_acknowledges_nothing(rig: Rig) -> None
     disk.end(DiskFull("again"))
     at = rig.loop.time
     rig.loop.run_until(lambda: disk.under_way is not None)
-    assert rig.loop.time == at + 0.5, "back-off begins anew"
+    assert rig.loop.time == at + 0.5, "the back-off starts again"
 
 
 @pytest.mark.parametrize("full_before", [False, True])

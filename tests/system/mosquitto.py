@@ -46,10 +46,12 @@ class Sub:
         return await self.stop()
 
     async def stop(self) -> list[str]:
-        """Kill it. All that it printed; what it had printed it has acknowledged.
+        """Kill it; returns its output. It has acknowledged every printed message.
 
-        Not -C: that leaves at once, with the SUBACK perhaps unread, and then the system throws unsent PUBACKs away.
-        Not a signal that it handles: its handler prints, and in the midst of a line that prints the line twice.
+        It does not use -C: with it mosquitto_sub exits at once, perhaps with an unread SUBACK, and the system then
+        discards unsent PUBACKs.
+
+        It sends no signal with a handler: the handler prints, and an interrupted line would be printed twice.
         """
         self.process.kill()
         output, _ = await asyncio.wait_for(self.process.communicate(), WITHIN_S)

@@ -33,6 +33,6 @@ def test_both_kinds_of_clusters_take_the_same_arguments() -> None:
 
 
 def test_every_exported_name_is_the_object_of_that_name() -> None:
-    """Also `audit`, which is a function: a module of the same name would hide it."""
+    """This includes `audit`, a function: a module of the same name would hide it."""
     for name in testing.__all__:
         assert getattr(testing, name).__name__ == name and not inspect.ismodule(getattr(testing, name))

@@ -212,7 +212,7 @@ def test_a_cut_off_node_promises_nothing_and_closes_clients_that_missed_messages
 
 
 def test_a_new_route_is_in_the_plan_in_the_same_turn(calm: ClusterHarness) -> None:
-    """At the end of this turn the writer of the route is told that it is known, and its client gets SUBACK."""
+    """At the end of this turn the node acknowledges the route to its writer, whose client then gets SUBACK."""
     node, clustering = calm[1].host.node, calm[1].host.clustering
     assert node is not None and clustering is not None
     plans = node.router.plans("")

@@ -96,7 +96,7 @@ def test_bridges_need_their_own_versions(level: int, code: int) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_a_reserved_connect_flag(version: int) -> None:
-    """The connection is closed; v5 is told why.
+    """The connection is closed; v5 gets a reason code.
 
     [MQTT-3.1.2-3] [MQTT5-3.1.2-3] [MQTT-3.1.4-1] [MQTT5-3.1.4-1] [MQTT5-4.13.1-1] [MQTT-3.2.2-6]
     """
@@ -159,7 +159,7 @@ def test_ordinary_client_ids(version: int, client_id: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_max_client_id_size(version: int) -> None:
-    """It counts bytes; a longer one is refused [MQTT-3.1.3-9] [MQTT5-3.1.3-8] [MQTT-3.2.2-5] [MQTT5-4.13.2-1]"""
+    """The limit is in bytes; a longer id is refused [MQTT-3.1.3-9] [MQTT5-3.1.3-8] [MQTT-3.2.2-5] [MQTT5-4.13.2-1]"""
     broker = BrokerHarness(max_client_id_size=10)
     assert RawClient(broker, version).says(connect("é" * 5, version)) == [accepted()]
     caller = RawClient(broker, version)
@@ -251,7 +251,7 @@ def test_a_connack_that_the_client_cannot_take(limit: int, answer: list[int]) ->
 
 @pytest.mark.parametrize("kind", [packets.Subscribe, packets.Unsubscribe])
 def test_an_answer_that_the_client_cannot_take(kind: Any) -> None:
-    """SUBACK and UNSUBACK are owed: where they are too large the connection ends with 0x95.
+    """SUBACK and UNSUBACK cannot be left out: if one is too large, the connection ends with 0x95.
 
     [MQTT5-3.1.2-24] [MQTT5-3.8.4-1]
     """
@@ -285,7 +285,7 @@ def test_max_connect_bytes(version: int) -> None:
 
 @pytest.mark.parametrize("accept", [True, False])
 def test_the_link_is_called_when_the_client_is_accepted(accept: bool) -> None:
-    """The link is told once, when CONNECT is accepted."""
+    """The link is called once, when CONNECT is accepted."""
     broker = BrokerHarness(allow_anonymous=accept, max_client_id_size=5)
     caller, told = RawClient(broker, 4), []
     caller.pipe.accepted = lambda: told.append(True)  # type: ignore[method-assign]
@@ -337,7 +337,7 @@ def test_registration_in_a_split(version: int, flag: str, state: str, serves: bo
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_full_disk_takes_no_new_session(version: int) -> None:
-    """What needs the disk is refused with a clear answer, 3 or 0x97; a clean session needs none (P9)."""
+    """A session that needs the disk is refused with 3 or 0x97; a clean session needs none (P9)."""
     broker = BrokerHarness()
     broker.persistent("d").subscribe(("d", 1))
     broker.disk.full = True

@@ -80,7 +80,7 @@ def test_the_arguments_of_a_plugin(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_anonymous_clients(version: int) -> None:
-    """`allow_anonymous`, or the listener's override, asks nobody at all."""
+    """With `allow_anonymous`, or the listener's override, no plugin is asked."""
     plugin = Guard(False)
     broker = BrokerHarness(plugin, allow_anonymous=False)
     assert RawClient(broker, version, allow_anonymous_override=True).says(connect("c", version)) == [accepted()]
@@ -132,7 +132,7 @@ def test_another_name(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_clean_session_of_a_plugin(version: int) -> None:
-    """What the plugin says counts, not what the client asked for."""
+    """The plugin's value overrides the client's."""
     name = "clean_start" if version == 5 else "clean_session"
     broker = guarded({name: True})
     expiry = 100 if version == 5 else None
@@ -144,7 +144,7 @@ def test_clean_session_of_a_plugin(version: int) -> None:
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 60), (1000, 60), (1000, 0)])
 def test_session_expiry_of_a_plugin(asked: int | None, given: int) -> None:
-    """v5 is told the interval that holds."""
+    """v5 gets the interval that is in force."""
     broker = guarded({"session_expiry_interval": given})
     caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, False, asked)) == [accepted(session_expiry_interval=given)]
@@ -188,7 +188,7 @@ def test_queue_limits_of_a_plugin(version: int, later: str) -> None:
     ],
 )
 def test_the_window_of_a_plugin(version: int, change: dict[str, Any], fields: dict[str, Any], window: int) -> None:
-    """It never exceeds what the client itself allows [MQTT5-3.3.4-9]"""
+    """It never exceeds the Receive Maximum of the client [MQTT5-3.3.4-9]"""
     broker = guarded(change)
     subscriber = broker.client("s", version, **fields)
     subscriber.subscribe(("t", 1))
@@ -202,7 +202,7 @@ def test_the_window_of_a_plugin(version: int, change: dict[str, Any], fields: di
     ("change", "announced"), [({"fc_receive_max_broker": 2}, 2), ({"fc_receive_max_broker": 0}, 9), ({}, 9)]
 )
 def test_the_receive_maximum_of_a_plugin(change: dict[str, Any], announced: int) -> None:
-    """It is announced and held: one more unfinished PUBLISH ends the connection with 0x93."""
+    """The value is announced and enforced: one more unfinished PUBLISH ends the connection with 0x93."""
     broker = guarded(change, receive_max_broker=9)
     caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5)) == [accepted(receive_maximum=announced)]
@@ -213,7 +213,7 @@ def test_the_receive_maximum_of_a_plugin(change: dict[str, Any], announced: int)
 
 @pytest.mark.parametrize("limit", [50, 0])
 def test_the_message_size_of_a_plugin(limit: int) -> None:
-    """It is announced and held; 0 takes every size."""
+    """The value is announced and enforced; 0 allows every size."""
     broker = guarded({"max_message_size": limit}, max_message_size=1000)
     caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5)) == [accepted(maximum_packet_size=52) if limit else accepted()]
@@ -359,7 +359,7 @@ def test_a_will_that_is_changed(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_two_slow_questions(version: int) -> None:
-    """Registration, then the will; what is behind CONNECT waits for both."""
+    """Registration, then the will; packets behind CONNECT wait for both."""
     plugin = SlowGuard()
     broker = BrokerHarness(plugin, allow_anonymous=False)
     questions = PendingHooks(broker)

@@ -82,7 +82,7 @@ def test_packets_behind_connect(version: int, persistent: bool) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_messages_of_a_resumed_session_come_behind_connack(version: int) -> None:
-    """Also when CONNACK has to wait for the disk [MQTT-3.2.0-1] [MQTT5-3.2.0-1]."""
+    """This holds also when CONNACK has to wait for the disk [MQTT-3.2.0-1] [MQTT5-3.2.0-1]."""
     broker = BrokerHarness()
     broker.persistent("c", version).subscribe(("t", 1))
     broker.persistent("c", version).vanish()
@@ -111,7 +111,7 @@ def test_nothing_behind_a_refused_connect_is_processed(version: int) -> None:
 
 
 class Later:
-    """A plugin that answers CONNECT when the test says so."""
+    """A plugin that answers CONNECT when the test decides."""
 
     def __init__(self, answer: bool = True) -> None:
         self.answer = answer
@@ -187,7 +187,7 @@ def test_the_connect_timeout_ends_with_connect(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_keep_alive(version: int) -> None:
-    """One and a half intervals of silence end the connection; v5 is told 0x8D.
+    """One and a half intervals of silence end the connection; v5 gets 0x8D.
 
     [MQTT-3.1.2-24] [MQTT5-3.1.2-22] [MQTT5-3.2.2-22] [MQTT5-4.13.2-1]
     """
@@ -279,7 +279,7 @@ def test_ping_while_the_disk_works(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_follows_a_disconnect(version: int) -> None:
-    """The client's DISCONNECT: what stands behind it is not processed, nothing more is sent.
+    """The client's DISCONNECT: later packets are not processed, and nothing more is sent.
 
     [MQTT5-3.14.4-1] [MQTT5-3.14.4-2]
     """
@@ -307,7 +307,9 @@ def test_nothing_follows_the_broker_s_disconnect(qos: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_packets_before_a_violation_are_processed(version: int) -> None:
-    """And answered; the violation closes its own connection only [MQTT-4.8.0-1] [MQTT5-4.13.1-1] [MQTT5-4.13.2-1]."""
+    """They are answered as well; the violation closes its own connection only [MQTT-4.8.0-1] [MQTT5-4.13.1-1]
+    [MQTT5-4.13.2-1].
+    """
     broker = BrokerHarness()
     other = broker.client("o", version)
     caller = RawClient(broker, version)

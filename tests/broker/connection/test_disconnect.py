@@ -59,7 +59,7 @@ def test_every_code_of_a_client(reason: int) -> None:
 
 @pytest.mark.parametrize("reason", sorted({int(code) for code in ReasonCode} - FROM_CLIENT["Disconnect"]))
 def test_codes_that_a_client_may_not_send(reason: int) -> None:
-    """A protocol error, which the client is told [MQTT5-3.14.2-1] [MQTT5-4.13.1-1]"""
+    """It is a protocol error, and the client gets the code [MQTT5-3.14.2-1] [MQTT5-4.13.1-1]"""
     broker, watcher = stage_with_watcher()
     caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, will=will())) == [accepted()]
@@ -85,7 +85,7 @@ def test_codes_of_the_broker(detail: str) -> None:
 
 @pytest.mark.parametrize("room", [1, 0])
 def test_the_reason_string_in_a_small_packet(room: int) -> None:
-    """It is left out where the client could not take it; user properties the broker never has.
+    """It is left out if the packet would be too large for the client; the broker never sends user properties.
 
     [MQTT5-3.14.2-3] [MQTT5-3.14.2-4]
     """

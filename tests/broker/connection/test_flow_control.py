@@ -83,7 +83,7 @@ def test_an_answer_for_a_closed_connection() -> None:
 
 
 def test_malformed_bytes_behind_a_held_packet() -> None:
-    """What came before them is still handled, then the connection is closed."""
+    """Earlier packets are still handled, then the connection is closed."""
     broker, _, work = stage_with_later()
     client = broker.client("p", 5)
     assert client.ask(publish("a", b"1", 1, 1), b"\xf0\xff\xff\xff\xff") == []

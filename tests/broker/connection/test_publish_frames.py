@@ -73,7 +73,7 @@ def test_nothing_is_sent_again_on_an_open_v5_connection() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_qos_2_handshake_to_the_subscriber(version: int) -> None:
-    """PUBREC gets PUBREL with the same id, also a second time; PUBLISH does not come again after PUBREL.
+    """PUBREC gets PUBREL with the same id, also a second time; PUBLISH is not sent again after PUBREL.
 
     [MQTT-4.3.3-1] [MQTT5-4.3.3-4] [MQTT5-4.3.3-5] [MQTT5-4.3.3-6] [MQTT-2.3.1-6] [MQTT5-2.2.1-5]
     """
@@ -96,7 +96,7 @@ def test_qos_2_handshake_to_the_subscriber(version: int) -> None:
 
 
 def test_pubrels_leave_in_the_order_of_the_pubrecs() -> None:
-    """Also when the disk is slow [MQTT-4.6.0-4]."""
+    """This holds also when the disk is slow [MQTT-4.6.0-4]."""
     broker = BrokerHarness()
     subscriber, publisher = pair(4, broker)
     for number in range(4):

@@ -44,7 +44,7 @@ def test_a_retained_message_is_for_later_subscribers(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_last_one_is_kept(version: int) -> None:
-    """Also when it is QoS 0; a PUBLISH without RETAIN changes nothing.
+    """This holds also for QoS 0; a PUBLISH without RETAIN changes nothing.
 
     [MQTT-3.3.1-7] [MQTT-3.3.1-12] [MQTT5-3.3.1-5] [MQTT5-3.3.1-8]
     """
@@ -60,7 +60,7 @@ def test_the_last_one_is_kept(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_an_empty_payload_removes(version: int, qos: int) -> None:
-    """It is delivered as usual, and is not kept itself.
+    """The empty message is delivered as usual, and is not retained itself.
 
     [MQTT-3.3.1-10] [MQTT-3.3.1-11] [MQTT5-3.3.1-6] [MQTT5-3.3.1-7] [MQTT-3.3.1-9]
     """

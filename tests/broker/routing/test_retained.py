@@ -21,7 +21,7 @@ def make(topic: str, payload: bytes = b"x", expires_at: int = 0, qos: int = 1, *
 
 
 class RetainedMachine(RuleBasedStateMachine):
-    """Sets, deletes, restores, sweeps and reads at random while time goes on."""
+    """Sets, deletes, restores, sweeps and reads at random while time advances."""
 
     @initialize(max_messages=st.sampled_from([0, 3]), max_bytes=st.sampled_from([0, 1600]))
     def start(self, max_messages: int, max_bytes: int) -> None:

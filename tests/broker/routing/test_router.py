@@ -183,7 +183,9 @@ FILTERS = (
 def test_every_session_gets_one_copy_at_its_best_qos(
     subscribed: list[tuple[int, str, int]], published: list[tuple[str, int]]
 ) -> None:
-    """One copy for each session with a matching filter, at the best QoS; nobody else [MQTT-3.3.2-3] [MQTT5-3.3.2-3]."""
+    """One copy for each session with a matching filter, at the best QoS, and no other copies [MQTT-3.3.2-3]
+    [MQTT5-3.3.2-3].
+    """
     broker = BrokerHarness()
     clients = [broker.client(f"c{number}") for number in range(4)]
     wanted: list[dict[str, int]] = [{} for _ in clients]

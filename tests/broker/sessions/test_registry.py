@@ -31,7 +31,7 @@ def resumed(version: int) -> Connack:
 @pytest.mark.parametrize("new", VERSIONS)
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_new_connection_takes_the_client_id_over(old: int, new: int, clean: bool) -> None:
-    """The older connection is closed before the new one is answered; v5 is told 0x8E.
+    """The older connection is closed before the new one is answered; v5 gets 0x8E.
 
     [MQTT-3.1.4-2] [MQTT5-3.1.4-3] [MQTT-3.1.3-2] [MQTT5-3.1.3-2] [MQTT5-4.13.2-1] [MQTT5-3.14.2-1]
     """

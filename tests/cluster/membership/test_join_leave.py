@@ -234,7 +234,7 @@ def test_a_node_behind_in_the_log_does_not_answer_not_a_member() -> None:
 
 
 def test_a_new_leader_answers_only_after_applying_earlier_entries() -> None:
-    """Otherwise an operator is told that a removed node is a member (3 nodes, seed 223279)."""
+    """Otherwise an operator gets the answer that a removed node is a member (3 nodes, seed 223279)."""
     cluster = MemberHarness(3)
     leader = cluster.leader()
     heir, gone = (machine for machine in cluster.machines if machine is not leader)

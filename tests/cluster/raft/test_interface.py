@@ -9,7 +9,7 @@ def test_settings_fit_together() -> None:
     settings = Settings()
     low, high = settings.election_ms
     assert low < high
-    assert settings.heartbeat_ms * 3 < low  # two lost heartbeats elect nobody
+    assert settings.heartbeat_ms * 3 < low  # two lost heartbeats cause no election
     assert settings.snapshot_retry_ms > high
     assert settings.tail >= settings.caught_up
 

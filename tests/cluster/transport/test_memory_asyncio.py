@@ -34,7 +34,7 @@ def test_faults_work_on_an_asyncio_loop() -> None:
 
 
 def test_an_error_in_a_handler() -> None:
-    """The caller is told, and the error is not hidden."""
+    """The caller gets an error, and the loop reports it."""
 
     async def main() -> None:
         network = memory_network()

@@ -43,7 +43,7 @@ def test_later_runs_in_the_order_of_time(delays: list[float]) -> None:
 
 
 def test_cancelled_is_not_done() -> None:
-    """Also a function that is due at the same time."""
+    """This includes a function that is due at the same time."""
     loop, seen = VirtualLoop(), []
     second = loop.call_later(1, lambda: seen.append("second"))
     loop.call_later(0.5, second.cancel)

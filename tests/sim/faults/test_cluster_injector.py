@@ -263,7 +263,7 @@ def test_an_operator_asks_again_if_the_process_that_was_asked_has_ended() -> Non
 
 
 def test_a_removed_node_is_not_removed_again_if_no_answer_came() -> None:
-    """The node learns of its removal by itself, and joins again before the operator asks again."""
+    """The node learns of its removal without the operator, and joins again before the operator asks again."""
     simulation = joined()
     world = simulation.world
     second, third = world.machines["n2"], world.machines["n3"]

@@ -91,7 +91,7 @@ def test_late_answers_keep_their_order_and_their_connection() -> None:
 
 
 def test_a_window_overrun_is_a_problem() -> None:
-    """[MQTT5-3.3.4-9]; what is sent again may cross its answer and does not count."""
+    """[MQTT5-3.3.4-9]; a repeated message may cross its answer and does not count."""
     scenario = Stage()
     scenario.receiver.window = 1
     scenario.receiver.delay_s = 5.0

@@ -74,7 +74,7 @@ def test_a_message_that_never_arrived_is_lost() -> None:
 
 
 def test_a_subscription_counts_from_its_suback() -> None:
-    """Messages accepted before other nodes knew the subscription are not owed."""
+    """Messages accepted before other nodes knew the subscription are not required."""
     two = Two()
     two.b.subscriber()
     two.lost()

@@ -31,7 +31,7 @@ def test_a_node_is_away_from_down_to_up() -> None:
 
 
 def test_a_node_is_alone_from_detection_to_heal() -> None:
-    """Or until it is in a majority, or starts anew."""
+    """Or until it is in a majority, or restarts."""
     rows = [
         {"type": "split.detect", "node": "a", "state": "minority"},
         {"type": "split.change", "node": "a", "state": "minority"},

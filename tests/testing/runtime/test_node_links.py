@@ -1,4 +1,4 @@
-"""What connects nodes: each keeps its address."""
+"""The transports between nodes: each node keeps its address."""
 
 from __future__ import annotations
 
