@@ -1,1 +1,1 @@
-"""Network partitions: the policy table, suspicion of silent peers, the ledger of incidents, faults as data."""
+"""Network partitions: the policy table, suspicion of silent peers, the log of incidents, faults as data."""

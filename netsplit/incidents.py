@@ -1,4 +1,4 @@
-"""The ledger of incidents: how long this node did not know that it was cut off, and what it accepted meanwhile (P10).
+"""The log of incidents: how long this node did not know that it was cut off, and what it accepted meanwhile (P10).
 
     calm --suspected--> suspected --returned--> calm
       |                     |
@@ -40,7 +40,7 @@ METRICS = {
     "netsplit_last_window_ms": ("gauge", "Window of Uncertainty of the last incident, in ms."),
     "netsplit_longest_window_ms": ("gauge", "Longest Window of Uncertainty since the start, in ms."),
 }
-"""Metric -> kind and help, in the order of `Ledger.metrics`."""
+"""Metric -> kind and help, in the order of `IncidentLog.metrics`."""
 
 KEEP = 100
 """Number of incidents that are kept."""
@@ -81,7 +81,7 @@ class Incident(msgspec.Struct):
         return self.healed_ms - self.detected_ms if self.healed_ms else 0
 
 
-class Ledger:
+class IncidentLog:
     """The incidents of one node. `now_ms` is the time at its start."""
 
     def __init__(self, node: str, emit: Emit, now_ms: int) -> None:

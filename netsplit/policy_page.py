@@ -32,7 +32,7 @@ def answers() -> str:
 
 
 def metrics() -> str:
-    """The metrics of the ledger."""
+    """The metrics of the incident log."""
     return _table(["metric", "type", "meaning"], ([f"`{name}`", *about] for name, about in METRICS.items()))
 
 

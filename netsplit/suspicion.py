@@ -1,7 +1,7 @@
 """Tracks when each peer was last heard, from its streams and its answers to lease requests, and suspects silent peers.
 
 A suspicion has no effect on the cluster: only the Raft leader changes views, on leases (H-06). It informs
-operators and the ledger of incidents, which needs the time of the last contact. It comes after one second, well before
+operators and the log of incidents, which needs the time of the last contact. It comes after one second, well before
 a view can change (detection takes 2 s).
 
 Times are cluster time in ms. After a pause of this node itself (a suspended process, or a blocked event loop) all
@@ -49,7 +49,7 @@ class _Peer:
 
 
 class SuspicionTracker:
-    """The evidence about all peers. The limit is `heartbeat_ms * misses`."""
+    """The suspicions about all peers. The limit is `heartbeat_ms * misses`."""
 
     def __init__(self, heartbeat_ms: int = HEARTBEAT_MS, misses: int = MISSES) -> None:
         assert heartbeat_ms > 0 and misses > 0, (heartbeat_ms, misses)

@@ -9,7 +9,7 @@ Only the node that accepted a PUBLISH decides when it is done (H-07). A copy sta
 A copy for durable sessions of an absent node stays pending until the node is back or has left for good. So does a
 QoS 2 message of a shared subscription if a durable session may have it. No copy ends by time.
 
-While the lane to a node is full, copies wait in the `WaitingRoom`, and publishers take turns to enter the lane. A copy
+While the lane to a node is full, copies wait in `WaitingCopies`, and publishers take turns to enter the lane. A copy
 is encoded when its message is accepted. Its fields are still correct when it is sent later:
 
 since         the view has not changed: a node that enters another view cancels the waiting copies (`void_all`)
@@ -38,7 +38,7 @@ from ..routing.pending_acks import PendingAcks, complete_all
 from ..routing.remote import RemoteMembers, RemoteTarget
 from ..routing.router import AFTER_COMMIT
 from .forward_codec import OpenMids, encode_forward, encode_open_mids
-from .waiting_room import WaitingRoom
+from .waiting_copies import WaitingCopies
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -123,7 +123,7 @@ class ForwardSender:
         self._lanes = lanes
         self._receiving: ForwardReceiver | None = receiving if direct is None else direct._receiving
         self._under_way: dict[str, deque[OutstandingForward]] = {}
-        self._waiting: WaitingRoom[OutstandingForward] = WaitingRoom(node, lanes)
+        self._waiting: WaitingCopies[OutstandingForward] = WaitingCopies(node, lanes)
         self._open_mids: dict[tuple[int, int], int] = {} if direct is None else direct._open_mids
         self._mids: list[tuple[int, int]] = [] if direct is None else direct._mids
         self._is_origin = direct is None

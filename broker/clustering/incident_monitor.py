@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ...cluster.node import ClusterNode
-from ...netsplit.incidents import Ledger
+from ...netsplit.incidents import IncidentLog
 from ...netsplit.partition_monitor import PartitionMonitor
 from ...netsplit.suspicion import SuspicionTracker
 
@@ -24,8 +24,8 @@ class IncidentMonitor:
         self._node = node
         self._member = member
         now = node.env.clock.now_ms()
-        self.ledger = Ledger(node.name, lambda kind, fields: node.env.event(kind, **fields), now)
-        self.lookout = PartitionMonitor(SuspicionTracker(), self.ledger, self._totals)
+        self.incident_log = IncidentLog(node.name, lambda kind, fields: node.env.event(kind, **fields), now)
+        self.partition_monitor = PartitionMonitor(SuspicionTracker(), self.incident_log, self._totals)
         self._running = False
         self._looked_ms = -inf
         member.on_tick = self._tick
@@ -44,14 +44,14 @@ class IncidentMonitor:
             return
         now = node.env.clock.now_ms()
         peers = tuple([name for name in self._expected() if name != node.name])
-        evidence = self.lookout.evidence
-        evidence.watch(peers, now)
+        suspicions = self.partition_monitor.suspicions
+        suspicions.watch(peers, now)
         for name in peers:
             heard = member.links.heard_ms(name)
             if heard is not None and heard >= self._looked_ms:
-                evidence.heard(name, int(now - (mono - heard)))
+                suspicions.heard(name, int(now - (mono - heard)))
         self._looked_ms = mono
-        self.lookout.tick(now)
+        self.partition_monitor.tick(now)
 
     def _expected(self) -> list[str]:
         """Return the members that should be in the view. A node that joins counts after it has served once."""
@@ -67,14 +67,14 @@ class IncidentMonitor:
         serving = member.view.serving
         missing = tuple(sorted([name for name in self._expected() if name not in serving and name != self._node.name]))
         leased = member.leased()
-        self.lookout.view(missing, member.view.id, leased, now)
+        self.partition_monitor.view(missing, member.view.id, leased, now)
         if leased and not missing:
-            self.lookout.healed(now)
+            self.partition_monitor.healed(now)
 
     def count(self, outcome: str, operations: Mapping[str, int]) -> None:
         """Count operations with this outcome, by name. Has no effect outside an incident."""
         for operation, number in operations.items():
-            self.ledger.count(operation, outcome, number)
+            self.incident_log.count(operation, outcome, number)
 
     def _totals(self) -> Mapping[tuple[str, str], int]:
         """The node's counters, by operation and outcome."""

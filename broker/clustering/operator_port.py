@@ -94,7 +94,7 @@ class OperatorPort(Protocol):
         ...
 
     def incidents(self) -> list[dict[str, Any]]:
-        """The last incidents that this node has seen, the oldest first, as the ledger's `rows` has them."""
+        """The last incidents that this node has seen, the oldest first, as `IncidentLog.rows` returns them."""
         ...
 
     async def spread(self) -> None:
@@ -146,16 +146,16 @@ GAUGES = tuple(name for name, (kind, _) in METRICS.items() if kind == "gauge")
 """Figures of incidents."""
 
 
-def counters(office: OperatorPort | None) -> dict[str, int]:
+def counters(operator: OperatorPort | None) -> dict[str, int]:
     """Return all of `COUNTERS`; 0 for those that the port does not count."""
-    return _of(office, COUNTERS)
+    return _of(operator, COUNTERS)
 
 
-def gauges(office: OperatorPort | None) -> dict[str, int]:
+def gauges(operator: OperatorPort | None) -> dict[str, int]:
     """Return all of `GAUGES`; 0 for those that the port does not have."""
-    return _of(office, GAUGES)
+    return _of(operator, GAUGES)
 
 
-def _of(office: OperatorPort | None, names: tuple[str, ...]) -> dict[str, int]:
-    figures: Mapping[str, int] = getattr(office, "counters", None) or {}
+def _of(operator: OperatorPort | None, names: tuple[str, ...]) -> dict[str, int]:
+    figures: Mapping[str, int] = getattr(operator, "counters", None) or {}
     return {name: figures.get(name, 0) for name in names}

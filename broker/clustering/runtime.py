@@ -317,13 +317,13 @@ class ClusterRuntime:
         return status_row(
             self._member,
             self._node.policy.view_state.value,
-            self.clustering.incidents.ledger.detected,
+            self.clustering.incidents.incident_log.detected,
             self.serves_nobody,
         )
 
     def incidents(self) -> list[dict[str, Any]]:
         """The last incidents that this node has seen, the oldest first."""
-        return self.clustering.incidents.ledger.rows()
+        return self.clustering.incidents.incident_log.rows()
 
     @property
     def counters(self) -> dict[str, int]:
@@ -333,7 +333,7 @@ class ClusterRuntime:
             "cluster_bytes_received": traffic.bytes_in,
             "cluster_bytes_sent": traffic.bytes_out,
             "cluster_bytes_dropped": 0,
-            **self.clustering.incidents.ledger.metrics(),
+            **self.clustering.incidents.incident_log.metrics(),
         }
 
     # -- operator commands

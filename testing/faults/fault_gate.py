@@ -22,17 +22,17 @@ from .packet_drops import Drop
 class FaultGate:
     """The gate of one boot of a node.
 
-    `make_front` is the core's function for a new connection; `reset` closes a connection with a TCP reset.
+    `make_connection` is the core's function for a new connection; `reset` closes a connection with a TCP reset.
     """
 
     def __init__(
         self,
-        make_front: Callable[[ClientTransport, ConnectionOrigin], ClientConnection],
+        make_connection: Callable[[ClientTransport, ConnectionOrigin], ClientConnection],
         reset: Callable[[Connection], None],
         activity: IdleDetector,
         drops: list[Drop],
     ) -> None:
-        self.make_front = make_front
+        self.make_connection = make_connection
         self.reset = reset
         self.activity = activity
         self.drops = drops
@@ -135,7 +135,7 @@ class GatedConnection:
 
     def open(self, origin: ConnectionOrigin) -> None:
         """Make the node's side of the connection."""
-        self.connection = self._gate.make_front(self, origin)
+        self.connection = self._gate.make_connection(self, origin)
 
     @property
     def client_id(self) -> str:

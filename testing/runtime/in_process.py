@@ -51,8 +51,8 @@ class _GatedListeners(Listeners):
         super().__init__(log, options)
         self._server = server
 
-    async def start(self, settings: Iterable[ListenerSettings], make_front: MakeConnection) -> None:
-        """Start the listeners with the gate's `accept` in place of `make_front`; the gate calls the node."""
+    async def start(self, settings: Iterable[ListenerSettings], make_connection: MakeConnection) -> None:
+        """Start the listeners with the gate's `accept` in place of `make_connection`; the gate calls the node."""
         await super().start(settings, self._server.gate.accept)
 
 

@@ -22,7 +22,7 @@ def quick(settings: ClusterSettings) -> ClusterSettings:
     return scaled(settings, 5, 3)
 
 
-class ServerHarness:
+class ServersInMemory:
     """Servers n1, n2, n3 on one network in memory. `start` starts one of them."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,13 +63,13 @@ class ServerHarness:
         return made
 
 
-def run(folder: Path, scenario: Callable[[ServerHarness], Awaitable[None]]) -> ServerHarness:
+def run(folder: Path, scenario: Callable[[ServersInMemory], Awaitable[None]]) -> ServersInMemory:
     """Run a scenario within 40 seconds. Fails if the event loop reports an error."""
     complaints: list[Any] = []
 
-    async def main() -> ServerHarness:
+    async def main() -> ServersInMemory:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        harness = ServerHarness(folder)
+        harness = ServersInMemory(folder)
         try:
             async with asyncio.timeout(40):
                 await scenario(harness)

@@ -94,7 +94,7 @@ class Certificates:
         server.private_key_pem.write_to_path(self.key)
 
 
-class ServerHarness:
+class EveryListener:
     """One broker with a listener of every kind, shared by all tests: topics and client ids must be each test's own."""
 
     def __init__(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .brokers import Background, ServerHarness
+from .brokers import Background, EveryListener
 
 
 @pytest.fixture(scope="session")
@@ -20,9 +20,9 @@ def background() -> Iterator[Background]:
 
 
 @pytest.fixture(scope="session")
-def shared(background: Background, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHarness]:
+def shared(background: Background, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EveryListener]:
     """The shared broker. After the tests it must stop cleanly, without an error in its log."""
-    harness = ServerHarness(tmp_path_factory.mktemp("shared"))
+    harness = EveryListener(tmp_path_factory.mktemp("shared"))
     background.run(harness.broker.start())
     yield harness
     assert background.run(harness.broker.stop()) == 0

@@ -13,7 +13,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from .brokers import WITHIN_S, ServerHarness
+from .brokers import WITHIN_S, EveryListener
 
 MQTT_5 = 5
 TRANSPORTS: dict[str, Literal["tcp", "websockets", "unix"]] = {
@@ -44,7 +44,7 @@ class Paho:
     """One client of `shared` over tcp, ws, ssl, wss or unix, or of the broker at `port`. Leaving `with` disconnects."""
 
     def __init__(
-        self, shared: ServerHarness | None, client_id: str, version: int, transport: str = "tcp", **options: Any
+        self, shared: EveryListener | None, client_id: str, version: int, transport: str = "tcp", **options: Any
     ) -> None:
         clean = {} if version == MQTT_5 else {"clean_session": options.pop("clean", True)}
         self.client = paho.Client(

@@ -8,7 +8,7 @@ from typing import Any
 import aiomqtt
 import pytest
 
-from .brokers import ServerHarness, run_test
+from .brokers import EveryListener, run_test
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
@@ -16,7 +16,7 @@ versions = pytest.mark.parametrize("version", [4, 5])
 
 
 def client(
-    shared: ServerHarness, identifier: str, version: int, transport: str = "tcp", **options: Any
+    shared: EveryListener, identifier: str, version: int, transport: str = "tcp", **options: Any
 ) -> aiomqtt.Client:
     """A client for one listener of the shared broker."""
     if transport in ("ssl", "wss"):
@@ -34,7 +34,7 @@ def client(
 
 @versions
 @pytest.mark.parametrize("transport", ["tcp", "ssl", "ws", "wss"])
-def test_publish_and_subscribe(shared: ServerHarness, name: str, version: int, transport: str) -> None:
+def test_publish_and_subscribe(shared: EveryListener, name: str, version: int, transport: str) -> None:
     """Each QoS in order. [MQTT-4.6.0-6] [MQTT5-4.6.0-5]"""
 
     async def run() -> None:
@@ -58,7 +58,7 @@ def test_publish_and_subscribe(shared: ServerHarness, name: str, version: int, t
 
 
 @versions
-def test_many_clients_on_one_topic(shared: ServerHarness, name: str, version: int) -> None:
+def test_many_clients_on_one_topic(shared: EveryListener, name: str, version: int) -> None:
     """Twenty clients on one topic: each gets each message of each, all of one sender in order."""
 
     async def one(number: int, ready: asyncio.Barrier) -> list[tuple[int, int]]:
@@ -88,7 +88,7 @@ def test_many_clients_on_one_topic(shared: ServerHarness, name: str, version: in
 
 
 @versions
-def test_a_persistent_session(shared: ServerHarness, name: str, version: int) -> None:
+def test_a_persistent_session(shared: EveryListener, name: str, version: int) -> None:
     """[MQTT-3.1.2-4] [MQTT5-3.1.2-5]"""
     stays: dict[str, Any] = {"clean_session": False}
     if version == 5:
@@ -118,7 +118,7 @@ def test_a_persistent_session(shared: ServerHarness, name: str, version: int) ->
 
 
 @versions
-def test_a_will(shared: ServerHarness, name: str, version: int) -> None:
+def test_a_will(shared: EveryListener, name: str, version: int) -> None:
     """Of a client that is taken over: its connection ends without DISCONNECT. [MQTT-3.1.2-8] [MQTT5-3.1.2-8]"""
 
     async def run() -> None:

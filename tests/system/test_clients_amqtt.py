@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from amqtt.client import MQTTClient
 
-from .brokers import WITHIN_S, ServerHarness, run_test
+from .brokers import WITHIN_S, EveryListener, run_test
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
@@ -18,7 +18,7 @@ class Client:
     """An amqtt client; `async with` connects and disconnects."""
 
     def __init__(
-        self, shared: ServerHarness, client_id: str, transport: str = "tcp", clean: bool = True, **config: Any
+        self, shared: EveryListener, client_id: str, transport: str = "tcp", clean: bool = True, **config: Any
     ) -> None:
         self.client = MQTTClient(client_id, config={**CONFIG, **config})
         scheme = {"tcp": "mqtt", "ssl": "mqtts", "ws": "ws", "wss": "wss"}[transport]
@@ -43,7 +43,7 @@ async def next_message(client: MQTTClient) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("transport", ["tcp", "ssl", "ws", "wss"])
-def test_publish_and_subscribe(shared: ServerHarness, name: str, transport: str) -> None:
+def test_publish_and_subscribe(shared: EveryListener, name: str, transport: str) -> None:
     """Each QoS in order. [MQTT-4.6.0-6] [MQTT-6.0.0-1]"""
 
     async def run() -> None:
@@ -65,7 +65,7 @@ def test_publish_and_subscribe(shared: ServerHarness, name: str, transport: str)
 
 
 @pytest.mark.parametrize("transport", ["tcp", "ws"])
-def test_a_persistent_session_and_a_retained_message(shared: ServerHarness, name: str, transport: str) -> None:
+def test_a_persistent_session_and_a_retained_message(shared: EveryListener, name: str, transport: str) -> None:
     """[MQTT-3.1.2-4] [MQTT-3.3.1-6]"""
 
     async def run() -> None:
@@ -84,7 +84,7 @@ def test_a_persistent_session_and_a_retained_message(shared: ServerHarness, name
     run_test(run())
 
 
-def test_a_will(shared: ServerHarness, name: str) -> None:
+def test_a_will(shared: EveryListener, name: str) -> None:
     """Of a client that another one with its name takes over. [MQTT-3.1.2-8] [MQTT-3.1.4-2]"""
 
     async def run() -> None:

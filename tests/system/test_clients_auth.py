@@ -20,7 +20,7 @@ from gmqtt.mqtt.constants import MQTTv50
 
 from bench.broker_process import free_port
 
-from .brokers import WITHIN_S, Background, ConfBroker, ServerHarness, require_program, run_test, until
+from .brokers import WITHIN_S, Background, ConfBroker, EveryListener, require_program, run_test, until
 from .paho_client import MQTT_5, Paho
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
@@ -75,7 +75,7 @@ def guarded(background: Background, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def knocker(
-    broker: ConfBroker, shared: ServerHarness, name: str, version: int, user: str, password: str, **more: Any
+    broker: ConfBroker, shared: EveryListener, name: str, version: int, user: str, password: str, **more: Any
 ) -> Paho:
     """A paho client at the guarded broker."""
     return Paho(shared, name, version, port=broker.port, user=user, password=password, **more)
@@ -83,7 +83,7 @@ def knocker(
 
 @modern
 def test_a_known_user_is_let_in_and_others_are_not(
-    guarded: ConfBroker, shared: ServerHarness, name: str, version: int
+    guarded: ConfBroker, shared: EveryListener, name: str, version: int
 ) -> None:
     """[MQTT-3.2.2-4] [MQTT-3.2.2-5] [MQTT5-3.1.4-2] [MQTT5-3.2.2-7]"""
     with knocker(guarded, shared, name, version, "alice", "wonder"):
@@ -107,7 +107,7 @@ def test_a_known_user_is_let_in_and_others_are_not(
 
 
 @modern
-def test_the_acl_file_decides(guarded: ConfBroker, shared: ServerHarness, name: str, version: int) -> None:
+def test_the_acl_file_decides(guarded: ConfBroker, shared: EveryListener, name: str, version: int) -> None:
     """Reading and writing separately, rules for all users, for one, and with %u and %c. [MQTT-3.3.5-2]"""
     refused = 0x87 if version == MQTT_5 else 0x80
     with (
@@ -135,7 +135,7 @@ def test_the_acl_file_decides(guarded: ConfBroker, shared: ServerHarness, name: 
         assert alice.next().payload == b"the end"
 
 
-def test_a_new_password_counts_without_a_restart(guarded: ConfBroker, shared: ServerHarness, name: str) -> None:
+def test_a_new_password_counts_without_a_restart(guarded: ConfBroker, shared: EveryListener, name: str) -> None:
     """The file is checked every second; connected clients stay connected."""
     with knocker(guarded, shared, f"{name}-old", MQTT_5, "carol", "first") as connected:
         set_password(guarded.conf.parent / "vmq.passwd", "carol", "second")
@@ -191,7 +191,7 @@ def test_the_other_clients_can_log_in_too(guarded: ConfBroker, name: str) -> Non
 
 @modern
 @pytest.mark.parametrize("header", ["PROXY TCP4 203.0.113.9 127.0.0.1 5555 1883\r\n", "PROXY UNKNOWN\r\n"])
-def test_a_client_behind_a_proxy(shared: ServerHarness, name: str, version: int, header: str) -> None:
+def test_a_client_behind_a_proxy(shared: EveryListener, name: str, version: int, header: str) -> None:
     """The PROXY header comes before MQTT; without it the listener does not answer."""
 
     class Proxied(paho.mqtt.client.Client):
@@ -209,7 +209,7 @@ def test_a_client_behind_a_proxy(shared: ServerHarness, name: str, version: int,
         assert client.next().payload == b"through a proxy"
 
 
-def test_the_address_of_the_proxy_header_is_logged(shared: ServerHarness, name: str) -> None:
+def test_the_address_of_the_proxy_header_is_logged(shared: EveryListener, name: str) -> None:
     """A refusal is logged with the client's address, not with the proxy's."""
 
     async def run() -> None:

@@ -11,7 +11,7 @@ import gmqtt
 import pytest
 from gmqtt.mqtt.constants import MQTTv50, MQTTv311
 
-from .brokers import WITHIN_S, ServerHarness, run_test
+from .brokers import WITHIN_S, EveryListener, run_test
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
@@ -22,7 +22,7 @@ class Client:
     """A gmqtt client with a queue of messages; `async with` connects and disconnects."""
 
     def __init__(
-        self, shared: ServerHarness, client_id: str, version: int, transport: str = "tcp", **options: Any
+        self, shared: EveryListener, client_id: str, version: int, transport: str = "tcp", **options: Any
     ) -> None:
         self.client = gmqtt.Client(client_id, **options)
         self.client.set_config({"reconnect_retries": 0, "reconnect_delay": 0})
@@ -65,7 +65,7 @@ class Client:
 
 @versions
 @pytest.mark.parametrize("transport", ["tcp", "ssl"])
-def test_publish_and_subscribe(shared: ServerHarness, name: str, version: int, transport: str) -> None:
+def test_publish_and_subscribe(shared: EveryListener, name: str, version: int, transport: str) -> None:
     """Each QoS in order. [MQTT-4.6.0-6] [MQTT5-4.6.0-5]"""
 
     async def run() -> None:
@@ -85,7 +85,7 @@ def test_publish_and_subscribe(shared: ServerHarness, name: str, version: int, t
     run_test(run())
 
 
-def test_properties_and_aliases(shared: ServerHarness, name: str) -> None:
+def test_properties_and_aliases(shared: EveryListener, name: str) -> None:
     """User properties, expiry, content type, subscription identifier; gmqtt handles the aliases of the broker."""
 
     async def run() -> None:
@@ -117,7 +117,7 @@ def test_properties_and_aliases(shared: ServerHarness, name: str) -> None:
 
 
 @versions
-def test_a_persistent_session(shared: ServerHarness, name: str, version: int) -> None:
+def test_a_persistent_session(shared: EveryListener, name: str, version: int) -> None:
     """[MQTT-3.1.2-4] [MQTT-3.2.2-2] [MQTT5-3.1.2-5] [MQTT5-3.2.2-3]"""
     stays: dict[str, Any] = {"clean_session": False}
     if version == MQTTv50:
@@ -141,7 +141,7 @@ def test_a_persistent_session(shared: ServerHarness, name: str, version: int) ->
     run_test(run())
 
 
-def test_a_shared_subscription(shared: ServerHarness, name: str) -> None:
+def test_a_shared_subscription(shared: EveryListener, name: str) -> None:
     """[MQTT5-4.8.2-4]: each message to one member."""
 
     async def run() -> None:

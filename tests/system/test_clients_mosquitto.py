@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .brokers import ServerHarness, run_test
+from .brokers import EveryListener, run_test
 from .mosquitto import Sub, pub
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 versions = pytest.mark.parametrize("version", ["mqttv31", "mqttv311", "mqttv5"])
 
 
-def where(shared: ServerHarness, transport: str) -> list[str]:
+def where(shared: EveryListener, transport: str) -> list[str]:
     """Returns the options for a listener."""
     if transport == "unix":
         return ["--unix", str(shared.unix)]
@@ -23,7 +23,7 @@ def where(shared: ServerHarness, transport: str) -> list[str]:
 
 @versions
 @pytest.mark.parametrize("transport", ["tcp", "ssl", "unix"])
-def test_lines_go_through_in_order(shared: ServerHarness, name: str, version: str, transport: str) -> None:
+def test_lines_go_through_in_order(shared: EveryListener, name: str, version: str, transport: str) -> None:
     """A hundred lines of standard input, at every QoS."""
 
     async def run() -> None:
@@ -39,7 +39,7 @@ def test_lines_go_through_in_order(shared: ServerHarness, name: str, version: st
 
 
 @versions
-def test_retained_and_deleted(shared: ServerHarness, name: str, version: str) -> None:
+def test_retained_and_deleted(shared: EveryListener, name: str, version: str) -> None:
     """-r keeps the last message, -r -n deletes it. [MQTT-3.3.1-5] [MQTT5-3.3.1-5]"""
 
     async def run() -> None:
@@ -57,7 +57,7 @@ def test_retained_and_deleted(shared: ServerHarness, name: str, version: str) ->
 
 
 @versions
-def test_the_will_of_a_killed_client(shared: ServerHarness, name: str, version: str) -> None:
+def test_the_will_of_a_killed_client(shared: EveryListener, name: str, version: str) -> None:
     """[MQTT-3.1.2-8] [MQTT5-3.1.2-8] with a process that is killed."""
 
     async def run() -> None:
@@ -72,7 +72,7 @@ def test_the_will_of_a_killed_client(shared: ServerHarness, name: str, version: 
     run_test(run())
 
 
-def test_properties_of_version_5(shared: ServerHarness, name: str) -> None:
+def test_properties_of_version_5(shared: EveryListener, name: str) -> None:
     """As mosquitto_sub prints them."""
 
     async def run() -> None:
@@ -94,7 +94,7 @@ def test_properties_of_version_5(shared: ServerHarness, name: str) -> None:
     run_test(run())
 
 
-def test_a_wrong_certificate_authority_is_refused_by_the_client(shared: ServerHarness, name: str) -> None:
+def test_a_wrong_certificate_authority_is_refused_by_the_client(shared: EveryListener, name: str) -> None:
     """The broker continues."""
 
     async def run() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .brokers import WITHIN_S, ServerHarness
+from .brokers import WITHIN_S, EveryListener
 from .paho_client import MQTT_5, Paho
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
@@ -24,7 +24,7 @@ def stays(version: int) -> dict[str, Any]:
 
 @transports
 @modern
-def test_every_qos_over_every_transport(shared: ServerHarness, name: str, version: int, transport: str) -> None:
+def test_every_qos_over_every_transport(shared: EveryListener, name: str, version: int, transport: str) -> None:
     """Each message once, in order, with its QoS and its bytes, over each kind of listener.
 
     [MQTT-6.0.0-1] [MQTT-6.0.0-3] [MQTT5-6.0.0-1] [MQTT5-6.0.0-3] frames are binary and the subprotocol is mqtt;
@@ -47,7 +47,7 @@ def test_every_qos_over_every_transport(shared: ServerHarness, name: str, versio
 
 @transports
 @modern
-def test_large_messages_over_every_transport(shared: ServerHarness, name: str, version: int, transport: str) -> None:
+def test_large_messages_over_every_transport(shared: EveryListener, name: str, version: int, transport: str) -> None:
     """A megabyte each way, in many segments and WebSocket frames. [MQTT-6.0.0-2] [MQTT5-6.0.0-2]"""
     payload = bytes(range(256)) * 4096
     with Paho(shared, name, version, transport) as client:
@@ -58,7 +58,7 @@ def test_large_messages_over_every_transport(shared: ServerHarness, name: str, v
 
 @versions
 def test_a_retained_message_is_kept_for_subscribers_and_can_be_deleted(
-    shared: ServerHarness, name: str, version: int
+    shared: EveryListener, name: str, version: int
 ) -> None:
     """[MQTT-3.3.1-6] [MQTT-3.3.1-8] [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT5-3.3.1-6] [MQTT5-3.3.1-9]"""
     with Paho(shared, f"{name}-w", version) as writer, Paho(shared, f"{name}-r", version) as reader:
@@ -79,7 +79,7 @@ def test_a_retained_message_is_kept_for_subscribers_and_can_be_deleted(
 
 @versions
 def test_a_will_is_published_when_the_connection_is_cut_and_not_after_disconnect(
-    shared: ServerHarness, name: str, version: int
+    shared: EveryListener, name: str, version: int
 ) -> None:
     """[MQTT-3.1.2-8] [MQTT-3.1.2-10] [MQTT5-3.1.2-8] [MQTT5-3.1.2-10]"""
     with Paho(shared, f"{name}-r", version) as reader:
@@ -97,7 +97,7 @@ def test_a_will_is_published_when_the_connection_is_cut_and_not_after_disconnect
 
 
 @versions
-def test_a_resumed_session_gets_the_messages_of_its_absence(shared: ServerHarness, name: str, version: int) -> None:
+def test_a_resumed_session_gets_the_messages_of_its_absence(shared: EveryListener, name: str, version: int) -> None:
     """[MQTT-3.1.2-4] [MQTT-3.1.2-5] [MQTT-3.2.2-2] [MQTT-4.5.0-1] [MQTT5-3.1.2-5] [MQTT5-3.2.2-3] [MQTT5-4.5.0-1]"""
     with Paho(shared, f"{name}-r", version, **stays(version)) as reader:
         assert not reader.session_present
@@ -112,7 +112,7 @@ def test_a_resumed_session_gets_the_messages_of_its_absence(shared: ServerHarnes
 
 
 @modern
-def test_a_clean_session_forgets(shared: ServerHarness, name: str, version: int) -> None:
+def test_a_clean_session_forgets(shared: EveryListener, name: str, version: int) -> None:
     """[MQTT-3.1.2-6] [MQTT-3.2.2-1] [MQTT5-3.1.2-4] [MQTT5-3.2.2-2]"""
     with Paho(shared, f"{name}-r", version, **stays(version)) as reader:
         reader.subscribe(f"{name}/#", 1)
@@ -126,7 +126,7 @@ def test_a_clean_session_forgets(shared: ServerHarness, name: str, version: int)
 
 
 @modern
-def test_a_second_connection_of_the_same_client_takes_over(shared: ServerHarness, name: str, version: int) -> None:
+def test_a_second_connection_of_the_same_client_takes_over(shared: EveryListener, name: str, version: int) -> None:
     """[MQTT-3.1.4-2] [MQTT5-3.1.4-3]: the first is closed, in version 5 with 0x8E."""
     with Paho(shared, name, version) as first, Paho(shared, name, version) as second:
         assert first.gone.wait(WITHIN_S)
@@ -138,7 +138,7 @@ def test_a_second_connection_of_the_same_client_takes_over(shared: ServerHarness
 
 
 @modern
-def test_a_shared_subscription_gives_each_message_to_one_member(shared: ServerHarness, name: str, version: int) -> None:
+def test_a_shared_subscription_gives_each_message_to_one_member(shared: EveryListener, name: str, version: int) -> None:
     """Two members and one ordinary subscriber. [MQTT5-4.8.2-4] [MQTT5-4.8.2-5] and as VerneMQ for 3.1.1."""
     with (
         Paho(shared, f"{name}-1", version) as one,
@@ -163,7 +163,7 @@ def test_a_shared_subscription_gives_each_message_to_one_member(shared: ServerHa
 
 
 @modern
-def test_keepalive_is_answered(shared: ServerHarness, name: str, version: int) -> None:
+def test_keepalive_is_answered(shared: EveryListener, name: str, version: int) -> None:
     """[MQTT-3.12.4-1] [MQTT5-3.12.4-1]: pings keep a silent client connected beyond 1.5 times its keepalive."""
     with Paho(shared, name, version, keepalive=1) as client:
         assert not client.gone.wait(2.5)

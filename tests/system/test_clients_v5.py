@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from .brokers import ServerHarness
+from .brokers import EveryListener
 from .paho_client import MQTT_5, Paho, properties, properties_of
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
 
-def test_properties_of_a_message_reach_the_subscriber(shared: ServerHarness, name: str) -> None:
+def test_properties_of_a_message_reach_the_subscriber(shared: EveryListener, name: str) -> None:
     """[MQTT5-3.3.2-4] [MQTT5-3.3.2-15] [MQTT5-3.3.2-16] [MQTT5-3.3.2-17] [MQTT5-3.3.2-18] [MQTT5-3.3.2-20]
 
     User properties stay in order, equal names included.
@@ -33,7 +33,7 @@ def test_properties_of_a_message_reach_the_subscriber(shared: ServerHarness, nam
             assert {key: getattr(got, key) for key in sent} == sent
 
 
-def test_request_and_response(shared: ServerHarness, name: str) -> None:
+def test_request_and_response(shared: EveryListener, name: str) -> None:
     """The pattern of response topic and correlation data, between two versions."""
     with Paho(shared, f"{name}-server", MQTT_5) as server, Paho(shared, f"{name}-asks", MQTT_5) as asks:
         server.subscribe(f"{name}/requests", 1)
@@ -46,7 +46,7 @@ def test_request_and_response(shared: ServerHarness, name: str) -> None:
         assert (answer.payload, properties_of(answer).CorrelationData) == (b"42", b"q1")
 
 
-def test_subscription_identifiers(shared: ServerHarness, name: str) -> None:
+def test_subscription_identifiers(shared: EveryListener, name: str) -> None:
     """[MQTT5-3.3.4-3] [MQTT5-3.3.4-4] [MQTT5-3.3.4-5]: one copy for overlapping filters, with both identifiers."""
     with Paho(shared, name, MQTT_5) as client:
         client.subscribe(f"{name}/#", 1, identifier=7)
@@ -59,7 +59,7 @@ def test_subscription_identifiers(shared: ServerHarness, name: str) -> None:
         assert (both.payload, one.payload) == (b"both", b"one")
 
 
-def test_message_expiry_counts_down_and_ends(shared: ServerHarness, name: str) -> None:
+def test_message_expiry_counts_down_and_ends(shared: EveryListener, name: str) -> None:
     """[MQTT5-3.3.2-5] [MQTT5-3.3.2-6]: a message that waited has the rest of its interval; an
     expired one is not sent.
     """
@@ -89,7 +89,7 @@ def test_message_expiry_counts_down_and_ends(shared: ServerHarness, name: str) -
         assert reader.messages.empty()
 
 
-def test_topic_aliases_of_the_client(shared: ServerHarness, name: str) -> None:
+def test_topic_aliases_of_the_client(shared: EveryListener, name: str) -> None:
     """topic_alias_max_client is announced, and an alias stands for its topic. [MQTT5-3.3.2-7] [MQTT5-3.3.2-12]"""
     with Paho(shared, f"{name}-r", MQTT_5) as reader, Paho(shared, f"{name}-w", MQTT_5) as writer:
         assert writer.server["TopicAliasMaximum"] == 10
@@ -104,7 +104,7 @@ def test_topic_aliases_of_the_client(shared: ServerHarness, name: str) -> None:
         assert got == {b"1": "one", b"2": "two", b"3": "one", b"4": "two", b"5": "three", b"6": "three"}
 
 
-def test_topic_aliases_of_the_broker(shared: ServerHarness, name: str) -> None:
+def test_topic_aliases_of_the_broker(shared: EveryListener, name: str) -> None:
     """To a client that takes them (topic_alias_max_broker). [MQTT5-3.1.2-26]: no higher one than it allows."""
     with (
         Paho(shared, f"{name}-r", MQTT_5, connect={"TopicAliasMaximum": 2}) as reader,
@@ -124,7 +124,7 @@ def test_topic_aliases_of_the_broker(shared: ServerHarness, name: str) -> None:
         assert len(known) == 2
 
 
-def test_reason_codes_that_only_version_5_has(shared: ServerHarness, name: str) -> None:
+def test_reason_codes_that_only_version_5_has(shared: EveryListener, name: str) -> None:
     """[MQTT5-3.11.3-2]: no subscriber, no subscription, and success."""
     with Paho(shared, name, MQTT_5) as client:
         assert client.publish(name, b"nobody", 1) == 0x10
@@ -134,7 +134,7 @@ def test_reason_codes_that_only_version_5_has(shared: ServerHarness, name: str) 
         assert client.unsubscribe(name) == [0]
 
 
-def test_options_of_a_subscription(shared: ServerHarness, name: str) -> None:
+def test_options_of_a_subscription(shared: EveryListener, name: str) -> None:
     """No local [MQTT5-3.8.3-3], retain as published [MQTT5-3.3.1-12] [MQTT5-3.3.1-13], retain handling
     [MQTT5-3.3.1-10] [MQTT5-3.3.1-11]."""
     with Paho(shared, f"{name}-r", MQTT_5) as reader, Paho(shared, f"{name}-w", MQTT_5) as writer:
@@ -150,14 +150,14 @@ def test_options_of_a_subscription(shared: ServerHarness, name: str) -> None:
         assert (got.payload, got.retain) == (b"", False)
 
 
-def test_the_broker_names_a_client_without_a_name(shared: ServerHarness, name: str) -> None:
+def test_the_broker_names_a_client_without_a_name(shared: EveryListener, name: str) -> None:
     """[MQTT5-3.1.3-6] [MQTT5-3.1.3-7] [MQTT5-3.2.2-16]"""
     with Paho(shared, "", MQTT_5) as one, Paho(shared, "", MQTT_5) as two:
         names = {client.server["AssignedClientIdentifier"] for client in (one, two)}
         assert len(names) == 2 and "" not in names
 
 
-def test_a_retained_message_carries_its_properties_across_versions(shared: ServerHarness, name: str) -> None:
+def test_a_retained_message_carries_its_properties_across_versions(shared: EveryListener, name: str) -> None:
     """Published by version 5, read by 3.1.1 and 5."""
     with Paho(shared, f"{name}-w", MQTT_5) as writer:
         writer.publish(name, b"kept", 1, retain=True, UserProperty=[("k", "v")], MessageExpiryInterval=500)
@@ -170,7 +170,7 @@ def test_a_retained_message_carries_its_properties_across_versions(shared: Serve
         assert four.next().payload == b"kept"
 
 
-def test_a_message_too_large_for_a_client_is_not_sent_to_it(shared: ServerHarness, name: str) -> None:
+def test_a_message_too_large_for_a_client_is_not_sent_to_it(shared: EveryListener, name: str) -> None:
     """[MQTT5-3.1.2-24] [MQTT5-3.1.2-25]: dropped for this subscriber as if it had been sent."""
     with (
         Paho(shared, f"{name}-r", MQTT_5, connect={"MaximumPacketSize": 200}) as small,
@@ -183,7 +183,7 @@ def test_a_message_too_large_for_a_client_is_not_sent_to_it(shared: ServerHarnes
         assert not small.gone.is_set()
 
 
-def test_a_will_waits_for_its_delay_unless_the_client_returns(shared: ServerHarness, name: str) -> None:
+def test_a_will_waits_for_its_delay_unless_the_client_returns(shared: EveryListener, name: str) -> None:
     """[MQTT5-3.1.3-9]: a client that is back in time keeps its will from being published."""
     will = {
         "topic": f"{name}/will",

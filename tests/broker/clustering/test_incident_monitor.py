@@ -41,19 +41,19 @@ def split() -> ClusterHarness:
 def test_no_fault_is_no_incident() -> None:
     cluster = ClusterHarness(3)
     cluster.pass_s(5.0)
-    assert [watch_of(harness).ledger.detected for harness in cluster.nodes] == [0, 0, 0]
+    assert [watch_of(harness).incident_log.detected for harness in cluster.nodes] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_each_node_sees_one_incident_and_its_end(split: ClusterHarness, number: int) -> None:
-    ledger = watch_of(split[number]).ledger
-    assert ledger.detected == 1
-    assert not ledger.active
-    assert ledger.metrics()["netsplit_detected"] == ledger.metrics()["netsplit_resolved"] == 1
+    incident_log = watch_of(split[number]).incident_log
+    assert incident_log.detected == 1
+    assert not incident_log.active
+    assert incident_log.metrics()["netsplit_detected"] == incident_log.metrics()["netsplit_resolved"] == 1
 
 
 def test_the_window_begins_with_the_last_frame_of_the_node(split: ClusterHarness) -> None:
-    (row,) = watch_of(split[1]).ledger.rows()
+    (row,) = watch_of(split[1]).incident_log.rows()
     window = row["window_ms"]
     assert 500 <= window <= 4500, row
 
@@ -67,7 +67,7 @@ def test_operations_during_an_incident_are_counted(split: ClusterHarness) -> Non
 
 def test_an_incident_names_the_other_nodes_and_the_view_of_detection(split: ClusterHarness) -> None:
     for number, missing in ((1, ["n3"]), (2, ["n3"]), (3, ["n1", "n2"])):
-        (row,) = watch_of(split[number]).ledger.rows()
+        (row,) = watch_of(split[number]).incident_log.rows()
         detect, *changes, heal = [each for each in events(split[number], "split.") if each["type"] != "split.suspect"]
         assert row["peers"] == detect["nodes"] == heal["nodes"] == missing
         assert row["view"] == detect["view"] == heal["view"] < changes[-1]["view"]
@@ -89,8 +89,8 @@ def cut(cluster: ClusterHarness) -> None:
 def healed_counts(cluster: ClusterHarness, number: int = 3) -> dict[str, int]:
     cluster.network.heal()
     cluster.whole()
-    cluster.until(lambda: not watch_of(cluster[number]).ledger.active)
-    counts: dict[str, int] = watch_of(cluster[number]).ledger.rows()[-1]["counts"]
+    cluster.until(lambda: not watch_of(cluster[number]).incident_log.active)
+    counts: dict[str, int] = watch_of(cluster[number]).incident_log.rows()[-1]["counts"]
     return counts
 
 
@@ -104,7 +104,7 @@ def test_parked_publishes_are_parked_and_not_accepted() -> None:
         assert writer.publish("t", b"m", 1, packet_id=number) == []
     assert cluster[3].connect("stranger", version=4)[1].reason == 3
     cluster.pass_s(1.0)
-    assert watch_of(cluster[3]).ledger.rows()[-1]["counts"] == {"publish_parked": 3, "register_refused": 1}
+    assert watch_of(cluster[3]).incident_log.rows()[-1]["counts"] == {"publish_parked": 3, "register_refused": 1}
     assert healed_counts(cluster).get("publish_accepted", 0) in (0, 3)  # tried again when the cut heals
     cluster.pass_s(1.0)
     totals = watch_of(cluster[3])._totals()
@@ -139,7 +139,7 @@ def test_a_publish_read_after_a_pause_of_the_process_is_voided() -> None:
     cluster.pass_s(1.0)
     counts = healed_counts(cluster)
     assert counts["publish_voided"] == 1
-    (row,) = watch_of(cluster[3]).ledger.rows()
+    (row,) = watch_of(cluster[3]).incident_log.rows()
     assert 5000 <= row["window_ms"] <= 7000, "the window begins when the process stopped"
 
 
@@ -173,12 +173,12 @@ def test_a_watch_looks_once_per_heartbeat_without_a_timer() -> None:
     cluster = ClusterHarness(3)
     cluster.pass_s(1.0)
     watch = watch_of(cluster[1])
-    node, samples = cluster[1].node, watch.lookout._samples
+    node, samples = cluster[1].node, watch.partition_monitor._samples
     samples.clear()
     timers = len(node.env.timers)
     cluster.pass_s(3.0)
     assert 9 <= len(samples) <= 14 and len(node.env.timers) == timers == 0
-    assert watch.lookout.evidence.suspect(node.env.now) == ()
+    assert watch.partition_monitor.suspicions.suspect(node.env.now) == ()
 
 
 def test_a_watch_begins_once_and_ends_with_its_node() -> None:
@@ -187,7 +187,7 @@ def test_a_watch_begins_once_and_ends_with_its_node() -> None:
     watch.begin()
     watch.begin()
     cluster[2].kill()
-    cluster.until(lambda: watch.ledger.detected)
+    cluster.until(lambda: watch.incident_log.detected)
     cluster.pass_s(3.0)
-    assert watch.ledger.detected == 1
-    assert watch.ledger.active
+    assert watch.incident_log.detected == 1
+    assert watch.incident_log.active

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from strogoff.broker.clustering.route_advertiser import CROWD, ENDED_STEP, STEP
+from strogoff.broker.clustering.route_advertiser import COUNT_ABOVE, ENDED_STEP, STEP
 from strogoff.broker.clustering.routes import parse_route_key
 
 from ...harness.routes import RouteNode
@@ -227,7 +227,7 @@ def test_a_disconnect_changes_only_routes_of_shared_subscriptions() -> None:
 def test_a_crowd_is_announced_like_single_subscribers(told: bool) -> None:
     """Compares the counts of a filter with many subscribers with the flags computed from scratch."""
     node = started(1)
-    clients = [node.client(str(number), number % 3 == 0) for number in range(3 * CROWD)]
+    clients = [node.client(str(number), number % 3 == 0) for number in range(3 * COUNT_ABOVE)]
     for client in clients:
         for text in ("all", "$share/g/all", "$share/h/all"):
             node.subscribe(client, text)
@@ -260,15 +260,15 @@ def test_a_crowd_is_announced_like_single_subscribers(told: bool) -> None:
 
 def test_a_new_subscriber_of_a_crowd_scans_no_other_subscriber() -> None:
     node = started()
-    for number in range(2 * CROWD):
+    for number in range(2 * COUNT_ABOVE):
         node.subscribe(node.client(str(number)), "all")
     table = node.table("")
     asked: list[str] = []
     holders = table.holders
     table.holders = lambda text: asked.append(text) or holders(text)  # type: ignore[method-assign, func-returns-value]
-    for number in range(CROWD):
+    for number in range(COUNT_ABOVE):
         node.subscribe(node.client(f"x{number}", True), "all")
-    for number in range(CROWD):
+    for number in range(COUNT_ABOVE):
         node.unsubscribe(node.client(f"x{number}"), "all")
     assert asked == []
     assert written(node) == 3, "one write for the crowd, two for the durable subscribers"

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from strogoff.broker.clustering.route_advertiser import CROWD
+from strogoff.broker.clustering.route_advertiser import COUNT_ABOVE
 from strogoff.broker.clustering.routes import LASTING
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
@@ -244,7 +244,7 @@ class RoutesMachine(RuleBasedStateMachine):
 
     @rule(name=WHO, text=FILTERS, group=st.sampled_from(["", "$share/g/"]), durable=st.booleans())
     def crowd(self, name: str, text: str, group: str, durable: bool) -> None:
-        for number in range(CROWD + 4):
+        for number in range(COUNT_ABOVE + 4):
             self.subscribe(name, 100 + number, durable, group + text, 1)
 
     @rule(name=WHO, data=st.data())

@@ -16,7 +16,7 @@ from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.harness.servers import ServerHarness, run, until
+from tests.harness.servers import ServersInMemory, run, until
 
 PLACES = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
 
@@ -26,7 +26,7 @@ async def said(shell: ClusterRuntime, node: str, kill: bool = True, accept_loss:
 
 
 def test_a_node_alone_is_a_cluster_of_its_own(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         shell = await harness.start("n1")
         (row,) = shell.rows()
         assert (row.node, row.state, row.running, row.voter) == ("n1@127.0.0.1", "serving", True, True)
@@ -43,7 +43,7 @@ def test_a_node_that_cannot_save_its_join_can_join_again(tmp_path: Path) -> None
     `ClusterError`.
     """
 
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         hindrance = tmp_path / "n2" / "strogoff.json.new"
         hindrance.mkdir()
@@ -58,7 +58,7 @@ def test_a_node_that_cannot_save_its_join_can_join_again(tmp_path: Path) -> None
 
 
 def test_rows_and_status_follow_join_and_leave(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         one, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]
         await two.join("127.0.0.1:44001", False)
         await three.join("n2@127.0.0.1:44002", False)  # every member can be asked
@@ -84,7 +84,7 @@ def test_rows_and_status_follow_join_and_leave(tmp_path: Path) -> None:
 
 
 def test_a_stopped_member_is_shown_as_absent_and_returns_after_a_restart(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         one, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]
         await two.join("127.0.0.1:44001", False)
         await three.join("127.0.0.1:44001", False)
@@ -105,7 +105,7 @@ def test_a_node_with_messages_in_memory_stays_a_member_after_a_restart(tmp_path:
     disk.
     """
 
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         names = ("n1", "n2", "n3")
         _, two, three = [await harness.start(name, message_store__engine="memory") for name in names]
         await two.join("127.0.0.1:44001", False)
@@ -123,7 +123,7 @@ def test_a_node_with_messages_in_memory_stays_a_member_after_a_restart(tmp_path:
 
 
 def test_the_owner_is_called_when_this_node_has_left(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         told: list[str] = []
@@ -144,7 +144,7 @@ JOINS = [
 
 @pytest.mark.parametrize(("address", "problem"), JOINS)
 def test_an_impossible_join_gives_its_reason(tmp_path: Path, address: str, problem: str) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         shell = await harness.start("n1")
         with pytest.raises(ClusterError) as caught:
             await shell.join(address, False)
@@ -157,7 +157,7 @@ def test_an_impossible_join_gives_its_reason(tmp_path: Path, address: str, probl
 
 
 def test_a_member_cannot_join_again(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         await harness.start("n1")
         two = await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
@@ -168,7 +168,7 @@ def test_a_member_cannot_join_again(tmp_path: Path) -> None:
 
 
 def test_a_joining_node_accepts_no_second_join(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         _, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]
         joining = asyncio.create_task(two.join("127.0.0.1:44001", False))
         await until(lambda: two.member is not None and two.member.join_leave.joining)
@@ -184,7 +184,7 @@ def test_a_joining_node_accepts_no_second_join(tmp_path: Path) -> None:
 
 
 def test_own_sessions_are_merged_only_on_request(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         await harness.start("n1")
         two = await harness.start("n2")
         client = await harness.client("n2", "c", clean=False)
@@ -204,7 +204,7 @@ LEAVES = [
 
 
 def test_an_impossible_leave_gives_its_reason(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         with pytest.raises(ClusterError, match=LEAVES[0][1]):
@@ -222,7 +222,7 @@ def test_an_impossible_leave_gives_its_reason(tmp_path: Path) -> None:
 
 
 def test_no_node_is_removed_without_a_lease(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         _, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         await harness.stop("n1")
@@ -236,7 +236,7 @@ def test_no_node_is_removed_without_a_lease(tmp_path: Path) -> None:
 
 
 def test_durable_sessions_are_given_up_only_on_request(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         client = await harness.client("n2", "c", clean=False)
@@ -252,7 +252,7 @@ def test_durable_sessions_are_given_up_only_on_request(tmp_path: Path) -> None:
 
 
 def test_malformed_calls_are_refused(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         await harness.start("n1")
         caller = AsyncioMemoryTransport(harness.network, "stranger")
         for method, request, problem in (
@@ -270,7 +270,7 @@ def test_the_node_that_had_clients_first_founds_the_cluster(tmp_path: Path) -> N
     would stay alone.
     """
 
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002"
         two = await harness.start("n2")
         await (await harness.client("n2", "c", clean=False)).abort()
@@ -283,7 +283,7 @@ def test_the_node_that_had_clients_first_founds_the_cluster(tmp_path: Path) -> N
 
 
 def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
         shells = [await harness.start(name, discovery__nodes=places) for name in ("n3", "n2", "n1")]
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
@@ -295,7 +295,7 @@ def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
 def test_other_nodes_do_not_wait_for_a_stopped_node(tmp_path: Path) -> None:
     """The node leaves the view before it stops. Before, the others waited for the detection time as after a kill."""
 
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         policy = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe")}
         shells = [await harness.start(name, discovery__nodes=PLACES, **policy) for name in ("n1", "n2", "n3")]
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
@@ -323,7 +323,7 @@ def _voters(shell: ClusterRuntime) -> list[str]:
     return [row.node for row in shell.rows() if row.voter]
 
 
-async def refused(harness: ServerHarness, name: str) -> None:
+async def refused(harness: ServersInMemory, name: str) -> None:
     """Check that a client can connect and that the node refuses it."""
     with pytest.raises(ConnectionError):
         await harness.client(name, "c")
@@ -333,7 +333,7 @@ async def refused(harness: ServerHarness, name: str) -> None:
 def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(tmp_path: Path, others: str) -> None:
     """It looks like a new node. Before, it acknowledged publishes that its cluster never got."""
 
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
         policy = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish")}
         names = ("n1", "n2", "n3")
@@ -368,7 +368,7 @@ def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(tmp_path:
 def test_a_node_without_discovery_learns_of_its_lost_disk_from_a_member(tmp_path: Path) -> None:
     """The node does not know that it was in a cluster until a member connects to it."""
 
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == two.status().serving == 2)
@@ -397,7 +397,7 @@ def test_a_node_without_discovery_learns_of_its_lost_disk_from_a_member(tmp_path
 def test_another_node_at_the_address_of_a_member_keeps_serving(tmp_path: Path) -> None:
     """It has another name, so it is not the member that had this address before."""
 
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         await harness.stop("n2")
@@ -411,7 +411,7 @@ def test_another_node_at_the_address_of_a_member_keeps_serving(tmp_path: Path) -
 
 
 def test_an_operator_can_found_a_cluster_without_the_others(tmp_path: Path) -> None:
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
         one = await harness.start("n1", discovery__nodes=places)
         await refused(harness, "n1")
@@ -430,7 +430,7 @@ def test_a_member_with_a_new_disk_must_rejoin_empty(tmp_path: Path, wrote: str) 
     """The first boot numbers of the new disk repeat those of the lost disk: their writes have the same ids."""
     early = wrote.startswith("before")
 
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", merge=False)
         two.config.put(b"k", b"of the lost disk")
@@ -468,7 +468,7 @@ def test_wills_of_a_stopped_node_reach_the_others(tmp_path: Path) -> None:
     nodes (P5).
     """
 
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == two.status().serving == 2)
@@ -490,7 +490,7 @@ def test_wills_of_a_stopped_node_reach_the_others(tmp_path: Path) -> None:
 def test_a_removed_node_names_the_remedy_and_the_remedy_works(tmp_path: Path) -> None:
     """Before, a node restarted by its supervisor answered 503 for ever without a reason."""
 
-    async def scenario(harness: ServerHarness) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
         policy = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish")}
         one, two = await harness.start("n1"), await harness.start("n2", **policy)
         await two.join("127.0.0.1:44001", False)

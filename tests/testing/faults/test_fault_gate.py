@@ -19,11 +19,11 @@ class Ends:
     def __init__(self, *drops: Drop) -> None:
         self.told: list[Any] = []
         self.client_id = "c"
-        self.gate = FaultGate(self.make_front, lambda connection: None, IdleDetector(), list(drops))
+        self.gate = FaultGate(self.make_connection, lambda connection: None, IdleDetector(), list(drops))
         self.link: Any = None
         self.passage: Any = self.gate.accept(_Link(self.told), None)  # type: ignore[arg-type]
 
-    def make_front(self, link: Any, origin: Any) -> Any:
+    def make_connection(self, link: Any, origin: Any) -> Any:
         self.link = link
         self.told.append("front made")
         return self

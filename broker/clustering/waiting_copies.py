@@ -52,7 +52,7 @@ class _Episode(Struct):
     clients: list[str]
 
 
-class WaitingRoom(Generic[Copy]):
+class WaitingCopies(Generic[Copy]):
     """The waiting copies of each node."""
 
     def __init__(self, node: Node, lanes: Beside) -> None:

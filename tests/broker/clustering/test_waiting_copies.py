@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering import forward_sender as module
-from strogoff.broker.clustering.waiting_room import SAY_AGAIN_MS
+from strogoff.broker.clustering.waiting_copies import SAY_AGAIN_MS
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteMembers
