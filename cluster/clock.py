@@ -26,8 +26,8 @@ ALARM_MS = 1000
 class SavedTime(Struct, frozen=True):
     """The last cluster time that a process saved, in ms since 1970.
 
-    `uptime_ms`: how long the machine had run then. `machine`: the system's id for that boot of the machine, "" if it
-    has none.
+    `uptime_ms`: the uptime of the machine when the time was saved. `machine`: the system's id for that boot of the
+    machine, "" if it has none.
     """
 
     cluster_ms: int
@@ -36,12 +36,12 @@ class SavedTime(Struct, frozen=True):
 
 
 def encode_saved(saved: SavedTime) -> bytes:
-    """Its bytes on disk."""
+    """Returns the bytes for the disk."""
     return saved.cluster_ms.to_bytes(8, "big") + saved.uptime_ms.to_bytes(8, "big") + saved.machine.encode()
 
 
 def decode_saved(data: bytes | None) -> SavedTime | None:
-    """None for None. Eight bytes, as earlier versions wrote them, are the cluster time only."""
+    """Returns the saved time; None for None. Earlier versions wrote eight bytes, the cluster time only."""
     if data is None:
         return None
     return SavedTime(
@@ -50,7 +50,7 @@ def decode_saved(data: bytes | None) -> SavedTime | None:
 
 
 class ClusterClock:
-    """Milliseconds since 1970. They only go forward, except once, when a new member takes the cluster's time.
+    """Milliseconds since 1970. The time never falls, except once, when a new member takes the cluster's time.
 
     `wall_ms` and `mono_ms` are ports: the operating system's two clocks, in milliseconds. `saved` is the time that the
     last process saved; without one, the wall clock is right. `uptime_ms` and `machine` are the present values of those
@@ -99,10 +99,10 @@ class ClusterClock:
         return int(self._time)
 
     def follow(self, offset_ms: float | None) -> float:
-        """Follow another node's cluster time, `offset_ms` ahead of this monotonic clock; None: the own wall clock.
+        """Follow another node's cluster time, `offset_ms` ahead of this monotonic clock; None: this node's wall clock.
 
-        In a cluster all nodes follow the leader, and the leader follows its own wall clock. Returns by how many
-        milliseconds cluster time was set if it was not known before, else 0.
+        In a cluster all nodes follow the leader, and the leader follows its own wall clock. If cluster time was not
+        known before, it is set: returns by how many milliseconds. Returns 0 otherwise.
         """
         self._leader_ms = offset_ms
         if self.known:

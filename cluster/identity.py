@@ -37,10 +37,10 @@ class Numbers:
         self.counter = 0
 
     def next(self) -> int:
-        """The next counter of this boot, the third part of a `mid`."""
+        """Returns the next counter of this boot, the third part of a `mid`."""
         self.counter += 1
         return self.counter
 
     def unique(self) -> int:
-        """A 64-bit number that is larger than every earlier one of this node, across restarts."""
+        """Returns a 64-bit number that is larger than every earlier one of this node, across restarts."""
         return self.boot << 40 | self.next()

@@ -103,7 +103,7 @@ class ClusterNode:
 
     @property
     def clustered(self) -> bool:
-        """This node is, or was, a member of a cluster."""
+        """True if this node is, or was, a member of a cluster."""
         return self.consensus is not None
 
     @property
@@ -123,16 +123,16 @@ class ClusterNode:
 
     @property
     def standalone(self) -> bool:
-        """True if no other node can acknowledge anything: no cluster, or a cluster of this node only.
+        """True if this node needs no other node for its acknowledgements: it is in no cluster, or its only member.
 
-        A member counts only after it has read its log.
+        The node knows that it is the only member once it has read its log.
         """
         disks = [row.disk for row in self.membership.members.values()]
         only = disks == [self.me.disk] if disks else not self._seeds
         return self.consensus is None or (self.consensus.read and only)
 
     def leased(self) -> bool:
-        """Whether this node may acknowledge now; reads the clocks. A standalone node always may."""
+        """Whether this node may acknowledge now: it has a lease, or is standalone. Reads the clocks."""
         return self.lease_service is None or self.lease_service.valid() or self.standalone
 
     @property
@@ -143,7 +143,7 @@ class ClusterNode:
     # -- life
 
     def open(self) -> None:
-        """Continue with the log on disk, if there is one."""
+        """Load the replicated map, and become a member if the disk has a log."""
         self.metadata.load()
         if (known := self.ports.meta.get(CLUSTERED)) is not None:
             self._seeds = msgspec.msgpack.decode(known, type=dict[str, str])
@@ -168,7 +168,7 @@ class ClusterNode:
         self._start_log(empty())
 
     def _start_log(self, saved: Saved) -> None:
-        # later writes become durable only after this one
+        # commits are in order: no later write becomes durable before this one
         self.ports.meta.put(CLUSTERED, msgspec.msgpack.encode(self._seeds))
         self._stable.begin(saved, _nothing)
         self._begin()
@@ -205,10 +205,10 @@ class ClusterNode:
         self._tick()
 
     def goodbye(self) -> bool:
-        """The process is about to stop: tell the leader, so that the others go on at once.
+        """The process is about to stop: ask the leader for a view without it, so that the others need not wait.
 
-        From now on this node acknowledges nothing. `has_left_view` is True once the view is without it. Returns False
-        if there is nobody to tell.
+        From now on this node acknowledges nothing. `has_left_view` is True once the applied view is without it. Returns
+        False if this node is not in a view with others: it need not wait.
         """
         consensus, lease_service = self.consensus, self.lease_service
         if consensus is None or lease_service is None or self.closed or self.standalone or self.incarnation is None:
@@ -259,13 +259,14 @@ class ClusterNode:
         self._timer = self.ports.later(self._pause_s(), self._tick)
 
     def _tick_early(self) -> None:
-        """A message of the leader woke this follower: tick now, if the next tick is due soon."""
+        """This follower handled a message of Raft while calm: tick now, if half of `calm_tick_s` has passed."""
         if self._timer is not None and self.ports.now_ms() - self._ticked_ms >= self.settings.calm_tick_s * 500:
             self._timer.cancel()
             self._tick()
 
     def _pause_s(self) -> float:
-        """Seconds until the next tick. While the node is calm it comes with the next Raft deadline."""
+        """Returns the seconds until the next tick. While the node is calm, the next tick is at the next Raft deadline,
+        and at most `calm_tick_s` away."""
         if not self._slow or self.consensus is None:
             return self.settings.tick_s
         due_s = (self.consensus.raft.next_deadline_ms - self._ticked_ms) / 1000
@@ -287,7 +288,7 @@ class ClusterNode:
         return all(at is not None and at >= oldest for at in heard)
 
     def look(self) -> bool:
-        """Whether this node may acknowledge now. Calls `lease_changed` first if the answer has changed."""
+        """Returns whether this node may acknowledge now. Calls `lease_changed` first if lease or view have changed."""
         if self._goodbye is not None:
             return False
         now = (self.leased(), self.whole)
@@ -346,7 +347,7 @@ class ClusterNode:
         self._hints.pop(node, None)  # its start is in the log, with its address
         self._set_peers()
         if node == self.me.node:
-            # A new member reads in the log that an earlier node of its name left: that is not about this disk.
+            # A new member reads in the log that an earlier node with its name left: that entry is about another disk.
             if isinstance(happening, Left) and self._was_member:
                 self.left()
         elif isinstance(happening, Left) or (isinstance(happening, Joined) and happening.emptied):
@@ -369,7 +370,7 @@ class ClusterNode:
         self.on_left()
 
     def hint(self, node: str, address: str) -> None:
-        """A member answers at another address than the log has. It cannot update the log before it is reached."""
+        """Discovery found a member at an address that the log does not have: dial it there."""
         self._hints[node] = address
         self._set_peers()
 
@@ -404,7 +405,7 @@ class ClusterNode:
             self.links.datagram(node, Datagram.LEASE_REPLY, data)
 
     def datagram(self, node: str, kind: int, data: bytes) -> None:
-        """A datagram came. Raises what the decoder of its kind raises."""
+        """Links: a datagram of a peer arrived. Raises the error of its kind's decoder."""
         if self.consensus is None or self.lease_service is None or self.closed:
             return
         if kind == Datagram.RAFT:
@@ -433,7 +434,7 @@ class ClusterNode:
     # -- events of the links
 
     def check(self, hello: PeerInfo) -> str | None:
-        """Why a peer's stream is refused; None if it is accepted."""
+        """Links: returns the reason to refuse a peer's stream; None to accept it."""
         if self.consensus is None:
             return f"{self.me.node} is not in a cluster"
         if hello.cluster_id != self.me.cluster_id:
@@ -449,11 +450,11 @@ class ClusterNode:
         return member_mismatch(row, hello)
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
-        """The last number taken of a peer's lane; the lane goes on after it."""
+        """Links: returns the last number taken of a peer's lane; the peer continues with the next one."""
         return self.listener.watermark(node, boot) if lane == Lane.PUBLISH else 0
 
     def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
-        """The next item of a peer's lane."""
+        """Links: take the next item of a peer's lane. Raises `Refuse`, `Unreadable`."""
         if lane == _PUBLISH:
             self.listener.deliver(node, seq, payload)
         elif lane == Lane.METADATA:
@@ -468,23 +469,23 @@ class ClusterNode:
             self.listener.deliver_relayed(node, seq, payload)
 
     def acked(self, node: str, lane: int, upto: int) -> None:
-        """A peer has finished this node's items up to this number."""
+        """Links: a peer has acknowledged this node's items up to a number."""
         if lane == Lane.PUBLISH:
             self.listener.acked(node, upto)
         elif lane == Lane.APPEND:
             self.listener.relays_acked(node, upto)
 
     def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
-        """A peer has finished these items of this node, although not all items before them."""
+        """Links: a peer has acknowledged these items of this node, although an earlier item is still open."""
         if lane == Lane.PUBLISH:
             self.listener.acked_early(node, seqs)
 
     def _set_aside(self, item: SetAside) -> None:
-        """An item of a peer cannot be decoded. It is in the log already; add it to the event log."""
+        """Links: an item of a peer cannot be decoded, and they have logged it. Add a row to the event log."""
         self._dropped(item.node, f"item {item.seq} of lane {item.lane.name}: {item.reason}", bytes=item.size)
 
     def _unreadable(self, node: str, problem: str) -> None:
-        """One key in a message of a peer cannot be decoded; the other keys were applied."""
+        """The map could not decode keys in a message of a peer, and applied the other keys: log `problem`."""
         self.ports.log("error", f"{problem}; this key is skipped")
         self._dropped(node, problem)
 
@@ -492,31 +493,31 @@ class ClusterNode:
         self.ports.event("fwd.drop", target=self.me.node, reason="unreadable", source=node, detail=detail, **facts)
 
     def up(self, node: str, hello: PeerInfo) -> None:
-        """The link to a peer is open."""
+        """Links: the stream to a peer is open."""
         self.ports.log("info", f"link to {node} at {hello.address} is up")
         self.metadata.met(node)
 
     def down(self, node: str, reason: str) -> None:
-        """The link to a peer is closed."""
+        """Links: the stream to a peer is closed."""
         self.ports.log("info", f"link to {node} is down: {reason}")
 
     def heard(self, node: str) -> None:
-        """A frame came on the stream from a peer."""
+        """Links: a frame arrived on the stream from a peer. The next lease request names the peer as heard."""
         if self.lease_service is not None:
             self.lease_service.holder.heard(node, self.ports.now_ms())
 
     def relieved(self, node: str) -> None:
-        """Fewer bytes wait for a peer than before."""
+        """Links: `Links.slow` no longer names the peer."""
         self.listener.relieved(node)
 
     def room(self, node: str) -> None:
-        """The lane of publishes to a peer has free space again."""
+        """Links: `Links.full` no longer names the peer."""
         self.listener.room(node)
 
     # -- calls
 
     def answer_call(self, method: str, request: bytes, reply: Callable[[bytes], None]) -> None:
-        """Handle a single call of another node. `reply` is called once. Raises `MalformedCall`."""
+        """Handle a single call of another node: call `reply` once, perhaps later. Raises `MalformedCall`."""
         if method == JOIN:
             self.join_leave.join(request, reply)
         elif method == LEAVE:

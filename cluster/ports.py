@@ -19,7 +19,7 @@ from .raft.interface import Settings as RaftSettings
 
 
 class Datagram(IntEnum):
-    """Kinds of messages that may be lost."""
+    """The kinds of datagrams: messages between nodes that may be lost."""
 
     RAFT = 1
     LEASE_REQUEST = 2
@@ -35,7 +35,11 @@ GOODBYE_S = 0.1
 
 
 class Identity(Struct, frozen=True):
-    """This process: `disk` and `boot` are the data directory's, `process` is random at each start."""
+    """The identity of this process.
+
+    `disk` names its data directory, `boot` counts the starts on it, `process` is random at each start. `address` is
+    where other nodes dial this node. `cluster_id` is "" while the node is in no cluster.
+    """
 
     node: str
     disk: str
@@ -46,26 +50,33 @@ class Identity(Struct, frozen=True):
 
 
 class Ports(Struct):
-    """Clocks, timers, stores, network and log of a node.
-
-    `now_ms` is monotonic, `cluster_ms` cluster time; `follow` takes the leader's cluster time as a difference to
-    `now_ms`. `meta` is the store of Raft, always fsynced; `store` is the broker's store. `event` takes a type and its
-    facts. `ask_time`: this node becomes a member and takes the cluster's time with the next `follow`.
-    """
+    """Clocks, timers, stores, network and log of a node."""
 
     now_ms: Callable[[], float]
+    """The machine's monotonic clock, in ms."""
     wall_ms: Callable[[], float]
+    """The machine's wall clock, in ms since 1970."""
     cluster_ms: Callable[[], int]
+    """Cluster time, in ms since 1970 (`clock.ClusterClock`)."""
     follow: Callable[[float | None], None]
+    """`follow(offset_ms)`: cluster time now follows the leader's, which is `now_ms() + offset_ms`. With None it follows
+    this node's wall clock."""
     soon: Callable[[Callable[[], None]], object]
+    """`soon(function)`: call the function in the next turn of the loop."""
     later: Callable[[float, Callable[[], None]], Timer]
+    """`later(delay_s, function)`: call the function after this time, unless the timer is cancelled."""
     rng: Rng
     meta: Store
+    """The store of Raft. Each of its commits is fsynced."""
     store: Store
+    """The broker's store, with the durable part of the replicated map."""
     transport: Dialer
     log: Callable[[str, str], None]
+    """`log(level, text)`: write a line for operators."""
     event: Callable[..., None]
+    """`event(type, **facts)`: write a row of the event log."""
     ask_time: Callable[[], None] = lambda: None
+    """This node becomes a member: the next `follow` sets cluster time to the leader's, even if that is earlier."""
 
 
 class Settings(Struct, frozen=True):
@@ -83,40 +94,62 @@ class Settings(Struct, frozen=True):
 
 
 class ClusterEvents(RejoinListener, Protocol):
-    """The broker's part of a node: gets events of the cluster, and answers questions about watermarks."""
+    """The broker's part of a node. The cluster node reports its events here and asks for watermarks.
+
+    `ClusterNode` makes all calls, on the loop's thread. `node` is always another node.
+    """
 
     def view_applied(self, before: View, after: View) -> None:
-        """Another view is in force."""
+        """The node has applied a log entry or a snapshot that changed the view; `ClusterNode.view` is `after` already.
+
+        The broker drops the routes and copies of the nodes that left. A restarted node reads its log again, so it
+        reports past views, too. If this node enters with the view, `rejoin` follows.
+        """
 
     def lease_changed(self) -> None:
-        """`ClusterNode.leased` or `ClusterNode.whole` may have changed."""
+        """`ClusterNode.leased` or `ClusterNode.whole` has changed: the broker computes which operations it accepts."""
 
     def replaced(self, node: str) -> None:
-        """A node left for good, or came back with an empty disk: its sessions are lost."""
+        """The log says that a node left for good, or joined with an empty disk: the broker gives up its sessions.
+
+        Before the call, the streams to and from the node were closed and all items for it cancelled. A restarted node
+        reads its log again, so the entry may be older than the present disk of that node.
+        """
 
     def metadata_changed(self, key: bytes, value: bytes | None) -> None:
-        """Another node changed the value of a key."""
+        """A message of another node changed the value of a key in the replicated map; None: the key was deleted.
+
+        The broker updates its own tables. Writes of this node, and keys loaded from disk, cause no call.
+        """
 
     def watermark(self, node: str, boot: int) -> int:
-        """The number of the last publish taken from this boot of a node."""
+        """Returns the number of the last publish that this node has taken from a boot of a node; 0 if it took none.
+
+        Called before the first publish of a process that has opened a stream. The broker guarantees that it needs no
+        publish up to that number again: a durable one is on disk.
+        """
 
     def deliver(self, node: str, seq: int, payload: bytes) -> None:
-        """The next publish of a node."""
+        """Take the next publish of a node, numbered `seq`. Each comes once and in order, unless it was refused.
+
+        The broker calls `Links.ack` or `Links.ack_early` when its sessions have the publish, durably if they are
+        durable. Raises `Refuse` if it cannot take the publish yet, and `Unreadable` if it can never decode it.
+        """
 
     def acked(self, node: str, upto: int) -> None:
-        """A node has this node's publishes up to this number."""
+        """A node has acknowledged this node's publishes up to a number: the broker completes their pending acks."""
 
     def acked_early(self, node: str, seqs: list[int]) -> None:
-        """A node has these publishes of this node, although not all before them."""
+        """A node has acknowledged these publishes of this node, although an earlier one still waits for its disk."""
 
     def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
-        """The next publish that a node relays for its origin."""
+        """Take the next publish that a node relays for its origin; the same rules as for `deliver`."""
 
     def relays_acked(self, node: str, upto: int) -> None:
-        """A node has the publishes that this node relayed to it, up to this number."""
+        """A node has acknowledged the publishes that this node relayed to it, up to a number."""
 
     def relieved(self, node: str) -> None:
-        """Fewer bytes wait for a node than before."""
+        """`Links.slow` no longer names the node: the broker reads its paused publishers again."""
 
     def room(self, node: str) -> None:
-        """The lane of publishes to a node has free space again."""
+        """`Links.full` no longer names the node: the broker sends waiting publishes until it names the node again."""

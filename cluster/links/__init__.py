@@ -1,1 +1,1 @@
-"""Acknowledged lanes and datagrams between each two nodes, over wires that may break and be dialled again."""
+"""Acknowledged lanes and datagrams between each two nodes, over streams that may break and be dialled again."""

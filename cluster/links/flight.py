@@ -57,7 +57,7 @@ class Flight:
         self._frames.append((units, now_ms))
 
     def taken(self, count: int, now_ms: float) -> None:
-        """The peer has handled `count` frames since the stream opened. Raises `MalformedFrame`."""
+        """The peer has handled `count` frames since the stream opened. Raises `MalformedFrame` if fewer were sent."""
         if count > self._sent:
             raise MalformedFrame(f"{count} frames handled, {self._sent} sent")
         while self._taken < count:

@@ -1,9 +1,9 @@
-"""The frame: everything that one node sends to another in one turn of the loop, on one of the two ways of a wire.
+"""The frame: everything that one node sends to another in one turn of the loop, on one of the two channels of a wire.
 
-The dialer sends datagrams on the urgent way, with a flag that it hears the other's stream. On the data way it sends
-runs of lanes, and pieces of items that are too large for a run. The acceptor sends acknowledgements, windows, and the
-lanes to hold and to resume, all on the data way. An empty frame is a heartbeat. Fields are only ever added at the end;
-unknown ones at the end are ignored.
+The dialer sends datagrams on the urgent channel, with a flag that it hears the peer's own stream. On the data channel
+it sends runs of lanes, and pieces of items that are too large for a run. The acceptor sends acknowledgements, windows,
+and the lanes to hold and to resume, all on the data channel. An empty frame is a heartbeat. A new field is added at the
+end; a receiver ignores unknown fields there.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .pieces import Piece
 
 
 class MalformedFrame(Exception):
-    """Bytes from a peer that are not a valid frame. The text says what is wrong and where; the stream is closed."""
+    """Bytes from a peer are not a valid frame. The text names the error and its place; the stream is closed."""
 
 
 class Run(Struct, array_like=True):
-    """Consecutive items of a lane: from number `first` on `voids` cancelled numbers, then the payloads."""
+    """Consecutive items of a lane: `voids` cancelled numbers from `first` on, then one item for each payload."""
 
     lane: int
     first: int
@@ -46,11 +46,11 @@ class Frame(Struct, array_like=True):
     holds: list[tuple[int, int]] = []
     """Lane, and the number of an item that the receiver cannot take now: the sender stops the lane there."""
     resumes: list[tuple[int, int]] = []
-    """Lane, and the number from which on the receiver takes it again."""
+    """Lane, and the number of the first item that the receiver takes now: the sender continues there."""
     early: list[tuple[int, list[int]]] = []
-    """Lane, and numbers that are finished, although some before them are not."""
+    """Lane, and numbers of finished items that follow an unfinished one."""
     heard: bool = False
-    """From the dialer: a frame came on the other's own stream since the last frame with this flag."""
+    """From the dialer: a frame arrived on the peer's own stream since the last frame with this flag."""
     taken: int = 0
     """From the acceptor: how many data frames it has handled since the stream opened; 0 if not reported."""
 
@@ -60,13 +60,13 @@ HEARTBEAT = msgpack.encode([])
 
 encode_frame = msgpack.Encoder().encode
 HEARD = encode_frame(Frame(heard=True))
-"""The heartbeat of a dialer that hears the other's stream."""
+"""The heartbeat of a dialer that hears the peer's own stream."""
 
 _decode = msgpack.Decoder(Frame).decode
 
 
 def decode_frame(data: bytes, limit: int) -> Frame:
-    """Raises `MalformedFrame`, also for more than `limit` bytes and for impossible numbers."""
+    """Decode a frame. Raises `MalformedFrame`, also for more than `limit` bytes and for impossible numbers."""
     if len(data) > limit:
         raise MalformedFrame(f"a frame of {len(data)} bytes, {limit} are allowed")
     try:

@@ -1,8 +1,8 @@
 """The first messages on a stream: identities of both processes, protocol version, and watermarks of the lanes.
 
-Fields are only ever added at the end, and unknown ones at the end are ignored, so that versions can differ while nodes
-are upgraded one after the other: each side names the oldest and the newest version that it speaks, and the lower of the
-two newest is used.
+Versions may differ while operators upgrade one node after the other. A new field is added at the end, and a receiver
+ignores unknown fields there. Each side names the oldest and the newest version that it speaks; the stream uses the
+lower of the two newest.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ OLDEST = 2
 
 
 class PeerInfo(Struct, array_like=True, frozen=True):
-    """The identity of a process, as it is sent in a hello.
+    """The identity of a process: the hello of a dialer, and part of the acceptor's welcome.
 
     `boot` is raised at each start of the node. `disk` is the uuid of its data directory. `process` is random text for
     each process. `version` and `oldest` are the newest and the oldest version of the protocol that it speaks.
-    `earlier`: boot and process of former starts of the same disk.
+    `earlier`: (boot, process) of former starts of the same disk.
     """
 
     node: str
@@ -36,8 +36,7 @@ class PeerInfo(Struct, array_like=True, frozen=True):
 
 
 class Welcome(Struct, array_like=True, frozen=True):
-    """The answer to a hello: the acceptor, the version for this stream, and the watermark of each lane of the
-    dialer."""
+    """The answer to a hello: the acceptor, the version for this stream, and the watermark of each lane."""
 
     me: PeerInfo
     version: int
@@ -45,13 +44,13 @@ class Welcome(Struct, array_like=True, frozen=True):
 
 
 def agree(mine: PeerInfo, theirs: PeerInfo) -> int | None:
-    """The version that two processes use with each other; None if they have none in common."""
+    """Returns the version that two processes use with each other; None if they have none in common."""
     version = min(mine.version, theirs.version)
     return version if version >= max(mine.oldest, theirs.oldest) else None
 
 
 def disagreement(mine: PeerInfo, theirs: PeerInfo) -> str:
-    """The text for two processes without a common version."""
+    """Returns the reason for the refusal between two processes without a common version."""
     return (
         f"{theirs.node} speaks the versions {theirs.oldest} to {theirs.version} of the protocol, "
         f"{mine.node} {mine.oldest} to {mine.version}"
@@ -64,17 +63,17 @@ _decode_welcome = msgpack.Decoder(Welcome).decode
 
 
 def encode_hello(me: PeerInfo) -> bytes:
-    """The hello for `dial`."""
+    """Returns the hello for `Transport.dial`."""
     return _encode(me)
 
 
 def encode_welcome(welcome: Welcome) -> bytes:
-    """The bytes of a welcome."""
+    """Returns the bytes of a welcome."""
     return _encode(welcome)
 
 
 def decode_hello(data: bytes) -> PeerInfo:
-    """Raises `MalformedFrame`."""
+    """Decode a hello. Raises `MalformedFrame`."""
     try:
         return _decode_self(data)
     except MsgspecError as error:
@@ -82,7 +81,7 @@ def decode_hello(data: bytes) -> PeerInfo:
 
 
 def decode_welcome(data: bytes) -> Welcome:
-    """Raises `MalformedFrame`."""
+    """Decode a welcome. Raises `MalformedFrame`."""
     try:
         return _decode_welcome(data)
     except MsgspecError as error:

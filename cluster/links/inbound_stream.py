@@ -1,4 +1,4 @@
-"""The stream from one peer: it brings datagrams and lanes here, and takes acknowledgements back."""
+"""The stream from one peer: receives datagrams and items of lanes, and sends acknowledgements back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from .settings import LinkSettings
 
 
 class _Hold(Struct):
-    """A held lane: the item, the reason, the pause and its end; `asked` once the sender was asked to resume."""
+    """A held lane: number of the refused item, reason, length and end of the pause.
+
+    `asked`: this node has asked the sender to resume.
+    """
 
     seq: int
     reason: str
@@ -70,7 +73,10 @@ class InboundStream:
         return self._wire is not None
 
     def objection(self, peer: PeerInfo) -> str | None:
-        """Why this process must not use the name `node`; None if it may."""
+        """Returns the reason to refuse a stream of this process; None if there is none.
+
+        It is refused if the peer has started again since, or if another process of the disk has the same boot.
+        """
         known = self.peer
         if known is None or known.process == peer.process:
             return None
@@ -84,7 +90,7 @@ class InboundStream:
         return None
 
     def accept(self, peer: PeerInfo, wire: Wire) -> dict[int, int]:
-        """Take a stream, which replaces an older one. Returns the watermarks of the lanes."""
+        """Use a new stream of the peer, and close an older one. Returns the watermarks of the lanes."""
         if self._wire is not None:
             self._wire.close("a newer stream has taken its place")
         if self.peer is None or self.peer.process != peer.process:
@@ -115,7 +121,7 @@ class InboundStream:
             wire.close(reason)
 
     def ack(self, lane: Lane, seq: int) -> None:
-        """As `Links.ack`."""
+        """See `Links.ack`."""
         half = self._lanes[lane]
         if half.finish(seq):
             self._acks[lane] = half.done
@@ -124,13 +130,13 @@ class InboundStream:
             self._flush_soon()
 
     def ack_early(self, lane: Lane, seqs: list[int]) -> None:
-        """As `Links.ack_early`."""
+        """See `Links.ack_early`."""
         for told in (self._early, self._sent_early):
             told.setdefault(lane, []).extend(seqs)
         self._flush_soon()
 
     def grant(self, lane: Lane, size: int) -> None:
-        """As `Links.grant`."""
+        """See `Links.grant`."""
         self._grants[lane] = self._windows[lane] = size
         self._flush_soon()
 
@@ -144,7 +150,10 @@ class InboundStream:
                 self._flush_soon()
 
     def tick(self, now_ms: float) -> None:
-        """Send a heartbeat if nothing was sent for a while, here or on the own stream; close a silent stream."""
+        """Close a silent stream. Else ask for lanes whose pause is over, and send a heartbeat if one is due.
+
+        None is due while this node's own stream reports to the peer that it hears this one.
+        """
         if self._wire is None or self.heard_ms is None:
             return
         if self._held:
@@ -161,7 +170,7 @@ class InboundStream:
         raise AssertionError(wire.peer)
 
     def received(self, frame: bytes) -> None:
-        """As `WireEvents.received`."""
+        """Wire: a frame arrived. Deliver its contents in the order datagrams, runs, pieces."""
         wire = self._wire
         self.heard_ms = self._ports.now_ms()
         self._traffic.frames_in += 1
@@ -202,7 +211,7 @@ class InboundStream:
         done, duplicates = half.done, half.duplicates
         for seq, payload in half.take(run):
             if self._wire is not wire:
-                half.refuse(seq)  # the listener has ended the stream: the item comes again on the next one
+                half.refuse(seq)  # the listener has ended the stream: the peer sends the item again on the next one
                 return
             if not self._deliver(half, seq, payload):
                 break
@@ -248,7 +257,7 @@ class InboundStream:
     # Holding a lane, and setting an item aside
 
     def _hold(self, lane: Lane, seq: int, reason: str) -> None:
-        """Hold the lane at this item. It is asked for again after a pause, which doubles."""
+        """Hold the lane at this item. After a pause this node asks for it again; each refusal doubles the pause."""
         self._traffic.held += 1
         before = self._held.get(lane)
         settings = self._settings
@@ -282,16 +291,16 @@ class InboundStream:
         self._ports.set_aside(SetAside(self.node, lane, seq, size, reason))
 
     def drained(self) -> None:
-        """As `WireEvents.drained`."""
+        """Wire: the network has taken the urgent frame, so another one may follow."""
         self._busy = False
 
     def data_drained(self) -> None:
-        """As `WireEvents.data_drained`."""
+        """Wire: the network has taken the data frame. Send the answers that wait."""
         self._data_busy = False
         self._flush()
 
     def closed(self, reason: str) -> None:
-        """As `WireEvents.closed`."""
+        """Wire: the stream is closed. The lanes stay for the next one."""
         self._wire = None
 
     # Answering

@@ -1,19 +1,19 @@
 """One lane of items from one process to one peer: the sender's half and the receiver's half.
 
-Items are numbered from 1 without gaps for the life of the sending process, whatever happens at the other end. The
-sender keeps each item until it is acknowledged or cancelled. A cancelled item keeps its number and is sent as a void, a
-number without payload. The receiver takes number n + 1 after number n and nothing else (H-07).
+Items are numbered from 1 without gaps for the life of the sending process, even if the receiver restarts. The sender
+keeps each item until it is acknowledged or cancelled. A cancelled item keeps its number and is sent as a void, a number
+without payload. The receiver takes number n + 1 after number n and nothing else (H-07).
 
-When a stream opens, the receiver names its watermark w and the sender goes on with w + 1:
+When a stream opens, the receiver names its watermark w and the sender continues with w + 1:
 
-    w = acknowledged           as it was; what is unacknowledged is sent again
-    w > acknowledged           an acknowledgement that got lost with the stream: the items are freed now
+    w = acknowledged           the sender sends the unacknowledged items again
+    w > acknowledged           an acknowledgement was lost with the former stream: the sender frees the items now
     w < acknowledged           the receiver has forgotten items (another disk; or another process, if they were only
-                               in memory): w + 1 to acknowledged are sent as voids, so that no number is missing
+                               in memory): the sender sends voids for these numbers, so that none is missing
     w > last                   impossible: another process has used these numbers. An error, nothing is sent
 
-A receiver that cannot take an item now *holds* its lane: it drops all later items, and asks for the lane from that
-number on when it can take it. Other lanes and datagrams go on meanwhile.
+A receiver that cannot take an item now *holds* its lane: it drops all later items. When it can take the item, it asks
+the sender to continue with that number. Other lanes and datagrams are not affected.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ Measured with CPython 3.11: 870 bytes for a message of QoS 1 with 100 bytes, its
 
 
 class Gap(MalformedFrame):
-    """A run that does not follow the last received number: it must not be taken."""
+    """Numbers are missing between the last received item and a run or piece: the receiver must not take it."""
 
 
 class SendLane:
-    """The sender's half. `window` in bytes; None is no limit. Items of more than `whole` bytes go in pieces."""
+    """The sender's half of a lane. `window`: limit of unacknowledged bytes in flight, None for no limit.
+
+    Items of more than `whole` bytes are sent in pieces.
+    """
 
     __slots__ = (
         "_behind", "_items", "_most", "_offset", "acked_upto", "beside_bytes", "held", "inflight_bytes", "lane", "last",
@@ -76,7 +79,7 @@ class SendLane:
             self._behind.append((self.last, other.last))
 
     def free(self, other: SendLane) -> int:
-        """The number up to which no item has to wait for the other lane."""
+        """Returns the last number that may be sent before the other lane sends more: see `follow`."""
         behind = self._behind
         while behind and behind[0][1] <= other.acked_upto:
             behind.popleft()
@@ -87,7 +90,10 @@ class SendLane:
         self._drop(seq)
 
     def early(self, seqs: list[int]) -> None:
-        """The peer has finished these items, although not all before them: resend them as voids. `MalformedFrame`."""
+        """The peer has finished these items, although an earlier one is open: from now on they are sent as voids.
+
+        Raises `MalformedFrame` if one of them was never sent.
+        """
         if seqs and max(seqs) > max(self.sent, self._most):
             raise MalformedFrame(f"lane {self.lane}: {max(seqs)} acknowledged, {self.sent} sent")
         for seq in seqs:
@@ -101,14 +107,17 @@ class SendLane:
     def acked(self, upto: int) -> int:
         """The peer has finished all items up to `upto`, perhaps items of an earlier stream that were not resent yet.
 
-        Returns the number of items freed. Raises `MalformedFrame`.
+        Returns the number of items freed. Raises `MalformedFrame` if fewer items were sent.
         """
         if upto > max(self.sent, self._most):
             raise MalformedFrame(f"lane {self.lane}: {upto} acknowledged, {self.sent} sent")
         return self._free(upto)
 
     def resume(self, watermark: int) -> int:
-        """A stream has opened and the peer has the lane up to `watermark`. Returns the number of items freed."""
+        """A stream has opened and the peer has the lane up to `watermark`. Returns the number of items freed.
+
+        Raises `MalformedFrame` if the lane never had that number.
+        """
         if not 0 <= watermark <= self.last:
             raise MalformedFrame(f"lane {self.lane}: the peer has {watermark}, of {self.last} that this process made")
         freed = self._free(watermark)
@@ -122,7 +131,7 @@ class SendLane:
         self.held = True
 
     def rewind(self, first: int) -> None:
-        """The receiver takes the lane again, from number `first` on. Raises `MalformedFrame`."""
+        """The receiver takes the lane again: send from number `first` on. Raises `MalformedFrame`."""
         if not 1 <= first <= self.sent + 1:
             raise MalformedFrame(f"lane {self.lane}: asked for {first}, {self.sent} sent")
         items = self._items
@@ -148,9 +157,9 @@ class SendLane:
         return self.waiting_bytes - self.inflight_bytes
 
     def take(self, limit: int, room: int, last: int | None = None) -> Run | None:
-        """The next run: at most `limit` bytes or one larger item, never more than `room`, none beyond `last`.
+        """Returns the next run; None if the lane has nothing to send, or has to wait.
 
-        None if there is nothing to send.
+        The run has at most `limit` bytes, or one larger item of at most `room` bytes, and no number beyond `last`.
         """
         last = self.last if last is None else last
         if self.sent >= last or self.held:
@@ -184,7 +193,7 @@ class SendLane:
         return run
 
     def take_piece(self, room: int, last: int | None = None) -> Piece | None:
-        """The next piece of the next item, if that is too large for a run; None if it is not, or has to wait.
+        """Returns the next piece of the next item; None if the item fits into a run, or has to wait.
 
         The data has at most `room` bytes and at most `whole`. The item counts as sent with its last piece.
         """
@@ -218,7 +227,7 @@ class SendLane:
                 if payload is not None:
                     size += len(payload) + ITEM_BYTES
             self.waiting_bytes -= size
-            self.inflight_bytes -= size  # all of it was sent, or `resume` counts anew
+            self.inflight_bytes -= size  # all of them were sent; if not, the caller, `resume`, sets the count to 0
         self.acked_upto = max(self.acked_upto, upto)
         return before - len(items)
 
@@ -232,7 +241,7 @@ class SendLane:
 
 
 class ReceiveLane:
-    """The receiver's half: `received` is the last number that came, `done` the last that may be acknowledged.
+    """The receiver's half: `received` is the last number received, `done` the last that may be acknowledged.
 
     `largest` is the size in bytes of the largest item that is taken. `held`: an item was refused, and the sender has
     not begun to send it again.
@@ -250,14 +259,14 @@ class ReceiveLane:
         self._voids: deque[tuple[int, int]] = deque()
 
     def take(self, run: Run) -> Iterator[tuple[int, bytes]]:
-        """The new items of a run, in order. Raises `Gap` if numbers before the run are missing.
+        """Yields (number, payload) of the new items of a run. Raises `Gap` if numbers before the run are missing.
 
-        A yielded item counts as received; `refuse` undoes that. While the lane is held, items that the sender sent
-        before it knew of the hold are dropped.
+        A yielded item counts as received; `refuse` undoes that. While the lane is held, the items that the sender had
+        sent before it learned of the hold are dropped.
         """
         if not self._follows(run.first, "a run"):
             return
-        self._joining.drop()  # a run instead of further pieces: the item was cancelled
+        self._joining.drop()  # the sender sends a run instead of further pieces: it has cancelled the incomplete item
         begin = run.first + run.voids
         if begin - 1 > self.received:
             self._void(self.received + 1, begin - 1)
@@ -268,7 +277,10 @@ class ReceiveLane:
             yield seq, payload
 
     def take_piece(self, piece: Piece) -> tuple[int, bytes | None] | None:
-        """The number and the item, when it is complete and new; the item is None if it is too large. Raises `Gap`."""
+        """Returns the number and the payload when this piece completes a new item, else None. Raises `Gap`.
+
+        The payload is None if the item is larger than `largest`.
+        """
         if not self._follows(piece.seq, "a piece"):
             return None
         if piece.seq <= self.received:
@@ -285,8 +297,8 @@ class ReceiveLane:
         return piece.seq, payload
 
     def _follows(self, first: int, what: str) -> bool:
-        """Whether a run or piece that begins with `first` is to be read. Raises `Gap` if numbers before it are
-        missing."""
+        """Returns whether to read a run or piece that begins with `first`; False while the lane is held at an earlier
+        number. Raises `Gap` if numbers are missing."""
         if first <= self.received + 1:
             self.held = False
         elif self.held:
@@ -301,18 +313,18 @@ class ReceiveLane:
         return self._joining.bytes_held
 
     def reopen(self) -> None:
-        """A new stream has opened: incomplete and held items are sent again."""
+        """A new stream has opened: the sender sends incomplete and held items again."""
         self._joining.drop()
         self.held = False
 
     def refuse(self, seq: int) -> None:
-        """The last yielded item was not taken; from now on later items are dropped."""
+        """The listener did not take the last yielded item: hold the lane there, and drop later items."""
         assert seq == self.received > self.done, (seq, self.received, self.done)
         self.received = seq - 1
         self.held = True
 
     def set_aside(self, seq: int) -> None:
-        """The last yielded item cannot be decoded: it counts as cancelled, so that it does not come again."""
+        """The last yielded item cannot be decoded: count it as cancelled, so that the sender does not send it again."""
         assert seq == self.received, (seq, self.received)
         self._void(seq, seq)
 
@@ -331,7 +343,7 @@ class ReceiveLane:
         self._pass_voids()
 
     def _pass_voids(self) -> None:
-        """Voids are finished as soon as all items before them are."""
+        """Count voids as finished as soon as all items before them are."""
         voids = self._voids
         while voids and voids[0][0] <= self.done + 1:
             self.done = max(self.done, voids.popleft()[1])

@@ -1,12 +1,12 @@
 """All links of one process: an outbound stream to each peer, and an inbound stream from each peer.
 
 An item of a lane arrives once and in order at one process of the peer, or is cancelled. A datagram may be lost. All
-datagrams of one loop turn for one peer share one frame, and all items of its lanes share another, which goes the wire's
-way for data. While a frame is being written, further items form the next frame of their kind. Everything runs on the
-thread of one loop, so that a node with a stuck loop falls silent.
+datagrams of one loop turn for one peer share one frame. All items of its lanes share another frame, which uses the
+wire's data channel. While a frame is being written, further items form the next frame of their kind. Everything runs on
+the thread of one loop, so that a node with a stuck loop falls silent.
 
 Measured over gRPC between two processes on two busy cores, payloads of 100 bytes, two batches in flight, each
-acknowledged: in batches of 1 3,000/s, of 10 20,000/s, of 64 85,000/s, of 512 125,000 to 200,000/s.
+acknowledged: 3,000 items/s in batches of 1, 20,000 in batches of 10, 85,000 of 64, 125,000 to 200,000 of 512.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REMEMBERED = 256
 
 
 class Links:
-    """The links of `me`. Give `accept` to `Transport.serve`; name the peers with `set_peers`."""
+    """The links of `me`. The owner gives `accept` to `Transport.serve` and names the peers with `set_peers`."""
 
     def __init__(
         self, me: PeerInfo, ports: LinkPorts, listener: LinkEvents, settings: LinkSettings | None = None
@@ -47,14 +47,15 @@ class Links:
         self._in: dict[str, InboundStream] = {}
         self._refusals: dict[str, tuple[float, str]] = {}
         self.slow: dict[Lane, dict[str, None]] = {lane: {} for lane in Lane}
-        """For each lane the nodes for which more than `buffer_bytes` of memory wait, until half of that is gone.
+        """For each lane the nodes with too many unacknowledged items.
 
-        Nothing is dropped. `LinkEvents.relieved` reports the end.
+        A node enters when these items take more than `buffer_bytes` of memory (`map_bytes` for METADATA), and leaves at
+        half of that: `LinkEvents.relieved` reports it. No item is dropped.
         """
         self.full: dict[str, None] = {}
         """The nodes whose link is open and for which `ahead_bytes` of PUBLISH wait for a frame.
 
-        The owner keeps further items; `LinkEvents.room` reports when to go on.
+        The owner keeps further items until `LinkEvents.room`.
         """
         self._closed = False
         self._ticked_ms = ports.now_ms()
@@ -67,7 +68,7 @@ class Links:
         self.me = msgspec.structs.replace(self.me, cluster_id=cluster_id)
 
     def set_peers(self, peers: dict[str, str]) -> None:
-        """Keep streams open to these (node -> address) and to no others. Unacknowledged items of others are kept."""
+        """Keep streams open to these nodes (name -> address) and to no others. Items for others stay in their lanes."""
         for node, link in self._out.items():
             if node not in peers:
                 link.point_to(None)
@@ -78,7 +79,7 @@ class Links:
     def forget(self, node: str) -> None:
         """The node has a new disk or has left: end both streams and cancel all items that wait for it.
 
-        If `set_peers` still names it, it is dialled again. Numbers go on where they were.
+        If `set_peers` still names it, it is dialled again. The numbers of its lanes continue.
         """
         if node in self._out:
             self._out[node].forget()
@@ -104,7 +105,7 @@ class Links:
     # Sending
 
     def datagram(self, node: str, kind: int, data: bytes) -> bool:
-        """Send in this turn's frame; it may be lost. Returns False if it was dropped: no stream, or too much waits.
+        """Send in this turn's frame; it may be lost. Returns False if it was dropped: no stream, or the buffer is full.
 
         Raises `ValueError` if it does not fit into a frame.
         """
@@ -120,7 +121,7 @@ class Links:
         """Send once and in order; the item is kept until it is acknowledged or cancelled. Returns its number in the
         lane.
 
-        Numbers go from 1 on for the life of this process. Raises `ValueError` for more than `max_item_bytes`.
+        Numbers begin at 1 and rise for the life of this process. Raises `ValueError` for more than `max_item_bytes`.
         """
         if len(payload) > self._item_bytes:
             raise ValueError(f"an item of {len(payload)} bytes, {self._item_bytes} are allowed")
@@ -128,13 +129,13 @@ class Links:
         return (link if link is not None else self._outgoing(node)).send(lane, payload)
 
     def void(self, node: str, lane: Lane, seqs: list[int] | None = None) -> None:
-        """Cancel these items, or all of the lane. Items in flight may still be delivered."""
+        """Cancel these items, or all items of the lane. Items in flight may still be delivered."""
         if node in self._out:
             self._out[node].void(lane, seqs)
 
     def beside(self, node: str, lane: Lane, items: int, size_bytes: int) -> None:
-        """The owner keeps this much for the lane until it has free space; it counts for `slow` like items in the
-        lane."""
+        """The owner keeps this many items and bytes until the lane has free space: count them for `slow` like items in
+        the lane."""
         self._outgoing(node).beside(lane, items, size_bytes)
 
     # Receiving
@@ -142,24 +143,25 @@ class Links:
     def ack(self, node: str, lane: Lane, seq: int, boot: int | None = None) -> None:
         """All items up to `seq` of the peer's lane are finished, durably if required: acknowledge them in this turn.
 
-        Who does not acknowledge within `deliver` names the `boot` that the item came from: what belongs to
-        an earlier start of the peer is not acknowledged to the later one.
+        A caller that acknowledges after `deliver` has returned names the `boot` of the sender: if the peer has started
+        again since, the call does nothing.
         """
         stream = self._in[node]
         if boot is None or (stream.peer is not None and stream.peer.boot == boot):
             stream.ack(lane, seq)
 
     def ack_early(self, node: str, lane: Lane, seqs: list[int], boot: int) -> None:
-        """These items of a lane are finished, although an item before them is not.
+        """These items of a lane are finished, although an item before them is not: acknowledge them in this turn.
 
-        The sender forgets them: they must be worth nothing to a later start of this node, which gets voids instead.
+        The sender forgets them. After a restart this node gets voids for them, so use it only for items that a later
+        start of this node does not need.
         """
         stream = self._in[node]
         if stream.peer is not None and stream.peer.boot == boot:
             stream.ack_early(lane, seqs)
 
     def try_again(self) -> None:
-        """Refused items can perhaps be taken now: ask for the held lanes without waiting for the end of their pause."""
+        """The owner can perhaps take refused items now: ask the senders at once to resume all held lanes."""
         for stream in self._in.values():
             stream.resume_held()
 
@@ -168,7 +170,7 @@ class Links:
         self._incoming(node).grant(lane, window_bytes)
 
     def accept(self, hello: bytes, wire: Wire) -> Accepted | Refused:
-        """As `transport.wire.Accept`."""
+        """Transport: a peer has dialled. Returns the welcome, or the reason for a refusal (`transport.wire.Accept`)."""
         try:
             peer = decode_hello(hello)
         except MalformedFrame as error:
@@ -198,7 +200,8 @@ class Links:
         return self._listener.check(peer) or (known.objection(peer) if known is not None else None)
 
     def _refuse(self, who: str, reason: str) -> Refused:
-        """Refuse a stream. It is logged only if it lasts: nodes that are behind in the log refuse a joining node."""
+        """Refuse a stream. Log only a refusal that lasts: a node that is behind in the log refuses a joining node for a
+        moment."""
         now = self._ports.now_ms()
         if who not in self._refusals and len(self._refusals) >= _REMEMBERED:
             self._refusals.clear()
@@ -215,11 +218,11 @@ class Links:
         return node in self._out and self._out[node].up
 
     def hears(self, node: str) -> bool:
-        """Whether a stream from a node is open: its process runs, or ended so lately that it was not noticed yet."""
+        """Whether a stream from a node is open: its process runs, or ended a moment ago."""
         return node in self._in and self._in[node].open
 
     def heard_ms(self, node: str) -> float | None:
-        """When the last frame came on the stream from a node, in `now_ms`; None if none ever did."""
+        """When the last frame arrived on the stream from a node, in `now_ms`; None if none ever did."""
         return self._in[node].heard_ms if node in self._in else None
 
     def waiting_bytes(self, node: str, lane: Lane) -> int:
@@ -228,17 +231,17 @@ class Links:
 
     @property
     def publish_window_bytes(self) -> int:
-        """The limit of bytes of the PUBLISH lane in flight to a node."""
+        """See `LinkSettings.publish_window_bytes`."""
         return self._settings.publish_window_bytes
 
     @property
     def ahead_bytes(self) -> int:
-        """As `LinkSettings.ahead_bytes`."""
+        """See `LinkSettings.ahead_bytes`."""
         return self._settings.ahead_bytes
 
     @property
     def behind_bytes(self) -> int:
-        """As `LinkSettings.behind_bytes`."""
+        """See `LinkSettings.behind_bytes`."""
         return self._settings.behind_bytes
 
     def memory_bytes(self, node: str) -> int:
@@ -273,8 +276,11 @@ class Links:
         return stream
 
     def tick(self) -> None:
-        """Time has passed: say what is due, give up what is silent. It comes by itself a heartbeat after the last one;
-        who has a turn of the loop earlier calls it then, and saves another."""
+        """Send the heartbeats that are due and close silent streams.
+
+        A timer calls it one heartbeat after the last call. An owner that already runs in a turn of the loop may call it
+        earlier and so save the timer's turn.
+        """
         if self._timer is not None:
             self._timer.cancel()
         now_ms = self._ports.now_ms()

@@ -1,4 +1,4 @@
-"""The stream to one peer, dialled again after each loss: carries datagrams and lanes, brings acknowledgements back."""
+"""The stream to one peer, dialled again after each loss: sends datagrams and lanes, receives acknowledgements."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from .ports import Lane, LinkEvents, LinkPorts, Timer, Traffic
 from .settings import FRAME_SLACK, LinkSettings
 
 SAY_FIRST_MS, SAY_NEXT_MS, SAY_LAST_MS = 3_000.0, 60_000.0, 600_000.0
-"""A link that cannot be opened is logged after the first of these times, then after the second, then after each third.
-
-In milliseconds.
-"""
+"""When a link that cannot be opened is logged, in ms: after the first time, then after the second, then after each
+third."""
 
 
 class OutboundStream:
@@ -48,9 +46,9 @@ class OutboundStream:
         }
         self.version = 0
         self.hears = False
-        """A frame came on the peer's stream, and no frame on this stream has reported that yet."""
+        """A frame arrived on the peer's own stream, and no frame on this stream has reported that yet."""
         self.reported_ms = -inf
-        """When that was last reported, on a stream that the peer hears."""
+        """When this stream last reported that, while the peer heard this stream."""
         self._me = me
         self._ports = ports
         self._listener = listener
@@ -86,7 +84,7 @@ class OutboundStream:
         return self._wire is not None
 
     def point_to(self, address: str | None) -> None:
-        """Keep a stream open to this address; none with None."""
+        """Keep a stream open to this address; with None, close it and dial no more."""
         if address != self.address:
             self.address = address
             self.stop("the peer has another address" if address else "not a peer any more")
@@ -106,7 +104,7 @@ class OutboundStream:
             dialing.cancel()
 
     def forget(self) -> None:
-        """As `Links.forget`."""
+        """See `Links.forget`."""
         self.stop("forgotten")
         for lane in self.lanes:
             self.void(lane, None)
@@ -114,7 +112,7 @@ class OutboundStream:
             self._dial_later()
 
     def datagram(self, kind: int, data: bytes) -> bool:
-        """As `Links.datagram`."""
+        """See `Links.datagram`."""
         size = len(data) + ITEM_BYTES
         if self._wire is None or self._datagram_bytes + size > self._settings.buffer_bytes:
             self._traffic.datagrams_dropped += 1
@@ -125,7 +123,7 @@ class OutboundStream:
         return True
 
     def send(self, lane: Lane, payload: bytes) -> int:
-        """As `Links.send`."""
+        """See `Links.send`."""
         half = self.lanes[lane]
         seq = half.add(payload)
         if lane is not Lane.METADATA:
@@ -138,14 +136,14 @@ class OutboundStream:
         return seq
 
     def beside(self, lane: Lane, items: int, size_bytes: int) -> None:
-        """As `Links.beside`."""
+        """See `Links.beside`."""
         half = self.lanes[lane]
         half.beside_bytes = 2 * size_bytes + KEPT_BYTES * items
         if half.memory_bytes > self._limits[lane] and self.node not in self._slow[lane]:
             self._crowded(lane, half)
 
     def void(self, lane: Lane, seqs: list[int] | None) -> None:
-        """As `Links.void`."""
+        """See `Links.void`."""
         half = self.lanes[lane]
         if seqs is None:
             half.void_all()
@@ -156,7 +154,7 @@ class OutboundStream:
         self._flush_soon()
 
     def tick(self, now_ms: float) -> None:
-        """Send a heartbeat if nothing was sent for a while; close a silent stream."""
+        """Close a silent stream; send a heartbeat if this node sent no urgent frame for `heartbeat_s`."""
         if self._wire is None:
             return
         if now_ms - self._heard_ms > self._settings.silence_s * 1000:
@@ -171,7 +169,7 @@ class OutboundStream:
             self._proved_good()
 
     def extend_deadline(self, now_ms: float) -> None:
-        """This node's loop was stuck: the peer does not count as silent for that time."""
+        """This node's loop was stuck and read no frames: give the peer at least half of `silence_s` from now."""
         self._heard_ms = max(self._heard_ms, now_ms - self._settings.silence_s * 500)
 
     # Dialling
@@ -188,8 +186,7 @@ class OutboundStream:
         self._redial = self._ports.later(self._ports.rng.uniform(pause_s / 2, pause_s), self._dial)
 
     def _say(self, reason: str) -> None:
-        """Log a link that cannot be opened, only if that lasts, and then seldom: an outage has many tries and
-        reasons."""
+        """Log a link that cannot be opened, but only if that lasts, and then seldom: an outage has many dials."""
         now = self._ports.now_ms()
         if self._failing_ms is None:
             self._failing_ms, self._tries, self._say_ms, self._say_pause_ms = now, 0, now + SAY_FIRST_MS, SAY_NEXT_MS
@@ -206,7 +203,7 @@ class OutboundStream:
     # Events of the stream
 
     def opened(self, wire: Wire, welcome: bytes) -> None:
-        """As `WireEvents.opened`."""
+        """Wire: the peer has accepted the dial. Check its welcome, set the lanes to its watermarks, report `up`."""
         try:
             answer = decode_welcome(welcome)
             refusal = self._refusal(answer)
@@ -239,7 +236,7 @@ class OutboundStream:
         return self._listener.check(peer)
 
     def _resume(self, answer: Welcome) -> list[Lane]:
-        """Set the lanes to the peer's watermarks. Returns the lanes in which that freed items."""
+        """Set the lanes to the peer's watermarks. Returns the lanes in which this freed items."""
         if self.peer is not None and self.peer.process != answer.me.process:
             # Items that only the earlier process of the peer had in memory are lost; anti-entropy repairs that.
             self.lanes[Lane.METADATA].void_all()
@@ -256,7 +253,7 @@ class OutboundStream:
         return freed
 
     def received(self, frame: bytes) -> None:
-        """As `WireEvents.received`."""
+        """Wire: a frame of the peer arrived: acknowledgements, windows, lanes to hold or to resume."""
         wire = self._wire
         self._heard_ms = self._ports.now_ms()
         self._traffic.frames_in += 1
@@ -282,7 +279,7 @@ class OutboundStream:
         self._flush_soon()
 
     def _proved_good(self) -> None:
-        """The stream carries data. After a stream that ends before this, the next dial waits longer."""
+        """The peer has answered on this stream, so the pause before a dial is the first one again."""
         self._pause_s, self._failing_ms = self._settings.redial_first_s, None
 
     def _lane(self, number: int) -> Lane:
@@ -306,33 +303,35 @@ class OutboundStream:
         self._flush_soon()
 
     def _crowded(self, lane: Lane, half: SendLane) -> None:
-        """More than the limit waits: pause the publishers for this node, also while it is away."""
+        """Unacknowledged items exceed the limit: add the peer to `slow`, so that the owner pauses its publishers."""
         self._slow[lane][self.node] = None
         if lane is Lane.METADATA:
-            return  # ordinary, and soon over
+            return  # happens often and ends soon
         text = f"{half.memory_bytes >> 10} KiB wait on lane {lane.name} for {self.node} to acknowledge them"
-        self._ports.log("warning", f"{text}: its publishers are not read until half of that is gone")
+        self._ports.log(
+            "warning", f"{text}: clients that publish to {self.node} are not read until half of that is acknowledged"
+        )
 
     def _relieve(self, lane: Lane) -> None:
         if self.node in self._slow[lane] and self.lanes[lane].memory_bytes <= self._limits[lane] // 2:
             del self._slow[lane][self.node]
             if lane is not Lane.METADATA:
-                text = f"lane {lane.name} to {self.node} is relieved: its publishers are read again"
+                text = f"lane {lane.name} to {self.node} is relieved: clients that publish to it are read again"
                 self._ports.log("info", text)
             self._listener.relieved(self.node)
 
     def drained(self) -> None:
-        """As `WireEvents.drained`."""
+        """Wire: the network has taken the urgent frame. Send what waits."""
         self._busy = False
         self._flush()
 
     def data_drained(self) -> None:
-        """As `WireEvents.data_drained`."""
+        """Wire: the network has taken the data frame. Send what waits."""
         self._data_busy = False
         self._flush()
 
     def closed(self, reason: str) -> None:
-        """As `WireEvents.closed`."""
+        """Wire: the stream is closed, or the peer could not be reached or refused it. Dial again after a pause."""
         if self._wire is None:
             self._ports.refused(self.node, reason)
         self._over(reason)
@@ -347,7 +346,7 @@ class OutboundStream:
             self._dial_later()
 
     def _fail(self, reason: str) -> None:
-        """Close the stream on this side: no event follows."""
+        """Close the stream from this side. The wire then reports no `closed`, so call that here."""
         if self._wire is not None:
             self._wire.close(reason)
             self.closed(reason)
@@ -368,12 +367,12 @@ class OutboundStream:
             self._ports.soon(self._flush)
 
     def _fill(self) -> None:
-        """Collect more items if the next frame is not full yet."""
+        """The next frame has enough items: add the peer to `full`, so that the owner keeps further items."""
         if self._wire is not None:
             self._full[self.node] = None
 
     def _offer_room(self) -> None:
-        """If the lane is no longer full, or has no stream, ask the owner for the items that it keeps."""
+        """If the next frame has space again, or the stream is closed, ask the owner for the items that it keeps."""
         if self.node not in self._full:
             return
         if self._wire is None or self.lanes[Lane.PUBLISH].unsent_bytes < self._ahead_bytes:
@@ -383,7 +382,7 @@ class OutboundStream:
     def _flush(self) -> None:
         """Send one frame with the datagrams and one with items of the lanes, as far as they fit.
 
-        Items that come while these are written form the next frames.
+        Items that are added while these are written form the next frames.
         """
         self._scheduled = False
         if self._wire is not None and not self._busy and self._datagrams:
@@ -409,7 +408,7 @@ class OutboundStream:
         return datagrams
 
     def _gather_data(self) -> Frame | None:
-        """A frame with the items that the lanes may send now; None if there are none."""
+        """Returns a frame with the items that the lanes may send now; None if there are none."""
         settings = self._settings
         room = settings.max_frame_bytes - FRAME_SLACK // 2
         used = 0

@@ -1,8 +1,8 @@
-"""Large items travel in pieces, so that a frame stays small and heartbeats pass between two pieces.
+"""Large items are sent in pieces, so that a frame stays small and heartbeats are sent between two pieces.
 
 The sender cuts an item (`cut`), one piece per frame and lane. The receiver joins the pieces (`Joining`). A lane has at
 most one incomplete item, so the memory of the receiver is bounded by the largest item that may exist. When the stream
-breaks, or the sender cancels the item, the incomplete item is dropped. After a break the sender begins it again.
+breaks, or the sender cancels the item, the receiver drops the incomplete item. After a break the sender starts over.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Piece(Struct, array_like=True):
 
 
 class Scattered(Exception):
-    """A piece that does not continue the incomplete item. The text says what came and what was expected."""
+    """A piece does not continue the incomplete item. The text describes the piece and the incomplete item."""
 
 
 def cut(lane: int, seq: int, payload: bytes, offset: int, most: int) -> Piece:
-    """The piece of an item that begins at `offset`, with at most `most` bytes of data."""
+    """Returns the piece of an item that begins at `offset`, with at most `most` bytes of data."""
     return Piece(lane, seq, len(payload), offset, payload[offset : offset + most])
 
 
@@ -66,9 +66,9 @@ class Joining:
         self._buffer = BytesIO()
 
     def add(self, piece: Piece) -> bytes | None:
-        """Take the next piece. Returns the whole item when `piece.last`, but None if it is larger than the limit.
+        """Take the next piece. Returns the whole item with its last piece, but None if it is larger than the limit.
 
-        Raises `Scattered` if the piece does not follow the one before, or ends behind the item.
+        Raises `Scattered` if the piece does not follow the one before, is empty, or ends behind the item.
         """
         if piece.offset == 0:
             self.drop()

@@ -13,11 +13,11 @@ from .hello import PeerInfo
 
 
 class Lane(IntEnum):
-    """The acknowledged lanes, highest rank first. None waits for its own class or for a lower one (H-15).
+    """The acknowledged lanes, highest rank first. To take an item, a receiver never waits for its lane or a lower one.
 
-    METADATA is always taken. APPEND (replicas, and messages relayed to another member of a shared subscription) waits
-    for disks only. PUBLISH waits for appends. Each lane has its own numbers, window and acknowledgements. Items of
-    METADATA are lost with the receiving process; anti-entropy repairs that.
+    So nodes never wait for each other in a circle (H-15). METADATA is always taken. APPEND (messages relayed to another
+    member of a shared subscription) waits for disks only. PUBLISH waits for appends. Each lane has its own numbers,
+    window and acknowledgements. Items of METADATA are lost with the receiving process; anti-entropy repairs that.
     """
 
     METADATA = 0
@@ -26,28 +26,28 @@ class Lane(IntEnum):
 
 
 class Timer(Protocol):
-    """What a loop's `call_later` returns."""
+    """A pending call of a function, as `call_later` of an asyncio loop returns it."""
 
     def cancel(self) -> None:
-        """Do not run the function."""
+        """The owner no longer wants the call: do not make it. Does nothing after the call."""
 
 
 class Rng(Protocol):
     """Source of randomness; `random.Random` implements it."""
 
     def uniform(self, a: float, b: float) -> float:
-        """A number between a and b."""
+        """Returns a random number between a and b."""
 
 
 class Dialer(Protocol):
-    """The part of a `Transport` that links use; their owner does the serving."""
+    """The part of a `Transport` that links use. The owner of the links listens for streams of other nodes."""
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
-        """As `Transport.dial`."""
+        """Open a stream to a peer: see `Transport.dial`. Links dial each peer again until its stream is open."""
 
 
 def ignore_refusal(node: str, reason: str) -> None:
-    """Default of `refused`: only dial again."""
+    """Default of `refused`: do nothing. The link dials again."""
 
 
 class SetAside(Struct, frozen=True):
@@ -74,69 +74,85 @@ class LinkPorts(Struct, frozen=True):
     rng: Rng
     log: Callable[[str, str], None]
     refused: Callable[[str, str], None] = ignore_refusal
-    """A peer refused this process's stream: node and reason, once for each dial."""
+    """A dial failed: called with the peer and the reason, once for each dial that was refused or got no answer."""
     set_aside: Callable[[SetAside], None] = ignore_set_aside
-    """An item was set aside. It has been logged."""
+    """Called when an item was set aside, after it was logged."""
 
 
 class Refuse(Exception):
-    """Raised by `LinkEvents.deliver` if it cannot take the item now. The text is the reason.
+    """Raised by `LinkEvents.deliver`, before any effect, if it cannot take the item now. The text is the reason.
 
-    The lane is then held: the item counts as not delivered, and the receiver drops all later items of the lane. After a
-    pause, or at `Links.try_again`, the receiver asks the sender to continue with this item (H-07). Other lanes and
-    datagrams are not affected.
+    The links then hold the lane: the item counts as not delivered, and they drop all later items of the lane. After a
+    pause, or at `Links.try_again`, they ask the sender to continue with this item (H-07). Other lanes and datagrams are
+    not affected.
     """
 
 
 class Unreadable(Exception):
     """Raised by `LinkEvents.deliver`, before any effect, if the item can never be taken. The text is the reason.
 
-    The item is logged, counted and acknowledged as cancelled, so that it does not come again and stop the lane.
+    The links log the item, count it and acknowledge it as cancelled, so that the sender does not send it again and the
+    lane continues.
     """
 
 
 class LinkEvents(Protocol):
-    """The owner of the links. All calls are on the loop's thread; each may call methods of the links."""
+    """The owner of the links. `Links` makes all calls, on the loop's thread; each may call methods of the links.
+
+    There are two streams between each two nodes: this node dials the stream *to* a peer, the peer dials the stream
+    *from* the peer.
+    """
 
     def check(self, hello: PeerInfo) -> str | None:
-        """Why a peer is refused; None if it is accepted. Called for each hello and each welcome."""
+        """Returns the reason to refuse a peer; None to accept it.
+
+        Called for the hello of each stream from a peer, and for the welcome of each stream to one, before any item.
+        """
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
-        """The number up to which this node has durably finished a lane of that boot of a peer; 0 if unknown."""
+        """Returns the number up to which this node has durably finished a lane of that boot of a peer; 0 if unknown.
+
+        Called for each lane when a new process of the peer opens its first stream. The sender continues behind this
+        number, so the owner must not need any item up to it again.
+        """
 
     def datagram(self, node: str, kind: int, data: bytes) -> None:
-        """A datagram came."""
+        """A datagram of a peer arrived. It arrives at most once; others may be lost or overtake items of lanes."""
 
     def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
-        """The next item of a lane. Each is delivered once to a process, in order; cancelled items leave gaps in `seq`.
+        """Take the next item of a lane. Each is delivered once to a process, in order; cancelled items leave gaps in
+        `seq`.
 
-        Acknowledge it with `Links.ack` when it is finished. May raise `Refuse`, `Unreadable`.
+        The owner calls `Links.ack` when the item is finished, now or later. Raises `Refuse`, `Unreadable`.
         """
 
     def acked(self, node: str, lane: int, upto: int) -> None:
-        """The peer has finished all items up to this number that were not cancelled."""
+        """The peer has finished all items up to this number, except cancelled ones. The number rises with each call.
+
+        Called for an acknowledgement, and before `up` for items that the peer's watermark covers.
+        """
 
     def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
-        """The peer has finished these items, although not all before them."""
+        """The peer has finished these items, although an item before them is open. `acked` covers them later, too."""
 
     def up(self, node: str, hello: PeerInfo) -> None:
-        """The stream to a peer is open. Nothing was resent yet, so items can still be cancelled.
+        """The stream to a peer is open. No item was sent on it yet, so the owner can still cancel items.
 
-        `hello` names the process and disk of the peer. A lane goes on from the peer's watermark; numbers that the peer
-        lost and that are acknowledged here are sent as voids.
+        `hello` names the process and disk of the peer. A lane continues behind the peer's watermark. For a number that
+        is acknowledged here but that the peer has lost, a void is sent.
         """
 
     def down(self, node: str, reason: str) -> None:
-        """The stream to a peer, which was open, is closed."""
+        """The stream to a peer, which was open, is closed. Items stay in their lanes; waiting datagrams are dropped."""
 
     def heard(self, node: str) -> None:
-        """A frame came on the stream from a peer, perhaps a heartbeat."""
+        """A frame arrived on the stream from a peer, perhaps a heartbeat. Called before its contents are delivered."""
 
     def relieved(self, node: str) -> None:
-        """A lane to the node is no longer in `Links.slow`."""
+        """A lane in `Links.slow` no longer names the node: the owner may let its publishers continue."""
 
     def room(self, node: str) -> None:
-        """The node is no longer in `Links.full`: send the items that wait for that, until the node is in it again."""
+        """`Links.full` no longer names the node: the owner sends waiting items until it names the node again."""
 
 
 class Traffic(Struct):
@@ -153,7 +169,7 @@ class Traffic(Struct):
     duplicates: int = 0
     """Received duplicates, which were not delivered."""
     held: int = 0
-    """How often an item could not be taken, and its lane was held."""
+    """How often the owner could not take an item, so that its lane was held."""
     set_aside: int = 0
     """Items that could not be decoded and were dropped."""
     datagrams_dropped: int = 0

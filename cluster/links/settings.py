@@ -14,21 +14,21 @@ class LinkSettings(Struct, frozen=True):
     """After this time without a frame the dialer sends an empty one."""
     echo_s: float = 0.5
     """After this time without a frame the acceptor sends an empty one, so that the dialer knows that its stream works.
-    Not needed while the acceptor's own stream to the dialer reports that it hears this one."""
+    It sends none while its own stream to the dialer reports that it hears the dialer's stream."""
     silence_s: float = 1.6
     """The dialer closes a stream that is silent for this time: a little more than three of the acceptor's frames. The
     acceptor waits twice as long."""
     redial_first_s: float = 0.1
     redial_last_s: float = 0.3
-    """The pause before a dial doubles from the first to the last; up to half of it is taken off at random."""
+    """The pause before a dial doubles from the first to the last; a random part, up to half, is subtracted."""
     hold_first_s: float = 0.2
     hold_last_s: float = 2.0
     """A receiver that could not take an item asks for it again after the first pause, which doubles up to the last. The
-    owner of the links may ask earlier, see `Links.try_again`."""
+    owner of the links may ask earlier (`Links.try_again`)."""
     max_frame_bytes: int = MAX_FRAME
     """incoming_clustering_buffer_size: a larger frame closes the stream. A datagram may have 1 KiB less than this."""
     piece_bytes: int = 256 << 10
-    """Larger items are sent in pieces of this size, one for each lane in a frame."""
+    """Larger items are sent in pieces of this size. A frame has at most one piece of each lane."""
     max_item_bytes: int = 1 << 30
     """The largest item of a lane: four times the largest MQTT packet, because values of a retained topic that several
     nodes wrote at the same time are sent together. A receiver holds at most one incomplete item for each lane."""
@@ -40,18 +40,20 @@ class LinkSettings(Struct, frozen=True):
     50 KiB (`flight.py`)."""
     buffer_bytes: int = 64 << 20
     """outgoing_clustering_buffer_size: when the unacknowledged items of a node take more memory than this, its lane is
-    slow. Nothing is dropped: the clients that publish for the node are not read. A node that is away counts, too."""
+    slow (`Links.slow`). No item is dropped; the broker stops reading the clients that publish to the node. The limit
+    also holds for a node that is away."""
     map_bytes: int = 1 << 20
-    """The same for METADATA, if that is less: publishes wait for the items of that lane, so they must be few. Clients
-    that write retained messages are not read meanwhile."""
+    """The limit of METADATA, if it is less than `buffer_bytes`. Publishes wait for the items of that lane, so they must
+    be few. While the lane is slow, the broker does not read clients that write retained messages."""
     append_window_bytes: int = 8 << 20
     publish_window_bytes: int = 8 << 20
-    """The limit of unacknowledged bytes of a lane in flight; the rest waits here. METADATA has no window."""
+    """The limit of unacknowledged bytes of a lane in flight; further items wait in the lane. METADATA has no window."""
     ahead_bytes: int = 32 << 10
-    """With this many bytes of PUBLISH that are in no frame yet, the lane of an open link is full. Further items wait
-    with the owner of the links, which decides the order (`LinkEvents.room`)."""
+    """With this many bytes of PUBLISH that are in no frame yet, the lane of an open link is full. The owner of the
+    links keeps further items and decides their order (`LinkEvents.room`)."""
     behind_bytes: int = 1 << 20
-    """When more than this waits with the owner for a node, a client with more than `ahead_bytes` of it is not read."""
+    """If the owner keeps more than this for a node, the broker stops reading each client to which more than
+    `ahead_bytes` of it belong."""
 
     @property
     def max_payload_bytes(self) -> int:
