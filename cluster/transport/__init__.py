@@ -1,4 +1,4 @@
-"""How frames get from one node to another: one port, and two that keep its contract (gRPC, and memory for tests)."""
+"""Sends frames between nodes: one port (`wire`) and two transports that implement it, gRPC and memory (for tests)."""
 
 import os
 

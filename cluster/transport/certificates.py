@@ -37,7 +37,7 @@ class Certificate(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The certificates that belong to nodes. Without names and fingerprints all that are not revoked.
+    """The certificates that belong to nodes. Without names and fingerprints, these are all that are not revoked.
 
     A name may begin with `*.`, for any one label; a fingerprint is as in `Certificate`.
     """
@@ -47,7 +47,7 @@ class Rules(NamedTuple):
     revoked: Revoked = frozenset()
 
     def objection(self, der: bytes) -> str:
-        """Why the owner of this certificate does not count as a node; "" if it does."""
+        """Returns the reason why this certificate does not belong to a node; "" if it does."""
         try:
             shown = read_certificate(der)
         except CertificateError as error:
@@ -74,7 +74,7 @@ def _fits(wanted: str, names: tuple[str, ...]) -> bool:
 
 
 def fingerprint(text: str) -> str:
-    """A fingerprint in the form of `Certificate`, from the form that tools print. Raises `CertificateError`."""
+    """Convert a fingerprint from the form that tools print to the form of `Certificate`. Raises `CertificateError`."""
     digits = text.replace(":", "").lower()
     if len(digits) != 64 or any(digit not in "0123456789abcdef" for digit in digits):
         raise CertificateError(f"{text}: a fingerprint is 64 hexadecimal digits, of SHA-256")
@@ -96,7 +96,7 @@ def read_certificate(der: bytes) -> Certificate:
 
 
 def read_revoked(pem: bytes) -> Revoked:
-    """The certificates that the revocation lists in a file revoke. Raises `CertificateError`."""
+    """Returns the certificates that the revocation lists in a file revoke. Raises `CertificateError`."""
     lists = from_pem(pem, "X509 CRL")
     if not lists:
         raise CertificateError("there is no revocation list in it")
@@ -115,7 +115,7 @@ def read_revoked(pem: bytes) -> Revoked:
 
 
 def from_pem(pem: bytes, kind: str) -> list[bytes]:
-    """The blocks of one kind. Raises `CertificateError`."""
+    """Returns the blocks of one kind. Raises `CertificateError`."""
     found = []
     for block in pem.split(f"-----BEGIN {kind}-----".encode())[1:]:
         body, mark, _ = block.partition(f"-----END {kind}-----".encode())
@@ -137,7 +137,7 @@ class _Part(NamedTuple):
 
 
 def _parts(data: bytes) -> list[_Part]:
-    """The values that stand one after the other. Raises `IndexError` or `ValueError` if they do not."""
+    """Split bytes into consecutive values. Raises `IndexError` or `ValueError` if they are not DER."""
     found, at = [], 0
     while at < len(data):
         tag, size, begin = data[at], data[at + 1], at + 2

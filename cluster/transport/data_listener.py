@@ -1,9 +1,9 @@
 """The data connections of a node's wires: listening, dialling, and the proof that a connection belongs to a wire.
 
 A wire opens over gRPC, where both ends prove that they know the cookie (`handshake`). There the acceptor offers a port
-and a ticket, with a code of the handshake. The dialer connects to that port and shows the ticket with such a code, and
-the acceptor answers with one. A code cannot be made without the cookie, and each ticket is valid for one connection. A
-peer without a valid ticket only sees its connection closed.
+and a ticket. The dialer connects to that port and sends the ticket, and the acceptor answers. All three messages carry
+an authentication code of the handshake, which only an end that knows the cookie can make. Each ticket is valid for one
+connection. The acceptor closes a connection without a valid ticket and sends nothing on it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ANSWER = b"taken"
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True):
-    """Where the dialer of a wire may open its data connection; port 0: nowhere."""
+    """The port and the ticket for the data connection of a wire; port 0: the acceptor has no data connection."""
 
     port: int
     ticket: bytes
@@ -40,7 +40,7 @@ _offer = msgspec.msgpack.Decoder(Offer)
 
 
 def decode_offer(data: bytes) -> Offer:
-    """Raises `NotProven`, as for all messages of the acceptor before the wire is open."""
+    """Decode an offer. Raises `NotProven`, as for all messages of the acceptor before the wire is open."""
     try:
         return _offer.decode(data)
     except msgspec.MsgspecError as error:
@@ -76,13 +76,13 @@ class DataListener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def offer(self, session: Session, attach: Callable[[DataStream], None]) -> Offer:
-        """Expect the data connection of a wire; `attach` gets it."""
+        """Expect the data connection of a wire. `attach` is called with it when the dialer has shown the ticket."""
         ticket = self._nonce()
         self._expected[ticket] = (session, attach)
         return Offer(self.port, ticket)
 
     def withdraw(self, offer: Offer) -> None:
-        """The wire needs no data connection any more."""
+        """The wire no longer waits for its data connection: the ticket becomes invalid."""
         self._expected.pop(offer.ticket, None)
 
     async def close(self) -> None:
@@ -120,7 +120,7 @@ class DataListener:
         attach(stream)
 
     def _look_at(self, stream: DataStream) -> None:
-        """Raises `NotProven` if the certificate is not that of a node."""
+        """Check the certificate of a connection. Raises `NotProven` if it is not the certificate of a node."""
         if self._tls is not None and (problem := self._tls.rules().objection(stream.certificate or b"")):
             raise NotProven(problem)
 
@@ -136,7 +136,7 @@ class DataListener:
 
 
 def ticket_of(frame: bytes) -> bytes:
-    """The ticket in the first frame of a dialer, behind its code."""
+    """Returns the ticket in the first frame of a dialer; the authentication code before it is not checked."""
     return frame[Session.CODE_BYTES :]
 
 
@@ -176,7 +176,7 @@ async def dial_data(host: str, offer: Offer, session: Session, tls: Tls | None, 
 
 
 def _answered(stream: DataStream, answered: asyncio.Future[bytes], frame: bytes) -> None:
-    """The acceptor has answered. Keep later frames for the wire, which does not exist yet."""
+    """The acceptor has answered. The wire does not exist yet, so hold later frames for it."""
     stream.hold()
     if not answered.done():
         answered.set_result(frame)

@@ -1,7 +1,7 @@
 """A separate connection for the data of a wire, TCP or TLS: frames with their lengths.
 
 gRPC needs two or three turns of the loop and about 0.3 ms of CPU for a frame. That is too much for messages of clients:
-a busy node would take frames more slowly than they come. This connection needs one turn.
+a busy node would handle frames more slowly than they arrive. This connection needs one turn.
 
     frame       length in bytes (4 bytes, big endian), then that many bytes
 
@@ -37,8 +37,10 @@ def _nobody(_: object) -> None:
 
 
 class DataStream(asyncio.Protocol):
-    """One end. The owner sets `received`, `drained` and `lost`; each is called in a later turn, never from `send` or
-    `abort`. After `abort` none of them is called."""
+    """One end of a data connection. The owner sets `received(frame)`, `drained()` and `lost(reason)`.
+
+    `send` and `abort` call none of them; after `abort` none is called any more.
+    """
 
     def __init__(self, made: Callable[[DataStream], None] = _nobody) -> None:
         self.received: Callable[[bytes], None] = _nobody
@@ -72,7 +74,7 @@ class DataStream(asyncio.Protocol):
         return None if tls is None else tls.getpeercert(binary_form=True)
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame. Nothing happens after the end."""
+        """Queue a frame. Does nothing after the end of the connection."""
         if self._over or self._transport is None:
             return
         self._transport.write(len(frame).to_bytes(LENGTH_BYTES, "big") + frame)
@@ -80,13 +82,13 @@ class DataStream(asyncio.Protocol):
             self._loop.call_soon(self._drained)
 
     def hold(self) -> None:
-        """Deliver nothing until `release`: the owner is not ready."""
+        """The owner is not ready: deliver no frame until `release`."""
         if self._transport is not None and not self._over:
             self._resting = True
             self._transport.pause_reading()
 
     def release(self) -> None:
-        """Deliver the frames that came since `hold`, from the next turn on."""
+        """Deliver the frames that arrived since `hold`, from the next turn on."""
         self._loop.call_soon(self._go_on)
 
     def abort(self) -> None:
@@ -99,8 +101,8 @@ class DataStream(asyncio.Protocol):
     # Events of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As `asyncio.Protocol`."""
-        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's own is no subclass
+        """asyncio: the connection is open. Set its buffers and tell the owner."""
+        self._transport = transport = cast(asyncio.Transport, transport)  # that of uvloop is no subclass
         transport.set_write_buffer_limits(high=0)
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         self.peer = f"{host}:{port}"
@@ -108,18 +110,18 @@ class DataStream(asyncio.Protocol):
         self._made(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """As `asyncio.Protocol`."""
+        """asyncio: the connection is closed. Call `lost`, unless this end aborted it."""
         if not self._over:
             self._over = True
             self._buffer.clear()
             self.lost(f"the data connection is lost: {error or 'the other end has closed it'}")
 
     def pause_writing(self) -> None:
-        """As `asyncio.Protocol`."""
+        """asyncio: frames wait for the kernel. `drained` is called once it has taken them."""
         self._full = True
 
     def resume_writing(self) -> None:
-        """As `asyncio.Protocol`."""
+        """asyncio: the kernel has taken all frames. Call `drained`."""
         self._full = False
         self._drained()
 
@@ -128,7 +130,7 @@ class DataStream(asyncio.Protocol):
             self.drained()
 
     def data_received(self, data: bytes) -> None:
-        """As `asyncio.Protocol`."""
+        """asyncio: bytes arrived. Deliver the complete frames, unless the owner holds them."""
         if not self._over:
             self._buffer += data
             if not self._resting:

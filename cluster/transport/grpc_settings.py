@@ -56,12 +56,12 @@ UNREAD_BYTES = 65535
 
 SERVER_OPTIONS: Options = [
     *OPTIONS,
-    # An unproven peer sends only headers: no message is read before the proof, so none of 64 MiB is begun.
+    # An unproven peer sends only headers: this side reads no message before the proof, so it receives none of 64 MiB.
     ("grpc.max_metadata_size", 2048),
     ("grpc.absolute_max_metadata_size", 4096),
     ("grpc.max_concurrent_streams", 4),
     # Limit of bytes on a stream that is not read. Without a probe (above) gRPC keeps this limit, else it raises it to
-    # 4 MiB by itself. A message that is being read is not delayed.
+    # 4 MiB. The limit does not delay a message that is being read.
     ("grpc.http2.lookahead_bytes", UNREAD_BYTES),
     ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
     ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_S * 1000)),

@@ -1,7 +1,7 @@
 """One end of a gRPC stream as a `Wire`: a task that reads, a task that writes, and the events for the owner.
 
-Data goes over a separate connection (`data_stream`) once that is attached, or else over gRPC. The dialer decides: its
-first message names the way, and until then the acceptor holds its data.
+Data frames use a separate connection (`data_stream`) once that is attached, else gRPC. The dialer decides: its first
+message names the choice, and until then the acceptor keeps its data frames.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .data_stream import DataStream
 from .wire import WireEvents
 
 BESIDE, OVER_GRPC = b"\1", b"\0"
-"""The dialer's first message: data goes over a separate connection, or over gRPC."""
+"""The dialer's first message: both ends send data over a separate connection, or over gRPC."""
 
 _LAST_WORD_S = 0.1
 
 
 class GrpcWire:
-    """As `Wire`. `read` and `write` are the stream's own, of either side; `run` ends when the wire has closed."""
+    """Implements `Wire`. `read` and `write` are those of the gRPC stream; `run` ends when the wire has closed."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class GrpcWire:
         self._tasks: list[asyncio.Task[None]] = []
 
     def send(self, frame: bytes) -> None:
-        """As `Wire.send`."""
+        """Implements `Wire.send`."""
         if self._end.done():
             return
         self._queue.append(frame)
@@ -56,7 +56,7 @@ class GrpcWire:
         self._write_on()
 
     def send_data(self, frame: bytes) -> None:
-        """As `Wire.send_data`."""
+        """Implements `Wire.send_data`."""
         if self._end.done():
             return
         if self._data is not None:
@@ -73,15 +73,15 @@ class GrpcWire:
 
     @property
     def queued_bytes(self) -> int:
-        """As `Wire.queued_bytes`."""
+        """Implements `Wire.queued_bytes`."""
         return self._queue_bytes + (self._data.queued_bytes if self._data is not None else 0)
 
     def await_choice(self) -> None:
-        """Hold data until the dialer has chosen the way for it."""
+        """Keep data frames until the dialer has chosen the connection for them."""
         self._chosen = False
 
     def attach(self, data: DataStream) -> None:
-        """Data goes over this connection from now on."""
+        """Use this connection for data frames from now on, and send those that wait."""
         if self._end.done():
             data.abort()
             return
@@ -96,7 +96,7 @@ class GrpcWire:
         data.release()
 
     def _choose(self, choice: bytes) -> None:
-        """The dialer has chosen the way for data."""
+        """The dialer has chosen the connection for data frames: use it, or close the wire if it is lost."""
         self._chosen = True
         if choice == OVER_GRPC and self._data is None:
             self._write_on()
@@ -108,7 +108,8 @@ class GrpcWire:
         self._tell(partial(self.events.received, frame))
 
     def _data_lost(self, reason: str) -> None:
-        """The data connection is lost. Perhaps the other end has closed the wire: then gRPC brings its reason soon."""
+        """The data connection is lost: close the wire a moment later. If the other end has closed the wire, gRPC
+        delivers its reason first."""
         asyncio.get_running_loop().call_later(_LAST_WORD_S, self._finish, reason)
 
     def _data_drained(self) -> None:
@@ -116,12 +117,12 @@ class GrpcWire:
         self._tell(self.events.data_drained)
 
     def close(self, reason: str) -> None:
-        """As `Wire.close`."""
+        """Implements `Wire.close`."""
         self._silent = True
         self._finish(reason)
 
     def start(self, first: Sequence[bytes] = ()) -> None:
-        """Begin to read and write; these messages go first."""
+        """Begin to read and write. The messages in `first` are written before all frames."""
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._reading()), loop.create_task(self._writing(first))]
 
@@ -232,14 +233,14 @@ class GrpcWire:
 
 
 def _ended_by(error: Exception) -> str:
-    """The reason in what gRPC raises from a read or a write; its server side has errors without a status."""
+    """Returns the reason in an error that gRPC raises from a read or a write; on its server side it has no status."""
     if isinstance(error, grpc.aio.AioRpcError):
         return reason_of(error.code(), error.details())
     return f"the stream has ended: {type(error).__name__}"
 
 
 def reason_of(code: Any, details: str | None) -> str:
-    """A gRPC status in words: what our nodes said stands alone, what gRPC found gets its code's name."""
+    """Returns the reason in a gRPC status: the text of the other node, or gRPC's own text with the name of its code."""
     if code in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.ABORTED) and details:
         return details
     return f"{code.name}: {details}" if details else str(code.name)

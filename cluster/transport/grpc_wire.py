@@ -72,8 +72,8 @@ def _not_logged(level: str, text: str) -> None:
 
 
 class GrpcTransport:
-    """As `Transport`. Belongs to the loop that runs when it is used first. `cookie` is the shared secret of all nodes;
-    `log` gets the refused dialers."""
+    """Implements `Transport`. Belongs to the loop that runs at its first use. `cookie` is the shared secret of all
+    nodes; `log` gets a line for a refused dialer."""
 
     def __init__(
         self,
@@ -83,8 +83,7 @@ class GrpcTransport:
         log: Callable[[str, str], None] = _not_logged,
         data_port: int | None = 0,
     ) -> None:
-        """`data_port` is where this node listens for the data of others; 0: any free port; None: data comes over
-        gRPC."""
+        """`data_port`: this node listens there for data connections; 0: any free port; None: all data uses gRPC."""
         self._tls = tls
         self._dial_s = dial_s
         self._key = handshake.key_of(cookie)
@@ -101,7 +100,7 @@ class GrpcTransport:
     # The dialling side
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> GrpcDialing:
-        """As `Transport.dial`."""
+        """Implements `Transport.dial`."""
         dialing = GrpcDialing(address, events)
         dialing.task = self._start(self._run_dial(dialing, hello))
         return dialing
@@ -155,7 +154,9 @@ class GrpcTransport:
             call.cancel()
 
     async def _dial_data(self, call: Any, session: Session, address: str) -> DataStream | None:
-        """The data connection, if one is offered and can be opened; sends the choice. Raises `_Failed`."""
+        """Open the data connection that the acceptor offers, if any, and send the choice to the acceptor.
+
+        Returns None if data uses gRPC. Raises `_Failed`."""
         offer = decode_offer(session.open(await _next(call)))
         data = None
         if offer.port:
@@ -183,7 +184,7 @@ class GrpcTransport:
             )
 
     async def _prove(self, channel: Any, method: str) -> tuple[Any, Session]:
-        """The call, and the session in it, once both ends have proven themselves. Raises `_Failed`, `NotProven`."""
+        """Do the handshake. Returns the gRPC call and the session in it. Raises `_Failed`, `NotProven`."""
         kind = handshake.STREAM if method == STREAM else handshake.CALL
         asking = Asking(self._key, kind, _nonce())
         question = channel.stream_stream(CHALLENGE)()
@@ -199,7 +200,7 @@ class GrpcTransport:
             raise
 
     async def _said(self, call: Any, session: Session, content: bytes) -> tuple[bool, bytes]:
-        """The acceptor's verdict on a hello or call. Raises `_Failed`, `NotProven`."""
+        """Read the acceptor's answer to a hello or a call. Raises `_Failed`, `NotProven`."""
         try:
             await call.write(session.seal(content))
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
@@ -207,8 +208,10 @@ class GrpcTransport:
         return handshake.decode_verdict(session.open(await _next(call)))
 
     def _explain(self, address: str, error: _Failed | NotProven) -> str:
-        """Why a dial or a call failed, in words for the operator. They never begin with a bracket, as a reason that
-        programs act on does: nothing is proven yet."""
+        """Returns why a dial or a call failed, as text for operators.
+
+        It never begins with a code in brackets (`links.refusal`): the other end has proven nothing, so no program may
+        act on it."""
         if isinstance(error, NotProven):
             return f"{address} does not prove that it is a node of this cluster: {error}. Perhaps {COOKIES_DIFFER}"
         if error.code is grpc.StatusCode.UNAUTHENTICATED:
@@ -227,7 +230,7 @@ class GrpcTransport:
         return text
 
     async def call(self, address: str, method: str, request: bytes, timeout_s: float) -> bytes:
-        """As `Transport.call`."""
+        """Implements `Transport.call`."""
         try:
             channel = await self._channel(address, timeout_s)
         except TransportError as error:
@@ -251,7 +254,7 @@ class GrpcTransport:
     # The listening side
 
     async def serve(self, address: str, accept: Accept, calls: Calls | None = None) -> str:
-        """As `Transport.serve`."""
+        """Implements `Transport.serve`."""
         server = grpc.aio.server(options=SERVER_OPTIONS)
         server.add_generic_rpc_handlers((self._handlers(accept, calls),))
         try:
@@ -285,7 +288,7 @@ class GrpcTransport:
         )
 
     async def _admit(self, context: Any, kind: bytes) -> tuple[Session, bytes] | None:
-        """The session with a dialer that has proven itself, and its request; None if the dialer has gone."""
+        """Do the handshake with a dialer. Returns the session and its request; None if the dialer has closed it."""
         if self._tls is not None and (problem := _objection(self._tls, context)):
             await self._turn_away(context, grpc.StatusCode.PERMISSION_DENIED, problem)
         try:
@@ -344,7 +347,7 @@ class GrpcTransport:
     # The end
 
     async def close(self) -> None:
-        """As `Transport.close`."""
+        """Implements `Transport.close`."""
         for wire in list(self._wires):
             wire.close("the node at the other end stops")
         for task in self._tasks:
@@ -354,7 +357,7 @@ class GrpcTransport:
             await self._data.close()
             self._data = None
         for server in self._servers:
-            # Handlers that were told to close need a moment for their last word; then they are cancelled.
+            # A handler needs a moment to send the reason for the end; after that it is cancelled.
             await server.stop(0.2)
         self._servers.clear()
 
@@ -366,7 +369,7 @@ class GrpcTransport:
 
 
 class GrpcDialing:
-    """As `Dialing`."""
+    """Implements `Dialing`."""
 
     __slots__ = ("address", "events", "task", "wire")
 
@@ -377,7 +380,7 @@ class GrpcDialing:
         self.wire: GrpcWire | None = None
 
     def cancel(self) -> None:
-        """As `Dialing.cancel`."""
+        """Implements `Dialing.cancel`."""
         if self.wire is not None:
             self.wire.close("cancelled by the dialer")
         elif self.task is not None:
@@ -394,7 +397,7 @@ class _Failed(Exception):
 
 
 async def _next(call: Any) -> bytes:
-    """The next message. Raises `_Failed`."""
+    """Read the next message. Raises `_Failed`."""
     try:
         answer = await call.read()
     except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
@@ -406,7 +409,7 @@ async def _next(call: Any) -> bytes:
 
 
 async def _header(call: Any, name: str) -> bytes:
-    """A header of the answer. Raises `_Failed`, or `NotProven` if the answer does not have it."""
+    """Returns a header of the answer. Raises `_Failed`, or `NotProven` if the answer lacks it."""
     try:
         return _value(await call.initial_metadata(), name)
     except grpc.aio.AioRpcError as error:
@@ -419,7 +422,7 @@ async def _header(call: Any, name: str) -> bytes:
 
 
 async def _trailer(call: Any, name: str) -> bytes:
-    """The same for the trailers of the answer."""
+    """Returns a value from the trailers of the answer, like `_header`."""
     code = await call.code()
     if code is grpc.StatusCode.OK:
         return _value(await call.trailing_metadata(), name)
@@ -436,7 +439,7 @@ def _value(metadata: Any, name: str) -> bytes:
 
 
 def _objection(tls: Tls, context: Any) -> str:
-    """Why the certificate of a dialer is not that of a node; "" if it is, or if certificates are not restricted."""
+    """Returns the reason why a dialer's certificate does not belong to a node; "" if it does or need not."""
     try:
         (der,) = from_pem(context.auth_context()["x509_pem_cert"][0], "CERTIFICATE")
         return tls.rules().objection(der)

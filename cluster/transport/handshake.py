@@ -2,15 +2,15 @@
 
     dialer                                      acceptor
       ask                              ->
-                                       <-       challenge: a number of the acceptor's that is used once
-      proof over challenge and nonce   ->       wrong or used before: refused, and nothing else is said
+                                       <-       challenge: a number of the acceptor that is used once
+      proof over challenge and nonce   ->       wrong or used before: the acceptor refuses and sends nothing else
                                        <-       proof over the same
       content and its code             ->       a hello, or a call
                                        <-       answer and its code
 
 The proofs are HMACs (RFC 2104) with SHA-256. They cover the role of the sender, whether a stream or a call is opened,
 the challenge and the nonce, so a proof is invalid in the other direction, for another purpose or a second time. Content
-and answer carry a code with a key that only this handshake has. The dialer proves first, so an unknown dialer gets
+and answer carry an authentication code, whose key only this handshake has. The dialer proves first, so a stranger gets
 nothing that depends on the cookie. Frames of an open stream carry no code.
 """
 
@@ -33,10 +33,10 @@ FORMAT = b"\x03"
 """The first byte of a challenge and of a proof: the version of this handshake."""
 
 WINDOW = 4096
-"""A challenge is valid until this many further ones were requested."""
+"""A challenge is valid until dialers have requested this many further ones."""
 
 ROUNDS = 50_000
-"""How often the cookie is hashed: an attacker with a recorded handshake has this cost for each guess."""
+"""Rounds of hashing the cookie: an attacker with a recorded handshake has this cost for each guess."""
 
 _CODE_BYTES = 32
 _NUMBER_BYTES = 8
@@ -47,22 +47,22 @@ Nonce = Callable[[], bytes]
 
 
 class NotProven(Exception):
-    """The other end did not prove that it knows the cookie. The text is the reason, without parts of the secret."""
+    """The other end did not prove that it knows the cookie. The text is the reason and contains no secret."""
 
 
 @lru_cache(maxsize=64)
 def key_of(cookie: str) -> bytes:
-    """The key derived from a cookie."""
+    """Returns the key derived from a cookie."""
     return pbkdf2_hmac("sha256", cookie.encode(), b"strogoff distributed_cookie", ROUNDS)
 
 
 class Session:
-    """The state that both ends have after the handshake; makes and checks codes for their messages."""
+    """The state of one end after the handshake: makes and checks the authentication codes of its messages."""
 
     __slots__ = ("_key", "_mine", "_theirs")
 
     CODE_BYTES = _CODE_BYTES
-    """Bytes of code in front of the content that is sealed."""
+    """Length of the authentication code in front of the content, in bytes."""
 
     def __init__(self, key: bytes, mine: bytes, theirs: bytes) -> None:
         self._key = key
@@ -70,11 +70,11 @@ class Session:
         self._theirs = theirs
 
     def seal(self, content: bytes) -> bytes:
-        """The content behind its code."""
+        """Returns the content with its authentication code in front."""
         return _code(self._key, self._mine, content) + content
 
     def open(self, data: bytes) -> bytes:
-        """The content of what the other end sealed. Raises `NotProven`."""
+        """Check a message that the other end sealed and return its content. Raises `NotProven`."""
         content = data[_CODE_BYTES:]
         if not hmac.compare_digest(data[:_CODE_BYTES], _code(self._key, self._theirs, content)):
             raise NotProven("what came does not bear the code of this handshake")
@@ -91,14 +91,14 @@ class Asking:
         self._said: tuple[bytes, bytes] = (b"", b"")
 
     def proof(self, challenge: bytes) -> bytes:
-        """What the acceptor wants to see. Raises `NotProven` if the challenge is not one."""
+        """Returns the dialer's proof for a challenge. Raises `NotProven` if the challenge is malformed."""
         if len(challenge) != _CHALLENGE_BYTES or challenge[:1] != FORMAT:
             raise NotProven("it does not speak this version of the protocol between nodes")
         self._said = (challenge, self._nonce)
         return challenge + self._nonce + _code(self._key, b"dialer", self._kind, *self._said)
 
     def check(self, answer: bytes) -> Session:
-        """The acceptor's proof. Raises `NotProven`."""
+        """Check the acceptor's proof. Returns the dialer's session. Raises `NotProven`."""
         challenge, nonce = self._said
         assert challenge, "the acceptor cannot have answered yet"
         if not hmac.compare_digest(answer, _code(self._key, b"acceptor", self._kind, challenge, nonce)):
@@ -107,7 +107,7 @@ class Asking:
 
 
 class Answering:
-    """The acceptor's side of all handshakes of one process. Of strangers it keeps nothing."""
+    """The acceptor's side of all handshakes of one process. It stores no data of an unproven dialer."""
 
     def __init__(self, key: bytes, nonce: Nonce) -> None:
         self._key = key
@@ -116,13 +116,13 @@ class Answering:
         self._used: set[int] = set()
 
     def challenge(self) -> bytes:
-        """A new one, valid for one proof."""
+        """Returns a new challenge, valid for one proof."""
         self._issued += 1
         number = self._issued.to_bytes(_NUMBER_BYTES, "big")
         return FORMAT + number + _code(self._secret, b"challenge", number)[:NONCE_BYTES]
 
     def admit(self, kind: bytes, proof: bytes) -> tuple[bytes, Session]:
-        """The own proof, for one who has proven first, and the session with it. Raises `NotProven`."""
+        """Check a dialer's proof. Returns the acceptor's proof and its session. Raises `NotProven`."""
         if len(proof) != _PROOF_BYTES or proof[:1] != FORMAT:
             raise NotProven("no proof came with it")
         challenge = proof[:_CHALLENGE_BYTES]
@@ -153,12 +153,12 @@ _verdict = msgspec.msgpack.Decoder(tuple[bool, bytes])
 
 
 def encode_verdict(accepted: bool, content: bytes) -> bytes:
-    """The acceptor's answer: a welcome or the answer of a call; or why there is none, as text."""
+    """Encode the acceptor's answer: a welcome or the answer to a call if it accepts, else the reason as text."""
     return msgspec.msgpack.encode((accepted, content))
 
 
 def decode_verdict(data: bytes) -> tuple[bool, bytes]:
-    """Raises `NotProven`: a peer of another version may know the cookie, but nothing that it says can be used."""
+    """Decode the acceptor's answer. Raises `NotProven`, also for a peer of another version that knows the cookie."""
     try:
         return _verdict.decode(data)
     except msgspec.MsgspecError as error:
@@ -169,12 +169,12 @@ _call = msgspec.msgpack.Decoder(tuple[str, bytes])
 
 
 def encode_request(method: str, request: bytes) -> bytes:
-    """A call as it is sealed."""
+    """Returns the bytes of a call, for `Session.seal`."""
     return msgspec.msgpack.encode((method, request))
 
 
 def decode_request(data: bytes) -> tuple[str, bytes]:
-    """Raises `NotProven`."""
+    """Decode a call into (method, request). Raises `NotProven`."""
     try:
         return _call.decode(data)
     except msgspec.MsgspecError as error:

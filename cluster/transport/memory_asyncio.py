@@ -11,24 +11,24 @@ from .wire import DEFAULT_COOKIE, DIAL_S, NOTICE_S, Accept, CallFailed, Calls, D
 
 
 def memory_network(notice_s: float = NOTICE_S, dial_s: float = DIAL_S) -> MemoryNetwork:
-    """A network on the running loop."""
+    """Returns a network on the running loop."""
     loop = asyncio.get_running_loop()
     return MemoryNetwork(loop.call_soon, loop.call_later, notice_s, dial_s)
 
 
 class AsyncioMemoryTransport:
-    """As `Transport`, over a `MemoryTransport`."""
+    """Implements `Transport` with a `MemoryTransport`."""
 
     def __init__(self, network: MemoryNetwork, host: str, cookie: str = DEFAULT_COOKIE) -> None:
         self.inner = MemoryTransport(network, host, cookie)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
-        """As `Transport.dial`."""
+        """Implements `Transport.dial`."""
         return self.inner.dial(address, hello, events)
 
     async def serve(self, address: str, accept: Accept, calls: Calls | None = None) -> str:
-        """As `Transport.serve`."""
+        """Implements `Transport.serve`."""
         if calls is None:
             return self.inner.listen(address, accept)
         handler = calls
@@ -37,7 +37,7 @@ class AsyncioMemoryTransport:
         )
 
     async def call(self, address: str, method: str, request: bytes, timeout_s: float) -> bytes:
-        """As `Transport.call`."""
+        """Implements `Transport.call`."""
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
         def finish(result: bytes | CallFailed) -> None:
@@ -51,7 +51,7 @@ class AsyncioMemoryTransport:
         return await future
 
     async def close(self) -> None:
-        """As `Transport.close`."""
+        """Implements `Transport.close`."""
         self.inner.shut()
         for task in self._tasks:
             task.cancel()

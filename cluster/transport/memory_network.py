@@ -1,9 +1,9 @@
 """The network between hosts within one process, on any loop that has `call_soon` and `call_later`, with faults.
 
-Each node has one `MemoryTransport` on it under a host name, and faults are between host names. A cut behaves as with
-TCP: what is sent into it waits (retransmission), and comes late if the cut heals in time; after `notice_s` both ends of
-every stream across it are closed. Dials and calls into a cut get no answer. In a one-way cut the other direction
-delivers until then.
+Each node has one `MemoryTransport` with a host name, and faults are between host names. A cut behaves as with TCP: data
+that is sent into it waits (retransmission), and arrives late if the cut heals in time. After `notice_s` both ends of
+every stream across it are closed. Dials and calls into a cut get no answer. A one-way cut stops one direction at once;
+the other direction delivers until the streams are closed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Later = Callable[[float, Callable[[], None]], Timer]
 
 
 class Server(Protocol):
-    """Who listens at an address."""
+    """The process that listens at an address."""
 
     host: str
     alive: bool
@@ -38,7 +38,7 @@ class Server(Protocol):
 
 
 class MemoryNetwork:
-    """Hosts, the paths between them, and what is wrong with these. All times in seconds of the given loop."""
+    """Hosts, the paths between them, and the faults of the paths. All times in seconds of the given loop."""
 
     def __init__(self, soon: Soon, later: Later, notice_s: float = NOTICE_S, dial_s: float = DIAL_S) -> None:
         self.soon = soon
@@ -56,12 +56,12 @@ class MemoryNetwork:
     # Faults
 
     def cut(self, a: str, b: str) -> None:
-        """Nothing passes between a and b, either way."""
+        """Cut the path between a and b in both directions."""
         self.one_way(a, b)
         self.one_way(b, a)
 
     def one_way(self, a: str, b: str) -> None:
-        """Nothing passes from a to b; the other direction works until both notice."""
+        """Cut the path from a to b; the other direction works until both ends notice, after `notice_s`."""
         if (a, b) in self._cuts:
             return
         self._cut_number += 1
@@ -74,12 +74,14 @@ class MemoryNetwork:
             self.drop(a, b, "the peer does not answer")
             self._held.pop((a, b), None)
             self._held.pop((b, a), None)
-            # Streams that open one way while the cut lasts have to be noticed as well.
+            # A stream may open across a one-way cut meanwhile: its ends notice the cut as well.
             self.later(self.notice_s, lambda: self._notice(a, b, number))
 
     def heal(self, a: str | None = None, b: str | None = None) -> None:
-        """End the cuts between a and b; all of a's without b; all without both. What waited goes on its way, unless the
-        path is cut again in the same turn."""
+        """End the cuts between a and b; without b all cuts of a; without both all cuts.
+
+        Waiting data then travels on, unless the path is cut again in the same turn.
+        """
         for path in list(self._cuts):
             if (a is None or a in path) and (b is None or b in path):
                 del self._cuts[path]
@@ -92,7 +94,7 @@ class MemoryNetwork:
                 self._travel(path, step, size, data)
 
     def delay(self, a: str, b: str, seconds: float) -> None:
-        """What goes from a to b from now on takes so long. One direction."""
+        """From now on data from a to b takes this time. The other direction keeps its own delay."""
         self._delays[a, b] = seconds
 
     def drop(self, a: str, b: str, reason: str = "connection reset") -> None:
@@ -102,24 +104,27 @@ class MemoryNetwork:
                 stream.broken(reason)
 
     def is_cut(self, a: str, b: str) -> bool:
-        """Whether nothing passes from a to b."""
+        """Whether the path from a to b is cut."""
         return (a, b) in self._cuts
 
     @property
     def cuts(self) -> dict[Path, int]:
-        """Where nothing passes; what is healed and cut again has another number."""
+        """The cut paths, each with the number of its cut: a path that is healed and cut again has another number."""
         return dict(self._cuts)
 
     def nonce(self) -> bytes:
-        """A number that comes once. Nobody guesses within one process, so it need not be random."""
+        """Returns a number that this network never returns again. Tests have no attacker, so it need not be random."""
         self._nonces += 1
         return self._nonces.to_bytes(NONCE_BYTES, "big")
 
     # Ways
 
     def send(self, path: Path, step: Callable[[], None], size: int = 0, data: bool = False) -> None:
-        """Do `step` when it has come to the end of the path; `size` is how many bytes travel, `data` on which way. A
-        delay that shrinks lets later ones overtake."""
+        """Call `step` when the data arrives at the end of the path, after the path's delay.
+
+        `size` is the number of bytes, `data` tells whether they use the data channel. If the delay shrinks, later data
+        overtakes earlier data.
+        """
         if path in self._cuts or path in self._held:
             self._held.setdefault(path, deque()).append((step, size, data))
         else:
@@ -133,11 +138,12 @@ class MemoryNetwork:
             self.soon(step)
 
     def over(self, stream: Stream) -> None:
-        """Both ends of the stream are closed."""
+        """Both ends of the stream are closed: remove it, so that faults no longer reach it."""
         self.streams.pop(stream, None)
 
     def bind(self, address: str, server: Server) -> str:
-        """Register a server under an address, port 0 replaced by a free one."""
+        """Register a server under an address and return the address; port 0 becomes a free one. Raises
+        `TransportError` if the address is in use."""
         host, _, port = address.rpartition(":")
         if port == "0":
             self._ports += 1

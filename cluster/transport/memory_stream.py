@@ -17,10 +17,10 @@ Item = tuple[str, bytes, str]
 
 
 class Timer(Protocol):
-    """What a loop's `call_later` returns."""
+    """A pending call of a function, as `call_later` of an asyncio loop returns it."""
 
     def cancel(self) -> None:
-        """Do not run the function."""
+        """The owner no longer wants the call: do not make it."""
 
 
 class Ways(Protocol):
@@ -29,10 +29,13 @@ class Ways(Protocol):
     soon: Callable[[Callable[[], None]], object]
 
     def send(self, path: Path, step: Callable[[], None], size: int = 0, data: bool = False) -> None:
-        """Do `step` when it has come to the end of the path; `size` is how many bytes travel, `data` on which way."""
+        """An end sends: call `step` once when the data arrives at the peer, or never if the path loses it.
+
+        `size` is the number of bytes, `data` tells whether they use the data channel.
+        """
 
     def over(self, stream: Stream) -> None:
-        """Both ends of the stream are closed."""
+        """Both ends of the stream are closed: forget it. Called once for each stream."""
 
 
 class Stream:
@@ -52,11 +55,11 @@ class Stream:
         self.timer: Timer | None = None
 
     def cancel(self) -> None:
-        """As `Dialing.cancel`."""
+        """Implements `Dialing.cancel`."""
         self.near.close("cancelled by the dialer")
 
     def near_fails(self, reason: str) -> None:
-        """The dial ends without a wire."""
+        """The dial fails: report `closed` to the dialer."""
         if not self.opened:
             self.near.lost(reason)
 
@@ -76,7 +79,7 @@ class Stream:
 
 
 class End:
-    """One end: a `Wire`."""
+    """One end of a stream. Implements `Wire`."""
 
     __slots__ = (
         "_data", "_data_transit", "_handing", "_handing_data", "_queue", "_ready", "_transit", "dead", "events",
@@ -101,7 +104,7 @@ class End:
     # The owner's side
 
     def send(self, frame: bytes) -> None:
-        """As `Wire.send`."""
+        """Implements `Wire.send`."""
         if self.dead:
             return
         self._queue.append(frame)
@@ -110,7 +113,7 @@ class End:
             self._hand_over_soon()
 
     def send_data(self, frame: bytes) -> None:
-        """As `Wire.send_data`."""
+        """Implements `Wire.send_data`."""
         if self.dead:
             return
         self._data.append(frame)
@@ -119,7 +122,7 @@ class End:
             self._hand_over_data_soon()
 
     def close(self, reason: str) -> None:
-        """As `Wire.close`."""
+        """Implements `Wire.close`."""
         if not self.dead:
             self._ship(("close", b"", reason))
             self.die()
@@ -127,7 +130,7 @@ class End:
     # The network's side
 
     def accept(self, verdict: bytes, events: WireEvents) -> None:
-        """The far end is accepted: the verdict with the welcome goes first, then what was sent meanwhile."""
+        """The acceptor has accepted: send the verdict with the welcome first, then the frames that the owner queued."""
         if self.dead:
             return
         self.events = events
@@ -139,7 +142,7 @@ class End:
             self._hand_over_data_soon()
 
     def refuse(self, verdict: bytes) -> None:
-        """The far end is refused with a reason."""
+        """The acceptor has refused: send the verdict with the reason."""
         if not self.dead:
             self._ship(("verdict", verdict, ""))
             self.die()
@@ -160,14 +163,14 @@ class End:
         self.events.opened(self, content)
 
     def lost(self, reason: str) -> None:
-        """This end closes; its owner gets the event, and the other end if it can be reached."""
+        """Close this end and report `closed` to its owner, and to the other end if the path is open."""
         if not self.dead:
             self._ship(("close", b"", reason))
             self.die()
             self.tell_closed(reason)
 
     def die(self) -> None:
-        """No more events but `closed`, nothing more goes out."""
+        """Mark this end as dead: it sends nothing more and delivers no event except `closed`."""
         self.dead = True
         self._queue.clear()
         self._data.clear()
@@ -175,7 +178,7 @@ class End:
         self.stream.settle()
 
     def tell_closed(self, reason: str) -> None:
-        """The last event, if the end has an owner."""
+        """Report `closed`, the last event, if the end has an owner."""
         events, self.events = self.events, None
         if events is not None:
             events.closed(reason)
@@ -212,7 +215,7 @@ class End:
         self.events.data_drained()
 
     def _ship(self, item: Item) -> None:
-        # The step takes whatever is first in transit, so that a path whose delay shrinks does not reorder a stream.
+        # The step takes the first item in transit, so that a path whose delay shrinks does not reorder a stream.
         self._transit.append(item)
         self.stream.ways.send((self.host, self.other.host), self._arrives, len(item[1]))
 
@@ -223,7 +226,7 @@ class End:
         self.other.take(self._data_transit.popleft())
 
     def take(self, item: Item) -> None:
-        """An item comes in from the other end."""
+        """An item of the other end arrives: deliver it."""
         kind, data, reason = item
         if self.dead or self.events is None:
             return

@@ -1,9 +1,10 @@
 """A host's end of a memory network: the contract of `wire` without sockets.
 
-The handshake is that of every transport, done in one step where the dial or the call arrives: between its steps neither
-side keeps anything, so what may be lost between them does not matter.
+The handshake is the same as over gRPC, but all its steps run when the dial or the call arrives: no message of the
+handshake can be lost in between.
 
-`listen` and `ask` are what `serve` and `call` are made of; they need no event loop, so the simulator uses them.
+`AsyncioMemoryTransport` implements `serve` and `call` with `listen` and `ask`. These need no asyncio loop, so the
+simulator uses them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ class _Server:
 
 
 class MemoryTransport:
-    """One host's end of a `MemoryNetwork`. A process that starts anew on that host, after `shut`, makes a new one."""
+    """The transport of one process on one host of a `MemoryNetwork`.
+
+    After `shut` the next process on that host makes a new one.
+    """
 
     def __init__(self, network: MemoryNetwork, host: str, cookie: str = DEFAULT_COOKIE) -> None:
         self.network = network
@@ -40,7 +44,7 @@ class MemoryTransport:
         self._servers: dict[str, _Server] = {}
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Stream:
-        """As `Transport.dial`."""
+        """Implements `Transport.dial`."""
         assert self.alive, f"{self.host} dials after its end"
         network = self.network
         server = network.servers.get(address)
@@ -51,13 +55,13 @@ class MemoryTransport:
         if server is None:
             network.soon(lambda: stream.near_fails(f"cannot connect to {address}: nobody listens there"))
         elif network.is_cut(self.host, far):
-            pass  # the timer ends it: nobody repeats a lost dial
+            pass  # the timer ends it: the network does not repeat a lost dial
         else:
             network.send((self.host, far), lambda: self._arrive(stream, address, hello))
         return stream
 
     def _arrive(self, stream: Stream, address: str, hello: bytes) -> None:
-        """At the far side: a hello comes in."""
+        """The dial arrives at the address: do the handshake, then ask the server to accept the hello."""
         if stream.near.dead:
             return
         server = self.network.servers.get(address)
@@ -76,20 +80,20 @@ class MemoryTransport:
             stream.far.accept(session.seal(encode_verdict(True, verdict.welcome)), verdict.events)
 
     def _agree(self, server: Server, kind: bytes) -> tuple[Session, Session]:
-        """The dialer's session and the acceptor's. Raises `NotProven`."""
+        """Do the handshake. Returns the dialer's session and the acceptor's. Raises `NotProven`."""
         asking = Asking(self._key, kind, self.network.nonce())
         answer, acceptors = server.answering.admit(kind, asking.proof(server.answering.challenge()))
         return asking.check(answer), acceptors
 
     def listen(self, address: str, accept: Accept, handler: Handler | None = None) -> str:
-        """As `Transport.serve`, at once. Raises `TransportError`."""
+        """Listen at an address, like `Transport.serve`, and return the bound address. Raises `TransportError`."""
         server = _Server(self.host, accept, handler, self._answering)
         bound = self.network.bind(address, server)
         self._servers[bound] = server
         return bound
 
     def ask(self, address: str, method: str, request: bytes, timeout_s: float, answer: Answer) -> None:
-        """As `Transport.call`; `answer` gets the result, once."""
+        """Make a call, like `Transport.call`. `answer` is called once, with the answer or the error."""
         network = self.network
         server = network.servers.get(address)
         pending = [answer]
@@ -129,7 +133,7 @@ class MemoryTransport:
             network.send((self.host, far), there)
 
     def shut(self) -> None:
-        """The process ends, in order or not: no event here any more; the others see their ends close."""
+        """The process ends, in order or by a crash: it gets no more events, and the other ends get `closed`."""
         self.alive = False
         network = self.network
         for address, server in self._servers.items():
@@ -143,6 +147,6 @@ class MemoryTransport:
 
 
 def _said(session: Session, sealed: bytes) -> bytes | CallFailed:
-    """What an answer says."""
+    """Returns the content of a sealed verdict, or the refusal in it as an error."""
     well, content = decode_verdict(session.open(sealed))
     return content if well else CallFailed(content.decode(errors="replace"))

@@ -14,8 +14,8 @@ from .wire import TransportError
 
 
 async def trusted(address: str, tls: Tls, within_s: float) -> bytes:
-    """The certificate that gRPC may trust at an address, as PEM. Raises `TransportError` if it is not that of a
-    node."""
+    """Returns the certificate that gRPC may trust at an address, as PEM. Raises `TransportError` if it does not belong
+    to a node."""
     rules = tls.rules()
     if not rules.names and not rules.fingerprints and tls.crlfile is None:
         return tls.authorities()

@@ -20,10 +20,10 @@ class Strangers:
 
     def __init__(self) -> None:
         self._hosts: dict[str, tuple[float, int]] = {}
-        """Host: when the last line was written, and how many refusals came since."""
+        """Host: time of its last log line, in ms, and number of refusals since."""
 
     def refused(self, peer: str, reason: str, now_ms: float) -> str | None:
-        """A line for the log, or None if one about this host was written lately. `peer` is HOST:PORT."""
+        """Returns a line for the log, or None if the log had a line about this host lately. `peer` is HOST:PORT."""
         host = peer.rpartition(":")[0] or peer
         if host not in self._hosts and len(self._hosts) >= REMEMBERED:
             self._forget(now_ms)

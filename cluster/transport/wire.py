@@ -1,15 +1,14 @@
 r"""The port to the other nodes: streams of frames, and single calls. This is the contract of every transport.
 
-A *wire* is one end of one bidirectional stream with two ways, one for what is urgent (`send`) and one for data
-(`send_data`). Neither waits for the other. Frames arrive whole, once and in the order of their way, or the wire closes;
-between the two ways there is no order. A frame that was sent before a close may have arrived or not. The side that
-dials sends a *hello*, the side that is dialled answers with a *welcome* or refuses; both belong to the opening and are
-not frames. All calls and all events are on the thread of one loop; no event comes out of a call of `send`, `close`,
-`cancel` or `dial`, it always comes later.
+A *wire* is one end of one bidirectional stream with two channels, one for urgent frames (`send`) and one for data
+(`send_data`). Neither waits for the other. Frames arrive whole, once and in the order of their channel, or the wire
+closes; between the two channels there is no order. A frame that was sent before a close may have arrived or not. The
+dialer sends a *hello*, the acceptor answers with a *welcome* or refuses; neither is a frame. All calls and all events
+are on the thread of one loop. `send`, `close`, `cancel` and `dial` cause no event before they return.
 
 Before the hello both ends prove that they know the same cookie (`handshake`). An end without proof is refused and
-gets no other answer; its `closed` or `CallFailed` has the reason. Hello, welcome, calls and answers carry a code,
-frames do not.
+gets no other answer; its `closed` or `CallFailed` has the reason. Hello, welcome, calls and answers carry an
+authentication code, frames do not.
 
     dial --- opened -+- received, (data_)drained -+- closed(reason)        each of opened and closed at most once
          \- closed(reason)                        \- (own close: silence)  nothing after an own close or cancel
@@ -27,7 +26,7 @@ NOTICE_S = 2.0
 """A peer that does not answer the transport's pings for this time (seconds) is lost: both ends of the wire close."""
 
 DIAL_S = 2.0
-"""A dial without an answer ends with `closed` after this time, in seconds."""
+"""The transport ends a dial without an answer after this time, in seconds: the dialer gets `closed`."""
 
 MAX_FRAME = 64 << 20
 """The largest frame, hello, welcome, request or answer in bytes (default of incoming_clustering_buffer_size)."""
@@ -41,13 +40,14 @@ COOKIES_DIFFER = "it has another distributed_cookie: set the same distributed_co
 
 
 class TransportError(Exception):
-    """An address cannot be served, or certificates cannot be used. The text says which and why."""
+    """The transport cannot listen at an address, or use a certificate. The text names it and the reason."""
 
 
 class CallFailed(Exception):
-    """A call was not answered: the text is the reason, the handler's own or the transport's.
+    """A call was not answered. The text is the reason.
 
-    A handler raises it to refuse a call; the caller gets the same text.
+    A handler raises it to refuse a call, and the caller gets the same text. The transport raises it if the call or the
+    answer is lost.
     """
 
 
@@ -56,7 +56,7 @@ class Unproven(CallFailed):
 
 
 class Wire(Protocol):
-    """One end of one open stream."""
+    """One end of one open stream. The links call its methods; after a close they do nothing."""
 
     @property
     def peer(self) -> str:
@@ -64,42 +64,48 @@ class Wire(Protocol):
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes given to `send` that the network has not taken yet."""
+        """Bytes given to `send` and `send_data` that the network has not taken yet."""
 
     def send(self, frame: bytes) -> None:
-        """Queue an urgent frame of at most `MAX_FRAME` bytes; at most one write is in flight. Nothing after a close."""
+        """Queue an urgent frame of at most `MAX_FRAME` bytes. `WireEvents.drained` follows when the queue is empty."""
 
     def send_data(self, frame: bytes) -> None:
-        """As `send`, on the way for data."""
+        """Queue a frame on the data channel, like `send`. `WireEvents.data_drained` follows when the queue is empty."""
 
     def close(self, reason: str) -> None:
-        """End the stream and drop the queue. The other end gets `closed`, with the reason if that can be sent."""
+        """End the stream and drop the queues. This end gets no further event.
+
+        The other end gets `closed`, with the reason if the transport can still send it.
+        """
 
 
 class WireEvents(Protocol):
-    """The events of a wire. The accepting side gets no `opened`; its wire is open after `accept`."""
+    """The owner of a wire. The transport calls these methods."""
 
     def opened(self, wire: Wire, welcome: bytes) -> None:
-        """The other side accepted the hello."""
+        """The acceptor has accepted the hello. Only the dialer gets this event: see `Accept` for the acceptor."""
 
     def received(self, frame: bytes) -> None:
-        """One frame, as it was sent. If this raises, the wire is closed and the error reported to the loop."""
+        """A frame of the other end arrived, whole and in the order of its channel.
+
+        If the owner raises an error here, the transport closes the wire and reports the error to the loop.
+        """
 
     def drained(self) -> None:
-        """All that `send` queued has been handed to the network."""
+        """The network has taken all frames given to `send`: the owner may send the next one without queueing it."""
 
     def data_drained(self) -> None:
-        """All that `send_data` queued has been."""
+        """The network has taken all frames given to `send_data`."""
 
     def closed(self, reason: str) -> None:
-        """The wire is closed, or never opened: refused, not reachable, lost. Nothing follows."""
+        """The wire is closed, or the dial failed: refused, unreachable, lost. This is the last event, called once."""
 
 
 class Dialing(Protocol):
-    """A dial that has begun."""
+    """A dial that has begun, as `Transport.dial` returns it."""
 
     def cancel(self) -> None:
-        """Give up, or close the wire that came of it. No event follows."""
+        """The owner gives the dial up: end it, or close the wire that it opened. No event follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +124,29 @@ class Refused:
 
 
 Accept = Callable[[bytes, Wire], Accepted | Refused]
-"""Decides on a hello. The wire may be used at once: its frames are sent after the welcome."""
+"""`accept(hello, wire)`: called for each hello of a proven dialer, to accept or to refuse it.
+
+It may use the wire at once: the transport sends the frames after the welcome.
+"""
 
 Calls = Callable[[str, bytes], Awaitable[bytes]]
-"""Answers a call (method, request); raises `CallFailed` to refuse it."""
+"""`calls(method, request)`: called for each call of a proven node. Returns the answer or raises `CallFailed`."""
 
 
 class Transport(Protocol):
     """Streams and calls to other nodes."""
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
-        """Open a stream to an address; `events.opened` or `events.closed` tells how it went, within `DIAL_S`."""
+        """Open a stream to an address. Within `DIAL_S`, `events` gets `opened`, or `closed` if the dial failed."""
 
     async def serve(self, address: str, accept: Accept, calls: Calls | None = None) -> str:
         """Listen on `host:port` (port 0: any free one) and return the bound address. Raises `TransportError`."""
 
     async def call(self, address: str, method: str, request: bytes, timeout_s: float) -> bytes:
-        """Ask once. Raises `CallFailed`: refused, not reachable, or no answer within `timeout_s`."""
+        """Send a request once and return the answer.
+
+        Raises `CallFailed` if the node refuses the call, is unreachable, or does not answer within `timeout_s`.
+        """
 
     async def close(self) -> None:
-        """Close all wires, dials and servers of this transport, without events. The others see their ends close."""
+        """Close all wires, dials and servers of this transport, without events. The other ends get `closed`."""
