@@ -117,7 +117,7 @@ class ClusterEvents(RejoinListener, Protocol):
         """
 
     def metadata_changed(self, key: bytes, value: bytes | None) -> None:
-        """A message of another node changed the value of a key in the replicated map; None: the key was deleted.
+        """A message of another node, or a purge, changed the value of a key in the replicated map; None: deleted.
 
         The broker updates its own tables. Writes of this node, and keys loaded from disk, cause no call.
         """

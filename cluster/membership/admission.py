@@ -29,7 +29,7 @@ CALL_TIMEOUT_S = 10.0
 
 
 class MalformedCall(Exception):
-    """A request or an answer cannot be decoded; the text says which and why."""
+    """A request or an answer cannot be decoded. The text names its kind and the error."""
 
 
 class JoinRequest(Struct, array_like=True, frozen=True):
@@ -69,22 +69,22 @@ class CallAnswer(Struct, array_like=True, frozen=True):
 
 
 def encode_call(message: JoinRequest | LeaveRequest | CallAnswer) -> bytes:
-    """Its bytes between nodes."""
+    """Returns the bytes of a request or an answer."""
     return msgspec.msgpack.encode(message)
 
 
 def decode_join(data: bytes) -> JoinRequest:
-    """Raises `MalformedCall`."""
+    """Decode a request to join. Raises `MalformedCall`."""
     return _decode(data, JoinRequest)
 
 
 def decode_leave(data: bytes) -> LeaveRequest:
-    """Raises `MalformedCall`."""
+    """Decode a request to leave. Raises `MalformedCall`."""
     return _decode(data, LeaveRequest)
 
 
 def decode_answer(data: bytes) -> CallAnswer:
-    """Raises `MalformedCall`."""
+    """Decode an answer. Raises `MalformedCall`."""
     return _decode(data, CallAnswer)
 
 
@@ -96,10 +96,10 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 
 
 def member_mismatch(row: MemberRow, hello: PeerInfo) -> str | None:
-    """Why a peer's stream is refused, although its name is that of a member; None if it is accepted.
+    """Returns the reason to refuse a peer's stream, although a member has its name; None to accept it.
 
-    A start that is later than the logged one is accepted, an earlier one is refused (H-01), and so is a member that was
-    away for too long (H-16).
+    A later start than the logged one is accepted. An earlier start is refused (H-01), and so is a member that was away
+    for too long (H-16).
     """
     if row.disk != hello.disk:
         return RefusalReason.NOT_YET.says(f"the disk of {hello.node} is another one than that of the member")

@@ -1,8 +1,8 @@
 """Registers the start of a member: this process reports it to the leader until the log has it or refuses it (H-01).
 
 The disk keeps a list of its starts, beginning with the last one that it knows to be in the log. If the log has a start
-that is not in the list, the disk is an old copy, even if it was started many times since: it lacks log entries and
-votes that the node once had.
+that is not in the list, the disk is an old copy: it lacks log entries and votes that the node once had. The list shows
+that even if the copy was started many times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _starts = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...])
 
 
 class BootRefused(msgspec.Struct, array_like=True, frozen=True):
-    """Message of the leader: the log has refused the start of this process."""
+    """Message of the leader: the log has refused the start of the process `process`."""
 
     process: str
     reason: str
@@ -76,7 +76,7 @@ class BootRegistrar:
         return consensus is None or consensus.own_row_is(me.boot, me.process)
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Report this start to the leader if that is due; once the log has the start, shorten the list on disk."""
         member = self._member
         me, consensus, lease_service, now = member.me, member.consensus, member.lease_service, member.ports.now_ms()
         if consensus is None or lease_service is None or now < self._next_ms or self.problem:
@@ -100,9 +100,9 @@ class BootRegistrar:
             member.links.datagram(consensus.leader, Datagram.BOOT, encode_command(boot))
 
     def _disk_state(self, state: str, detail: str) -> None:
-        """The disk of the log stopped taking writes, or takes them again.
+        """The store of Raft has changed its state: log it.
 
-        The node keeps its lease until there is a new view, which it cannot apply: then the leader removes it.
+        A node that cannot write the log keeps its lease, but cannot apply the next view. Then the leader removes it.
         """
         me, log = self._member.me.node, self._member.ports.log
         if state == "serving":
@@ -116,7 +116,7 @@ class BootRegistrar:
             )
 
     def refused(self, refused: Refused) -> None:
-        """The log has refused a command. If it was a `Boot`, tell the node that was started."""
+        """The log has refused a command. If it was a `Boot`, stop this process or, as the leader, inform its node."""
         member, command = self._member, refused.command
         if not isinstance(command, Boot):
             return
@@ -127,7 +127,10 @@ class BootRegistrar:
             member.links.datagram(command.node, Datagram.BOOT_REFUSED, msgspec.msgpack.encode(refusal))
 
     def refusal_received(self, data: bytes) -> None:
-        """The leader reports a refused start, of this process or an earlier one. Raises `MalformedCommand`."""
+        """The leader reports that the log refused a start of this node. Raises `MalformedCommand`.
+
+        A report about an earlier process is ignored.
+        """
         try:
             refusal = msgspec.msgpack.decode(data, type=BootRefused)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -136,7 +139,7 @@ class BootRegistrar:
             self.refuse(refusal.reason)
 
     def stream_refused(self, node: str, reason: str) -> None:
-        """A peer refused this process's stream; `reason` is its answer."""
+        """A peer refused this process's stream: act on the code in its `reason`."""
         member = self._member
         cause = why(reason)
         if cause in (RefusalReason.CONTRADICTED, RefusalReason.STALE):
@@ -151,12 +154,12 @@ class BootRegistrar:
             member.lease_service.coordinator.stream_refused(node, member.ports.now_ms())
 
     def refuse(self, reason: str) -> None:
-        """The cluster refuses this start."""
+        """The cluster refuses this start: stop for good, unless the log as applied here has it."""
         if not self.known():
             self.broken(reason)
 
     def broken(self, reason: str, meaning: str = OLD) -> None:
-        """This process must never serve again: its log and the log of the others contradict each other."""
+        """Stop this process for good: it never serves again. `meaning` is the cause, for the log line."""
         if self.problem:
             return
         self.problem = reason

@@ -11,11 +11,12 @@ STEPS = 2000
 def largest_clique(
     centre: str, nodes: Iterable[str], hears: Mapping[str, Collection[str]], steps: int = STEPS
 ) -> tuple[str, ...]:
-    """The largest clique of `nodes` that contains `centre`, sorted. Two are joined if each hears the other.
+    """Returns the largest clique of `nodes` that contains `centre`, sorted. Two nodes are adjacent if each hears the
+    other.
 
-    Of several that are as large, the one with the lowest names: the two sorted lists are compared name by name. The
-    search ends after `steps` sets with the best one so far: a clique, the same for equal arguments, and for up to 25
-    nodes nearly always the largest.
+    Among cliques of equal size, the one with the lowest names wins: sorted lists are compared name by name. The search
+    ends after `steps` sets with the best clique so far. The result is the same for equal arguments, and for up to 25
+    nodes nearly always the largest clique.
     """
     names = sorted({*nodes, centre})
     hears_set = {name: set(hears.get(name, ())) for name in names}
@@ -41,7 +42,7 @@ def largest_clique(
 
 
 def _bounds(candidates: list[str], mutual: Mapping[str, Collection[str]]) -> list[int]:
-    """For each position, an upper bound for the size of a clique of the candidates from there on.
+    """Returns for each position an upper bound for the size of a clique of the candidates from there on.
 
     This is greedy graph colouring: candidates of one colour do not hear each other, so a clique has at most one node of
     each colour.

@@ -18,7 +18,7 @@ Count = Annotated[int, Meta(ge=1)]
 
 
 class MalformedCommand(Exception):
-    """Bytes that are neither a command nor a snapshot of a membership; the text says what is wrong and where."""
+    """Bytes are neither a command nor a snapshot of a membership. The text names the error and its place."""
 
 
 class Row(Struct, array_like=True, frozen=True, order=True):
@@ -105,12 +105,12 @@ _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
 
 
 def encode_command(command: Command) -> bytes:
-    """Its bytes in the log."""
+    """Returns the bytes of a command for the log."""
     return _encoder.encode(command)
 
 
 def decode_command(data: bytes) -> Command:
-    """Raises `MalformedCommand`."""
+    """Decode a command. Raises `MalformedCommand`."""
     try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

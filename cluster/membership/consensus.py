@@ -77,12 +77,12 @@ class Consensus:
         return node_of(leader) if leader else None
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Let Raft act on its timeouts, and carry out the batches."""
         self.raft.tick(self._now_ms())
         self.pump()
 
     def receive(self, data: bytes) -> None:
-        """A message of another peer. Raises `MalformedMessage`."""
+        """Handle a message of another peer. Raises `MalformedMessage`."""
         message = decode_message(data)
         if message.to != self.peer or self.closed:
             return
@@ -142,7 +142,7 @@ class Consensus:
             beat = beat or message.kind is MessageKind.HEARTBEAT
             self._transmit(message)
         if beat:
-            self.on_beat()  # messages that it sends now share the frames of the heartbeats
+            self.on_beat()  # messages that this callback sends share the frames of the heartbeats
         for entry in ready.committed:
             if entry.kind == Kind.COMMAND:
                 self._apply(entry.index, entry.data)
@@ -161,7 +161,7 @@ class Consensus:
         try:
             happened = self.membership.apply(index, data)
         except MalformedCommand:
-            return  # every member refuses it alike
+            return  # every member ignores it in the same way
         if happened:
             self.on_applied(happened)
 
@@ -192,12 +192,12 @@ class Consensus:
 
 @lru_cache
 def node_of(peer: str) -> str:
-    """The node of a Raft peer `node/disk`."""
+    """Returns the node of a Raft peer `node/disk`."""
     return peer.rpartition("/")[0]
 
 
 def _skipped(before: dict[str, MemberRow], after: dict[str, MemberRow]) -> list[MembershipEvent]:
-    """The events that the log entries replaced by a snapshot would have caused for members."""
+    """Returns the events about members that the log entries in a received snapshot would have caused."""
     happened: list[MembershipEvent] = [Left(node) for node in before if node not in after]
     for node, row in after.items():
         known = before.get(node)

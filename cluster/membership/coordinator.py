@@ -78,7 +78,7 @@ class MembershipCoordinator:
     # -- leases
 
     def request(self, request: LeaseRequest, now_ms: float) -> int | None:
-        """A request came. Returns a ticket for `Raft.confirm`, or None if its sender cannot have a lease now."""
+        """A node asks for a lease. Returns a ticket for `Raft.confirm`, or None if the node cannot have a lease now."""
         member = self.membership.members.get(request.node)
         if member is None or (request.boot, request.process) != (member.boot, member.process):
             return None
@@ -96,8 +96,8 @@ class MembershipCoordinator:
         return self._ticket
 
     def confirmed(self, ticket: int, now_ms: float) -> list[tuple[str, LeaseReply]]:
-        """A majority of the voters has confirmed this leader since the request came. Returns replies to send at
-        once."""
+        """A majority of the voters has confirmed this leader since the request. Returns (node, reply) to send at once;
+        none if the node may no longer have a lease."""
         heard = self._pending.pop(ticket, None)
         if heard is None or not self._may_grant(heard.request):
             return []
@@ -245,11 +245,11 @@ class MembershipCoordinator:
         leader's log until it is applied or the leadership ends, so a node that a proposal removes gets no lease.
         """
         if peers.term != self._term:
-            # Knowledge from an earlier term is void, even if `elected` was not called yet.
+            # Forget everything from an earlier term: this node has been elected again.
             self._term = peers.term
             self.elected(now_ms)
         if now_ms - self._decided_ms > self.settings.hearing_ms:
-            self._woke_ms = now_ms  # Requests that came while this leader stood still have not been read yet.
+            self._woke_ms = now_ms  # This leader stood still: it has not read the requests of that time yet.
         self._decided_ms = now_ms
         self._consider(now_ms)
         if self._being_removed:
@@ -266,7 +266,7 @@ class MembershipCoordinator:
         return [*asked, *views, *forgetting, *self._voter_changes(now_ms, peers)]
 
     def calm(self, now_ms: float) -> bool:
-        """Whether the view is as it should be and all members have asked for a lease lately."""
+        """Whether no better view is possible and all members have asked for a lease lately."""
         latest = now_ms - self.settings.hearing_ms / 2
         names = self.membership.view.nodes
         return self._is_complete and all(name in self._heard and self._heard[name].at_ms >= latest for name in names)

@@ -24,11 +24,11 @@ PORT = 44053
 
 
 class AddressError(ValueError):
-    """An address cannot be parsed; the text says what is expected."""
+    """An address cannot be parsed. The text names the expected form."""
 
 
 class WhoAnswer(Struct, array_like=True, frozen=True):
-    """The node at an address. `cluster_id` is empty while it is standalone.
+    """The answer of the node at an address. `cluster_id` is "" while the node is standalone.
 
     `holds`: it has sessions or retained messages. `seeks`: it is standalone and looks for others before it takes
     clients. `sees`: the other nodes without a cluster in its last round of discovery. `knows`: the asking node is a
@@ -61,12 +61,12 @@ class Wait(Struct, frozen=True):
 
 
 def encode_who(answer: WhoAnswer) -> bytes:
-    """Its bytes between nodes."""
+    """Returns the bytes of an answer."""
     return msgspec.msgpack.encode(answer)
 
 
 def decode_who(data: bytes) -> WhoAnswer:
-    """Raises `MalformedCall`."""
+    """Decode an answer. Raises `MalformedCall`."""
     try:
         return msgspec.msgpack.decode(data, type=WhoAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -74,7 +74,10 @@ def decode_who(data: bytes) -> WhoAnswer:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of `NAME@HOST`, `HOST`, `HOST:PORT`, `[IPV6]:PORT` or `NAME@HOST:PORT`. Raises `AddressError`."""
+    """Parse `NAME@HOST`, `HOST`, `HOST:PORT`, `[IPV6]:PORT` or `NAME@HOST:PORT`. Returns host and port.
+
+    Raises `AddressError`.
+    """
     rest = text.strip().rpartition("@")[2]
     if rest.startswith("["):
         host, bracket, tail = rest[1:].partition("]")
@@ -91,14 +94,15 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def written(host: str, port: int) -> str:
-    """`HOST:PORT`, an IPv6 address in brackets."""
+    """Returns `HOST:PORT`, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def expected(places: Sequence[str], met_itself: bool) -> int:
-    """How many nodes a new cluster has to have, if the configuration does not say: all that it names, and at least two.
+    """Returns the default of `discovery.expected_nodes`: the number of addresses in the configuration, at least two.
 
-    `met_itself`: one of these places is this node. A name may stand for any number of nodes: it counts as one.
+    This node counts, too; `met_itself`: it is one of these addresses. A name that stands for several nodes counts as
+    one.
     """
     named = {written(*parse_address(place)) for place in places if _is_address(place)}
     return max(2, len(named) + (not met_itself))
@@ -113,7 +117,7 @@ def _is_address(text: str) -> bool:
 
 
 def plan(me: str, found: Sequence[tuple[str, WhoAnswer]], size: int, holds: bool = False) -> Join | Found | Wait:
-    """The next step of a node without a cluster.
+    """Returns the next step of a node without a cluster.
 
     `found` has the (address, answer) of each node that answered, with or without this node itself. `size` is the number
     of nodes that found a cluster together. `holds`: this node has sessions or retained messages.
@@ -134,7 +138,7 @@ def plan(me: str, found: Sequence[tuple[str, WhoAnswer]], size: int, holds: bool
 
 
 def _found(me: str, others: list[tuple[str, str, WhoAnswer]], size: int, holds: bool) -> Join | Found | Wait:
-    """The next step if every node that answered is without a cluster and looks for one."""
+    """Returns the next step if every node that answered is without a cluster and looks for one."""
     if size == 1:
         return Found()
     names = {me, *(name for name, _, _ in others)}

@@ -1,4 +1,4 @@
-"""The changes made by an applied command: for domain events, answers to callers, and modules that follow views."""
+"""The events of an applied command: the changes that it made. The log, pending calls and the broker react to them."""
 
 from __future__ import annotations
 

@@ -51,15 +51,15 @@ class Founder(Host, Protocol):
 
 
 class JoinLeaveService:
-    """Requests of other nodes to one member."""
+    """The requests of nodes and operators to one node: keeps each until it can answer."""
 
     def __init__(self, member: Founder) -> None:
         self._member = member
         self._waiting: list[_Waiting] = []
         self.joining = False
-        """True while this node asks to become a member elsewhere. Meanwhile it founds no cluster."""
+        """True while this node asks to join another cluster. Meanwhile it founds none."""
         self.waits_for: Callable[[], str] = lambda: ""
-        """Why this node, which is in no cluster, must not found one now; "" if it may."""
+        """Returns the reason why this node, which is in no cluster, must not found one now; "" if it may."""
 
     def join(self, data: bytes, reply: Callable[[bytes], None]) -> None:
         """Handle the request of a node to become a member. Raises `MalformedCall`."""
@@ -104,9 +104,9 @@ class JoinLeaveService:
         return member.registrar.problem
 
     def _name_conflict(self, request: JoinRequest) -> str:
-        """Why a joining node cannot have its name, because a member has it; "" if it can.
+        """Returns the reason why a node cannot join under its name, which a member has; "" if it can.
 
-        A refusal changes neither the boot in the log nor that of the joining node.
+        A refusal changes neither the boot in the log nor the boot of the joining node.
         """
         node = request.node
         row = self._member.membership.members.get(node)
@@ -125,7 +125,7 @@ class JoinLeaveService:
         )
 
     def needed(self, node: str) -> str:
-        """Why a member cannot leave: the voters that remain could not elect a leader; "" if it can leave."""
+        """Returns the reason why a member cannot leave, "" if it can: the remaining voters need to elect a leader."""
         membership, consensus = self._member.membership, self._member.consensus
         row = membership.members.get(node)
         if consensus is None or row is None or len(membership.members) == 1:
@@ -151,7 +151,7 @@ class JoinLeaveService:
         self._waiting.append(_Waiting(request, reply, until, unknown=unknown))
         self.tick()
 
-    # -- going on
+    # -- pending requests
 
     @property
     def open_requests(self) -> int:

@@ -54,8 +54,7 @@ class LeaseHolder:
     # -- what happened here
 
     def turn(self, now_ms: float, wall_ms: float) -> None:
-        """A turn of the loop. If the two clocks diverged since the last turn, the machine stood still: the lease is
-        lost.
+        """Compare the two clocks. If they diverged since the last call, the machine stood still: the lease is lost.
 
         Only a lease requested from now on is valid. A step of the wall clock looks the same and costs one request.
         """
@@ -71,7 +70,8 @@ class LeaseHolder:
         self._committed = True
 
     def heard(self, peer: str, now_ms: float) -> None:
-        """A frame came on the data stream from a peer. A peer that was not heard before may complete a clique."""
+        """A frame arrived on the stream from a peer. If the peer was silent before, the next request is due at once:
+        the peer may complete a clique."""
         if now_ms - self._heard.get(peer, -inf) > self.settings.hearing_ms:
             self._next_ms = None
         self._heard[peer] = now_ms
@@ -83,7 +83,7 @@ class LeaseHolder:
         self._asked.clear()
 
     def lost(self, peer: str) -> None:
-        """The data stream from a peer is closed: it is not heard until a frame comes on another."""
+        """The stream from a peer is closed: the peer counts as not heard until a frame arrives on another stream."""
         self._heard.pop(peer, None)
 
     def applied(self, view: View) -> None:
@@ -194,8 +194,8 @@ class LeaseHolder:
         return tuple(sorted(peer for peer, at in self._heard.items() if at >= oldest))
 
     def reply(self, reply: LeaseReply, now_ms: float) -> bool:
-        """A lease came; it runs from the moment when its request was sent. Returns False if it is not for this
-        process."""
+        """The leader has granted a lease; it began when its request was sent. Returns False if it is not for this
+        incarnation."""
         asked = self._asked.get(reply.number)
         mine = self.incarnation
         if asked is None or mine is None or (reply.node, reply.process) != (self.node, self.process):
@@ -229,7 +229,7 @@ class LeaseHolder:
         return max(0.0, self.settings.lease_ms - passed)
 
     def _parted(self, now_ms: float, wall_ms: float) -> bool:
-        """Whether the two clocks diverged since the last turn."""
+        """Whether the two clocks diverged since the last call of `turn`."""
         last = self._last
         if last is None:
             return False

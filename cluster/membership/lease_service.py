@@ -27,8 +27,8 @@ class LeaseService:
     """The lease of one process and the duties of a leader.
 
     `now_ms` and `wall_ms` are the machine's clocks, `cluster_ms` cluster time. `ask(leader, request)` and
-    `answer(node, reply)` send datagrams; the owner delivers those for this node itself at once. `follow(offset_ms)`
-    gets the leader's cluster time as a difference to the monotonic clock.
+    `answer(node, reply)` send datagrams; the owner delivers a datagram to this node itself at once. `follow(offset_ms)`
+    sets the difference between the leader's cluster time and the monotonic clock.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LeaseService:
         return self._now_ms() - self._writing_ms if self._writing else 0.0
 
     def tick(self) -> None:
-        """Time has passed: ask for the next lease when it is due, decide when this node leads."""
+        """Ask for the next lease if it is due, and propose what the coordinator decides if this node leads."""
         self._go_on(piggyback=self._consensus.leads)
         if self._hurry:
             self._hasten()
@@ -136,7 +136,7 @@ class LeaseService:
             self._follow(None if self._consensus.leads else self.holder.offset_ms)
 
     def applied(self, happened: tuple[MembershipEvent, ...]) -> None:
-        """An entry of the log was applied."""
+        """An entry of the log was applied: take note of a new view."""
         for each in happened:
             if isinstance(each, ViewChanged):
                 self.holder.applied(each.after)
@@ -197,7 +197,7 @@ class LeaseService:
         self._hurry = False
         if self._consensus.leads:
             self._follow(None)  # before it sends its cluster time to others
-            self.decide()  # the coordinator begins its term: it would forget a command submitted before
+            self.decide()  # the coordinator begins its term now: it forgets earlier commands, but keeps later ones
 
     def submit(self, command: Join | Boot | Leave | Stale | Settle) -> None:
         """Propose a command as soon as that is safe. Call it on the leader."""

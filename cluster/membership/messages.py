@@ -13,7 +13,7 @@ Natural = Annotated[int, Meta(ge=0)]
 
 
 class MalformedLease(Exception):
-    """Bytes that are not a lease request or reply; the text says what is wrong and where."""
+    """Bytes are not a lease request, reply or goodbye. The text names the error and its place."""
 
 
 class LeaseRequest(Struct, array_like=True, frozen=True):
@@ -21,9 +21,9 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
 
     `number` counts the requests of this process. `hears`: the peers heard on their data streams. `view`: the id of the
     applied view. `entered_in_view`: the view in which the node entered, 0 if it has no row. `exchanged`: while the node
-    is joining, the incarnations `(node, since)` with which it has completed a full exchange since it entered, and
-    itself once all steps of its rejoin are done. `full`: its disk is full. `urgent`: the leader answers before its next
-    heartbeat, because the node has no lease, loses it soon, or has news.
+    is joining, the incarnations `(node, entered_in_view)` with which it has completed a full exchange since it entered,
+    and itself once all steps of its rejoin are done. `full`: its disk is full. `urgent`: the leader answers before its
+    next heartbeat, because the node has no lease, loses it soon, or has entered a view or hears a peer again.
     """
 
     node: Name
@@ -70,12 +70,12 @@ _replies = msgspec.msgpack.Decoder(LeaseReply)
 
 
 def encode_lease(message: LeaseRequest | LeaseReply | Goodbye) -> bytes:
-    """Its bytes between nodes."""
+    """Returns the bytes of a message."""
     return _encoder.encode(message)
 
 
 def decode_goodbye(data: bytes) -> Goodbye:
-    """Raises `MalformedLease`."""
+    """Decode a goodbye. Raises `MalformedLease`."""
     try:
         return _goodbyes.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -83,7 +83,7 @@ def decode_goodbye(data: bytes) -> Goodbye:
 
 
 def decode_request(data: bytes) -> LeaseRequest:
-    """Raises `MalformedLease`."""
+    """Decode a request. Raises `MalformedLease`."""
     try:
         return _requests.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -91,7 +91,7 @@ def decode_request(data: bytes) -> LeaseRequest:
 
 
 def decode_reply(data: bytes) -> LeaseReply:
-    """Raises `MalformedLease`."""
+    """Decode a reply. Raises `MalformedLease`."""
     try:
         return _replies.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -27,7 +27,7 @@ class Outlook(Struct, frozen=True):
 
 
 def next_view(outlook: Outlook) -> SetView | None:
-    """The command for the next view, or None if the present one is as it should be.
+    """Returns the command for the next view; None if the present one needs no change.
 
     A node enters when it is connected to every node that stays and has applied the present view. A node to be removed
     that may still hold a lease counts as staying: another node enters only if it is connected to that one, too.
@@ -44,9 +44,9 @@ def next_view(outlook: Outlook) -> SetView | None:
 
 
 def _able(outlook: Outlook, names: list[str]) -> list[str]:
-    """The nodes that may enter beside `names`, in order: connected to all of these and to each other.
+    """Returns the nodes that may enter beside `names`, in order: connected to all of these and to each other.
 
-    Only the last logged start of a member counts.
+    Only the last logged start of a member may enter.
     """
     membership = outlook.membership
     hears = {name: request.hears for name, request in outlook.requests.items()}
@@ -63,7 +63,7 @@ def _able(outlook: Outlook, names: list[str]) -> list[str]:
 
 
 def _coming(outlook: Outlook, able: list[str]) -> list[Row]:
-    """The rows of the entering nodes that have applied the present view: others would be behind from the start."""
+    """Returns rows for the able nodes that have applied the present view: others would be behind from the start."""
     membership = outlook.membership
     view = membership.view.id
     known = [name for name in able if outlook.requests[name].view >= view]
@@ -71,7 +71,7 @@ def _coming(outlook: Outlook, able: list[str]) -> list[Row]:
 
 
 def _promoted(outlook: Outlook, staying: list[Row], able: list[str]) -> list[Row]:
-    """The rows that stay. A joining row that has completed its exchanges becomes serving."""
+    """Returns the rows that stay. A joining row that has completed its exchanges becomes serving."""
     serving = [row for row in staying if row.serving]
     required = serving or list(staying)
     known = outlook.membership.known_to([row.node for row in staying])
@@ -89,7 +89,7 @@ def _promoted(outlook: Outlook, staying: list[Row], able: list[str]) -> list[Row
 
 
 def _missed(outlook: Outlook, staying: list[Row]) -> bool:
-    """A member that has served, and may hold durable sessions, is not in the view yet."""
+    """Whether a member that has served, and so may have durable sessions, is not in the view yet."""
     names = [row.node for row in staying]
     return any(row.served and row.node not in names for row in outlook.membership.members.values())
 

@@ -9,8 +9,8 @@
 
 When another incarnation replaces a required node, the exchanges with that node start again. When this node enters
 another view, all steps start again. After a restart of the whole cluster no node serves, and every node of the view is
-required. The first node to serve has asked all others; the others ask it once more, because it may have learned
-something after their first exchange with it. If all required nodes are gone, steps 3 and 4 still have to be done.
+required. The first node to serve has exchanged with all others. The others exchange with it once more, because it may
+have learned of writes after their first exchange with it. A node without required nodes still does steps 3 and 4.
 """
 
 from __future__ import annotations
@@ -22,26 +22,40 @@ from ..identity import Incarnation
 
 
 class RejoinListener(Protocol):
-    """The part of the node that takes part in a rejoin: the broker. `entered_in_view` is the id of the view entered."""
+    """The broker's part in a rejoin. `Rejoin` makes the calls, in this order.
+
+    `entered_in_view` is the id of the view that the node enters. If the node enters another view meanwhile, the calls
+    begin again with `rejoin`. The founder of a cluster serves at once: it gets `rejoin` and `announce` only.
+    """
 
     def rejoin(self, entered_in_view: int) -> None:
-        """The node enters this view: cancel everything that was under way before."""
+        """The node has applied the view that it enters.
+
+        The broker cancels all forwards that no target has acknowledged and some client would send again, and closes the
+        connections that wait for them. In the first view of a process there are none.
+        """
         ...
 
     def announce(self, entered_in_view: int, announced: Callable[[int], None]) -> None:
-        """Write the filters for which this node has subscribers, then call `announced(counter of the last write)`."""
+        """The first exchange with every required node is complete: write this node's routes into the replicated map.
+
+        The broker calls `announced(counter)` once all are written: the counter of its last write, 0 if it wrote none.
+        """
         ...
 
     def informed(self) -> None:
-        """This node now knows everything that happened while it was away."""
+        """The second exchanges are complete: this node knows all writes that happened while it was away.
+
+        The broker ends the clean sessions that missed a publish. Called again on each tick until the node serves.
+        """
         ...
 
 
 class Rejoin:
     """The rejoin of one node; one at a time.
 
-    `exchange(node, view, then)` and `barrier(counter, then)` are those of the replicated map. `complete(incarnation,
-    since)` is called for each node with which all exchanges are complete, and at last with this node's own incarnation.
+    `exchange(node, view, then)` and `barrier(counter, then)` are methods of the replicated map. After all steps,
+    `complete(incarnation, entered_in_view)` is called for each required node, and at last for this node itself.
     """
 
     def __init__(
@@ -69,7 +83,7 @@ class Rejoin:
 
     @property
     def active(self) -> bool:
-        """A rejoin has begun and is not complete."""
+        """Whether a rejoin has begun and this node does not serve yet."""
         return bool(self._entered_in_view) and not self._serving
 
     def view(
@@ -80,7 +94,7 @@ class Rejoin:
         view_id: int,
         any_serving: bool = True,
     ) -> None:
-        """A view was applied.
+        """A view was applied: begin a rejoin if this node enters with it.
 
         `mine`: this node's incarnation in it. `required`: the nodes to exchange with. `any_serving`: whether a node
         serves.
@@ -95,7 +109,7 @@ class Rejoin:
             return
         if mine.entered_in_view != self._entered_in_view:
             self._begin(mine.entered_in_view)
-            if serving:  # the first of a new cluster has nobody to ask
+            if serving:  # the first node of a new cluster has no required nodes
                 self._announce()
         elif first:
             self._first, self._second = set(), set()

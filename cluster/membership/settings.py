@@ -8,8 +8,9 @@ from msgspec import Struct
 class Settings(Struct, frozen=True):
     """All times in milliseconds, the same on all nodes of a cluster.
 
-    `lease_ms`: how long a node may act on its view, from the moment it asked. `drift`: one clock runs at most this much
-    faster than another (H-05), so a lease has certainly ended `expiry_ms` after the leader got the request.
+    `lease_ms`: how long a node may act on its view, from the moment it asked for the lease. `drift`: one clock runs at
+    most this much faster than another (H-05), so a lease has certainly ended `expiry_ms` after the leader got the
+    request.
     `detection_ms`: a node that was silent for this time is removed; not below `expiry_ms`. `heartbeat_ms`: the interval
     of lease requests and of frames on an idle link. `hearing_ms`: a peer that was silent for longer counts as not heard
     (four heartbeats). `proposal_ms`: a proposal without effect is repeated after this time. `away_ms`: a member without

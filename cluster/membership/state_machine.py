@@ -92,8 +92,7 @@ class MembershipState:
         self.whole = False
 
     def apply(self, index: int, data: bytes) -> tuple[MembershipEvent, ...]:
-        """Apply the entry at `index` of the log. Returns the changes. Raises `MalformedCommand`, on every node
-        alike."""
+        """Apply the entry at `index` of the log. Returns the events. Raises `MalformedCommand`, then on every node."""
         command = decode_command(data)
         assert index > self.index, (index, self.index)
         self.index = index
@@ -238,7 +237,7 @@ class MembershipState:
         return ()
 
     def _forget(self, node: str) -> None:
-        """The node's disk is gone: it no longer knows the acknowledged writes."""
+        """The cluster gives up the node's disk: the node no longer counts as knowing the acknowledged writes."""
         self.informed_members = tuple([each for each in self.informed_members if each != node])
 
     # -- the view
@@ -279,7 +278,7 @@ class MembershipState:
                 )
 
     def _wrong(self, row: Row) -> str:
-        """Why the row is not allowed in the next view; "" if it is."""
+        """Returns the reason why the row is not allowed in the next view; "" if it is."""
         member = self.members.get(row.node)
         if member is None:
             return "not a member"
@@ -326,12 +325,12 @@ class MembershipState:
 
 
 def peer_of(row: MemberRow) -> str:
-    """The member's Raft peer. A node with a new disk is a new peer, because the new disk lacks the old votes."""
+    """Returns the member's Raft peer. A node with a new disk is a new peer, because that disk lacks the old votes."""
     return f"{row.node}/{row.disk}"
 
 
 def wanted_voters(membership: MembershipState) -> tuple[str, ...]:
-    """The peers that should vote, sorted: an odd number, `VOTERS_MAX` at most (H-21).
+    """Returns the peers that should vote, sorted: an odd number, `VOTERS_MAX` at most (H-21).
 
     These are the eldest members. If there are more members than voters, members recorded as away are chosen last.
     """

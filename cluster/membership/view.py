@@ -51,13 +51,13 @@ class View(Struct, array_like=True, frozen=True, dict=True):
         return tuple(row.node for row in self.rows if row.serving)
 
     def without(self, node: str) -> View:
-        """The next view, without the node's row; this view, if the node has no row."""
+        """Returns the next view, without the node's row; this view if the node has no row."""
         if self.row(node) is None:
             return self
         return View(self.id + 1, tuple(row for row in self.rows if row.node != node))
 
     def required(self, node: str) -> tuple[Row, ...]:
-        """The rows with which a joining node has to complete a full exchange before it may serve (H-04).
+        """Returns the rows with which a joining node must complete a full exchange before it may serve (H-04).
 
         These are all serving nodes. If no node serves, as after a restart of the whole cluster, these are all other
         nodes of the view: any of them may know an acknowledged write.

@@ -52,7 +52,7 @@ VoterChange = Change | Transfer
 
 
 def next_change(membership: MembershipState, peers: Peers, stuck: bool = False) -> VoterChange | None:
-    """The next change towards the wanted voters, or None. `stuck`: the leader's own loop or disk hangs (H-06)."""
+    """Returns the next change towards the wanted voters, or None. `stuck`: the leader's loop or disk hangs (H-06)."""
     voters = peers.configuration.voters
     wanted = wanted_voters(membership)
     if not wanted:
@@ -68,7 +68,7 @@ def next_change(membership: MembershipState, peers: Peers, stuck: bool = False) 
 
 
 def _changes(membership: MembershipState, wanted: tuple[str, ...], peers: Peers) -> list[Change]:
-    """The possible changes, the best first."""
+    """Returns the possible changes, the best first."""
     configuration, known = peers.configuration, membership.peers
     voters, is_odd = configuration.voters, len(configuration.voters) % 2 == 1
     removals = [Change("remove", peer) for peer in configuration.peers if peer not in known and peer != peers.peer]

@@ -1,1 +1,1 @@
-"""The replicated map: values under dotted version vectors, spread by gossip (docs/cluster.md#the-replicated-map)."""
+"""The replicated map: values with dotted version vectors, on every node (docs/cluster.md#the-replicated-map)."""

@@ -15,7 +15,7 @@ Writer = tuple[str, int]
 
 
 def dot_of(actor: int, counter: int) -> int:
-    """The dot of one write of an actor."""
+    """Returns the dot of one write of an actor."""
     return actor << SHIFT | counter
 
 
@@ -31,7 +31,7 @@ class Actors:
         self._numbers: dict[Writer, int] = {}
 
     def number(self, node: str, boot: int) -> int:
-        """The number of an actor; the first call for an actor gives it a new one."""
+        """Returns the number of an actor; the first call for an actor gives it a new one."""
         writer = (node, boot)
         number = self._numbers.get(writer)
         if number is None:
@@ -41,5 +41,5 @@ class Actors:
         return number
 
     def writer(self, dot: int) -> Writer:
-        """Node and boot that made a dot."""
+        """Returns the node and boot that made a dot."""
         return self.names[dot >> SHIFT]

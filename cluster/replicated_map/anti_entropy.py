@@ -1,16 +1,16 @@
-"""Anti-entropy between two nodes: compare clocks, send what the other lacks, both ways.
+"""Anti-entropy between two nodes: they compare clocks, and each sends the writes that the other lacks.
 
     asker                                   asked
       SyncRequest(clocks, view)    ->         waits until it has applied that view (H-04)
       (applies)                    <-         Batch ... Batch(last, clocks)
       BatchAck (one per batch)     ->
-      Batch ... Batch(last)        ->         what the asked side lacked, by the clocks of its last batch
+      Batch ... Batch(last)        ->         the writes that the asked side lacks, by the clocks of its last batch
       done                         <-         BatchAck
 
-A node asks one peer at a time: a node that comes back fetches the map once and not from all peers at once. `WINDOW`
-batches are under way in either direction. A request without progress for `RETRY_MS` is repeated with the present
-clocks, so nothing is fetched twice. It ends with False after `GIVE_UP_MS`, or when the peer leaves. For the same reason
-a node that is entering a view takes no batches from peers that ask it: each of them would send it the whole map.
+A node asks one peer at a time, so a node that comes back fetches the map once and not from all peers at once. At most
+`WINDOW` batches are unacknowledged in either direction. A request without progress for `RETRY_MS` is repeated with the
+present clocks, so no write is fetched twice. It ends with False after `GIVE_UP_MS`, or when the peer leaves. A node
+that is entering a view takes no batches from peers that ask it: each of them would send it the whole map.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Cost:
 
 
 class Sending:
-    """Batches of both halves to one peer, some under way at a time."""
+    """Sends batches of both halves to one peer, at most `WINDOW` of them unacknowledged."""
 
     def __init__(
         self, boot: int, exchange: int, answer: bool, outgoing: Sequence[DeltaSender], clocks: list[Part]
@@ -69,7 +69,7 @@ class Sending:
         self._under_way.discard(number)
 
     def batches(self, cost: Cost) -> list[Batch]:
-        """The batches to send now."""
+        """Returns the batches to send now. Adds their number and their keys to `cost`."""
         ready = []
         while len(self._under_way) < WINDOW and not self._ended:
             parts: list[Part] = []
@@ -103,7 +103,7 @@ class Question:
 
 
 class AntiEntropy:
-    """The exchanges of one node. Ports: `send` on the FIFO lane, `absorb` applies parts, `applied_view`, a clock."""
+    """The exchanges of one node. `send` uses the FIFO lane, `absorb` applies parts, `now_ms` is monotonic."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class AntiEntropy:
 
     @property
     def serving(self) -> bool:
-        """Whether a peer is being sent entries of the log, which must not be trimmed meanwhile."""
+        """Whether this node is sending entries of the log to a peer. Meanwhile the log must not be trimmed."""
         return bool(self._answers) or (self._running is not None and self._running.sending is not None)
 
     def pending(self) -> list[str]:
@@ -138,8 +138,8 @@ class AntiEntropy:
         return [question.peer for question in ([self._running] if self._running else []) + list(self._waiting)]
 
     def ask(self, peer: str, view: int, then: Then) -> None:
-        """Queue an exchange with a peer. `then(True)`: both sides now have all that either had; `then(False)`:
-        failed."""
+        """Queue an exchange with a peer. `then(True)`: both sides now have all writes that either had; `then(False)`:
+        it failed."""
         self._waiting.append(Question(peer, view, then))
         self._begin()
 
@@ -161,7 +161,7 @@ class AntiEntropy:
         self._send(question.peer, SyncRequest(self._boot, self._next, question.view, self.clocks()))
 
     def clocks(self) -> list[Part]:
-        """Parts with only the clocks."""
+        """Returns a part for each half with only its clock."""
         return [PartWriter(half, replica.clock).part for half, replica in enumerate(self._halves)]
 
     def _end(self, well: bool) -> None:
@@ -174,7 +174,7 @@ class AntiEntropy:
     # Messages of peers
 
     def asked(self, peer: str, ask: SyncRequest, theirs: Clocks) -> None:
-        """A peer asks. Its request (one per peer) waits until this node has applied its view."""
+        """A peer asks for an exchange: answer once this node has applied the view of the request (one per peer)."""
         if ask.view > self._applied_view():
             self._parked[peer] = (ask, theirs)
             return
@@ -196,11 +196,11 @@ class AntiEntropy:
             self._send(peer, batch)
 
     def batch(self, peer: str, batch: Batch, theirs: Clocks | None) -> None:
-        """A batch of a peer has come; `theirs` are the clocks of the last one."""
+        """A batch of a peer arrived: apply and acknowledge it. `theirs`: the peer's clocks, in its last batch."""
         question = self._running
         current = question is not None and question.peer == peer and question.exchange == batch.exchange
         if batch.answer and not current:
-            return  # answers a request that was repeated: the newer answer has everything
+            return  # answers a request that was repeated since: the newer answer has all of it
         self._absorb(peer, batch.parts)
         self._cost.batches += 1
         self._cost.messages += 1
@@ -218,7 +218,7 @@ class AntiEntropy:
                 self._go_on(peer, question.sending)
 
     def more(self, peer: str, more: BatchAck) -> None:
-        """A peer has applied a batch of this node."""
+        """A peer has applied a batch of this node: send the next ones, and end the exchange after the last one."""
         if more.answer:
             exchange, sending = self._answers.get(peer, (0, None))
             if sending is None or exchange != more.exchange:
@@ -248,9 +248,9 @@ class AntiEntropy:
                 self.asked(peer, *self._parked.pop(peer))
 
     def only(self, peers: Sequence[str]) -> None:
-        """Only `peers` are still in the view: drop the requests of others and fail the exchanges with them.
+        """Only `peers` are still in the view: fail the exchanges with other nodes, and stop answering these.
 
-        Requests for a view later than the applied one stay, because the asking peer may be in that view.
+        Keep requests for a later view than the applied one, because the asking peer may be in that view.
         """
         for peer in [peer for peer in self._answers if peer not in peers]:
             del self._answers[peer]
@@ -262,7 +262,7 @@ class AntiEntropy:
             self._end(False)
 
     def tick(self) -> None:
-        """Repeat requests, give up old ones, forget peers that asked and went away."""
+        """Repeat requests without progress, give up old ones, and stop answering peers that have given up."""
         if not self._answers and self._running is None:
             return
         now_ms = self._now_ms()

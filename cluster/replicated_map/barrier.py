@@ -38,18 +38,18 @@ class Barriers:
         return self._handle
 
     def cancel(self, handle: int) -> bool:
-        """Forget a barrier without calling back. Returns whether it was still waiting."""
+        """Remove a barrier: its `then` is not called. Returns whether it was still waiting."""
         return self._then.pop(handle, None) is not None
 
     def acked(self, peer: str, boot: int, counter: int) -> None:
-        """This boot of a peer has all writes of this node up to `counter`, see `Ack`."""
+        """This boot of a peer has acknowledged all writes of this node up to `counter` (`Ack`)."""
         known = self._acked.get(peer, (0, 0))
         if (boot, counter) > known:
             self._acked[peer] = (boot, counter)
             self._release()
 
     def set_peers(self, peers: Iterable[tuple[str, int]]) -> None:
-        """The (node, boot) to wait for from now on."""
+        """Set the peers, as (node, boot), to wait for from now on."""
         self._peers = dict(peers)
         self._release()
 
@@ -60,13 +60,13 @@ class Barriers:
             self._release()
 
     def reached(self) -> int:
-        """The counter up to which all peers have everything; without peers there is no limit."""
+        """Returns the counter up to which all peers have acknowledged; without peers a number above all counters."""
         if self._held:
             return 0
         return min((self.counter_of(peer) for peer in self._peers), default=1 << 62)
 
     def counter_of(self, peer: str) -> int:
-        """The counter that the present boot of a peer has acknowledged."""
+        """Returns the counter that the present boot of a peer has acknowledged."""
         boot, counter = self._acked.get(peer, (0, 0))
         return counter if boot == self._peers.get(peer) else 0
 

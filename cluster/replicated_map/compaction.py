@@ -1,4 +1,4 @@
-"""Keeps the map small: trims the log, removes tombstones, folds early boots, purges keys of nodes that are gone.
+"""Keeps the map small: trims the log, removes tombstones, folds early boots, purges keys of nodes that have left.
 
 The work is done in steps of `STEP` keys, one step in a turn of the loop.
 """
@@ -111,8 +111,7 @@ class Compactor:
     # Keys of writers that are gone
 
     def purge(self, gone: Callable[[str, int], bool], space: bytes, replica: Replica) -> int:
-        """Remove the siblings in a namespace that were written by actors that are gone. Returns an upper bound of
-        them."""
+        """Remove the siblings in a namespace whose writers are gone. Returns an upper bound of their number."""
         made = replica.made(space)
         actors = {actor for actor in made if gone(*self._actors.names[actor]) and (space, actor) not in self._purging}
         count = sum(made[actor] for actor in actors)

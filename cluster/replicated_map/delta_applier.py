@@ -78,7 +78,7 @@ class DeltaApplier:
         theirs = siblings_of(item, numbers)
         if item.values or not item.dots:
             return theirs
-        # Only dots: this node had the values, and still has them or has seen them replaced.
+        # The item has only dots: this node had the values, and still has them or has seen their replacements.
         named = theirs[::2]
         held = [(dot, value) for dot, value in dvv.pairs(replica.siblings(item.key)) if dot in named]
         return tuple(piece for entry in held for piece in entry)

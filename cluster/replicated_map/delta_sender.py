@@ -5,8 +5,8 @@ its present siblings. If the clocks are equal, nothing else is read.
 
 If the peer lacks dots at or below the log's floor (it was emptied, or restarted and lost its volatile half), the sender
 first walks through all buckets. The peer drops each value that it has and the sender lacks, if the sender's clock has
-seen it. For a key whose dots the peer has all had, only the dots are sent. A key that the log reaches later is only
-named.
+seen it. If the peer has had all dots of a key, the sender sends only the dots. For a key that it will reach through the
+log, it sends only the name.
 
 Only the last step covers the ranges of dots. A dot may have no entry in the log, because its key was overwritten before
 this node heard of it, and the write that replaced it comes later in the log. If the dot were covered earlier and the
@@ -61,7 +61,7 @@ class DeltaSender:
 
     @property
     def empty(self) -> bool:
-        """Whether the peer lacks nothing: before the first step."""
+        """Whether there is nothing (more) to send. True before the first step if the peer lacks nothing."""
         return self._done
 
     def step(self) -> Part | None:
@@ -69,7 +69,7 @@ class DeltaSender:
         if self._done:
             return None
         if self._replica.clock.folded != self._was_folded:
-            self._begin()  # this node folded a boot meanwhile: its log is gone, and the peer may lack some of it
+            self._begin()  # this node folded a boot meanwhile: it has no log of that boot, and the peer may lack dots
         writer = PartWriter(self._half, self._replica.clock)
         if self._bucket < BUCKETS:
             self._walk(writer)

@@ -1,7 +1,7 @@
-"""The key of each dot, in the order of dots: a peer that lacks dots is sent only their keys.
+"""The key of each dot, in the order of dots: to a peer that lacks dots, a node sends only their keys.
 
-The log holds the dots above a *floor*, which rises when every member has seen them; a peer that lacks a dot at or below
-the floor is sent every key instead (`delta_sender.py`). Per dot it costs two machine words.
+The log holds the dots above a *floor*, which rises when every member has seen them. To a peer that lacks a dot at or
+below the floor, a node sends every key (`delta_sender.py`). A dot costs two machine words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _COMPACT = 4096
 
 
 class _Row:
-    """The log of one actor: counters in order, and their keys. Trimmed entries are freed in larger groups."""
+    """The log of one actor: counters in order, and their keys. The first `skip` entries are trimmed, but not freed."""
 
     __slots__ = ("counters", "keys", "skip")
 
@@ -26,7 +26,7 @@ class _Row:
         return len(self.keys) - self.skip
 
     def after(self, counter: int) -> int:
-        """The position of the first entry above a counter."""
+        """Returns the position of the first entry above a counter."""
         return bisect_right(self.counters, counter, self.skip)
 
 
@@ -67,7 +67,7 @@ class DotLog:
         row.keys.insert(position, key)
 
     def between(self, actor: int, low: int, high: int, limit: int) -> list[tuple[int, bytes]]:
-        """At most `limit` entries with low < counter <= high, in order, as (counter, key)."""
+        """Returns at most `limit` entries with low < counter <= high, in order, as (counter, key)."""
         row = self._rows.get(actor)
         if row is None:
             return []
@@ -94,7 +94,7 @@ class DotLog:
         return entries
 
     def raise_floor(self, actor: int, counter: int) -> None:
-        """Entries up to a counter may be missing from now on."""
+        """Raise the floor: entries up to this counter may be missing from now on."""
         if counter > self.floor.get(actor, 0):
             self.floor[actor] = counter
 

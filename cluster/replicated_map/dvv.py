@@ -34,7 +34,7 @@ class Context(Protocol):
 
 
 class Dots:
-    """A context of single dots: a client passes it back with its write."""
+    """A context of single dots: a reader gets it with the values and passes it with its next write."""
 
     __slots__ = ("_dots",)
 
@@ -47,7 +47,7 @@ class Dots:
 
 
 def sync(mine: Siblings, my_context: Context, theirs: Siblings, their_context: Context) -> Siblings:
-    """The siblings after two copies have met: commutative, associative, idempotent, with the union of the contexts."""
+    """Merge two copies of a key: commutative, associative, idempotent. Its context is the union of both contexts."""
     if mine == theirs:
         return mine
     kept: list[tuple[int, bytes | None]] = []
@@ -63,32 +63,32 @@ def sync(mine: Siblings, my_context: Context, theirs: Siblings, their_context: C
 
 
 def event(siblings: Siblings, context: Context, value: bytes | None, dot: int) -> Siblings:
-    """The siblings after a write that has seen `context`: seen siblings are replaced, the others stay."""
+    """Returns the siblings after a write that has seen `context`: it replaces the seen siblings, the others stay."""
     return _flat([*pairs(discard(siblings, context)), (dot, value)])
 
 
 def discard(siblings: Siblings, context: Context) -> Siblings:
-    """The siblings that a context has not seen."""
+    """Returns the siblings that a context has not seen."""
     return _flat([(dot, value) for dot, value in pairs(siblings) if not context.covers(dot)])
 
 
 def without(siblings: Siblings, dot: int) -> Siblings:
-    """The siblings but one."""
+    """Returns the siblings without the one with this dot."""
     return _flat([(other, value) for other, value in pairs(siblings) if other != dot])
 
 
 def join(siblings: Siblings) -> Dots:
-    """The context of a reader of these siblings: a write with this context replaces them."""
+    """Returns the context of a reader of these siblings: a write with this context replaces them."""
     return Dots(siblings[::2])
 
 
 def pairs(siblings: Siblings) -> list[tuple[int, bytes | None]]:
-    """The siblings as (dot, value)."""
+    """Returns the siblings as (dot, value)."""
     return list(zip(siblings[::2], siblings[1::2], strict=True))
 
 
 def values(siblings: Siblings) -> list[bytes]:
-    """The values that a reader sees, without deletions."""
+    """Returns the values that a reader sees, without deletions."""
     return [value for value in siblings[1::2] if value is not None]
 
 

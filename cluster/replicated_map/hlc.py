@@ -1,7 +1,7 @@
-"""The stamps of values: hybrid logical clock, milliseconds since 1970 << 16 and a counter below.
+"""The stamps of values: a hybrid logical clock, `milliseconds since 1970 << 16` plus a counter in the low 16 bits.
 
-A stamp is larger than all stamps that this node made or saw before. A remote stamp counts up to one minute ahead of the
-own wall clock, so that one wrong clock does not move the stamps of all nodes into next year (H-17).
+A stamp is larger than all stamps that this node made or saw before. A remote stamp counts as at most one minute ahead
+of this node's wall clock, so that one wrong clock does not move the stamps of all nodes into next year (H-17).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class HybridClock:
         self.clamped = 0
 
     def next(self) -> int:
-        """A new stamp."""
+        """Returns a new stamp."""
         self._last = max(self._last + 1, int(self._wall_ms()) << LOGICAL_BITS)
         return self._last
 
     def observe(self, stamp: int) -> None:
-        """A stamp of another node has been seen."""
+        """Take note of a stamp of another node: later stamps of this node are larger."""
         if stamp <= self._last:
             return
         limit = (int(self._wall_ms()) + AHEAD_MS) << LOGICAL_BITS

@@ -1,7 +1,7 @@
 """Sets of counters as sorted, disjoint spans: `[low, high, low, high, ...]`, each holding low < counter <= high.
 
-The ordinary set is one span that begins at 0: everything up to some counter. It stays so small because writes of one
-actor arrive in order; other spans exist only between a gap and its repair.
+Usually a set is one span that begins at 0: all counters up to some number. Writes of one actor arrive in order, so
+further spans exist only until a gap is repaired.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Intervals = list[int]
 
 
 def add(spans: Intervals, low: int, high: int) -> None:
-    """Put low < counter <= high into the set, in place. Nothing happens when the span is empty."""
+    """Add low < counter <= high to the set, in place. Does nothing if the span is empty."""
     if low >= high:
         return
     if not spans:
@@ -35,12 +35,12 @@ def has(spans: Intervals, counter: int) -> bool:
 
 
 def base(spans: Intervals) -> int:
-    """The largest counter up to which nothing is missing."""
+    """Returns the largest counter up to which the set has every counter; 0 if it lacks the first one."""
     return spans[1] if spans and spans[0] == 0 else 0
 
 
 def minus(mine: Intervals, theirs: Intervals) -> list[tuple[int, int]]:
-    """The spans of `mine` without `theirs`, in order."""
+    """Returns the spans of `mine` without `theirs`, in order."""
     rest = []
     position = 0
     for low, high in pairs(mine):
@@ -58,7 +58,7 @@ def minus(mine: Intervals, theirs: Intervals) -> list[tuple[int, int]]:
 
 
 def pairs(spans: Intervals) -> list[tuple[int, int]]:
-    """The spans as (low, high)."""
+    """Returns the spans as (low, high)."""
     return list(zip(spans[::2], spans[1::2], strict=True))
 
 

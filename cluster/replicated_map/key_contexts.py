@@ -1,9 +1,9 @@
 """Contexts of single keys beyond the node clock.
 
 A copy of a key from a peer has seen everything in the peer's clock, which may be more than the local clock has seen. So
-a write may arrive here, by way of a third node, before the write that it replaced. When the older write arrives, it
-must not come back. Therefore the peer's clock is kept for that key until the local clock has caught up, and is sent
-along with the key.
+a write may arrive here, through a third node, before the write that it replaced. When the older write arrives, this
+node must ignore it. Therefore the node keeps the peer's clock for that key until the local clock has caught up, and
+sends it along with the key.
 
 Entries are kept in two generations, so that removal costs one comparison and not one for each key. The older generation
 is removed when the local clock has seen everything in its contexts; then the younger generation takes its place.
@@ -33,7 +33,7 @@ class KeyContexts:
         return len(self._old) + len(self._young)
 
     def note(self, keys: Iterable[bytes], context: VersionVector) -> None:
-        """All these keys have seen `context`. The context is shared and must not be changed any more."""
+        """Record that all these keys have seen `context`. The caller must not change `context` any more."""
         young = self._young
         shared: list[VersionVector] = []  # keeps the clocks alive, so that each id stays unique
         joins: dict[int, VersionVector] = {}  # the keys of a step share few contexts: join each of them only once
@@ -56,7 +56,7 @@ class KeyContexts:
         return (old is not None and old.covers(dot)) or (young is not None and young.covers(dot))
 
     def context(self, key: bytes) -> VersionVector | None:
-        """The context of a key beyond the clock; None if there is none."""
+        """Returns the context of a key beyond the clock; None if it has none."""
         old, young = self._old.get(key), self._young.get(key)
         if old is None or young is None:
             return old or young

@@ -1,4 +1,4 @@
-"""The replicated map: every node has all of it.
+"""The replicated map: every node has a full copy.
 
 A write is visible here at once and goes to every node of the view at the end of the turn, on the FIFO lane. Peers
 acknowledge cumulatively: they have applied the writes, and those of the durable half are on their disks
@@ -10,13 +10,13 @@ Values of concurrent writes stay side by side until the next write; readers see 
 The durable and the volatile half (`replica.py`) have separate clocks, because a restart forgets the volatile one. One
 counter numbers the writes of both, so one barrier and one acknowledgement cover both.
 
-All methods belong to the loop's thread. `tick` is to be called every few hundred milliseconds; `flush`, the end of a
-turn in which the map was touched, comes by itself through the port `soon`.
+All methods belong to the loop's thread. The owner calls `tick` every few hundred milliseconds. After a change the map
+itself schedules `flush` for the end of the turn, through the port `soon`.
 
-Measured (CPython 3.11, 1,000,000 routes of 48 bytes with values of one byte): 202 bytes per key beside its text while
-the log has it, 188 after; taken from messages of 1,000 keys 7 us of CPU per key. An exchange of two such maps that are
-equal: 3 messages, 148 bytes, 0.4 ms; that differ in 1,000 keys: 39 messages, 29 kB, 33 ms; with an empty one 62 MB in
-4,100 batches of about 250 keys.
+Measured with CPython 3.11 and 1,000,000 routes of 48 bytes with values of one byte. Memory per key beside its text: 202
+bytes while the log has it, 188 after. Applying messages of 1,000 keys: 7 us of CPU per key. An exchange of two equal
+maps: 3 messages, 148 bytes, 0.4 ms. Of two maps that differ in 1,000 keys: 39 messages, 29 kB, 33 ms. With an empty
+map: 62 MB in 4,100 batches of about 250 keys.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ LOG_ALONE = 10_000
 
 
 class ReplicatedMap:
-    """The map of one boot of a node. `on_change` is to be set before anything is received."""
+    """The map of one boot of a node. The owner sets `on_change` before the first call of `receive`."""
 
     def __init__(
         self, node: str, boot: int, ports: MapPorts, namespaces: Mapping[bytes, Namespace] = NAMESPACES
@@ -104,10 +104,10 @@ class ReplicatedMap:
             replica.clock.add(self._me, 0, 0)
 
     def load(self) -> None:
-        """Read the durable half from the store, once, before anything else. Makes no `on_change` calls: scan
-        afterwards.
+        """Read the durable half from the store, once, before all other calls. It does not call `on_change`: use `scan`
+        after it.
 
-        Raises `StorageError`, `Corrupted` for a record that cannot be read.
+        Raises `StorageError`, and `Corrupted` for a record that cannot be read.
         """
         if self._persistence is not None:
             self._persistence.load()
@@ -116,28 +116,32 @@ class ReplicatedMap:
     # Reading and writing
 
     def wrote(self, upto: int) -> bool:
-        """Whether this node may have written into the durable half in a start up to this one; 0 is no start."""
+        """Whether this node may have written into the durable half in boot `upto` or an earlier one."""
         clock, names = self._halves[0].clock, self._actors.names
         early = [seen for actor, seen in clock.seen.items() if names[actor][0] == self.node and names[actor][1] <= upto]
         return any(early) or bool(upto and clock.folded.get(self.node))
 
     def put(self, key: bytes, value: bytes) -> int:
-        """Set a value; it replaces all siblings known here. Returns the counter of this write, for `barrier`."""
+        """Set a value; it replaces all siblings known here. Returns the counter of this write, for `barrier`.
+
+        Readers here see it at once; `flush` sends it to all peers.
+        """
         space = self._space(key)
         return self._write(key, self._hlc.next().to_bytes(STAMP, "big") + value if space.stamped else value)
 
     def delete(self, key: bytes) -> int:
-        """Delete a key. A concurrent put wins over the delete (H-16)."""
+        """Delete a key. A concurrent put wins over the delete (H-16). Returns the counter of this write."""
         self._space(key)
         return self._write(key, None)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key; None when there is none."""
+        """Returns the value of a key; None if it has none."""
         siblings = self._half(key).siblings(key)
         return self._resolve(key, siblings) if siblings else None
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All keys that begin with `prefix`, and their values, in no order; writes meanwhile may be seen or not."""
+        """Yields (key, value) for all keys that begin with `prefix`, in no order. A write during the scan may be
+        missing."""
         for key, siblings in self._half(prefix).walk():
             if key.startswith(prefix):
                 value = self._resolve(key, siblings)
@@ -145,9 +149,9 @@ class ReplicatedMap:
                     yield key, value
 
     def versions(self) -> Iterator[tuple[bytes, list[tuple[tuple[str, int], int, bytes]]]]:
-        """Each key of both halves with its concurrent values, as (writer, number of the write, value), sorted.
+        """Yields each key of both halves with its concurrent values, as (writer, number of the write, value), sorted.
 
-        A writer is (node, boot). Deletions are left out: nodes forget tombstones at different times. For checkers.
+        A writer is (node, boot). Leaves out deletions: nodes remove tombstones at different times. For checkers.
         """
         for replica in self._halves:
             for key, siblings in replica.walk():
@@ -177,7 +181,7 @@ class ReplicatedMap:
         return self.counter
 
     def _resolve(self, key: bytes, siblings: Siblings) -> bytes | None:
-        """The value that readers see, without stamp."""
+        """Returns the value that readers see, without its stamp."""
         space = self._namespaces[key[:1]]
         value: bytes | None = siblings[1]
         if len(siblings) > 2:
@@ -227,14 +231,14 @@ class ReplicatedMap:
     def met(self, peer: str) -> None:
         """A stream to a peer is open, perhaps to another process of that node.
 
-        Items that waited for the earlier process were cancelled, and perhaps acknowledgements for this one with them:
-        send the acknowledgement again.
+        The links cancelled the items that waited for the earlier process, perhaps also an acknowledgement for this
+        process: send the acknowledgement again.
         """
         if self._acknowledged.pop(peer, None) is not None:
             self._wake()
 
     def set_members(self, nodes: Iterable[str] | None) -> None:
-        """Set all members that are not stale; tombstones wait for all of them. This node may be among them.
+        """Set all members that are not stale: a tombstone stays until each of them has it. This node may be among them.
 
         None: the members are not known yet.
         """
@@ -244,19 +248,19 @@ class ReplicatedMap:
     def barrier(self, counter: int, then: Then) -> int:
         """Call `then(True)` once every peer has applied this node's writes up to `counter`, perhaps at once.
 
-        Returns a handle for `cancel`. `then` is never called with False: the caller gives up with `cancel`.
+        Returns a handle for `cancel`. A barrier waits without a time limit; the caller gives up with `cancel`.
         """
         return self._barriers.wait(counter, then)
 
     def cancel(self, handle: int) -> bool:
-        """Forget a barrier. Returns whether it was still waiting."""
+        """Remove a barrier: its `then` is not called. Returns whether it was still waiting."""
         return self._barriers.cancel(handle)
 
     def exchange(self, peer: str, view: int, then: Then) -> None:
-        """Full exchange with a peer, which answers after it has applied `view`.
+        """Start a full exchange with a peer, which answers after it has applied `view`.
 
-        `then(True)`: both have everything that either had at the start, and this node has it on disk. `then(False)`:
-        the peer left the view or did not answer for a minute.
+        `then(True)`: both nodes have all writes that either had at the start, and this node has the durable ones on
+        disk. `then(False)`: the peer left the view or did not answer for a minute.
         """
 
         def ended(well: bool) -> None:
@@ -285,7 +289,7 @@ class ReplicatedMap:
             self._ports.soon(self.flush)
 
     def flush(self) -> None:
-        """The end of a turn: send the writes to all peers, and acknowledge the received ones."""
+        """End of a turn: send this node's writes to all peers, and acknowledge the received ones."""
         self._awake = False
         if self._flushed < self.counter:
             self._broadcast()
@@ -310,12 +314,12 @@ class ReplicatedMap:
             self._send(peer, Ack(self.boot, boot, done))
 
     def tell(self) -> None:
-        """Send the writes now, before anything else that is sent in this turn."""
+        """Send this node's writes now, so that they are before later items of this turn in the lanes."""
         while self._flushed < self.counter:
             self._broadcast()
 
     def _broadcast(self) -> None:
-        """At most `STEP` keys of each half, and about `STEP_BYTES`; the rest in the next turn."""
+        """Send at most `STEP` keys of each half, and about `STEP_BYTES`; the next turn sends the rest."""
         if not self._peers:
             self._flushed = self.counter  # a later peer fetches these writes by an exchange
             if self._compactor.alone and sum(len(replica.log) for replica in self._halves) > LOG_ALONE:
@@ -342,7 +346,7 @@ class ReplicatedMap:
             self._wake()
 
     def _within_bytes(self, rows: list[list[tuple[int, bytes]]], high: int) -> int:
-        """The number up to which the keys of both halves make one message of about `STEP_BYTES`."""
+        """Returns the counter up to which the keys of both halves make one message of about `STEP_BYTES`."""
         size = 0
         entries = [(counter, key, half) for half in (0, 1) for counter, key in rows[half]]
         for counter, key, half in sorted(entries) if rows[0] and rows[1] else entries:
@@ -355,10 +359,10 @@ class ReplicatedMap:
         self._ports.send(peer, encode_message(message))
 
     def receive(self, peer: str, data: bytes) -> None:
-        """Bytes of a peer, from the lane or as a datagram.
+        """Handle a message of a peer, from the lane or as a datagram.
 
-        Keys that cannot be decoded are skipped and reported to `on_unreadable`. Raises `MalformedMapMessage`, and then
-        has applied nothing.
+        Skips keys that cannot be decoded and calls `on_unreadable`. Raises `MalformedMapMessage`, and then has applied
+        nothing.
         """
         try:
             message = decode_message(data)
@@ -372,7 +376,7 @@ class ReplicatedMap:
             self._check(peer, message.parts)
         self._wake()
         if not self._peer_clocks.heard(peer, message.boot):
-            return  # from an earlier boot: its undelivered writes are lost, or come from other nodes
+            return  # from an earlier boot: its undelivered writes are lost, or other nodes send them
         if isinstance(message, Writes):
             self._absorb(peer, message.parts)
         elif isinstance(message, Ack):
@@ -446,7 +450,10 @@ class ReplicatedMap:
         self._compactor.log_limit = dots
 
     def tick(self, now_ms: float) -> None:
-        """Time has passed: reports, the exchange with a random peer, retries, tombstones. `now_ms` is monotonic."""
+        """Do the periodic work that is due: reports, the exchange with a random peer, retries, compaction.
+
+        `now_ms` is monotonic.
+        """
         self._durable_acks.look()
         self._anti_entropy.tick()
         if self._next_sync_ms is None:
@@ -464,16 +471,16 @@ class ReplicatedMap:
             self._anti_entropy.ask(peers[int(self._ports.rng.uniform(0, len(peers))) % len(peers)], 0, _nothing)
 
     def _may_forget(self) -> bool:
-        """Whether the log may be trimmed now. Unsent writes are found by the log, so they are sent first."""
+        """Whether the log may be trimmed now. Unsent writes are found through the log, so send them first."""
         self.tell()
         return not self._anti_entropy.serving
 
     def purge(self, writer_is_gone: Callable[[str, int], bool], space: bytes) -> int:
         """Remove the values in a namespace that were written by writers (node, boot) that are gone for good.
 
-        No tombstones are left. The work is done in steps; each key is reported as a change. Returns the number of
-        values; without any it costs nothing. Every node has to do the same, and repeat it from time to time, because an
-        exchange may bring back values that this node had removed.
+        Leaves no tombstones. Works in steps, and calls `on_change` for each key. Returns the number of values; if it is
+        0, the call costs nothing. Every node must do the same, and repeat it from time to time: an exchange may bring
+        back values that this node had removed.
         """
         return self._compactor.purge(writer_is_gone, space, self._half(space))
 

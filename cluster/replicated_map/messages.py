@@ -3,7 +3,7 @@
     Writes       the siblings of the keys that the sender wrote in this turn        FIFO lane
     Ack          "all your writes up to this counter are applied here"              FIFO lane
     ClockReport  the sender's clocks                                                may be lost
-    SyncRequest  the sender's clocks; "send me what I lack", after a view           FIFO lane
+    SyncRequest  the sender's clocks; asks for the writes that the sender lacks     FIFO lane
     Batch        one step of an answer, or of what the answering side lacks itself  FIFO lane
     BatchAck     "that batch is applied"                                            FIFO lane
 
@@ -24,7 +24,7 @@ from .version_vector import VersionVector
 
 
 class MalformedMapMessage(Exception):
-    """A message that no correct node sends; the text says what is wrong with it."""
+    """A message that no correct node sends. The text names the error."""
 
 
 class Contradiction(MalformedMapMessage):
@@ -93,7 +93,7 @@ class ClockReport(msgspec.Struct, array_like=True, tag=2):
 
 
 class SyncRequest(msgspec.Struct, array_like=True, tag=3):
-    """Begin of an exchange, to be answered once the receiver has applied `view`."""
+    """Asks for an exchange. The receiver answers once it has applied `view`."""
 
     boot: int
     exchange: int
@@ -140,13 +140,13 @@ class _LoosePart(Part):
 
 
 class _LooseWrites(Writes, tag=0):
-    """As `Writes`."""
+    """`Writes` with items that are not decoded yet."""
 
     parts: list[_LoosePart]  # type: ignore[assignment]
 
 
 class _LooseBatch(Batch, tag=4):
-    """As `Batch`."""
+    """`Batch` with items that are not decoded yet."""
 
     parts: list[_LoosePart]  # type: ignore[assignment]
 
@@ -160,12 +160,12 @@ _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
-    """The bytes of a message."""
+    """Returns the bytes of a message."""
     return _encoder.encode(message)
 
 
 def decode(data: bytes) -> Message:
-    """The message of bytes, its numbers checked. Raises `MalformedMapMessage`."""
+    """Decode a message and check its numbers. Raises `MalformedMapMessage`."""
     message = _read(_decoder, data)
     if isinstance(message, Writes | ClockReport | SyncRequest | Batch):
         for part in message.parts:
@@ -267,7 +267,7 @@ class PartWriter:
         )
 
     def position(self, actor: int) -> int:
-        """The position of an actor in the part; it is added if missing."""
+        """Returns the position of an actor in the part; adds the actor if it is missing."""
         position = self._positions.get(actor)
         if position is None:
             position = self._positions[actor] = len(self.part.actors)
@@ -295,7 +295,7 @@ class PartWriter:
 
 
 def clock_of(part: Part, actors: Actors) -> VersionVector:
-    """The sender's clock that a part carries."""
+    """Returns the sender's clock that a part carries."""
     clock = VersionVector(actors)
     clock.folded = part.folded
     for (node, boot), seen in zip(part.actors, part.seen, strict=False):

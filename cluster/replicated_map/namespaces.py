@@ -1,7 +1,7 @@
 """Namespaces: the first letter of a key decides how it is stored and which concurrent value wins.
 
-Nothing is ordered by wall time: retained messages and configuration by hybrid logical clock and then by dot. A write
-that has seen another replaces it, whatever the clocks say; only concurrent ones are compared (H-16, H-17).
+A write that has seen another write replaces it, whatever the clocks say; only concurrent writes are compared. For
+retained messages and configuration, the highest hybrid logical clock wins, then the highest dot (H-16, H-17).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Versioned(NamedTuple):
 
 
 def latest(versions: Sequence[Versioned]) -> Versioned:
-    """The one with the highest (hlc, dot): the same on every node."""
+    """Returns the version with the highest (hlc, node, boot, counter): the same on every node."""
     return max(versions)
 
 

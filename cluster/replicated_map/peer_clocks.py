@@ -1,8 +1,8 @@
 """The reported clocks of other nodes: they limit how far the log is trimmed and which boots are folded.
 
 For the durable half all members count, with the clocks that are on their disks: a restarted member never lacks dots
-that the others have removed. For the volatile half the nodes of the applied view count: a node that was away is
-compared key by key when it comes back (`delta_sender.py`), so an absent member never makes routes pile up (P8).
+that the others have removed. For the volatile half only the nodes of the applied view count, so routes do not pile up
+while a member is absent (P8). When it comes back, it is compared key by key (`delta_sender.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The durable half on the disk, under `d` of the store given.
+"""The durable half on the disk: the keys of the store that begin with `d`.
 
     d key          siblings as [[node, boot, counter, value or nil], ...], and the key's context beyond the clock
     d 00 actor     the seen counters of an actor: [spans, floor of the log]
@@ -58,7 +58,7 @@ _boot = msgspec.msgpack.Decoder(int)
 
 
 class Persistence:
-    """Writes changes of a replica to a store, and reads it back."""
+    """Writes the changes of a replica to a store, and loads the replica from it."""
 
     def __init__(self, store: Store, replica: Replica, actors: Actors) -> None:
         self._store = store

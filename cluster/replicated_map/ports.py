@@ -9,37 +9,41 @@ from typing import NamedTuple, Protocol
 from ...storage.store import Store
 
 OnChange = Callable[[bytes, bytes | None], None]
-"""Called with a key whose value another node changed, and its new value (None: deleted)."""
+"""`on_change(key, value)`: called when a message or a purge has changed the value that readers see; None: deleted."""
 
 
 class Rng(Protocol):
     """Source of randomness; `random.Random` implements it."""
 
     def uniform(self, a: float, b: float) -> float:
-        """A number between a and b."""
+        """Returns a random number between a and b."""
 
 
 @dataclass(slots=True)
 class MapPorts:
-    """`store` may be None: then nothing is durable. `send` puts bytes on the lane to a peer: in order and without loss
-    while the peer is in the view. `datagram` may lose them. `soon` runs a function in a later turn of the loop.
-    `wall_ms` is this node's wall clock, `now_ms` its monotonic one. `applied_view` is the id of the applied view.
-    """
+    """The ports of one map."""
 
     store: Store | None
+    """The store of the durable half; None: nothing is durable."""
     send: Callable[[str, bytes], object]
+    """`send(peer, data)`: send a message on the lane, in order and without loss while the peer is in the view."""
     datagram: Callable[[str, bytes], object]
+    """`datagram(peer, data)`: send a message that may be lost."""
     soon: Callable[[Callable[[], None]], object]
+    """`soon(function)`: call the function in a later turn of the loop."""
     now_ms: Callable[[], float]
+    """The monotonic clock of this machine, in ms."""
     wall_ms: Callable[[], float]
+    """The wall clock of this machine, in ms since 1970."""
     rng: Rng
     applied_view: Callable[[], int]
+    """Returns the id of the applied view."""
 
 
 class Statistics(NamedTuple):
-    """Figures for operators. `bytes` are those of keys and values; `log` counts the dots that not every member has;
-    `actors` the entries of the clocks; `clamped` remote clocks more than a minute ahead; the last three are what the
-    last exchange cost this side.
+    """Figures for operators. `bytes` is the size of keys and values. `log` counts the dots that not every member has,
+    `actors` the entries of the clocks, `clamped` the remote stamps more than a minute ahead. The last three are the
+    cost of the last exchange on this side.
     """
 
     keys: int

@@ -112,7 +112,7 @@ class Replica:
                 self.log.add(dot >> SHIFT, dot & COUNTER, key)
 
     def forget(self, key: bytes, dot: int) -> None:
-        """Remove a sibling. Its dot stays in the clock, so it does not come back."""
+        """Remove a sibling. Its dot stays in the clock, so that a peer's copy is ignored."""
         mine = self.siblings(key)
         if dot in mine[::2]:
             self._set(key, mine, dvv.without(mine, dot))
@@ -145,7 +145,7 @@ class Replica:
         return {holder >> 8: count for holder, count in self.held.items() if holder & 0xFF == space[0]}
 
     def _bucket(self, key: bytes) -> dict[bytes, Siblings]:
-        """Where to put a key."""
+        """Returns the bucket of a key, for writing."""
         number = crc32(key) % BUCKETS
         bucket = self.buckets[number]
         if bucket is _EMPTY:

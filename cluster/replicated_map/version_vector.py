@@ -1,6 +1,6 @@
 """The node clock: the writes of each actor that this node has seen, even if their values were replaced since.
 
-For each actor a set of intervals of its counters (`intervals.py`), in the ordinary case "all up to n". The clock is the
+It has a set of intervals of counters for each actor (`intervals.py`), usually "all up to n". The clock is the
 causal context of every key at once: a dot that is in the clock and not among the siblings of its key has been
 overwritten.
 
@@ -47,7 +47,7 @@ class VersionVector:
         return boot <= self.folded.get(node, 0)
 
     def base(self, actor: int) -> int:
-        """The counter up to which no dot of an actor is missing; 0 for an unknown actor."""
+        """Returns the counter up to which no dot of an actor is missing; 0 for an unknown actor."""
         return intervals.base(self.seen.get(actor, []))
 
     def add(self, actor: int, low: int, high: int) -> bool:
@@ -95,14 +95,17 @@ class VersionVector:
             self.fold(node, boot)
 
     def copy(self) -> VersionVector:
-        """A copy of this clock."""
+        """Returns a copy of this clock."""
         twin = VersionVector(self.actors)
         twin.seen = {actor: list(seen) for actor, seen in self.seen.items()}
         twin.folded = dict(self.folded)
         return twin
 
     def lacks(self, other: VersionVector) -> list[tuple[int, int, int]]:
-        """Spans that the other clock has and this one lacks, as (actor, low, high); an unknown actor as (_, 0, 0)."""
+        """Returns the spans that the other clock has and this one lacks, as (actor, low, high).
+
+        For an actor that this clock does not know, there is also (actor, 0, 0).
+        """
         missing = []
         for actor, seen in other.seen.items():
             if self.is_folded(actor):
@@ -138,7 +141,7 @@ class VersionVector:
         return id(self)
 
     def foldable(self, others: Iterable[VersionVector]) -> list[tuple[str, int]]:
-        """The (node, boot) that may be folded now, oldest boots first, given the last known clock of every member."""
+        """Returns the (node, boot) that may be folded now, oldest boots first, from the last clock of every member."""
         others = list(others)
         nodes: dict[str, list[tuple[int, int]]] = {}
         for actor in self.seen:
