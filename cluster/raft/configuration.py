@@ -1,7 +1,7 @@
 """Configurations, as entries of the log make them, and their majorities (thesis, chapter 4).
 
 An entry that changes one peer is in force from the moment it is in the log, committed or not: each majority of the old
-voters meets each majority of the new ones (thesis 4.1). That is not so for an entry that changes several peers. Until a
+voters overlaps each majority of the new ones (thesis 4.1). This is false if an entry changes several peers. Until a
 peer knows that such an entry is committed, it needs a majority of the old voters and one of the new voters for every
 decision (joint consensus, thesis 4.3). A peer that lacks a committed entry cannot be elected, so from then on the new
 majority is enough, and no second entry is needed.
@@ -16,7 +16,7 @@ from .messages import Change, Configuration, Entry, Kind, decode_change
 
 
 def changed(before: Configuration, change: Change) -> Configuration:
-    """The configuration after a change. A change without effect is allowed."""
+    """Returns the configuration after a change. A change without effect is allowed."""
     voters, learners = set(before.voters), set(before.learners)
     for step in change.steps:
         voters.discard(step.peer)
@@ -30,7 +30,8 @@ def changed(before: Configuration, change: Change) -> Configuration:
 
 
 def check(before: Configuration, change: Change, ready: Callable[[str], bool]) -> None:
-    """Refuse a change without effect, one that leaves no voter, or a new voter that is not a `ready` learner (H-03)."""
+    """Raise `Rejected` for a change without effect, without a remaining voter, or with a new voter that is not a
+    learner, or for which `ready(peer)` is False (H-03)."""
     if len({step.peer for step in change.steps}) < len(change.steps) or any(step.also for step in change.also):
         raise Rejected(f"{change.peer}: one entry changes each peer once")
     for step in change.steps:
@@ -44,9 +45,9 @@ def check(before: Configuration, change: Change, ready: Callable[[str], bool]) -
 
 
 def agreed(values: Sequence[float]) -> float:
-    """The highest number that a majority has reached; 0 for no values.
+    """Returns the highest number that a majority has reached; 0 for no values.
 
-    With n values in descending order that is the one at n // 2: it and all before it are a majority.
+    With n values in descending order this is the one at n // 2: that value and all before it are a majority.
     """
     return sorted(values, reverse=True)[len(values) // 2] if values else 0
 
@@ -56,7 +57,7 @@ Quorums = tuple[tuple[str, ...], ...]
 
 
 def agreed_by_all(quorums: Quorums, value: Callable[[str], float]) -> float:
-    """The highest number that a majority of each set of voters has reached; `value` is asked for that of a voter."""
+    """Returns the highest number that a majority of each set of voters has reached; `value(voter)` is that of one."""
     return min([agreed([value(voter) for voter in voters]) for voters in quorums])
 
 
@@ -74,16 +75,16 @@ class History:
 
     @property
     def last_index(self) -> int:
-        """The index of the entry that made it."""
+        """The index of the entry that made the configuration in force."""
         return self._steps[-1][0]
 
     def quorums(self, committed: int) -> Quorums:
-        """The sets of voters that decide, for a peer that knows that entries up to `committed` are committed."""
+        """Returns the sets of voters that decide, for a peer that knows entries up to `committed` to be committed."""
         last = self.last
         return (last.voters, last.former) if last.former and committed < self.last_index else (last.voters,)
 
     def append(self, entry: Entry) -> None:
-        """An entry was appended."""
+        """An entry was appended to the log: apply its change, if it has one."""
         if entry.kind == Kind.CHANGE:
             self.last = changed(self.last, decode_change(entry.data))
             self._steps.append((entry.index, self.last))
@@ -95,7 +96,7 @@ class History:
         self.last = self._steps[-1][1]
 
     def at(self, index: int) -> Configuration:
-        """The configuration in force after the entry at `index`."""
+        """Returns the configuration in force after the entry at `index`."""
         return next(configuration for made, configuration in reversed(self._steps) if made <= index)
 
     def forget(self, index: int) -> None:

@@ -1,6 +1,6 @@
-"""One Raft peer: gets the time and the messages of others, and returns batches to write, send and apply.
+"""One Raft peer: its input is time and messages, its output are batches to write, send and apply.
 
-    follower -- nobody leads --> precandidate -- a majority would vote --> candidate -- a majority did --> leader
+    follower -- no leader -----> precandidate -- a majority would vote --> candidate -- a majority did --> leader
         ^                             |                                        |                             |
         +--- a leader, a higher term, a refusal, or no majority to be heard ---+-----------------------------+
 
@@ -62,12 +62,12 @@ class Raft:
 
     @property
     def configuration(self) -> Configuration:
-        """The configuration in force here: the last one in the log, committed or not."""
+        """The configuration in force for this peer: the last one in its log, committed or not."""
         return self._log.history.last
 
     @property
     def quorums(self) -> Quorums:
-        """The sets of voters that have to agree, a majority of each; the first is that of `configuration`."""
+        """The sets of voters that must agree, a majority of each. The first set is the voters of `configuration`."""
         return self._log.quorums
 
     @property
@@ -87,17 +87,17 @@ class Raft:
 
     @property
     def next_deadline_ms(self) -> float:
-        """When `tick` is due."""
+        """When the next `tick` is due, on the clock of `tick`."""
         return self._leading.beat_at_ms if self._leading else self._election_at_ms
 
     @property
     def handing_over(self) -> bool:
-        """Whether it leads and transfers its leadership: it takes no proposals until that is done or given up."""
+        """Whether this peer transfers its leadership: it takes no proposals until the transfer succeeds or fails."""
         return self._leading is not None and self._leading.transferee is not None
 
     @property
     def up_to_date(self) -> bool:
-        """For a leader: whether all is applied that was committed before it led."""
+        """For a leader: whether it has applied all entries that were committed before its term."""
         return self._leading is not None and self._log.applied >= self._leading.first_index
 
     def answers(self, peer: str) -> bool:
@@ -111,24 +111,26 @@ class Raft:
     # Calls of the owner
 
     def propose(self, data: bytes) -> int:
-        """Append a command for the state machine. Returns its index, which counts if this leader's term lasts.
+        """Append a command for the state machine. Returns its index; another leader may replace the entry.
 
         Raises `NotLeader`, also while leadership is being transferred.
         """
         return self._lead_on().propose(data)
 
     def change(self, change: Change) -> int:
-        """Change one peer's place in the configuration, from now on. Returns the index of the entry.
+        """Change the configuration; it is in force at once. Returns the index of the entry.
 
-        Raises `NotLeader`, `ChangePending`, and `Rejected`: a peer becomes a voter only as a learner that has caught
-        up, and the last voter stays one.
+        Raises `NotLeader`, `ChangePending`, and `Rejected`: only a learner that has caught up can become a voter, and
+        the last voter stays one.
         """
         return self._lead_on().change(change, self._now_ms)
 
     def confirm(self, ticket: int, at_once: bool = True) -> None:
-        """Ask whether this is still the leader: the ticket comes back in `Ready.confirmed` once a majority of voters
-        answered a heartbeat sent after this call, and is forgotten if leadership ends. Without `at_once` the ticket
-        waits for the next heartbeat that is due, and costs no message of its own. Raises `NotLeader`.
+        """Check that this peer still leads.
+
+        The ticket is in `Ready.confirmed` once a majority of voters has answered a heartbeat sent after this call; it
+        is dropped if leadership ends. Without `at_once` the ticket waits for the next heartbeat that is due, and causes
+        no message of its own. Raises `NotLeader`.
         """
         if self._leading is None:
             raise NotLeader(self.leader)
@@ -140,8 +142,10 @@ class Raft:
             self._leading.beat()
 
     def transfer(self, peer: str) -> None:
-        """Transfer leadership to another voter; this peer takes no proposals meanwhile. If the other does not lead
-        within an election timeout, this one goes on. Raises `NotLeader`, and `Rejected` if `peer` is not another voter.
+        """Transfer leadership to another voter; this peer takes no proposals meanwhile.
+
+        If the voter does not lead within an election timeout, this peer continues to lead. Raises `NotLeader`, and
+        `Rejected` if `peer` is not another voter.
         """
         self._lead_on().transfer(peer, self._now_ms)
 
@@ -153,13 +157,13 @@ class Raft:
         return self._leading
 
     def compact(self, index: int, data: bytes) -> None:
-        """The state machine's snapshot after the applied entry `index`; all but a tail of the log before is dropped."""
+        """The owner has made a snapshot of the state machine after entry `index`: drop older entries except a tail."""
         self._log.compact(index, data, self._settings.tail)
 
     # Time and messages
 
     def tick(self, now_ms: float) -> None:
-        """Time has passed."""
+        """Act on the timeouts that have passed: send heartbeats, stand for election, or stop leading."""
         self._now_ms = now_ms
         if self._leading is not None:
             if not self._leading.tick(now_ms):
@@ -172,23 +176,26 @@ class Raft:
                 self._rearm()
 
     def step(self, message: Message, now_ms: float) -> None:
-        """A message has arrived. Late, repeated and reordered messages, and those of unknown peers, do no harm."""
+        """Handle a message. Late, repeated and reordered messages, and messages of unknown peers, do no harm.
+
+        Raises `Contradicted`.
+        """
         self._now_ms = now_ms
         kind, term = message.kind, message.term
         if message.to != self.peer or message.sender == self.peer:
-            return  # meant for another disk of this node
+            return  # for another disk of this node
         if kind in REPLIES and message.sender not in self.configuration.peers:
             return  # ignore replies of a removed peer; requests count: the local log may be too old to name the sender
         if kind is MessageKind.PREVOTE or kind is MessageKind.VOTE:
             self._asked_for_vote(message)
             return
-        promise = kind is MessageKind.PREVOTE_REPLY and not message.reject  # about a term that nobody is in
+        promise = kind is MessageKind.PREVOTE_REPLY and not message.reject  # about a term that no peer has entered
         if term > self._term and not promise:
             self._follow(term, None)
         if kind in FROM_LEADER:
             if term < self._term:
-                # Answer, so that it learns the higher term: it does not take this peer's messages for a leader's
-                # (thesis 9.6).
+                # Answer, so that the sender learns the higher term and stops leading. Else this peer could neither
+                # follow it nor win an election (thesis 9.6).
                 self._outbox.append(Message(MessageKind.APPEND_REPLY, message.sender, self.peer, self._term))
             else:
                 self._obey(message)
@@ -240,16 +247,16 @@ class Raft:
 
     @property
     def _may_stand(self) -> bool:
-        """Whether this peer votes, or voted until an entry that is not known to be committed.
+        """Whether this peer is a voter, or was one until an entry that it does not know to be committed.
 
-        In the second case its log may be the only one with that entry, so that no other peer can be elected; then it
-        leads without a vote of its own (thesis 4.2.2).
+        In the second case its log may be the only one with that entry, so that no other peer can be elected. Then this
+        peer leads without a vote of its own (thesis 4.2.2).
         """
         history = self._log.history
         return self.peer in history.last.voters or self.peer in history.at(self._log.committed).voters
 
     def _campaign(self, trial: bool, force: bool = False) -> None:
-        """Stand for election, or find out first whether it could be won (thesis 9.6)."""
+        """Stand for election; with `trial`, first ask the voters whether this peer could win (thesis 9.6)."""
         if not trial:
             self._term += 1
             self._vote = self.peer
@@ -288,7 +295,7 @@ class Raft:
         self._leading = self.leadership(self.peer, self._term, self._log, self._settings, self._now_ms)
 
     def _follow(self, term: int, leader: str | None) -> None:
-        """Be a follower in this term, which is the present one or a later one."""
+        """Become a follower in this term, the present or a later one."""
         assert term >= self._term, (term, self._term)
         if term > self._term:
             self._term = term
@@ -305,8 +312,7 @@ class Raft:
     # Batches
 
     def ready(self) -> Ready | None:
-        """The next batch, to be carried out in the order of `Ready`; None if it is empty or the last one is not
-        done."""
+        """Returns the next batch, for the owner to carry out; None if it is empty or the last batch is not done."""
         if self._taken is not None:
             return None
         log, leading = self._log, self._leading
@@ -330,7 +336,7 @@ class Raft:
         return ready
 
     def advance(self, ready: Ready) -> None:
-        """The batch is done: its writes are durable, its messages handed over, its committed entries applied."""
+        """The owner has done the batch: its writes are durable, its messages sent, its committed entries applied."""
         assert ready is self._taken, "not the batch that was taken last"
         self._taken = None
         if ready.snapshot is not None:
@@ -342,7 +348,7 @@ class Raft:
         self._commit()
 
     def _commit(self) -> None:
-        """Commit the entries that can be. A leader that is no voter afterwards stops leading (thesis 4.2.2)."""
+        """Commit the entries that a majority has. A leader that is no voter afterwards stops leading (thesis 4.2.2)."""
         leading = self._leading
         if leading is not None:
             leading.commit()
@@ -351,6 +357,6 @@ class Raft:
                 self._follow(self._term, None)
 
     def _supersede(self, message: Message) -> None:
-        """Replace a waiting message of the same kind to the same peer: a slow disk must not pile them up."""
+        """Replace a waiting message of the same kind to the same peer: with a slow disk, they would pile up."""
         self._outbox = [kept for kept in self._outbox if (kept.kind, kept.to) != (message.kind, message.to)]
         self._outbox.append(message)

@@ -23,8 +23,8 @@ class Campaign:
         self.answers: dict[str, bool] = {}
 
     def requests(self, peer: str, log: Log, force: bool) -> list[Message]:
-        """The requests to the other voters. `force`: the leader asked for this election, so they must not refuse
-        because a leader is alive."""
+        """Returns the requests to the other voters. `force`: the leader asked for this election, so the voters ignore
+        that they hear a leader."""
         kind = MessageKind.PREVOTE if self.trial else MessageKind.VOTE
         index, log_term = log.last_index, log.last_term
         return [
@@ -34,18 +34,18 @@ class Campaign:
         ]
 
     def answer(self, voter: str, granted: bool) -> None:
-        """One voter's answer; a second one of the same voter changes nothing, another peer's does not count."""
+        """Count one voter's first answer. Ignore its later answers, and those of peers that are no voters."""
         if voter in self.voters:
             self.answers.setdefault(voter, granted)
 
     @property
     def won(self) -> bool:
-        """Whether a majority of each set of voters granted it."""
+        """Whether a majority of each set of voters has granted its vote."""
         return all(self._answers(voters, True) > len(voters) // 2 for voters in self.quorums)
 
     @property
     def lost(self) -> bool:
-        """Whether a majority of one of the sets can no longer be reached."""
+        """Whether a majority of one of the sets has become impossible."""
         return any(self._answers(voters, False) >= len(voters) - len(voters) // 2 for voters in self.quorums)
 
     def _answers(self, voters: tuple[str, ...], granted: bool) -> int:

@@ -1,7 +1,8 @@
 """A follower's side of AppendEntries and InstallSnapshot (5.3, 7).
 
-The functions change the log and return the answer, which may leave once the log is durable. They raise `Contradicted`
-if the leader of this term lacks an entry that is committed here, which is impossible in one history (5.4.3).
+The functions change the log and return the answer; the owner sends it once the log is durable. They raise
+`Contradicted` if the leader of this term lacks an entry that is committed here. Raft rules that out (5.4.3), unless a
+peer has lost durable state.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from .messages import Message, MessageKind
 
 
 def append(log: Log, message: Message) -> Message:
-    """Take the entries of an APPEND if the one before them is here, or say where the logs may agree."""
+    """Take the entries of an APPEND if the log has the entry before them; else answer where the logs may agree."""
     _compare(log, message.sender, message.index, message.log_term)
     for entry in message.entries:
         _compare(log, message.sender, entry.index, entry.term)
     if message.index < log.committed:
-        # Old: committed entries agree with every leader's log. (This also covers entries that are compacted.)
+        # An old message: committed entries agree with every leader's log, also those that were compacted.
         return _agreed(message, log.committed)
     if log.term(message.index) != message.log_term:
         hint = log.last_of(message.index, message.log_term)
@@ -33,19 +34,19 @@ def append(log: Log, message: Message) -> Message:
         )
     log.merge(message.entries)
     last = message.index + len(message.entries)
-    # Only up to the last entry of this message: later entries of the log may contradict the leader's.
+    # Commit only up to the last entry of this message: later entries of this log may differ from the leader's.
     log.commit(min(message.commit, last))
     return _agreed(message, last)
 
 
 def install(log: Log, message: Message) -> Message:
-    """Take a snapshot, unless the log holds all that it does."""
+    """Take a snapshot, unless the log already has its entries."""
     snapshot = message.snapshot
     assert snapshot is not None
     _compare(log, message.sender, snapshot.index, snapshot.term)
     if snapshot.index > log.committed:
         if log.term(snapshot.index) == snapshot.term:
-            log.commit(snapshot.index)  # nothing to throw away: the entries are here (figure 13, step 6)
+            log.commit(snapshot.index)  # the log has these entries: keep it (figure 13, step 6)
         else:
             log.restore(snapshot)
     return _agreed(message, log.committed)
@@ -58,7 +59,7 @@ def beat(log: Log, message: Message) -> Message:
 
 
 def _compare(log: Log, sender: str, index: int, term: int) -> None:
-    """What is committed is the same in every leader's log; what is compacted cannot be compared."""
+    """Raise `Contradicted` if the leader's entry differs from a committed one. Compacted entries cannot be compared."""
     known = log.term(index) if index <= log.committed else None
     if known is not None and known != term:
         raise Contradicted(f"entry {index} is committed here with term {known}, and {sender} has it with term {term}")

@@ -1,4 +1,4 @@
-"""What a Raft peer is handed and what it hands back: settings, the port of chance, one batch of work, and refusals."""
+"""The interface of a Raft peer: settings, source of randomness, the batch of work that it returns, errors."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from .messages import Entry, HardState, Message, Snapshot
 
 
 class Rng(Protocol):
-    """Where chance comes from: `random.Random` has it."""
+    """Source of randomness; `random.Random` implements it."""
 
     def uniform(self, a: float, b: float) -> float:
-        """A number between a and b."""
+        """Returns a random number between a and b. The peer calls it for each election timeout."""
 
 
 class Settings(Struct, frozen=True):
-    """The numbers of a cluster. All times in milliseconds, the same on all of its nodes.
+    """Times and limits of Raft. All times in milliseconds, the same on all nodes of a cluster.
 
-    `election_ms`: a follower that hears no leader for a random time in this range stands for election; one that heard
-    its leader within the lower bound ignores other candidates; a leader that has not heard a majority of the voters
-    for the upper bound steps down. `heartbeat_ms` should be a fraction of the lower bound, so that losing two of them
-    elects nobody. `max_append_bytes` bounds the data of one APPEND (one entry may be larger), `max_inflight` the
-    APPENDs on their way to one peer. A snapshot that nobody acknowledged is sent again after `snapshot_retry_ms`.
-    `tail` entries stay in memory behind a snapshot, so that a slow peer needs only these; a learner that lacks at most
-    `caught_up` entries may vote. `snapshot_every`: entries applied between two snapshots of the state machine.
+    `election_ms`: a follower that hears no leader for a random time in this range stands for election. A follower that
+    heard its leader within the lower bound ignores other candidates. A leader that has not heard a majority of the
+    voters for the upper bound steps down. `heartbeat_ms` should be a fraction of the lower bound, so that the loss of
+    two heartbeats causes no election. `max_append_bytes` bounds the data of one APPEND (one entry may be larger),
+    `max_inflight` the unanswered APPENDs to one peer. A snapshot without an acknowledgement is sent again after
+    `snapshot_retry_ms`. `tail`: entries before a snapshot that stay in memory, so that a slow peer does not need the
+    snapshot. A learner that lacks at most `caught_up` entries may become a voter. `snapshot_every`: entries applied
+    between two snapshots of the state machine.
     """
 
     election_ms: tuple[float, float] = (500, 800)
@@ -39,15 +40,16 @@ class Settings(Struct, frozen=True):
 
 
 class Ready(Struct, frozen=True):
-    """One batch, to be done in the order of its fields; then `Raft.advance`.
+    """One batch of work. The owner does these steps in order and then calls `Raft.advance`.
 
-    1. Write `hard`, `snapshot`, `compacted` and `entries` in one go. `entries` replace everything from the first one's
-       index on. `snapshot` was received: it replaces the whole log and has to be restored by the state machine before
-       anything later. `compacted` is this peer's own snapshot: it replaces the log up to its index and is not restored.
-    2. If `sync`, wait until that is durable. Otherwise only the commit index changed, and losing it costs nothing.
-    3. Send `messages`: never before, they promise what was written.
-    4. Apply `committed` in order; then `confirmed` are the tickets of `Raft.confirm` that hold: everything that was
-       committed when the ticket was asked for has been applied.
+    1. Write `hard`, `snapshot`, `compacted` and `entries` in one batch. `entries` replace all entries from the index of
+       the first one on. `snapshot` was received from a leader: it replaces the whole log, and the state machine must
+       restore it before it applies later entries. `compacted` is this peer's own snapshot: it replaces the log up to
+       its index and is not restored.
+    2. If `sync`, wait until the write is durable. Otherwise only the commit index changed, and its loss does no harm.
+    3. Send `messages`, never earlier: they acknowledge entries or votes in this write.
+    4. Apply `committed` in order. Then the tickets in `confirmed` are valid (`Raft.confirm`): all entries that were
+       committed when a ticket was requested have been applied.
     """
 
     hard: HardState | None
@@ -61,13 +63,15 @@ class Ready(Struct, frozen=True):
 
 
 class Contradicted(Exception):
-    """A leader has another entry where one is committed here: a voter has forgotten what it had promised (its disk is
-    an old copy), and the peers have parted. This peer must not go on: what it has applied is not what the others have.
+    """A leader has another entry at an index that is committed here, so the logs of the cluster have diverged.
+
+    A voter has lost entries or votes, because its disk is an old copy. This peer must stop: it has applied entries that
+    the other peers do not have.
     """
 
 
 class NotLeader(Exception):
-    """Asked of a peer that does not lead, or that is handing its leadership over. `leader`: whom to ask, if known."""
+    """This peer does not lead, or is transferring its leadership. `leader`: the peer that leads, if known."""
 
     def __init__(self, leader: str | None) -> None:
         super().__init__(f"not the leader; the leader is {leader or 'not known'}")
@@ -79,4 +83,4 @@ class ChangePending(Exception):
 
 
 class Rejected(Exception):
-    """A change or transfer that makes no sense in the present configuration; the text says why."""
+    """A change or transfer is not possible in the present configuration. The text is the reason."""

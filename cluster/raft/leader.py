@@ -1,7 +1,7 @@
-"""What a leader does: spreads its log, counts what is durable where, keeps in touch, hands over (5.3, 5.4.2, 8).
+"""The leader: replicates its log, commits entries, sends heartbeats, transfers leadership (5.3, 5.4.2, 8).
 
-Nothing is sent when it happens. `messages` is asked once per batch and makes one pass over the peers: everything that
-was proposed, acknowledged and asked since the batch before leaves together.
+No method sends at once. The owner calls `messages` once for each batch: it makes one pass over the peers, and collects
+the messages for all proposals, answers and tickets since the last batch.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .messages import Change, Entry, Kind, Message, MessageKind, Snapshot, encod
 from .progress import Pace, Progress
 
 EARLY_MS = 1
-"""A timer may end this much too early. Heartbeats leave then all the same, and do not wait for the next timer."""
+"""A timer may end this early, in ms: heartbeats leave then, too, and do not wait for the next timer."""
 
 
 class Leadership:
-    """One peer's leadership of one term. It begins with an empty entry, through which all before it is committed."""
+    """One peer's leadership of one term. It begins with an empty entry: committing it commits all entries before it."""
 
     def __init__(self, peer: str, term: int, log: Log, settings: Settings, now_ms: float) -> None:
         self.peer = peer
@@ -31,7 +31,7 @@ class Leadership:
         self._peers: dict[str, Progress] = {}
         self._beat_due = False
         self._round = 0
-        self._asked: list[int] = []  # tickets that the next round of heartbeats is for
+        self._asked: list[int] = []  # tickets for the next round of heartbeats
         self._tickets: deque[tuple[int, int]] = deque()  # (round, ticket)
         self._hand_over_until_ms = 0.0
         self._hand_over_due = False
@@ -41,15 +41,15 @@ class Leadership:
     # The log
 
     def propose(self, data: bytes) -> int:
-        """Append a command; its index."""
+        """Append a command. Returns its index."""
         return self._append(Kind.COMMAND, data)
 
     def change(self, change: Change, now_ms: float) -> int:
-        """Append a change of the configuration, which is in force at once; its index.
+        """Append a change of the configuration, which is in force at once. Returns its index.
 
-        Raises `ChangePending` while one is uncommitted, and before an entry of this term is committed: without the
-        latter two leaders could work with configurations whose majorities do not meet (Ongaro on raft-dev, 2015).
-        Raises `Rejected` if it makes no sense.
+        Raises `ChangePending` while a change is uncommitted, and before an entry of this term is committed. Without the
+        second rule two leaders could use configurations whose majorities do not overlap (Ongaro on raft-dev, 2015).
+        Raises `Rejected` if the change is not possible (`configuration.check`).
         """
         log = self._log
         if log.committed < max(self.first_index, log.history.last_index):
@@ -65,7 +65,7 @@ class Leadership:
         return index
 
     def _meet(self, now_ms: float) -> None:
-        """Keep a progress for each other peer of the configuration, and for nobody else."""
+        """Keep a `Progress` for each other peer of the configuration; drop the others."""
         before = self._peers
         self._peers = {
             peer: before.get(peer) or Progress(self._log.last_index, self._settings.max_inflight, now_ms)
@@ -76,10 +76,10 @@ class Leadership:
             self.transferee = None
 
     def commit(self) -> bool:
-        """Commit what is durable at a majority of the voters; whether there is news.
+        """Commit the entries that are durable at a majority of the voters. Returns whether the commit index rose.
 
-        Only an entry of the own term is committed by counting, and with it all before it: a majority that holds an
-        older entry does not keep a later leader from replacing it (5.4.2, figure 8).
+        Counting applies only to entries of this term, and commits all entries before them: a later leader may replace
+        an entry of an earlier term although a majority has it (5.4.2, figure 8).
         """
         if self._log.committed == self._log.last_index:
             return False
@@ -90,8 +90,8 @@ class Leadership:
         return self._log.term(index) == self.term
 
     def _match(self, voter: str) -> int:
-        # The leader itself is a voter like the others: its entries count once they are durable. A former voter that is
-        # removed by the entry at hand gets no more of the log.
+        # The leader itself is a voter like the others: its entries count once they are durable. A former voter that
+        # the last change has removed gets no more entries.
         if voter == self.peer:
             return self._log.stable
         progress = self._peers.get(voter)
@@ -99,14 +99,15 @@ class Leadership:
 
     @property
     def deposed(self) -> bool:
-        """Whether a configuration is committed in which this leader does not vote (thesis 4.2.2)."""
+        """Whether the committed configuration has this leader no longer as a voter (thesis 4.2.2)."""
         history = self._log.history
         return self.peer not in history.last.voters and self._log.committed >= history.last_index
 
     # Time
 
     def tick(self, now_ms: float) -> bool:
-        """Time has passed. False if no majority of the voters was heard for an election timeout: lead no more."""
+        """Act on the timeouts that have passed. Returns False if the leader must step down: it has not heard a majority
+        of the voters for an election timeout."""
         if now_ms >= self.beat_at_ms - EARLY_MS:
             self.beat_at_ms = now_ms + self._settings.heartbeat_ms
             self.beat()
@@ -128,7 +129,7 @@ class Leadership:
         return progress.round if progress else 0
 
     def answers(self, peer: str, now_ms: float) -> bool:
-        """Whether this peer was heard within the shortest election timeout; a new leader begins as if it were."""
+        """Whether the leader has heard this peer within the shortest election timeout; a new leader assumes it has."""
         if peer == self.peer:
             return True
         progress = self._peers.get(peer)
@@ -147,9 +148,9 @@ class Leadership:
         )
 
     def transfer(self, peer: str, now_ms: float) -> None:
-        """Bring a voter up to date, proposing nothing meanwhile, and let it stand for election (thesis 3.10).
+        """Bring a voter up to date, take no proposals meanwhile, and let it stand for election (thesis 3.10).
 
-        Given up after an election timeout. Raises `Rejected` if `peer` is no other voter.
+        The leader gives up after an election timeout. Raises `Rejected` if `peer` is not another voter.
         """
         if peer == self.peer or peer not in self._log.history.last.voters:
             raise Rejected(f"{peer} is not another voter, so it cannot lead")
@@ -160,20 +161,22 @@ class Leadership:
     # Tickets
 
     def confirm(self, ticket: int, at_once: bool = True) -> None:
-        """Find out whether this is still the leader, by a round of heartbeats that begins after now (section 8).
+        """Check that this peer still leads, with a round of heartbeats that begins after this call (section 8).
 
-        One round serves all tickets that were asked for before it. Without `at_once` it is the next one that is due.
+        One round confirms all tickets that were requested before it. Without `at_once` it is the next round that is
+        due.
         """
         self._asked.append(ticket)
         if at_once:
             self.beat()
 
     def beat(self) -> None:
-        """Let the next round of heartbeats begin with the next messages; the one after it is due a heartbeat later."""
+        """Begin the next round of heartbeats with the next messages; the round after it is due `heartbeat_ms` later."""
         self._beat_due = True
 
     def confirmed(self) -> tuple[int, ...]:
-        """The tickets whose round a majority of the voters answered; none before this term has a committed entry."""
+        """Returns the tickets whose round a majority of the voters has answered; none before an entry of this term is
+        committed."""
         if not self._tickets or self._log.committed < self.first_index:
             return ()
         answered = agreed_by_all(self._log.quorums, self._answered)
@@ -185,7 +188,7 @@ class Leadership:
     # Messages
 
     def receive(self, message: Message, now_ms: float) -> None:
-        """A reply of this term."""
+        """Handle a reply of this term to a HEARTBEAT, an APPEND or a SNAPSHOT."""
         progress = self._peers.get(message.sender)
         if progress is None:
             return
@@ -195,15 +198,15 @@ class Leadership:
             progress.answered_heartbeat(self._log.last_index, now_ms, self._settings.snapshot_retry_ms)
         elif message.kind is MessageKind.APPEND_REPLY:
             if message.reject:
-                # The follower names its last entry with a term not above ours; we go on to our last one with a term
-                # not above that: each answer skips at least one whole term of one of the logs (5.3).
+                # The follower names its last entry with a term not above the refused one. The leader continues with its
+                # own last entry with a term not above that: each answer skips at least one whole term (5.3).
                 progress.refused(message.index, self._log.last_of(message.hint, message.log_term))
             else:
                 assert message.index <= self._log.last_index, f"{message.sender} holds more than its leader"
                 progress.acknowledged(message.index)
 
     def messages(self, now_ms: float) -> list[Message]:
-        """All that is to be sent now."""
+        """Returns all messages to send now."""
         if self._beat_due:
             self.beat_at_ms = now_ms + self._settings.heartbeat_ms
             if self._asked:
@@ -213,7 +216,7 @@ class Leadership:
         out: list[Message] = []
         for peer, progress in self._peers.items():
             if self._beat_due:
-                # A peer may hold entries behind `match` that contradict ours: they must not become committed.
+                # A peer may have entries behind `match` that differ from the leader's: it must not commit them.
                 commit = min(progress.match, self._log.committed)
                 out.append(self._message(MessageKind.HEARTBEAT, peer, commit=commit, round=self._round))
             self._feed(peer, progress, now_ms, out)
@@ -224,13 +227,13 @@ class Leadership:
         return out
 
     def farewell(self, now_ms: float) -> list[Message]:
-        """The last messages of a leader that was removed: what is committed, and who should lead next."""
+        """Returns the last messages of a removed leader: its commit index, and TIMEOUT_NOW for the next leader."""
         out = self.messages(now_ms)
         heir = max(self._log.history.last.voters, key=self._match)
         return [*out, self._message(MessageKind.TIMEOUT_NOW, heir)]
 
     def _feed(self, peer: str, progress: Progress, now_ms: float, out: list[Message]) -> None:
-        """Send a peer what it lacks, as far as its pace allows."""
+        """Add the messages with entries that a peer lacks, as far as its pace allows."""
         log = self._log
         last_index = log.last_index
         while (

@@ -3,7 +3,7 @@
     base ........ snapshot ........ applied ........ committed ........ last
      (a short tail before the snapshot is kept)          stable: durable up to here, anywhere behind the snapshot
 
-Entries are numbered without gaps from `base + 1` on; the term of `base` is known too, nothing before it is.
+Entries are numbered without gaps from `base + 1` on. The term of `base` is known, too; older entries are not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .messages import Entry, Saved, Snapshot
 
 
 class Log:
-    """The log of one peer; `last_index` is its last entry's. Indexes and terms are 0 where there is nothing."""
+    """The log of one peer. `last_index` is the index of its last entry. Index and term of an empty log are 0."""
 
     __slots__ = (
         "_base_term", "_entries", "applied", "base", "committed", "history", "last_index", "pending_compaction",
@@ -47,22 +47,22 @@ class Log:
 
     @property
     def quorums(self) -> Quorums:
-        """The sets of voters of which a majority each has to agree to a decision now."""
+        """The sets of voters: a decision needs a majority of each set."""
         return self.history.quorums(self.committed)
 
     def term(self, index: int) -> int | None:
-        """The term of the entry at `index`; None where the log does not reach, at either end."""
+        """Returns the term of the entry at `index`; None if the entry is compacted or behind the end of the log."""
         offset = index - self.base
         if 0 < offset <= len(self._entries):
             return self._entries[offset - 1].term
         return self._base_term if offset == 0 else None
 
     def slice(self, first: int, last: int) -> tuple[Entry, ...]:
-        """The entries first <= index <= last."""
+        """Returns the entries with first <= index <= last."""
         return tuple(self._entries[first - self.base - 1 : last - self.base])
 
     def portion(self, first: int, max_bytes: int) -> tuple[Entry, ...]:
-        """The entries from `first` on, with at most `max_bytes` of data, but at least one if there is one."""
+        """Returns entries from `first` on with at most `max_bytes` of data, but at least one if there is one."""
         entries = self._entries
         start = stop = first - self.base - 1
         size = 0
@@ -74,13 +74,14 @@ class Log:
         return tuple(entries[start:stop])
 
     def is_behind(self, index: int, term: int) -> bool:
-        """Whether a log that ends with this entry holds at least as much as this one (5.4.1)."""
+        """Whether a log that ends with this entry is at least as up to date as this one (5.4.1)."""
         return (term, index) >= (self.last_term, self.last_index)
 
     def last_of(self, index: int, term: int) -> int:
-        """The last entry at or before `index` whose term is not above `term`: where two logs may still agree.
+        """Returns the index of the last entry at or before `index` whose term is not above `term`: there two logs may
+        still agree.
 
-        Terms only rise along a log, so whole terms are skipped without a message for each entry (5.3, last paragraph).
+        Terms never fall along a log, so the leader skips whole terms instead of single entries (5.3, last paragraph).
         """
         index = min(index, self.last_index)
         while index > self.base and self._entries[index - self.base - 1].term > term:
@@ -90,7 +91,7 @@ class Log:
     # Growing
 
     def append(self, entry: Entry) -> None:
-        """Add one entry at the end: a leader's own."""
+        """Add one entry at the end."""
         self._entries.append(entry)
         self.last_index = entry.index
         self.history.append(entry)
@@ -101,9 +102,9 @@ class Log:
             self.append(entry)
 
     def merge(self, entries: tuple[Entry, ...]) -> None:
-        """Take entries that follow one of this log; drop only the entries that contradict them (figure 2).
+        """Take entries that follow an entry of this log. Drop own entries only if they differ (figure 2).
 
-        An old message may hold fewer entries than the log: the later ones stay.
+        An old message may have fewer entries than the log: then the later entries of the log stay.
         """
         for position, entry in enumerate(entries):
             if self.term(entry.index) != entry.term:
@@ -128,7 +129,7 @@ class Log:
         return True
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Replace everything by a received snapshot."""
+        """Replace the whole log with a received snapshot."""
         assert snapshot.index > self.committed, (snapshot.index, self.committed)
         self.snapshot = self.pending_snapshot = snapshot
         self.pending_compaction = None
@@ -138,7 +139,7 @@ class Log:
         self.committed = self.stable = self.last_index = snapshot.index
 
     def compact(self, index: int, data: bytes, tail: int) -> None:
-        """The machine's own snapshot: entries up to `index` are no longer needed; `tail` of them stay for others."""
+        """Take the state machine's own snapshot after entry `index`, and drop older entries except `tail` of them."""
         assert index <= self.applied, f"snapshot at {index} of a machine at {self.applied}"
         if index <= (self.snapshot.index if self.snapshot else 0):
             return
@@ -155,22 +156,22 @@ class Log:
     # Batches
 
     def unstable(self) -> tuple[Entry, ...]:
-        """The entries to be written."""
+        """Returns the entries that are not on disk yet."""
         return self.slice(self.stable + 1, self.last_index) if self.stable < self.last_index else ()
 
     def to_apply(self) -> tuple[Entry, ...]:
-        """The committed entries that were not applied yet; none while a snapshot has to be restored first."""
+        """Returns the committed entries that were not applied yet; none while a received snapshot must be restored."""
         if self.pending_snapshot is not None or self.applied == self.committed:
             return ()
         return self.slice(self.applied + 1, self.committed)
 
     def written(self, last: Entry) -> None:
-        """All entries up to this one were written. Ignored if the entry was replaced meanwhile."""
+        """The owner has written all entries up to this one. Ignored if the entry was replaced meanwhile."""
         if self.term(last.index) == last.term:
             self.stable = max(self.stable, last.index)
 
     def restored(self, snapshot: Snapshot) -> None:
-        """This snapshot was saved and restored."""
+        """The owner has saved and restored this snapshot."""
         self.applied = max(self.applied, snapshot.index)
         if self.pending_snapshot is snapshot:
             self.pending_snapshot = None

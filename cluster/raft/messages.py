@@ -1,7 +1,7 @@
 """The data of Raft: entries, changes of the configuration, durable state, and the messages between peers.
 
 All types are sent or stored as msgspec arrays: a field may be added at the end with a default, none may be moved.
-One `Message` serves all kinds; what its fields mean for each is in the table of `MessageKind`.
+One `Message` type serves all kinds; the table of `MessageKind` has the meaning of its fields for each kind.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Natural = Annotated[int, Meta(ge=0)]
 
 
 class MalformedMessage(Exception):
-    """Bytes that are not a message, change or saved state of Raft; the text says what is wrong and where."""
+    """Bytes are not a message, change or saved state of Raft. The text names the error and its place."""
 
 
 class Kind(IntEnum):
@@ -37,7 +37,7 @@ class Entry(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Change(Struct, array_like=True, frozen=True):
-    """One peer's place changes: it becomes a learner, becomes a voter, or is removed (thesis 4.1).
+    """A change of one peer in the configuration: to learner, to voter, or its removal (thesis 4.1).
 
     `also` are changes of other peers in the same entry. Such an entry needs two majorities (thesis 4.3).
     """
@@ -53,10 +53,10 @@ class Change(Struct, array_like=True, frozen=True):
 
 
 class Configuration(Struct, array_like=True, frozen=True):
-    """The peers: voters elect and count, learners only get the log. Both in the order of their names.
+    """The peers: voters elect leaders and commit entries, learners only get the log. Both are sorted.
 
-    `former`: the voters before, if the entry that made this configuration changed several peers. Until that entry is
-    committed a decision needs a majority of `voters` and a majority of `former`. () otherwise.
+    `former`: the voters before, if the entry that made this configuration changed several peers, else (). Until that
+    entry is committed, a decision needs a majority of `voters` and a majority of `former`.
     """
 
     voters: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Configuration(Struct, array_like=True, frozen=True):
 
 
 class HardState(Struct, array_like=True, frozen=True, gc=False):
-    """The durable state besides the log (figure 2). `vote` is "" while there is none in this term."""
+    """The durable state besides the log (figure 2). `vote` is "" if the peer has not voted in this term."""
 
     term: Natural = 0
     vote: str = ""
@@ -95,12 +95,12 @@ class Saved(Struct):
 
 
 def empty() -> Saved:
-    """A new peer without a configuration: it waits until a leader writes to it."""
+    """Returns the state of a new peer without a configuration: it waits for messages of a leader."""
     return Saved()
 
 
 def bootstrap(peer: str) -> Saved:
-    """The first voter of a new cluster: its log begins with a committed entry that makes it a voter."""
+    """Returns the state of the first voter of a new cluster: a log with one committed entry that makes it a voter."""
     first = Entry(1, 1, Kind.CHANGE, encode_change(Change("voter", peer)))
     return Saved(HardState(1, "", 1), None, [first])
 
@@ -109,17 +109,17 @@ class MessageKind(IntEnum):
     """The kinds of a `Message` and the fields they use besides `to`, `sender` and `term`.
 
     ================  ==========================================================================================
-    PREVOTE           `term` is the one it would campaign in; `index`, `log_term` of its last entry (thesis 9.6)
-    PREVOTE_REPLY     granted: the term asked for; `reject`: the own term
-    VOTE              `index`, `log_term` of its last entry; `force` after TIMEOUT_NOW (5.2)
+    PREVOTE           `term` of the planned election; `index`, `log_term` of the sender's last entry (thesis 9.6)
+    PREVOTE_REPLY     granted: `term` of the request; or `reject`: the sender's own term
+    VOTE              `index`, `log_term` of the sender's last entry; `force` after TIMEOUT_NOW (5.2)
     VOTE_REPLY        `reject`
     APPEND            `index`, `log_term` of the entry before `entries`; `commit` (5.3)
     APPEND_REPLY      `index` up to which the logs agree; or `reject`, the `index` that did not match, and
                       `hint`, `log_term`: the last entry of the follower that the leader may hold as well
-    HEARTBEAT         `commit`; `round`, given back by the reply (section 8)
+    HEARTBEAT         `commit`; `round`, which the reply repeats (section 8)
     HEARTBEAT_REPLY   `round`
     SNAPSHOT          `snapshot`; answered by APPEND_REPLY (section 7)
-    TIMEOUT_NOW       campaign at once: the leader hands over (thesis 3.10)
+    TIMEOUT_NOW       stand for election at once: the leader transfers its leadership (thesis 3.10)
     ================  ==========================================================================================
     """
 
@@ -168,12 +168,12 @@ _changes = msgspec.msgpack.Decoder(Change)
 
 
 def encode_message(message: Message) -> bytes:
-    """The bytes of a message."""
+    """Returns the bytes of a message."""
     return _encoder.encode(message)
 
 
 def decode_message(data: bytes) -> Message:
-    """The message of these bytes. Raises `MalformedMessage`, also for impossible contents."""
+    """Decode a message. Raises `MalformedMessage`, also for impossible contents."""
     try:
         message = _messages.decode(data)
     except msgspec.DecodeError as error:
@@ -192,12 +192,12 @@ def decode_message(data: bytes) -> Message:
 
 
 def encode_change(change: Change) -> bytes:
-    """The data of a CHANGE entry."""
+    """Returns the data of a CHANGE entry."""
     return _encoder.encode(change)
 
 
 def decode_change(data: bytes) -> Change:
-    """The change that an entry holds. Raises `MalformedMessage`."""
+    """Decode the change in a CHANGE entry. Raises `MalformedMessage`."""
     try:
         return _changes.decode(data)
     except msgspec.DecodeError as error:

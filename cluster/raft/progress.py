@@ -1,8 +1,8 @@
 """The leader's knowledge of one peer's log, and how fast it may send to the peer.
 
-PROBE      the last common entry is unknown: one APPEND at a time, the next after an answer or a heartbeat's answer
-REPLICATE  the logs agree: APPENDs follow each other without waiting, at most `max_inflight` of them
-SNAPSHOT   the log no longer has the entries: only the snapshot, until it is acknowledged
+PROBE      the last common entry is unknown: one APPEND at a time, the next after its answer or one to a heartbeat
+REPLICATE  the logs agree: the leader sends APPENDs without waiting, at most `max_inflight` of them unanswered
+SNAPSHOT   the leader's log no longer has the entries: it sends only the snapshot, until that is acknowledged
 
 PROBE -- acknowledged --> REPLICATE -- refused --> PROBE -- log compacted --> SNAPSHOT -- acknowledged --> PROBE
 """
@@ -14,7 +14,7 @@ from enum import Enum
 
 
 class Pace(Enum):
-    """How a peer is written to; see the head of the module."""
+    """How the leader sends entries to a peer; see the docstring of the module."""
 
     PROBE = "probe"
     REPLICATE = "replicate"
@@ -22,11 +22,11 @@ class Pace(Enum):
 
 
 class Progress:
-    """One peer, seen by the leader.
+    """The leader's knowledge of one peer.
 
-    `match`: its log agrees up to here, durably. `next`: the first entry to send. `commit_sent`: the highest commit
-    index sent to it. `round`: the last round of heartbeats that it answered. `heard_ms`: time of its last message.
-    `nudged`: an APPEND is due even without new entries, to find out which messages were lost.
+    `match`: its durable log agrees with the leader's up to this index. `next`: the first entry to send. `commit_sent`:
+    the highest commit index sent to it. `round`: the last round of heartbeats that it answered. `heard_ms`: time of its
+    last message. `nudged`: an APPEND is due even without new entries, to find out which messages were lost.
     """
 
     __slots__ = (
@@ -52,19 +52,19 @@ class Progress:
         self.heard_ms = now_ms
         self.pace = Pace.PROBE
         self.nudged = True  # a new leader's first APPEND announces it and asks where the logs agree
-        self.inflight: deque[int] = deque()  # last index of each APPEND under way
+        self.inflight: deque[int] = deque()  # last index of each unanswered APPEND
         self.snapshot_index = 0
         self.waiting_since_ms: float | None = None  # since a probe or a snapshot was sent
 
     @property
     def paused(self) -> bool:
-        """Whether nothing may be sent now."""
+        """Whether the leader must not send entries to the peer now."""
         if self.pace is Pace.REPLICATE:
             return len(self.inflight) >= self.max_inflight
         return self.waiting_since_ms is not None
 
     def sent(self, count: int, now_ms: float) -> None:
-        """An APPEND with `count` entries left."""
+        """The leader sends an APPEND with `count` entries."""
         self.nudged = False
         if self.pace is Pace.REPLICATE:
             if count:
@@ -74,7 +74,7 @@ class Progress:
             self.waiting_since_ms = now_ms
 
     def sent_snapshot(self, index: int, now_ms: float) -> None:
-        """The snapshot at `index` left."""
+        """The leader sends the snapshot at `index`."""
         self._enter(Pace.SNAPSHOT)
         self.nudged = False
         self.snapshot_index = index
@@ -91,17 +91,17 @@ class Progress:
         if self.pace is Pace.SNAPSHOT and index < self.snapshot_index:
             return news
         if self.pace is not Pace.REPLICATE:
-            # A probe may be acknowledged that was sent before the peer lost it: only the match counts.
+            # The acknowledged probe may be older than a lost one: continue behind the match.
             self._enter(Pace.REPLICATE)
             self.next = index + 1
         self.next = max(self.next, index + 1)
         return news
 
     def refused(self, index: int, agree: int) -> None:
-        """The peer has no entry `index` as the leader sent it; the logs may agree at `agree`. Late refusals do nothing.
+        """The peer lacks the leader's entry at `index`; the logs may agree at `agree`. Late refusals do nothing.
 
-        A refusal at or below `match` was overtaken by an acknowledgement; one of a probe that was not the last probe
-        answers an older question.
+        A refusal is late if an acknowledgement has covered its index since, or if it answers an earlier probe than the
+        last one.
         """
         if self.pace is Pace.REPLICATE:
             if index > self.match:
@@ -113,7 +113,7 @@ class Progress:
             self.nudged = True
 
     def answered_heartbeat(self, last_index: int, now_ms: float, retry_ms: float) -> None:
-        """The peer is alive: if it lacks entries, messages to it may have been lost; send again."""
+        """The peer has answered a heartbeat: if it lacks entries, messages to it may be lost, so send again."""
         if self.pace is Pace.SNAPSHOT:
             if self.waiting_since_ms is not None and now_ms - self.waiting_since_ms >= retry_ms:
                 self._enter(Pace.PROBE)
@@ -122,7 +122,7 @@ class Progress:
         if self.pace is Pace.PROBE:
             self.waiting_since_ms = None
         elif len(self.inflight) >= self.max_inflight:
-            self.inflight.popleft()  # room for the one APPEND that will be refused if the others were lost
+            self.inflight.popleft()  # allow one more APPEND: the peer refuses it if the others were lost
         self.nudged = self.match < last_index
 
     def _enter(self, pace: Pace) -> None:

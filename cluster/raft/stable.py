@@ -1,8 +1,8 @@
 """The durable state of a Raft peer in a store: hard state, snapshot and log, each batch written whole or not at all.
 
 Keys, behind a prefix: `h` the hard state, `s` the snapshot, `e<index, 8 bytes>` the entries. The log in the store has
-no gaps, reaches from the snapshot (or from index 1) on, and holds nothing that `Ready.entries` has replaced. The store
-must be one with `sync` durability: a vote that a power loss takes back may be given twice.
+no gaps, begins behind the snapshot (or at index 1), and has no entry that `Ready.entries` has replaced. The store must
+have `sync` durability: after a power loss, a peer that has lost its vote could vote twice in one term.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class RaftStable:
         self._compacted = 0  # the index of the snapshot in the store
 
     def load(self) -> Saved:
-        """All that was saved; an `empty` state if nothing was. Raises `MalformedMessage` if it cannot have been saved
-        like this, and `StorageError` if the disk does not answer.
+        """Returns the saved state; an `empty` one if there is none. Raises `MalformedMessage` if the saved state is
+        invalid, and `StorageError` if the disk does not answer.
         """
         hard = self._read(self._hard, _hard_states) or HardState()
         snapshot = self._read(self._snapshot, _snapshots)
@@ -56,7 +56,7 @@ class RaftStable:
         return Saved(hard, snapshot, entries)
 
     def begin(self, saved: Saved, then: Callable[[], None]) -> None:
-        """Write the state that a peer begins with, such as `bootstrap`, over nothing; `then` is called once durable."""
+        """Write the first state of a peer, such as `bootstrap`, into an empty store; call `then` once it is durable."""
         assert self.load() == Saved(), "there is a state already"
         self._store.put(self._hard, _encode(saved.hard))
         if saved.snapshot is not None:
@@ -65,7 +65,7 @@ class RaftStable:
         self._store.when_committed(self._store.open_commit, then)
 
     def save(self, ready: Ready, then: Callable[[], None]) -> None:
-        """Write the durable part of this batch; `then` is called once it is durable, at once if it need not wait."""
+        """Write the durable part of this batch. Call `then` once it is durable, or at once without `Ready.sync`."""
         store = self._store
         if ready.hard is not None:
             store.put(self._hard, _encode(ready.hard))
@@ -86,7 +86,7 @@ class RaftStable:
             then()
 
     def compacted(self, index: int) -> None:
-        """Delete the entries up to `index`, but none that the snapshot in the store does not hold."""
+        """Delete the entries up to `index`, as far as the snapshot in the store covers them."""
         self._drop(0, min(index, self._compacted))
 
     def _key(self, index: int) -> bytes:
@@ -105,7 +105,7 @@ class RaftStable:
             self._last = entry.index
 
     def _drop(self, first: int, last: int) -> None:
-        """Delete the entries first <= index <= last that are there, in this batch."""
+        """Delete the stored entries with first <= index <= last, in the open batch."""
         if first <= last:
             for key in self._store.keys(self._key(first), self._key(last + 1)):
                 self._store.delete(key)
