@@ -277,7 +277,7 @@ class InboundStream:
         hold = self._held.get(lane)
         if hold is not None and half.received >= hold.seq:
             del self._held[lane]
-            self._ports.log("info", f"lane {lane.name} from {self.node} goes on with item {hold.seq}")
+            self._ports.log("info", f"lane {lane.name} from {self.node} continues with item {hold.seq}")
 
     def _set_aside(self, half: ReceiveLane, seq: int, size: int, reason: str) -> None:
         """An item cannot be decoded: it counts as cancelled, and the log has its size and the reason."""

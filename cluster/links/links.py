@@ -191,7 +191,7 @@ class Links:
         if self._closed:
             return f"{me.node} stops"
         if peer.node == me.node:
-            return f"{me.node} is myself"
+            return f"{me.node} is the name of this node itself"
         if peer.cluster_id != me.cluster_id:
             return f"{me.node} belongs to the cluster {me.cluster_id}, not to {peer.cluster_id}"
         if agree(me, peer) is None:

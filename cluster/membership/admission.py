@@ -102,7 +102,7 @@ def member_mismatch(row: MemberRow, hello: PeerInfo) -> str | None:
     for too long (H-16).
     """
     if row.disk != hello.disk:
-        return RefusalReason.NOT_YET.says(f"the disk of {hello.node} is another one than that of the member")
+        return RefusalReason.NOT_YET.says(f"{hello.node} has another disk than the member of that name")
     if row.stale:
         return RefusalReason.STALE.says(f"{hello.node} was away for too long, and has to come back with an empty disk")
     if hello.boot < row.boot:

@@ -108,11 +108,11 @@ class BootRegistrar:
         if state == "serving":
             log("warning", "log of the cluster: serving again")
         else:
-            until = "there is room" if state == "full" else "it is started again"
+            until = "the disk has free space" if state == "full" else "it is started again"
             log(
                 "error",
-                f"log of the cluster: {state}: {detail}. Until {until} {me} does not vote, and the next change of "
-                "members puts it out of the cluster",
+                f"log of the cluster: {state}: {detail}. Until {until}, {me} does not vote, and the leader removes it "
+                "from the view at the next change of the view",
             )
 
     def refused(self, refused: Refused) -> None:

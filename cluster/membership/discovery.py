@@ -145,8 +145,9 @@ def _found(me: str, others: list[tuple[str, str, WhoAnswer]], size: int, holds: 
     there = ", ".join(sorted(names))
     if len(names) < size:
         return Wait(
-            f"no cluster is found, and {len(names)} of the {size} nodes that found a new one are there: {there}. Start "
-            f"the others. If there is no cluster and this node is to found one without them: vmq-admin cluster found"
+            f"no node that answers is in a cluster, and only {len(names)} of the {size} nodes that a new cluster needs "
+            f"answer: {there}. Start the others. If no cluster exists, this node can found one without them: "
+            f"vmq-admin cluster found"
         )
     blind = [name for name, _, answer in others if not names <= {name, *answer.sees}]
     if blind:

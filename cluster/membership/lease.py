@@ -229,7 +229,7 @@ class LeaseHolder:
         return max(0.0, self.settings.lease_ms - passed)
 
     def _parted(self, now_ms: float, wall_ms: float) -> bool:
-        """Whether the two clocks diverged since the last call of `turn`."""
+        """Whether the two clocks diverged since the last turn."""
         last = self._last
         if last is None:
             return False

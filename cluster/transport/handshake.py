@@ -77,7 +77,7 @@ class Session:
         """Check a message that the other end sealed and return its content. Raises `NotProven`."""
         content = data[_CODE_BYTES:]
         if not hmac.compare_digest(data[:_CODE_BYTES], _code(self._key, self._theirs, content)):
-            raise NotProven("what came does not bear the code of this handshake")
+            raise NotProven("the message lacks the authentication code of this handshake")
         return content
 
 

@@ -223,7 +223,7 @@ def test_a_new_disk_is_reported_once() -> None:
     [
         ({"cluster_id": "other"}, "belongs to the cluster other, not to cluster-of-n1"),
         ({"node": "n9"}, "n9 is not a member of this cluster"),
-        ({"disk": "stolen"}, "the disk of n2 is another one than that of the member"),
+        ({"disk": "stolen"}, "n2 has another disk than the member of that name"),
         ({"boot": 0}, "n2 was started 1 times, and this is start 0"),
         ({"process": "twin"}, "start 1 of n2 was another process"),
     ],

@@ -126,7 +126,7 @@ def test_it_waits_for_starting_nodes_and_for_the_founder() -> None:
         discovery = search.discovery("127.0.0.1:1", "127.0.0.1:2")
         await search.run(discovery, lambda: first.asked >= 3)
         assert search.joined == [] and discovery.sees == ("c",)
-        assert "2 of the 3 nodes that found a new one are there: b, c" in discovery.waits_for
+        assert "2 of the 3 nodes that a new cluster needs answer: b, c" in discovery.waits_for
         first.answer = WhoAnswer("a", "", False)
         await search.run(discovery, search.found.is_set)
 
@@ -294,7 +294,7 @@ def test_a_start_continues_if_no_node_can_be_joined_yet(answer: WhoAnswer | None
     search = run(scenario)
     assert search.joined == []
     (line,) = search.log
-    assert line.startswith("notice: discovery: no cluster is found, and ")
+    assert line.startswith("notice: discovery: no node that answers is in a cluster, and ")
 
 
 def test_a_start_waits_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:

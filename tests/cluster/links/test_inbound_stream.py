@@ -114,7 +114,7 @@ def test_a_malformed_hello_is_refused(scene: tuple[LinkHarness, Node]) -> None:
 def test_a_node_refuses_a_stream_from_itself(scene: tuple[LinkHarness, Node]) -> None:
     world, _ = scene
     hello = encode_hello(PeerInfo("a", 1, "d", "p", "cluster", "x:1"))
-    assert Stranger(world, hello=hello).reason == "a is myself"
+    assert Stranger(world, hello=hello).reason == "a is the name of this node itself"
 
 
 def test_a_silent_dialer_is_dropped(scene: tuple[LinkHarness, Node]) -> None:

@@ -181,7 +181,7 @@ def test_a_refused_item_is_sent_again_in_order() -> None:
     assert b.items(Lane.PUBLISH).count(b"2") == 4
     assert b.logs == [
         "lane PUBLISH from a is held at item 3: view 7 is not applied here",
-        "lane PUBLISH from a goes on with item 3",
+        "lane PUBLISH from a continues with item 3",
     ]
 
 

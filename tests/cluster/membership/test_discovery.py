@@ -95,7 +95,7 @@ def test_a_node_that_sees_too_few_founds_nothing() -> None:
     for there in ([], [seeks("a")], [seeks("b", "a")]):
         decision = plan("a", there, 3)
         assert isinstance(decision, Wait)
-        assert "of the 3 nodes that found a new one are there: a" in decision.reason
+        assert "of the 3 nodes that a new cluster needs answer: a" in decision.reason
         assert decision.reason.endswith("vmq-admin cluster found")
 
 

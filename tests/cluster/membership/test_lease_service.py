@@ -102,7 +102,7 @@ def test_a_node_with_a_full_log_disk_is_out_until_there_is_space(leads: bool) ->
     other.disks[1].full = True
     out_while_another_is_started_again(cluster, other)
     ((level, text),) = said_of_the_log(other)
-    assert level == "error" and "full: the simulated disk is full. Until there is room n" in text
+    assert level == "error" and "full: the simulated disk is full. Until the disk has free space, n" in text
     other.disks[1].full = False
     cluster.whole()
     assert said_of_the_log(other)[1:] == [("warning", "log of the cluster: serving again")]
@@ -117,7 +117,7 @@ def test_a_node_with_a_failed_log_disk_stays_out_until_its_restart(leads: bool) 
     cluster.pass_s(10.0)
     assert not other.member.leased()
     ((level, text),) = said_of_the_log(other)
-    assert level == "error" and "failed: StorageError" in text and "Until it is started again n" in text
+    assert level == "error" and "failed: StorageError" in text and "Until it is started again, n" in text
     other.kill()
     other.start()
     cluster.whole()

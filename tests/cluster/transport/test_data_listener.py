@@ -165,7 +165,7 @@ def test_an_acceptor_without_the_code_is_not_believed() -> None:
         server = await asyncio.start_server(answer, HOST, 0)
         mine, _ = sessions()
         port = server.sockets[0].getsockname()[1]
-        with pytest.raises(TransportError, match="does not bear the code"):
+        with pytest.raises(TransportError, match="lacks the authentication code"):
             await dial_data(HOST, Offer(port, b"t" * 16), mine, None, 5)
         server.close()
 

@@ -136,7 +136,7 @@ def test_content_of_another_handshake_or_direction() -> None:
     answer = acceptors.seal(b"settings")
     assert dialers.open(answer) == b"settings"
     for session in (again, acceptors):
-        with pytest.raises(NotProven, match="does not bear the code"):
+        with pytest.raises(NotProven, match="lacks the authentication code"):
             session.open(answer)
     for changed in (answer[:-1] + b"!", answer + b"!", answer[:20], b""):
         with pytest.raises(NotProven):
