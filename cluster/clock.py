@@ -5,9 +5,9 @@ cluster time does not jump: it runs at most `SLEW` faster or slower than the mon
 of a cluster follows the leader's cluster time in the same way.
 
 A new process starts from the saved cluster time. If the machine has not rebooted since, the time that has passed is
-known exactly from the machine's uptime; the wall clock does not matter. After a reboot, a member goes on from the saved
-time, so that no deadline passes too early, and is set once to the leader's time as soon as that is known. A standalone
-node has no leader and takes its wall clock.
+known exactly from the machine's uptime; the wall clock does not matter. After a reboot, a member starts from the saved
+time, so that no deadline passes too early. As soon as it knows the leader's time, it sets cluster time to that, once. A
+standalone node has no leader and takes its wall clock.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ClusterClock:
 
     `wall_ms` and `mono_ms` are ports: the operating system's two clocks, in milliseconds. `saved` is the time that the
     last process saved; without one, the wall clock is right. `uptime_ms` and `machine` are the present values of those
-    in `SavedTime`. `known` is False while cluster time goes on from the saved one and waits for `follow` or
+    in `SavedTime`. `known` is False while cluster time runs from the saved one and waits for `follow` or
     `trust_wall`.
     """
 

@@ -50,7 +50,7 @@ class Flight:
         return self._units > 0 and self._units >= self.limit
 
     def sent(self, items: int, size: int, now_ms: float) -> None:
-        """A frame with this many items and bytes leaves."""
+        """The sender has sent a frame with this many items and bytes."""
         units = items * ITEM_UNITS + size // BYTES_PER_UNIT
         self._sent += 1
         self._units += units

@@ -30,7 +30,7 @@ Proposal = Command | VoterChange
 
 
 class Heard(Struct, frozen=True):
-    """The last request of a node and when it came, in milliseconds of the leader's monotonic clock."""
+    """The last request of a node, and when it arrived, in milliseconds of the leader's monotonic clock."""
 
     at_ms: float
     request: LeaseRequest
@@ -239,7 +239,7 @@ class MembershipCoordinator:
             self._submitted.append(command)
 
     def decide(self, now_ms: float, peers: Peers) -> list[Proposal]:
-        """The proposals to make now, in order; `peers` is this node's Raft.
+        """Returns the proposals to make now, in order; `peers` is this node's Raft.
 
         The caller may ignore `ChangePending` and `Rejected`: the next call decides again. A proposal stays in this
         leader's log until it is applied or the leadership ends, so a node that a proposal removes gets no lease.
@@ -304,7 +304,7 @@ class MembershipCoordinator:
         return proposals
 
     def _giving_up(self, row: MemberRow, now_ms: float, peers: Peers, is_due: bool) -> list[Away | Stale]:
-        """The next step: a notice, or `Stale` if the others did not need the member at any time since the notice."""
+        """Returns the next step: a notice, or `Stale` if the others have not needed the member since the notice."""
         is_late = self._cluster_ms() - row.away_ms > self.settings.forget_after_ms
         if not is_late or not self._spares(row, now_ms, peers):
             self._notices.pop(row.node, None)

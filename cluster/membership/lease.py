@@ -159,7 +159,7 @@ class LeaseHolder:
     def request(
         self, now_ms: float, wall_ms: float, full: bool = False, piggyback: bool = False
     ) -> LeaseRequest | None:
-        """The next request, to be sent to the leader at once, or None if none is due.
+        """Returns the next request, which the caller sends to the leader at once; None if none is due.
 
         A request is due each heartbeat, or earlier if a frame leaves for the leader anyway (`piggyback`). It is due at
         once when this node entered a view, completed its exchanges or stood still, when it hears a peer again, and when

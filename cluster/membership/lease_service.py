@@ -96,7 +96,7 @@ class LeaseService:
         return not self._consensus.leads or self.coordinator.calm(self._now_ms())
 
     def piggyback(self) -> None:
-        """A frame leaves for the leader in this turn: send the next request with it, if one may leave already."""
+        """This turn sends a frame to the leader: send the next request in it, if it may leave already."""
         self._go_on(piggyback=True)
 
     def _go_on(self, piggyback: bool) -> None:
@@ -131,7 +131,7 @@ class LeaseService:
         self._request()
 
     def reply(self, data: bytes) -> None:
-        """The leader's answer. Raises `MalformedLease`."""
+        """The leader has answered: take the lease. Raises `MalformedLease`."""
         if self.holder.reply(decode_reply(data), self._now_ms()):
             self._follow(None if self._consensus.leads else self.holder.offset_ms)
 
@@ -155,7 +155,7 @@ class LeaseService:
             self.decide()
 
     def request(self, data: bytes) -> None:
-        """A node asks for a lease. Raises `MalformedLease`."""
+        """A node asks for a lease: if this node leads, ask Raft to confirm that. Raises `MalformedLease`."""
         request = decode_request(data)
         if not self._consensus.leads:
             return

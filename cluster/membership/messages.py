@@ -1,4 +1,4 @@
-"""A node's request for a lease and the leader's answer, as they travel between nodes."""
+"""The messages about leases between a node and the leader: request, reply, goodbye."""
 
 from __future__ import annotations
 

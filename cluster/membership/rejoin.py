@@ -1,7 +1,7 @@
 """From joining to serving: the steps of a node before it may serve clients (H-04, H-14, H-18).
 
     view with own row, joining
-      1. cancel unacknowledged items, close the connections that cannot go on
+      1. cancel unacknowledged forwards, close the connections that wait for them
       2. full exchange with every required node, to learn what they know
       3. announce the own routes, then a barrier, so that the others know them
       4. full exchange once more, to find messages that this node's clean sessions missed

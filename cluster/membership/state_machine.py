@@ -137,7 +137,7 @@ class MembershipState:
         return not self.informed_members or any(node in self.informed_members for node in nodes)
 
     def last_possible(self, node: str) -> int:
-        """The highest boot that the disk of a former or present member may have had; 0 if it was never a member."""
+        """Returns the highest boot that a former or present member may have had; 0 if it was never a member."""
         logged = self.boots.get(node, 0)
         return logged + UNLOGGED_MAX if logged else 0
 
@@ -298,7 +298,7 @@ class MembershipState:
     # -- snapshots
 
     def snapshot(self) -> bytes:
-        """The whole state, for `restore` on another node or after a restart. Equal states give equal bytes."""
+        """Returns the whole state, for `restore` on another node or after a restart. Equal states give equal bytes."""
         members = tuple(self.members[node] for node in sorted(self.members))
         boots = {node: self.boots[node] for node in sorted(self.boots)}
         return msgspec.msgpack.encode(

@@ -20,7 +20,7 @@ class View(Struct, array_like=True, frozen=True, dict=True):
     rows: tuple[Row, ...] = ()
 
     def row(self, node: str) -> Row | None:
-        """The node's row, if it is in the view."""
+        """Returns the node's row; None if it is not in the view."""
         return self._by_node.get(node)
 
     @cached_property
@@ -28,7 +28,7 @@ class View(Struct, array_like=True, frozen=True, dict=True):
         return {row.node: row for row in self.rows}
 
     def incarnation(self, node: str) -> Incarnation | None:
-        """The node's incarnation in this view, if it has one."""
+        """Returns the node's incarnation in this view; None if it has none."""
         return self._incarnation_by_node.get(node)
 
     @cached_property

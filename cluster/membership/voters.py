@@ -21,25 +21,25 @@ from .state_machine import MembershipState, wanted_voters
 
 
 class Peers(Protocol):
-    """The part of the leader's Raft that is used here; `raft.core.Raft` implements it."""
+    """The part of the leader's Raft that the coordinator reads; `raft.core.Raft` implements it."""
 
     @property
     def peer(self) -> str:
-        """The leader's own peer."""
+        """The leader's own Raft peer, `node/disk`."""
 
     @property
     def term(self) -> int:
-        """The term in which it leads."""
+        """The term in which this node leads."""
 
     @property
     def configuration(self) -> Configuration:
-        """The voters and learners in force."""
+        """The voters and learners in force, even if the last change is not committed yet."""
 
     def answers(self, peer: str) -> bool:
-        """True if the peer answers, even if it lacks entries of the log."""
+        """Whether the leader has heard the peer within an election timeout, even if the peer lacks entries."""
 
     def caught_up(self, peer: str) -> bool:
-        """True if the peer answers and holds nearly all of the log."""
+        """Whether the peer answers and lacks at most `raft.interface.Settings.caught_up` entries."""
 
 
 class Transfer(Struct, frozen=True):

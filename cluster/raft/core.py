@@ -101,7 +101,7 @@ class Raft:
         return self._leading is not None and self._log.applied >= self._leading.first_index
 
     def answers(self, peer: str) -> bool:
-        """For a leader: whether a message came from this peer within the shortest election timeout."""
+        """For a leader: whether a message arrived from this peer within the shortest election timeout."""
         return self._leading is not None and self._leading.answers(peer, self._now_ms)
 
     def caught_up(self, peer: str) -> bool:

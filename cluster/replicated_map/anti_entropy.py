@@ -65,7 +65,7 @@ class Sending:
         return self._ended and not self._under_way
 
     def more(self, number: int) -> None:
-        """The peer has applied a batch."""
+        """The peer has applied the batch with this number."""
         self._under_way.discard(number)
 
     def batches(self, cost: Cost) -> list[Batch]:
@@ -134,7 +134,7 @@ class AntiEntropy:
         return bool(self._answers) or (self._running is not None and self._running.sending is not None)
 
     def pending(self) -> list[str]:
-        """The peers of all unfinished exchanges that this node asked for."""
+        """Returns the peers of all unfinished exchanges that this node asked for."""
         return [question.peer for question in ([self._running] if self._running else []) + list(self._waiting)]
 
     def ask(self, peer: str, view: int, then: Then) -> None:

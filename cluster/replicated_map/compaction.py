@@ -70,7 +70,7 @@ class Compactor:
         self.on_disk = copy
 
     def report(self) -> list[Part]:
-        """The clocks that other nodes may rely on: for the durable half, the clock that is on disk."""
+        """Returns the clocks that other nodes may rely on: for the durable half, the clock that is on disk."""
         return [PartWriter(0, self.on_disk).part, PartWriter(1, self._halves[1].clock).part]
 
     # Tombstones and early boots

@@ -65,7 +65,7 @@ class DeltaSender:
         return self._done
 
     def step(self) -> Part | None:
-        """The next part; None after the last one, which covers all ranges."""
+        """Returns the next part; None after the last one, which covers all ranges."""
         if self._done:
             return None
         if self._replica.clock.folded != self._was_folded:

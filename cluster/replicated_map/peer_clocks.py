@@ -22,7 +22,7 @@ class PeerClocks:
         self._clocks: dict[str, tuple[int, dict[int, VersionVector]]] = {}
 
     def boot(self, node: str) -> int:
-        """The highest known boot of a node; 0 for none."""
+        """Returns the highest known boot of a node; 0 for none."""
         return self._clocks.get(node, (0, {}))[0]
 
     def heard(self, node: str, boot: int) -> bool:
@@ -36,7 +36,7 @@ class PeerClocks:
         return boot == self._actors.latest[node]
 
     def reported(self, node: str, parts: Iterable[Part]) -> None:
-        """A node's clocks, of the boot just heard. Reports may overtake each other: they are joined."""
+        """A node has reported the clocks of its last boot. Reports may overtake each other, so join them."""
         clocks = self._clocks[node][1]
         for part in parts:
             clock = clock_of(part, self._actors)
@@ -46,10 +46,10 @@ class PeerClocks:
             clocks[part.half] = clock
 
     def of(self, nodes: Iterable[str], half: int) -> list[VersionVector]:
-        """The clocks of these nodes; a node without a report has an empty one."""
+        """Returns the clocks of these nodes; a node without a report has an empty one."""
         nothing = VersionVector(self._actors)
         return [self._clocks.get(node, (0, {}))[1].get(half, nothing) for node in nodes]
 
     def counter(self, node: str, actor: int) -> int:
-        """The counter up to which a node has reported an actor's writes, in both halves."""
+        """Returns the counter up to which a node has reported an actor's writes, in both halves."""
         return min(clock.base(actor) for half in (0, 1) for clock in self.of([node], half))

@@ -56,7 +56,7 @@ class Replica:
         self.bytes = 0
 
     def siblings(self, key: bytes) -> Siblings:
-        """The siblings of a key."""
+        """Returns the siblings of a key."""
         return self.buckets[crc32(key) % BUCKETS].get(key, NOTHING)
 
     def size(self, key: bytes) -> int:
@@ -64,17 +64,17 @@ class Replica:
         return len(key) + sum([len(value) for value in self.siblings(key)[1::2] if value is not None])
 
     def key_context(self, key: bytes) -> VersionVector | None:
-        """The context of a key beyond the clock; it is sent along with the key."""
+        """Returns the context of a key beyond the clock, which a node sends along with the key."""
         return self.key_contexts.context(key) if len(self.key_contexts) else None
 
     def walk(self) -> Iterator[tuple[bytes, Siblings]]:
-        """All keys, bucket by bucket; each bucket as it is when its turn comes."""
+        """Yields (key, siblings) bucket by bucket; copies each bucket when it reaches it."""
         for bucket in self.buckets:
             if bucket:
                 yield from list(bucket.items())
 
     def write(self, key: bytes, dot: int, value: bytes | None) -> None:
-        """A write of this node: replaces all siblings that are here."""
+        """Apply a write of this node: it replaces all siblings that are here."""
         actor, counter = dot >> SHIFT, dot & COUNTER
         self.clock.add(actor, counter - 1, counter)
         self.log.add(actor, counter, key)

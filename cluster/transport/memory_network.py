@@ -21,7 +21,7 @@ Answer = Callable[[bytes | CallFailed], None]
 """Takes the result of a call, once."""
 
 Handler = Callable[[str, bytes, Answer], None]
-"""Answers a call (method, request), now or later."""
+"""`handler(method, request, answer)`: called for each call; it calls `answer` once, now or later."""
 
 Soon = Callable[[Callable[[], None]], object]
 Later = Callable[[float, Callable[[], None]], Timer]

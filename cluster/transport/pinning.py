@@ -1,7 +1,7 @@
 """Checks the certificate of an address before gRPC connects there.
 
 gRPC verifies authority, date and host name, but does not show the certificate to a dialer. So this module opens a
-connection first and checks the certificate. Then gRPC is told to trust only this certificate.
+connection first and checks the certificate. Then it makes gRPC trust only this certificate.
 """
 
 from __future__ import annotations

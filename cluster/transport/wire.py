@@ -33,7 +33,7 @@ MAX_FRAME = 64 << 20
 
 
 DEFAULT_COOKIE = "vmq"
-"""The cookie of VerneMQ's shipped configuration: it is public, so it protects against nobody."""
+"""The cookie of VerneMQ's shipped configuration: it is public, so it gives no protection."""
 
 COOKIES_DIFFER = "it has another distributed_cookie: set the same distributed_cookie on all nodes of a cluster"
 """The text that a dialer gets and logs when the other end refuses its proof."""
