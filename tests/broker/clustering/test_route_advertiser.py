@@ -241,7 +241,7 @@ def test_a_crowd_is_announced_like_single_subscribers(told: bool) -> None:
         **{f"f $share/{group}/all": (1, crowd - durable, 0, 0) for group in "gh"},
         **{f"l $share/{group}/all": (1, durable, 0, durable) for group in "gh"},
     }
-    assert len(node.advertiser._crowds) == 1
+    assert len(node.advertiser._counted) == 1
     for client in clients:
         node.connect(client, False)
     assert said(node) == {
@@ -255,7 +255,7 @@ def test_a_crowd_is_announced_like_single_subscribers(told: bool) -> None:
     for client in list(node.clients.values()):
         node.end(client)
     assert said(node) == {}
-    assert node.advertiser._crowds == {}
+    assert node.advertiser._counted == {}
 
 
 def test_a_new_subscriber_of_a_crowd_scans_no_other_subscriber() -> None:

@@ -312,7 +312,7 @@ class RoutesMachine(RuleBasedStateMachine):
                 node.end(client)
         cluster.settle()
         for node in cluster.nodes.values():
-            assert node.map.values == {} and node.advertiser._crowds == {} and node.advertiser._owed == {}
+            assert node.map.values == {} and node.advertiser._counted == {} and node.advertiser._owed == {}
             assert len(node.routes) == 0
 
 
