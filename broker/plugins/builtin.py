@@ -64,9 +64,9 @@ class BuiltinPlugins:
         """Log a missing file. It counts as empty, as in VerneMQ: no client has a password or a permission."""
         then = "it is read as soon as it exists" if watched else "create it and start the node again"
         if key == "vmq_acl.acl_file":
-            self._log("warning", f"{key}: there is no {path.absolute()}: nobody may publish or subscribe; {then}")
+            self._log("warning", f"{key}: there is no {path.absolute()}: no client may publish or subscribe; {then}")
         elif not anonymous:
-            self._log("warning", f"{key}: there is no {path.absolute()}: nobody can log in with a password; {then}")
+            self._log("warning", f"{key}: there is no {path.absolute()}: no client can log in with a password; {then}")
 
     def start(self) -> None:
         """Start to look for changes of the files. Call it in the running event loop."""

@@ -72,12 +72,12 @@ def _leave(nodes: list[str]) -> str:
 def _detected(row: Row) -> str:
     if row.get("state") == "minority":
         return (
-            "incident begins: this node has no lease, so it does what the split policy says for a minority; "
-            "lease.lose says why: check the network to the nodes named here, this machine's disk and its load"
+            "incident begins: this node has no lease, and follows the netsplit policy of a minority. The event "
+            "lease.lose has the reason. Check the network to the nodes named here, and this machine's disk and load"
         )
     return (
-        "incident begins: members are missing, this node goes on with the majority; start them again, or take out "
-        f"what is gone for good: {_leave(row['nodes'])}"
+        "incident begins: members are missing, and this node continues with the majority. Start them again; remove a "
+        f"member that will not return: {_leave(row['nodes'])}"
     )
 
 
@@ -85,13 +85,13 @@ def _changed(row: Row) -> str:
     if row["state"] == "whole":
         return "incident: all members are back"
     if row["state"] == "minority":
-        return "incident goes on: this node has no lease now"
-    return "incident goes on: these members are missing, this node is with the majority"
+        return "incident continues: this node has no lease now"
+    return "incident continues: these members are missing, this node is with the majority"
 
 
 def _view(row: Row) -> str:
     if row["node"] in row.get("missing", ()):
-        return "another view is in force: this node is not in it, and comes back by itself if the others hear it"
+        return "another view is in force: this node is not in it. It returns on its own when the others hear it"
     if row.get("missing"):
         return "another view is in force: members are missing"
     return f"another view is in force: {'members are joining' if row.get('joining') else 'all members serve'}"

@@ -109,10 +109,11 @@ def audit(
 ) -> Audit:
     """Judge the rows of one run, of all nodes and boots, in any order. `lifo` queues are not judged for order.
 
-    `answers`: the SUBACKs that left the broker: messages are owed to a subscription from its SUBACK on. None means from
-    its row on. `kept`: the CONNACKs of sessions that outlive their connection; without them the audit knows that only
-    after a session has done so. `queues`: the present queues of the running nodes; without them the audit takes every
-    message that entered a queue, and has no later row, for one that waits.
+    `answers` are the SUBACKs that the broker sent: a subscription counts from its SUBACK. None: it counts from its row.
+    `kept` are the CONNACKs of durable sessions. Without them, a session counts as durable when it has outlived
+    a connection.
+    `queues` are the present queues of the running nodes. Without them, a message whose last row says that it entered a
+    queue counts as waiting.
     """
     history = History(rows, answers, kept)
     result = Audit(

@@ -62,7 +62,7 @@ def test_the_shipped_vernemq_conf(background: Background, tmp_path: Path) -> Non
         assert background.run(broker.stop()) == 0
     log = (tmp_path / "log" / "console.log").read_text()
     assert f"listener.tcp.default: listening on 127.0.0.1:{port}" in log and "[NOTICE] stopped" in log
-    assert "/etc/vmq.passwd: nobody can log in with a password" in log
+    assert "/etc/vmq.passwd: no client can log in with a password" in log
     assert "Traceback" not in log and broker.tracebacks() == []
 
 

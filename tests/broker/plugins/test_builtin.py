@@ -63,7 +63,7 @@ def test_without_files_all_may_publish_and_no_password_is_valid(tmp_path: Path) 
     assert isinstance(case.login("alice", b"wonder"), Refuse)
     (said,) = case.lines
     assert said.startswith(
-        f"warning: vmq_passwd.password_file: there is no {tmp_path / 'etc' / 'vmq.passwd'}: nobody can"
+        f"warning: vmq_passwd.password_file: there is no {tmp_path / 'etc' / 'vmq.passwd'}: no client can"
     )
 
 
@@ -92,10 +92,10 @@ def test_a_configured_file_that_is_missing_counts_as_empty(tmp_path: Path) -> No
     assert case.login("ann", b"secret") == Refuse("plugin_chain_exhausted") and not case.publish("t")
     passwords, rules = case.lines
     assert passwords == (
-        f"warning: vmq_passwd.password_file: there is no {tmp_path / 'etc' / 'none'}: nobody can log in with a "
+        f"warning: vmq_passwd.password_file: there is no {tmp_path / 'etc' / 'none'}: no client can log in with a "
         "password; it is read as soon as it exists"
     )
-    assert rules.startswith(f"warning: vmq_acl.acl_file: there is no {tmp_path / 'none'}: nobody may publish or")
+    assert rules.startswith(f"warning: vmq_acl.acl_file: there is no {tmp_path / 'none'}: no client may publish or")
     still = Case(tmp_path, vmq_passwd__password_file="none", vmq_passwd__password_reload_interval="0")
     assert still.lines[0].endswith("create it and start the node again")
 

@@ -50,7 +50,7 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         (row("fwd.drop", target="n2", reason="absent"), "warning", "peer_node=n2 reason=absent"),
         (row("lease.get", view=3), "notice", "has a lease"),
         (row("split.detect", nodes=["n3"], state="majority"), "warning", "vmq-admin cluster leave node=n3"),
-        (row("split.detect", nodes=["n3"], state="minority"), "warning", "check the network"),
+        (row("split.detect", nodes=["n3"], state="minority"), "warning", "Check the network"),
         (row("split.change", nodes=[], state="whole"), "notice", "all members are back"),
         (row("mem.view", view=3, nodes=["n2"], missing=["n1"]), "warning", "this node is not in it"),
         (row("mem.view", view=3, nodes=["n1"], missing=[], joining=["n2"]), "notice", "members are joining"),
