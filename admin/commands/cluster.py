@@ -162,7 +162,7 @@ COMMANDS = (
             ),
             Flag(
                 "timeout",
-                "accepted as in VerneMQ, without effect: the members must agree within 10 s",
+                "how long the sessions of the node on which the command runs may take to end",
                 "t",
                 "SECONDS",
                 convert=seconds(LONGEST_S),

@@ -51,6 +51,12 @@ def _at(level: str, text: str | Callable[[Row], str]) -> _Kind:
     return _Kind(lambda row: level, text if callable(text) else lambda row: text)
 
 
+def _not_forwarded(row: Row) -> str:
+    if row["reason"] == "unreadable":
+        return "this node cannot read an item of another node, and sets it aside"
+    return "a QoS 0 message for another node is dropped"
+
+
 def _denied(row: Row) -> str:
     if row.get("reason") == "netsplit":
         return f"{row['operation']} refused: the cluster is not whole, and the split policy does not allow it"
@@ -114,7 +120,7 @@ LINES: dict[str, _Kind] = {
     ),
     "policy.deny": _at("warning", _denied),
     "q.drop": _at("warning", "a message for a session is dropped"),
-    "fwd.drop": _at("warning", "a QoS 0 message for another node is dropped"),
+    "fwd.drop": _at("warning", _not_forwarded),
     "ret.refuse": _at("warning", "a retained message is not kept"),
     "will.fire": _at("debug", "a will is published"),
     "store.state": _Kind(lambda row: "warning" if row["state"] == "serving" else "error", _store_state),
