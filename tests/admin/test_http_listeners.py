@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -119,7 +120,8 @@ def test_a_connection_without_a_request_is_closed(
     async def test(harness: ServerHarness) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", harness.context.http.show()[0].port)
         writer.write(said)
-        assert await reader.read() == b""
+        with suppress(ConnectionResetError):  # on a busy machine the limit ends before the node has read these bytes
+            assert await reader.read() == b""
         await harness.until(lambda: harness.context.http.show()[0].active_conns == 0)
         writer.close()
 
