@@ -163,7 +163,7 @@ def test_leave_of_a_running_node(tmp_path: Path) -> None:
                 await Probe(third, "late").connect()
             assert await members(first) == [first.name, second.name, third.name]
             lossy = await admin(first, "cluster", "leave", f"node={third.name}", "-k")
-            assert lossy.status == 1 and "1 sessions" in lossy.wrong and "--accept-loss" in lossy.wrong, lossy
+            assert lossy.status == 1 and "1 durable sessions" in lossy.wrong and "--accept-loss" in lossy.wrong, lossy
             gone = await admin(first, "cluster", "leave", f"node={third.name}", "-k", "--accept-loss")
             assert gone.status == 0 and gone.out.splitlines()[-1] == "Done", gone
             await whole([first, second])
