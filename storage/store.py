@@ -2,7 +2,9 @@
 
 A batch has a number. Writes go to the batch `open_commit`. A write is durable when `committed` has reached the number
 of its batch. At most two batches exist: the committing one, which the engine has, and the open one. Reads see both, the
-open one on top. There is no timer: the size of a batch follows from the speed of the disk.
+open one on top. The size of a batch follows from the speed of the disk. Writes that nobody waits
+for, such as the deletion of a message that its subscriber has acknowledged, are not urgent (`write_later`): they start no
+commit, but join the next batch. If no other write starts a commit within `LATEST_S`, they start one.
 
     serving  -- engine says Passing -->      full    (the store keeps the batch and tries again; no acknowledgements)
     full     -- the batch is committed -->   serving
@@ -24,6 +26,9 @@ from .sorted_keys import SortedKeys
 
 RETRY_FIRST_S = 0.5
 RETRY_LAST_S = 1.0
+
+LATEST_S = 0.02
+"""The longest time in seconds that a write of `write_later` waits for a batch."""
 
 State = str
 """serving, full, failed or closed."""
@@ -60,8 +65,8 @@ class Store:
 
     __slots__ = (
         "_committing", "_committing_bytes", "_committing_order", "_delay_s", "_due", "_engine", "_idle", "_open",
-        "_open_bytes", "_open_order", "_retry", "_schedule", "_waiting_committing", "_waiting_open", "committed",
-        "damage", "detail", "on_damage", "on_state", "open_commit", "state",
+        "_open_bytes", "_open_order", "_retry", "_schedule", "_timer_runs", "_urgent", "_waiting_committing",
+        "_waiting_open", "committed", "damage", "detail", "on_damage", "on_state", "open_commit", "state",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +86,8 @@ class Store:
         self._committing_bytes = 0
         self._committing_order = _Order(self._committing)
         self._idle = True  # no commit runs and none is scheduled
+        self._urgent = False  # the open batch has a write or a callback that does not wait for `LATEST_S`
+        self._timer_runs = False
         self._waiting_open: list[Callable[[], None]] = []
         self._waiting_committing: list[Callable[[], None]] = []
         self._due: deque[Callable[[], None]] = deque()
@@ -99,15 +106,22 @@ class Store:
         """Set a value, durable when `committed` reaches the present `open_commit`."""
         self._open[key] = value
         self._open_bytes += len(key) + len(value)
-        if self._idle:
-            self._kick()
+        if not self._urgent:
+            self._hurry()
 
     def delete(self, key: bytes) -> None:
         """Delete a key (or nothing), durable when `committed` reaches the present `open_commit`."""
         self._open[key] = None
         self._open_bytes += len(key)
-        if self._idle:
-            self._kick()
+        if not self._urgent:
+            self._hurry()
+
+    def write_later(self, key: bytes, value: bytes | None) -> None:
+        """Set or delete (None) a key with the next batch. This write starts a commit only after `LATEST_S`."""
+        self._open[key] = value
+        self._open_bytes += len(key) + (0 if value is None else len(value))
+        if self._idle and not self._timer_runs:
+            self._start_timer()
 
     @property
     def bytes_waiting(self) -> int:
@@ -204,8 +218,8 @@ class Store:
         else:
             assert commit == self.open_commit, (commit, self.open_commit)
             self._waiting_open.append(callback)
-            if self._idle:
-                self._kick()
+            if not self._urgent:
+                self._hurry()
 
     def flush(self, callback: Callable[[], None]) -> None:
         """Call `callback` when all writes so far are durable."""
@@ -216,6 +230,7 @@ class Store:
         if self.state != "closed":
             self.state = "closed"
             self._idle = False
+            self._urgent = True
             self._engine.close()
 
     # Committing
@@ -225,9 +240,22 @@ class Store:
         if self.state not in ("closed", "failed"):
             self._enter("failed", detail)
 
-    def _kick(self) -> None:
-        self._idle = False
-        self._schedule(self._begin)
+    def _hurry(self) -> None:
+        """Start a commit for the open batch, at once or when the present commit is done."""
+        self._urgent = True
+        if self._idle:
+            self._idle = False
+            self._schedule(self._begin)
+
+    def _start_timer(self) -> None:
+        """Commit the open batch after `LATEST_S`, if no urgent write commits it before."""
+        self._timer_runs = True
+        self._retry(LATEST_S, self._waited)
+
+    def _waited(self) -> None:
+        self._timer_runs = False
+        if not self._urgent and self._open:
+            self._hurry()
 
     def _begin(self) -> None:
         """Close the open batch and give it to the engine."""
@@ -243,6 +271,7 @@ class Store:
         self._open_bytes = 0
         self._open_order = _Order(self._open)
         self._waiting_open = []
+        self._urgent = False
         self.open_commit += 1
         if self._committing:
             self._engine.write(self._committing, self._done)
@@ -267,10 +296,12 @@ class Store:
         self._due.extend(self._waiting_committing)
         self._waiting_committing = []
         # The disk works on the next batch while the callbacks of this one run.
-        if self._open or self._waiting_open:
+        if self._urgent:
             self._begin()
         else:
             self._idle = True
+            if self._open and not self._timer_runs:
+                self._start_timer()
         self._enter("serving", "")
         self._drain()
 

@@ -295,7 +295,7 @@ class ForwardReceiver:
         """Forget a mid that the origin will never send again, if it is known here."""
         seen = self._seen.get(origin, {}).pop(mid, None)
         if seen is not None and seen.stored:
-            self._node.env.store.delete(keys.seen_key(origin, *mid))
+            self._node.env.store.write_later(keys.seen_key(origin, *mid), None)
 
     def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, pending: PendingAcks | None) -> None:
         if lane.waiting:

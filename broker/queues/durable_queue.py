@@ -377,7 +377,7 @@ class DurableQueue(Queue):
         if not entry.qos:
             return
         store = self.env.store
-        store.delete(self.prefix + entry.seq.to_bytes(8, "big"))
+        store.write_later(self.prefix + entry.seq.to_bytes(8, "big"), None)
         if entry.message is not None and entry.message.shared:
             shared_payloads.let_go(store, shared_payloads.key_of(entry.message))
 

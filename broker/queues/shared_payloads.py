@@ -46,10 +46,10 @@ def let_go(store: Store, mid: bytes) -> None:
         return
     left = int.from_bytes(count, "big") - 1
     if left > 0:
-        store.put(b"c" + mid, left.to_bytes(4, "big"))
+        store.write_later(b"c" + mid, left.to_bytes(4, "big"))
     else:
-        store.delete(b"c" + mid)
-        store.delete(b"m" + mid)
+        store.write_later(b"c" + mid, None)
+        store.write_later(b"m" + mid, None)
 
 
 def load(store: Store, mid: bytes, mountpoint: str, origins: Origins) -> Message:
