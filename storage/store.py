@@ -2,9 +2,10 @@
 
 A batch has a number. Writes go to the batch `open_commit`. A write is durable when `committed` has reached the number
 of its batch. At most two batches exist: the committing one, which the engine has, and the open one. Reads see both, the
-open one on top. The size of a batch follows from the speed of the disk. Writes that nobody waits
-for, such as the deletion of a message that its subscriber has acknowledged, are not urgent (`write_later`): they start no
-commit, but join the next batch. If no other write starts a commit within `LATEST_S`, they start one.
+open one on top. The size of a batch follows from the speed of the disk.
+
+Some writes are not urgent (`write_later`), such as the deletion of a message that its subscriber has acknowledged. They
+start no commit, but join the next batch. If no other write starts a commit within `LATEST_S`, they start one.
 
     serving  -- engine says Passing -->      full    (the store keeps the batch and tries again; no acknowledgements)
     full     -- the batch is committed -->   serving

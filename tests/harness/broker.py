@@ -13,6 +13,7 @@ from strogoff.sim.engine.disk import SimDisk
 from strogoff.sim.engine.host import AllowAll, Host
 from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.sim.engine.peer import Peer
+from strogoff.storage.store import LATEST_S
 
 Properties = dict[str, Any]
 
@@ -68,6 +69,7 @@ class PacketClient(Peer):
             self.broker.settle()
             came = self.take()
             if not came:
+                self.broker.commit_late_writes()
                 return found
             for packet in came:
                 if isinstance(packet, packets.Publish):
@@ -120,6 +122,11 @@ class BrokerHarness:
     def pass_s(self, seconds: float) -> None:
         """Let time pass."""
         self.loop.run_for(seconds)
+
+    def commit_late_writes(self) -> None:
+        """Let so much time pass that the store commits the writes that nobody waits for."""
+        self.pass_s(LATEST_S)
+        self.settle()
 
     def client(
         self, client_id: str, version: int = 4, clean: bool = True, expiry_s: int | None = None, **fields: Any
@@ -174,7 +181,7 @@ class BrokerHarness:
 
     def keys(self, first: bytes) -> list[bytes]:
         """Returns the keys on disk that begin with this byte."""
-        self.settle()
+        self.commit_late_writes()
         return [key for key in self.disk.content() if key[:1] == first]
 
 

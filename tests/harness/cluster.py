@@ -24,6 +24,7 @@ from strogoff.sim.engine.host import AllowAll, Host
 from strogoff.sim.engine.loop import Scheduled
 from strogoff.sim.engine.pipe import Pipe
 from strogoff.sim.engine.process_gate import GatedEngine, GatedNetwork, GatedTransport, ProcessGate
+from strogoff.storage.store import LATEST_S
 from tests.harness.broker import PacketClient, connect
 from tests.harness.simulation import Simulation
 
@@ -100,6 +101,10 @@ class NodeHarness:
 
     def settle(self) -> None:
         self.cluster.settle()
+
+    def commit_late_writes(self) -> None:
+        """Let so much time pass that the store commits the writes that nobody waits for."""
+        self.cluster.pass_s(LATEST_S)
 
     def client(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> PacketClient:
         """Returns a connected client."""

@@ -25,6 +25,7 @@ def test_a_whole_test_without_asyncio(tmp_path: Path) -> None:
                 tx.publish("t/1", "b", qos=1)
             drop.happened()
             assert drop.dropped and tx.closed() is None and not tx.connected
+        c.settled()  # the store has committed the answer of the receiver
         c.kill()
         rx.closed()
         c.start()

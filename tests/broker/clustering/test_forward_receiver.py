@@ -403,6 +403,7 @@ def test_finished_mids_are_forgotten_although_an_older_handshake_is_open(power: 
     assert target.acknowledged() == [101]
     assert _remembered(target) == [7, 50, 98, 99, 100]
     if power is not None:
+        target.commit_late_writes()
         target.again(power)
         assert _remembered(target) == [7, 50, 98, 99, 100]
     again = target.client("reader", 5, clean=False, expiry_s=1000)

@@ -82,6 +82,7 @@ def test_after_pubrec_only_pubrel_comes(version: int) -> None:
         broker.settle()
         assert client.take() == [Pubrel(message.packet_id)]
     client.ask(Pubcomp(message.packet_id))
+    broker.commit_late_writes()
     broker.restart()
     client = broker.persistent("c", version)
     broker.settle()
