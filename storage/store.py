@@ -31,6 +31,10 @@ RETRY_LAST_S = 1.0
 LATEST_S = 0.02
 """The longest time in seconds that a write of `write_later` waits for a batch."""
 
+IDLE, COMMITTING, URGENT = range(3)
+"""IDLE: no commit runs, and none is scheduled. COMMITTING: a commit runs, and the open batch has nothing urgent.
+URGENT: a commit is scheduled, or starts when the present one is done."""
+
 State = str
 """serving, full, failed or closed."""
 
@@ -65,9 +69,9 @@ class Store:
     """
 
     __slots__ = (
-        "_committing", "_committing_bytes", "_committing_order", "_delay_s", "_due", "_engine", "_idle", "_open",
-        "_open_bytes", "_open_order", "_retry", "_schedule", "_timer_runs", "_urgent", "_waiting_committing",
-        "_waiting_open", "committed", "damage", "detail", "on_damage", "on_state", "open_commit", "state",
+        "_committing", "_committing_bytes", "_delay_s", "_due", "_engine", "_open", "_open_bytes", "_orders",
+        "_phase", "_retry", "_schedule", "_timer_runs", "_waiting_committing", "_waiting_open", "committed", "damage",
+        "detail", "on_damage", "on_state", "open_commit", "state",
     )  # fmt: skip
 
     def __init__(
@@ -82,12 +86,10 @@ class Store:
         self._delay_s = RETRY_FIRST_S
         self._open: Batch = {}
         self._open_bytes = 0
-        self._open_order = _Order(self._open)
         self._committing: Batch = {}
         self._committing_bytes = 0
-        self._committing_order = _Order(self._committing)
-        self._idle = True  # no commit runs and none is scheduled
-        self._urgent = False  # the open batch has a write or a callback that does not wait for `LATEST_S`
+        self._orders = _Order(self._open), _Order(self._committing)
+        self._phase = IDLE
         self._timer_runs = False
         self._waiting_open: list[Callable[[], None]] = []
         self._waiting_committing: list[Callable[[], None]] = []
@@ -107,21 +109,21 @@ class Store:
         """Set a value, durable when `committed` reaches the present `open_commit`."""
         self._open[key] = value
         self._open_bytes += len(key) + len(value)
-        if not self._urgent:
+        if self._phase < URGENT:
             self._hurry()
 
     def delete(self, key: bytes) -> None:
         """Delete a key (or nothing), durable when `committed` reaches the present `open_commit`."""
         self._open[key] = None
         self._open_bytes += len(key)
-        if not self._urgent:
+        if self._phase < URGENT:
             self._hurry()
 
     def write_later(self, key: bytes, value: bytes | None) -> None:
         """Set or delete (None) a key with the next batch. This write starts a commit only after `LATEST_S`."""
         self._open[key] = value
         self._open_bytes += len(key) + (0 if value is None else len(value))
-        if self._idle and not self._timer_runs:
+        if self._phase == IDLE and not self._timer_runs:
             self._start_timer()
 
     @property
@@ -194,10 +196,10 @@ class Store:
         committing, opened = self._committing, self._open
         changes: Batch = {}
         if committing:
-            for key in self._committing_order.between(start, stop):
+            for key in self._orders[1].between(start, stop):
                 changes[key] = committing[key]
         if opened:
-            for key in self._open_order.between(start, stop):
+            for key in self._orders[0].between(start, stop):
                 changes[key] = opened[key]
         return changes
 
@@ -219,7 +221,7 @@ class Store:
         else:
             assert commit == self.open_commit, (commit, self.open_commit)
             self._waiting_open.append(callback)
-            if not self._urgent:
+            if self._phase < URGENT:
                 self._hurry()
 
     def flush(self, callback: Callable[[], None]) -> None:
@@ -230,8 +232,7 @@ class Store:
         """Close the store and its engine, without callbacks. Uncommitted writes are lost, so `flush` first."""
         if self.state != "closed":
             self.state = "closed"
-            self._idle = False
-            self._urgent = True
+            self._phase = URGENT  # no write starts a commit any more
             self._engine.close()
 
     # Committing
@@ -243,9 +244,9 @@ class Store:
 
     def _hurry(self) -> None:
         """Start a commit for the open batch, at once or when the present commit is done."""
-        self._urgent = True
-        if self._idle:
-            self._idle = False
+        idle = self._phase == IDLE
+        self._phase = URGENT
+        if idle:
             self._schedule(self._begin)
 
     def _start_timer(self) -> None:
@@ -255,24 +256,20 @@ class Store:
 
     def _waited(self) -> None:
         self._timer_runs = False
-        if not self._urgent and self._open:
+        if self._phase < URGENT and self._open:
             self._hurry()
 
     def _begin(self) -> None:
         """Close the open batch and give it to the engine."""
         if self.state == "closed":
             return
-        self._committing, self._committing_bytes, self._committing_order = (
-            self._open,
-            self._open_bytes,
-            self._open_order,
-        )
+        self._committing, self._committing_bytes = self._open, self._open_bytes
         self._waiting_committing = self._waiting_open
         self._open = {}
         self._open_bytes = 0
-        self._open_order = _Order(self._open)
+        self._orders = _Order(self._open), self._orders[0]
         self._waiting_open = []
-        self._urgent = False
+        self._phase = COMMITTING
         self.open_commit += 1
         if self._committing:
             self._engine.write(self._committing, self._done)
@@ -293,14 +290,14 @@ class Store:
         self._delay_s = RETRY_FIRST_S
         self.committed += 1
         self._committing, self._committing_bytes = {}, 0
-        self._committing_order = _Order(self._committing)
+        self._orders = self._orders[0], _Order(self._committing)
         self._due.extend(self._waiting_committing)
         self._waiting_committing = []
         # The disk works on the next batch while the callbacks of this one run.
-        if self._urgent:
+        if self._phase == URGENT:
             self._begin()
         else:
-            self._idle = True
+            self._phase = IDLE
             if self._open and not self._timer_runs:
                 self._start_timer()
         self._enter("serving", "")
