@@ -123,8 +123,9 @@ class Store:
         """Set or delete (None) a key with the next batch. This write starts a commit only after `LATEST_S`."""
         self._open[key] = value
         self._open_bytes += len(key) + (0 if value is None else len(value))
-        if self._phase == IDLE and not self._timer_runs:
-            self._start_timer()
+        if not self._timer_runs:
+            self._timer_runs = True
+            self._retry(LATEST_S, self._commit_late_writes)
 
     @property
     def bytes_waiting(self) -> int:
@@ -249,14 +250,9 @@ class Store:
         if idle:
             self._schedule(self._begin)
 
-    def _start_timer(self) -> None:
-        """Commit the open batch after `LATEST_S`, if no urgent write commits it before."""
-        self._timer_runs = True
-        self._retry(LATEST_S, self._waited)
-
-    def _waited(self) -> None:
+    def _commit_late_writes(self) -> None:
         self._timer_runs = False
-        if self._phase < URGENT and self._open:
+        if self._open:
             self._hurry()
 
     def _begin(self) -> None:
@@ -298,8 +294,6 @@ class Store:
             self._begin()
         else:
             self._phase = IDLE
-            if self._open and not self._timer_runs:
-                self._start_timer()
         self._enter("serving", "")
         self._drain()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.storage.store import LATEST_S
+from strogoff.storage.store import LATEST_S, Store
 
 from .test_store import Rig
 
@@ -24,7 +24,7 @@ def test_a_late_write_joins_the_batch_of_the_next_urgent_write(rig: Rig) -> None
     assert disk.batches == [{b"old": None, b"new": b"1"}]
     disk.end()
     rig.loop.advance(2 * LATEST_S)
-    assert len(disk.batches) == 1, "the timer finds nothing to commit"
+    assert len(disk.batches) == 1 and store.open_commit == 2, "the timer finds nothing to commit"
 
 
 def test_a_late_write_alone_is_committed_in_time(rig: Rig) -> None:
@@ -84,3 +84,11 @@ def test_a_closed_store_commits_no_late_write(rig: Rig) -> None:
     rig.store.close()
     rig.loop.advance(LATEST_S)
     assert rig.disk.batches == []
+
+
+def test_many_late_writes_have_one_timer(rig: Rig) -> None:
+    timers: list[float] = []
+    store = Store(rig.disk, rig.loop.call_soon, lambda delay_s, function: timers.append(delay_s))
+    for number in range(100):
+        store.write_later(b"%d" % number, None)
+    assert timers == [LATEST_S]
