@@ -28,7 +28,7 @@ DONE, REFUSED, FAILED = 0, 1, 2
 """Status of a command: done, refused (the command is wrong or impossible), failed (the cause is in the node)."""
 _SECRETS = ("--keypasswd",)
 _SECRET_KEYS = {"api-key": ("key",)}
-"""First word of a command -> arguments that the log must not show."""
+"""Maps the first word of a command to the names of the arguments whose values the log must not show."""
 
 
 class Request(msgspec.Struct):

@@ -157,7 +157,7 @@ class SendLane:
         return self.waiting_bytes - self.inflight_bytes
 
     def take(self, limit: int, room: int, last: int | None = None) -> Run | None:
-        """Returns the next run; None if the lane has nothing to send, or has to wait.
+        """Returns the next run of items. None if the lane has nothing to send, or the receiver holds it.
 
         The run has at most `limit` bytes, or one larger item of at most `room` bytes, and no number beyond `last`.
         """

@@ -193,7 +193,7 @@ class Machine(ClusterHost):
         return next(iter(self.quorums()), ())
 
     def quorums(self) -> list[tuple[str, ...]]:
-        """Returns the sets of voters in this node's configuration: each needs a majority. None while standalone."""
+        """Returns the sets of voters in this node's configuration: each needs a majority. Empty while standalone."""
         return [tuple([node_of(peer) for peer in voters]) for voters in self.peer_quorums()]
 
     def peer_quorums(self) -> tuple[tuple[str, ...], ...]:

@@ -119,7 +119,7 @@ class GatedTransport(MemoryTransport):
         self._enter = partial(gate.enter_if, gate.process)
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Stream:
-        """Open a stream (`Transport.dial`); its events pass the gate."""
+        """Open a stream, as `Transport.dial`. The gate passes on its events."""
         return super().dial(address, hello, _Events(events, self._gate))
 
     def listen(self, address: str, accept: Accept, handler: Handler | None = None) -> str:

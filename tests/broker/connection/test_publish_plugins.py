@@ -111,8 +111,8 @@ def test_throttle_of_a_plugin() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_repeated_packet_keeps_the_changes_of_the_plugin(version: int, restarted: bool) -> None:
-    """The connection or the process ended before the message was delivered: then it is not delivered to other
-    subscribers.
+    """The client repeats its QoS 2 PUBLISH after its connection or the process ended. The broker delivers the message
+    once, as the plugin changed it, and does not ask the plugin again.
     """
     plugin = Changing()
     plugin.changes = {"a": {"topic": "b", "payload": b"new"}}

@@ -1,4 +1,4 @@
-"""Exchanges: their messages, views that are not applied yet, retries, ends."""
+"""Exchanges between two nodes: messages, requests for a later view, retries, and the end of an exchange."""
 
 from __future__ import annotations
 
