@@ -66,6 +66,13 @@ class ClusterPort(Protocol):
         """True if the other node of this name is in the view."""
         ...
 
+    def slot_epoch(self, slot: int) -> int:
+        """The epoch in which this node is the primary of the slot, from the table of slots; 0 without a cluster.
+
+        Each new primary of a slot has a higher epoch than all before; an epoch has at most 31 bits.
+        """
+        ...
+
     def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
         """Return the other nodes that have subscribers for this topic.
 
@@ -185,6 +192,10 @@ class Standalone:
     def is_present(self, node: str) -> bool:
         """As `ClusterPort.is_present`: always False."""
         return False
+
+    def slot_epoch(self, slot: int) -> int:
+        """As `ClusterPort.slot_epoch`: always 0."""
+        return 0
 
     def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
         """As `ClusterPort.remote_matches`: no other node."""

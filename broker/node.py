@@ -24,6 +24,7 @@ from .routing.retained_store import RetainedStore
 from .routing.router import Router
 from .sessions.registry import SessionRegistry
 from .sessions.retained_replay import ReplayTurns
+from .sessions.slot_counters import SlotCounters
 from .sessions.wills import Wills
 
 
@@ -37,10 +38,13 @@ class Node:
         self.router = Router(env, ports.rng, self._overrides)
         self.retained = RetainedStore(env)
         self.publisher = Publisher(env, self.router, self.retained)
-        self.wills = Wills(env, self.policy, self.publisher)
+        self.slot_counters = SlotCounters(env.store, lambda slot: env.cluster.slot_epoch(slot))
+        self.wills = Wills(env, self.policy, self.publisher, self.slot_counters)
         self.replays = ReplayTurns(env.after_turn, env.tick)
         self.cleanup = SessionCleanup(env.store, env.after_turn)
-        self.sessions = SessionRegistry(env, self.router, self.retained, self.wills, self.replays, self.cleanup)
+        self.sessions = SessionRegistry(
+            env, self.router, self.retained, self.wills, self.replays, self.cleanup, self.slot_counters
+        )
         self.services = ConnectionServices(
             env, self.policy, self.router, self.publisher, self.sessions, self.replays, ports, self._closed
         )
@@ -63,6 +67,7 @@ class Node:
     def open(self) -> None:
         """Load retained messages, wills, then sessions, from the store; handle wills and deadlines that are due."""
         env = self.env
+        self.slot_counters.load()
         self.retained.load()
         self.wills.load()  # before the sessions: one that ends while it is loaded may store another will
         restored = self.sessions.load()

@@ -127,7 +127,7 @@ def _stored(queue: DurableQueue, key: bytes, value: bytes) -> tuple[Message, int
         if record.message is not None:
             message = to_message(record.message, mountpoint, node.origins)
         elif record.state != RELEASED:
-            message = shared_payloads.load(node.store, record.mid, mountpoint, node.origins)
+            message = shared_payloads.load(node.store, queue.slot, record.mid, mountpoint, node.origins)
         else:
             return None
     except RecordError as error:

@@ -32,7 +32,7 @@ class Numbers:
     __slots__ = ("boot", "counter")
 
     def __init__(self, boot: int) -> None:
-        assert 0 < boot < 1 << 24, boot
+        assert 0 < boot < 1 << 32, boot
         self.boot = boot
         self.counter = 0
 
@@ -40,7 +40,3 @@ class Numbers:
         """Returns the next counter of this boot, the third part of a `mid`."""
         self.counter += 1
         return self.counter
-
-    def unique(self) -> int:
-        """Returns a 64-bit number that is larger than every earlier one of this node, across restarts."""
-        return self.boot << 40 | self.next()

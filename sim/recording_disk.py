@@ -64,7 +64,7 @@ class RecordingDisk(ReplaceableDisk):
             kind = key[:1]
             if value is None:
                 continue
-            if kind == b"m":
+            if kind == b"p":
                 self._bodies[key[1:]] = key_of(decode_message(key, value, "", _ORIGINS).payload)
             elif kind == b"q":
                 record = decode_entry(key, value)
@@ -73,7 +73,7 @@ class RecordingDisk(ReplaceableDisk):
                         self._place(key, (record.message.node, record.message.boot, record.message.counter))
                     message = key_of(record.message.payload)
                 elif record.mid:
-                    message = self._bodies.get(record.mid, "")
+                    message = self._bodies.get(key[1:2] + record.mid, "")
                 else:
                     continue
                 durable.setdefault((client_of(key), message), commits)

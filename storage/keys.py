@@ -4,19 +4,24 @@
     b slot client incarnation filter  subscription
     q slot client incarnation seq     queue entry
     i slot client incarnation id      open inbound QoS 2 packet id
-    m mid                             payload of a message in several queues
-    c mid                             number of these queues
+    p slot mid                        payload of a message in several queues of the slot
+    u slot mid                        number of these queues
+    z slot number                     due will that waits for a lease
+    j slot client incarnation         queue entries of an ended session that are being deleted
+    k slot                            highest reserved number of the slot, for incarnations and wills
     r mountpoint topic                retained message
     w node boot                       watermark of the publishes of another node's boot
     w node boot number                such a publish, while a further node has not acknowledged it
     x mid                             QoS 2 message that another node may send again
     d key                             replicated metadata
-    l number                          will that waits for a lease
-    g start                           a key range that is being deleted
     n name                            the node's own values
 
-`client` is mountpoint and client id, each after its length, so that no client's keys are a prefix of another's. Each
+The second byte of every key that belongs to sessions is their slot, so that a slot can be copied alone. `client` is
+mountpoint and client id, each after its length, so that no client's keys are a prefix of another's. Each durable
 session of a client id has a higher incarnation than all before, so the keys of an ended session may be deleted later.
+
+Former versions wrote keys without a slot, of the kinds m, c, l and g. No other kind may use these letters, because a
+start of this version deletes such keys after it has converted them.
 """
 
 from __future__ import annotations
@@ -55,6 +60,36 @@ def inbound_prefix(client: bytes, incarnation: int) -> bytes:
 def message_id(node: str, boot: int, counter: int) -> bytes:
     """A `mid` as bytes."""
     return _sized(node) + boot.to_bytes(4, "big") + counter.to_bytes(8, "big")
+
+
+def payload_key(slot: int, mid: bytes) -> bytes:
+    """The key of the payload that several queues of a slot share."""
+    return b"p%c" % slot + mid
+
+
+def payload_count_key(slot: int, mid: bytes) -> bytes:
+    """The key of the number of queues of a slot that share a payload."""
+    return b"u%c" % slot + mid
+
+
+def will_key(slot: int, number: int) -> bytes:
+    """The key of a due will that waits for a lease."""
+    return b"z%c" % slot + number.to_bytes(8, "big")
+
+
+def cleanup_key(prefix: bytes) -> bytes:
+    """The key of the marker that the queue entries with this `queue_prefix` are being deleted."""
+    return b"j" + prefix[1:]
+
+
+def parse_cleanup_key(key: bytes) -> bytes:
+    """The `queue_prefix` of a `cleanup_key`."""
+    return b"q" + key[1:]
+
+
+def reserved_key(slot: int) -> bytes:
+    """The key of the highest reserved number of a slot."""
+    return b"k%c" % slot
 
 
 def watermark_key(node: str, boot: int) -> bytes:

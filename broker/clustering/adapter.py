@@ -145,6 +145,10 @@ class ClusterAdapter:
         """As `ClusterPort.is_present`."""
         return self._member.view.incarnation(node) is not None
 
+    def slot_epoch(self, slot: int) -> int:
+        """As `ClusterPort.slot_epoch`: 0, because each node is the primary of all slots of its own sessions."""
+        return 0
+
     def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
         """As `ClusterPort.remote_matches`."""
         return self.routes.match(mountpoint, topic)

@@ -33,11 +33,23 @@ class DurableQueue(Queue):
 
     durable = True
 
-    __slots__ = ("cleanup", "high", "low", "on_disk", "prefix", "reserved", "sent_below", "unreadable", "written")
+    __slots__ = (
+        "cleanup",
+        "high",
+        "low",
+        "on_disk",
+        "prefix",
+        "reserved",
+        "sent_below",
+        "slot",
+        "unreadable",
+        "written",
+    )
 
     def __init__(self, env: Environment, session: Owner, client: bytes, cleanup: SessionCleanup) -> None:
         super().__init__(env, session)
         self.cleanup = cleanup
+        self.slot = client[0]
         self.prefix = queue_prefix(client, session.incarnation)
         self.low = self.high = 0
         self.reserved = 0
@@ -122,16 +134,16 @@ class DurableQueue(Queue):
         store = self.env.store
         epoch = self.env.numbers.boot
         record: EntryRecord | None = None
-        if message.shared:
+        if self.slot in message.shared_slots:
             with suppress(StorageError):  # the store reports the error; then the entry itself has the message
-                record = EntryRecord(
-                    QUEUED, epoch, qos, retain, identifiers, None, shared_payloads.hold(store, message), group
-                )
+                mid = shared_payloads.hold(store, self.slot, message)
+                record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, None, mid, group)
+        shared = record is not None
         if record is None:
             record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, to_record(message), b"", group)
         store.put(self.prefix + seq.to_bytes(8, "big"), encode(record))
         self.written = store.open_commit
-        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written)
+        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written, False, 0, shared)
 
     def _place(self, entry: Entry) -> None:
         """Keep a new entry in memory as well, or on disk only."""
@@ -341,19 +353,30 @@ class DurableQueue(Queue):
         if record.message is not None:
             message = to_message(record.message, mountpoint, self.env.origins)
         elif record.state != RELEASED:
-            message = shared_payloads.load(self.env.store, record.mid, mountpoint, self.env.origins)
+            message = shared_payloads.load(self.env.store, self.slot, record.mid, mountpoint, self.env.origins)
         # an earlier connection may have sent the entry: mark it DUP [MQTT-3.3.1-1]; with lifo this marks all older ones
         dup = seq < self.sent_below
         # the commit of this entry is not known; the entry is safe once the entry that was written last is safe
+        shared = bool(record.mid)
         return Entry(
-            seq, message, record.qos, record.retain, record.identifiers, record.group, record.state, self.written, dup
+            seq,
+            message,
+            record.qos,
+            record.retain,
+            record.identifiers,
+            record.group,
+            record.state,
+            self.written,
+            dup,
+            0,
+            shared,
         )
 
     # -- answers of the subscriber
 
     def _release(self, entry: Entry) -> None:
-        if entry.message is not None and entry.message.shared:
-            shared_payloads.let_go(self.env.store, shared_payloads.key_of(entry.message))
+        if entry.message is not None and entry.shared:
+            shared_payloads.let_go(self.env.store, self.slot, shared_payloads.key_of(entry.message))
         super()._release(entry)
         store = self.env.store
         store.put(self.prefix + entry.seq.to_bytes(8, "big"), _RELEASED_RECORD)
@@ -378,8 +401,8 @@ class DurableQueue(Queue):
             return
         store = self.env.store
         store.write_later(self.prefix + entry.seq.to_bytes(8, "big"), None)
-        if entry.message is not None and entry.message.shared:
-            shared_payloads.let_go(store, shared_payloads.key_of(entry.message))
+        if entry.message is not None and entry.shared:
+            shared_payloads.let_go(store, self.slot, shared_payloads.key_of(entry.message))
 
     # -- the end
 

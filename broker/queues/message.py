@@ -23,8 +23,8 @@ class Message(msgspec.Struct, gc=False):
 
     `mid` is `(origin.node, origin.boot, counter)` and travels through links, queues, stores and events. `properties`
     holds only what v5 forwards unchanged (payload format, content type, response topic, correlation data, user
-    properties). `expires_at` is cluster time in ms, 0 for never. `shared` is True if several durable queues hold the
-    message: its body is stored once, under its mid.
+    properties). `expires_at` is cluster time in ms, 0 for never. `shared_slots`: in these slots several durable queues
+    get the message, so each of these slots stores its body once, under its mid.
     """
 
     mountpoint: str
@@ -37,7 +37,7 @@ class Message(msgspec.Struct, gc=False):
     publisher: str
     origin: Origin
     counter: int
-    shared: bool = False
+    shared_slots: frozenset[int] = frozenset()
     frame_key: int = -1
     head: bytes = b""
     tail: bytes = b""

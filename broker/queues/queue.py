@@ -27,7 +27,8 @@ class Entry(msgspec.Struct, gc=False):
     """One message in one queue.
 
     `message` is None after PUBREC; `batch` is the commit that makes the entry safe, 0 if it is not written to disk;
-    `sent_at` is cluster time in ms when PUBLISH or PUBREL was last sent, 0 if never.
+    `sent_at` is cluster time in ms when PUBLISH or PUBREL was last sent, 0 if never. `shared` is True if the body is on
+    disk once for several queues.
     """
 
     seq: int
@@ -40,6 +41,7 @@ class Entry(msgspec.Struct, gc=False):
     batch: int = 0
     dup: bool = False
     sent_at: int = 0
+    shared: bool = False
 
     @property
     def packet_id(self) -> int:

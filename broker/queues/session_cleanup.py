@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ...storage.engine import StorageError
-from ...storage.keys import after
+from ...storage.keys import after, cleanup_key, parse_cleanup_key
 from ...storage.store import Store
 from . import shared_payloads
 from .records import RELEASED, RecordError, decode_entry
@@ -28,17 +28,17 @@ class SessionCleanup:
 
     def load(self) -> None:
         """Find the deletions that a restart interrupted."""
-        for key, _ in self._store.scan(b"g", b"h"):
-            self._start(key[1:])
+        for key in self._store.keys(b"j", b"k"):
+            self._start(parse_cleanup_key(key))
 
     def add(self, prefix: bytes) -> None:
-        """Delete all queue entries under this prefix in later turns. The open batch has the marker."""
+        """Delete all queue entries with this `queue_prefix` in later turns. The open batch has the marker."""
         try:
             if not self._store.keys(prefix, after(prefix), 1):
                 return
         except StorageError:
             pass  # the store reports the error; the marker lets a start after a repair delete the entries
-        self._store.put(b"g" + prefix, b"")
+        self._store.put(cleanup_key(prefix), b"")
         self._start(prefix)
 
     def _start(self, prefix: bytes) -> None:
@@ -61,13 +61,13 @@ class SessionCleanup:
             try:
                 record = decode_entry(key, value)
                 if record.mid and record.state != RELEASED:
-                    shared_payloads.let_go(store, record.mid)
+                    shared_payloads.let_go(store, prefix[1], record.mid)
             except RecordError:
                 # unreadable, but nothing needs it: delete it as well
                 pass
             store.delete(key)
         if len(found) < STEP:
-            store.delete(b"g" + prefix)
+            store.delete(cleanup_key(prefix))
             self._ranges.popleft()
         if self._ranges:
             # one step per commit, so that the deletions of a large session never outweigh the traffic in a batch

@@ -96,7 +96,7 @@ class Router:
         targets = plan.targets
         qos = message.qos
         if qos and len(targets) > 1 and len(message.payload) >= shared_payloads.WORTH_SHARING:
-            message.shared = sum(target.queue.durable for target in targets) > 1
+            message.shared_slots = _slots_of_several(targets)
         messages = env.events.messages
         if messages:
             env.observer.message_routed(message, [target.session.client_id for target in targets])
@@ -378,6 +378,20 @@ class Router:
         """Give the message to a member on that node, or to another one if that node has no member left."""
         self._env.tick()
         self.route_group(message, self.select_again(message, member, member.node), unanswered())
+
+
+def _slots_of_several(targets: tuple[Target, ...]) -> frozenset[int]:
+    """The slots in which several durable queues get the message."""
+    slots: set[int] = set()
+    several: list[int] = []
+    for target in targets:
+        queue = target.queue
+        if queue.durable:
+            if queue.slot in slots:
+                several.append(queue.slot)
+            else:
+                slots.add(queue.slot)
+    return frozenset(several)
 
 
 def _node_of(group: SharedGroup, selected: list[Selected]) -> str | None:

@@ -24,6 +24,7 @@ from ..routing.router import Router
 from ..routing.subscriptions import Subscription
 from .retained_replay import ReplayTurns
 from .session import RESTARTED, Session, SessionConnection, SessionParts
+from .slot_counters import SlotCounters
 from .wills import Wills
 
 _LOAD_STEP = 2000
@@ -55,8 +56,10 @@ class SessionRegistry:
         wills: Wills,
         replays: ReplayTurns,
         cleanup: SessionCleanup,
+        counters: SlotCounters,
     ) -> None:
         self._env = env
+        self._counters = counters
         self._parts = SessionParts(env, router, retained, wills, replays, cleanup, self._forget)
         self._sessions: dict[tuple[str, str], Session] = {}
 
@@ -113,7 +116,8 @@ class SessionRegistry:
             session = None
         present = session is not None
         if session is None:
-            session = Session(self._parts, *key, env.numbers.unique(), request.expiry_s > 0)
+            durable = request.expiry_s > 0
+            session = Session(self._parts, *key, self._counters.next(slot_of(*key)) if durable else 0, durable)
             self._sessions[key] = session
         session.version = request.version
         session.username = request.username

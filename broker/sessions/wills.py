@@ -10,14 +10,15 @@ from typing import Protocol
 
 import msgspec
 
+from ...cluster.identity import slot_of
 from ...netsplit.policy import ViewState
+from ...storage.keys import will_key
 from ..environment import Environment
 from ..operation_policy import OperationPolicy
 from ..queues.message import Message
 from ..queues.records import RecordError, WillRecord, encode
 from ..routing.publisher import Publisher
-
-PREFIX, END = b"l", b"m"
+from .slot_counters import SlotCounters
 
 
 class ClientName(Protocol):
@@ -41,15 +42,16 @@ _decoder = msgspec.msgpack.Decoder(PendingWill)
 class Wills:
     """Publishes the wills of a node."""
 
-    def __init__(self, env: Environment, policy: OperationPolicy, publisher: Publisher) -> None:
+    def __init__(self, env: Environment, policy: OperationPolicy, publisher: Publisher, counters: SlotCounters) -> None:
         self._env = env
         self._policy = policy
         self._publisher = publisher
+        self._counters = counters
 
     def load(self) -> None:
         """Schedule the wills on disk, which wait for a lease, for a later turn. Raises `RecordError`."""
         env = self._env
-        for key, value in env.store.scan(PREFIX, END):
+        for key, value in env.store.scan(b"z", b"{"):
             try:
                 pending = _decoder.decode(value)
             except msgspec.MsgspecError as error:
@@ -80,7 +82,8 @@ class Wills:
     def _park(self, client: ClientName, will: WillRecord) -> None:
         """Write the will with the open batch, and publish it as soon as the node has a lease."""
         pending = PendingWill(client.mountpoint, client.client_id, will)
-        key = PREFIX + self._env.numbers.unique().to_bytes(8, "big")
+        slot = slot_of(client.mountpoint, client.client_id)
+        key = will_key(slot, self._counters.next(slot))
         self._env.store.put(key, encode(pending))
         self._policy.when_accepting(lambda: self._try(key, pending))
 

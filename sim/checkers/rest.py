@@ -83,15 +83,15 @@ def leftovers(content: Mapping[bytes, bytes]) -> Iterator[str]:
         if kind == b"q":
             mid = decode_entry(key, value).mid
             if mid:
-                references[mid] += 1
-        if kind == b"g":
+                references[key[1:2] + mid] += 1
+        if kind == b"j":
             yield f"on disk: garbage {key!r}"
     for key, value in content.items():
-        if key[:1] == b"c" and int.from_bytes(value, "big") != references[key[1:]]:
+        if key[:1] == b"u" and int.from_bytes(value, "big") != references[key[1:]]:
             count = int.from_bytes(value, "big")
             yield f"on disk: body {key[1:]!r} counts {count}, {references[key[1:]]} entries have it"
-        if key[:1] == b"m" and b"c" + key[1:] not in content:
+        if key[:1] == b"p" and b"u" + key[1:] not in content:
             yield f"on disk: body {key[1:]!r} without a count"
     for mid in references:
-        if b"m" + mid not in content:
+        if b"p" + mid not in content:
             yield f"on disk: the body {mid!r} is missing"

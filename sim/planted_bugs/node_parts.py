@@ -122,8 +122,7 @@ class BodiesKept(DurableQueue):
     __slots__ = ()
 
     def _forget(self, entry: Entry) -> None:
-        if entry.message is not None:
-            entry.message.shared = False
+        entry.shared = False
         super()._forget(entry)
 
 

@@ -8,9 +8,12 @@ each never reaches.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from itertools import count
 from random import Random
 
 from ...broker.options import Options
+from ...cluster.identity import slot_of
 from ...storage.engine import Durability
 
 FEATURES = {
@@ -146,8 +149,17 @@ def _clients(rng: Random, features: frozenset[str]) -> list[ClientSpec]:
         filters = _filters(rng, features)
         writes = rng.random() < 0.4
         will = (rng.choice((1, 2)), rng.choice((0, 0, 1, 3))) if "wills" in features and rng.random() < 0.7 else None
-        clients.append(_client(rng, features, f"c{number}", rng.random() < 0.4, writes, filters, will))
+        clients.append(_client(rng, features, _name(number), rng.random() < 0.4, writes, filters, will))
     return clients
+
+
+@cache
+def _name(number: int) -> str:
+    """The client id of a subscriber. Every second one is in the slot of the watcher, so they share payloads."""
+    name = f"c{number}"
+    if number % 2:
+        return name
+    return next(f"{name}x{each}" for each in count() if slot_of("", f"{name}x{each}") == slot_of("", WATCHER))
 
 
 def _filters(rng: Random, features: frozenset[str]) -> tuple[tuple[str, int], ...]:

@@ -14,6 +14,9 @@ from strogoff.storage.keys import queue_prefix
 
 from ..harness.broker import BrokerHarness, PacketClient, connect
 
+SAME_SLOT = "s226"
+"""A client id in the slot of `s`."""
+
 WHY = "messages/000005.ldb: a block of the table is damaged: its keys cannot be read. Run `strogoff repair`"
 
 
@@ -129,13 +132,13 @@ def test_damage_further_back_ends_the_connection_when_it_is_reached(version: int
 def test_a_shared_body_that_cannot_be_read() -> None:
     """The body of a message that several queues hold: those sessions are refused, the message stays."""
     broker = BrokerHarness()
-    for name in ("s", "s2"):
+    for name in ("s", SAME_SLOT):
         client = broker.persistent(name)
         client.subscribe(("t", 1))
         client.leave()
     publisher = broker.client("p")
     publisher.publish("t", bytes(1000), 1, 1)
-    damage = Damage(broker, b"m", b"n")
+    damage = Damage(broker, b"p", b"q")
     _, connack = attempt(broker, 4)
     assert connack.reason == 3
     damage.on = False
@@ -146,13 +149,13 @@ def test_a_shared_body_that_cannot_be_read() -> None:
 def test_a_count_of_holders_that_cannot_be_read() -> None:
     """The publisher is answered; each queue keeps the message in itself."""
     broker = BrokerHarness()
-    for name in ("s", "s2"):
+    for name in ("s", SAME_SLOT):
         client = broker.persistent(name)
         client.subscribe(("t", 1))
         client.leave()
-    damage = Damage(broker, b"c", b"d")
+    damage = Damage(broker, b"u", b"v")
     real = broker.disk.get
-    broker.disk.get = lambda key: damage._look(key[:1] == b"c") or real(key)  # type: ignore[method-assign,func-returns-value]
+    broker.disk.get = lambda key: damage._look(key[:1] == b"u") or real(key)  # type: ignore[method-assign,func-returns-value]
     publisher = broker.client("p")
     assert publisher.publish("t", bytes(1000), 1, 1) == [Puback(1)]
     client, connack = attempt(broker, 4)

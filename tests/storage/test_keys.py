@@ -37,9 +37,43 @@ def test_kinds_of_keys_do_not_mix() -> None:
         keys.queue_prefix(client, 1),
         keys.subscription_prefix(client, 1),
         keys.inbound_prefix(client, 1),
+        keys.payload_key(1, b"mid"),
+        keys.payload_count_key(1, b"mid"),
+        keys.will_key(1, 1),
+        keys.cleanup_key(keys.queue_prefix(client, 1)),
+        keys.reserved_key(1),
         keys.retained_prefix(""),
     ]
-    assert sorted(key[:1] for key in made) == [b"b", b"i", b"q", b"r", b"s"]
+    kinds = [key[:1] for key in made]
+    assert len(set(kinds)) == len(kinds)
+    assert not set(kinds) & {b"m", b"c", b"l", b"g"}, "former versions wrote these without a slot"
+
+
+@given(st.integers(0, 255))
+def test_the_second_byte_of_the_keys_of_sessions_is_the_slot(slot: int) -> None:
+    client = keys.client_key(slot, "", "c")
+    prefix = keys.queue_prefix(client, 1)
+    made = [
+        keys.session_key(client),
+        prefix,
+        keys.subscription_prefix(client, 1),
+        keys.inbound_prefix(client, 1),
+        keys.payload_key(slot, b"mid"),
+        keys.payload_count_key(slot, b"mid"),
+        keys.will_key(slot, 1),
+        keys.cleanup_key(prefix),
+        keys.reserved_key(slot),
+    ]
+    assert {key[1] for key in made} == {slot}
+
+
+def test_the_prefix_that_a_marker_of_a_deletion_is_for() -> None:
+    prefix = keys.queue_prefix(keys.client_key(3, "m", "c"), 1 << 63)
+    assert keys.parse_cleanup_key(keys.cleanup_key(prefix)) == prefix
+
+
+def test_wills_of_a_slot_are_in_the_order_of_their_numbers() -> None:
+    assert keys.will_key(1, 255) < keys.will_key(1, 256) < keys.will_key(1, 1 << 63)
 
 
 def test_a_later_incarnation_comes_later() -> None:

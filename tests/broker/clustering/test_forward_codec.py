@@ -79,7 +79,7 @@ def test_a_round_trip_changes_nothing(
 def test_the_cached_encoding_of_a_message_is_not_sent() -> None:
     message = a_message()
     fresh = encode_forward(message, True, (), (3, 9))
-    message.shared, message.frame_key, message.head, message.tail = True, 4, b"head", b"tail"
+    message.shared_slots, message.frame_key, message.head, message.tail = frozenset({1}), 4, b"head", b"tail"
     assert encode_forward(message, True, (), (3, 9)) == fresh
     assert decode_forward(fresh, Origins()).message == a_message()
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
+from strogoff.broker.queues import shared_payloads
+from strogoff.broker.queues.records import Origins
+from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 
 from ...harness.broker import BrokerHarness, PacketClient, publish
@@ -375,3 +379,42 @@ def finish(subscriber: PacketClient, *messages: Publish) -> None:
             subscriber.send(Puback(message.packet_id))
         else:
             subscriber.send(Pubrec(message.packet_id), Pubcomp(message.packet_id))
+
+
+def two_queues(second: str) -> BrokerHarness:
+    """A broker with a large message in the queues of `s` and another client."""
+    broker = BrokerHarness()
+    for name in ("s", second):
+        offline(broker, name)
+    broker.client("p").publish("t", bytes(1000), 1, 1)
+    return broker
+
+
+def test_queues_of_one_slot_share_a_body() -> None:
+    assert slot_of("", "s") == slot_of("", "s226") == 121
+    broker = two_queues("s226")
+    assert [key[1] for key in broker.keys(b"p") + broker.keys(b"u")] == [121, 121]
+    assert [each.payload for each in broker.persistent("s").drain()] == [bytes(1000)]
+    assert len(broker.keys(b"p")) == 1
+    broker.restart()
+    assert [each.payload for each in broker.persistent("s226").drain()] == [bytes(1000)]
+    assert broker.keys(b"p") == broker.keys(b"u") == broker.keys(b"q") == []
+
+
+def test_a_slot_with_one_queue_stores_the_body_in_the_entry() -> None:
+    broker = two_queues("r")
+    assert len(broker.keys(b"q")) == 2 and broker.keys(b"p") == broker.keys(b"u") == []
+    broker.restart()
+    for name in ("s", "r"):
+        assert [each.payload for each in broker.persistent(name).drain()] == [bytes(1000)]
+    assert broker.keys(b"q") == []
+
+
+def test_only_entries_that_share_a_body_let_it_go() -> None:
+    """An entry with its own copy does not count: the end of the entry leaves the body to the other queues."""
+    broker = two_queues("r")
+    queue: Any = broker.node.sessions.get("", "s").queue  # type: ignore[union-attr]
+    (entry,) = queue.live_entries()
+    mid = shared_payloads.hold(broker.node.env.store, 121, entry.message)
+    assert [each.payload for each in broker.persistent("s").drain()] == [bytes(1000)]
+    assert shared_payloads.load(broker.node.env.store, 121, mid, "", Origins()).payload == bytes(1000)

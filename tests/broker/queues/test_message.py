@@ -14,7 +14,7 @@ def test_mid() -> None:
     origin = Origin("n1", 7)
     message = Message("", "t", b"", 0, False, None, 0, "p", origin, 42)
     assert message.mid == ("n1", 7, 42)
-    assert message.frame_key == -1 and not message.shared
+    assert message.frame_key == -1 and not message.shared_slots
 
 
 def test_an_origin_does_not_change() -> None:

@@ -9,8 +9,12 @@ from strogoff.broker.queues import shared_payloads
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.queues.records import QUEUED, RELEASED, EntryRecord, encode
 from strogoff.broker.queues.session_cleanup import STEP, SessionCleanup
+from strogoff.storage.keys import payload_count_key, payload_key
 from strogoff.storage.memory import VolatileMemoryEngine
 from strogoff.storage.store import Store
+
+SLOT = ord("7")
+"""The slot of the queues below: the second byte of their keys."""
 
 
 class Turns:
@@ -40,19 +44,19 @@ class Turns:
 
 def test_everything_under_the_prefix_is_deleted_and_nothing_else() -> None:
     turns = Turns()
-    turns.fill(b"q-one-", 3)
-    turns.fill(b"q-two-", 2)
-    turns.garbage.add(b"q-one-")
+    turns.fill(b"q1-one-", 3)
+    turns.fill(b"q1-two-", 2)
+    turns.garbage.add(b"q1-one-")
     turns.finish()
-    assert [key[:6] for key in turns.store.keys(b"", b"\xff")] == [b"q-two-", b"q-two-"]
+    assert [key[:7] for key in turns.store.keys(b"", b"\xff")] == [b"q1-two-", b"q1-two-"]
     assert len(turns.garbage) == 0
 
 
 def test_a_large_queue_takes_many_short_turns() -> None:
     turns = Turns()
-    turns.fill(b"q-", STEP * 5 + 1)
+    turns.fill(b"q7-", STEP * 5 + 1)
     turns.finish()
-    turns.garbage.add(b"q-")
+    turns.garbage.add(b"q7-")
     before = STEP * 5 + 1
     while turns.turn():
         left = len(turns.store.keys(b"q", b"r"))
@@ -63,8 +67,8 @@ def test_a_large_queue_takes_many_short_turns() -> None:
 
 def test_a_restart_continues_at_the_marker() -> None:
     turns = Turns()
-    turns.fill(b"q-", 3)
-    turns.store.put(b"gq-", b"")
+    turns.fill(b"q7-", 3)
+    turns.store.put(b"j7-", b"")
     turns.garbage.load()
     turns.finish()
     assert turns.store.keys(b"", b"\xff") == []
@@ -73,26 +77,26 @@ def test_a_restart_continues_at_the_marker() -> None:
 def test_bodies_are_released_unless_pubrec_released_them_before() -> None:
     turns = Turns()
     message = Message("", "t", b"x", 1, False, None, 0, "p", Origin("n", 1), 1)
-    mid = shared_payloads.hold(turns.store, message)
-    shared_payloads.hold(turns.store, message)
-    turns.fill(b"q-a-", 1, mid)
-    turns.fill(b"q-b-", 1, mid, RELEASED)
-    turns.garbage.add(b"q-a-")
-    turns.garbage.add(b"q-b-")
+    mid = shared_payloads.hold(turns.store, SLOT, message)
+    shared_payloads.hold(turns.store, SLOT, message)
+    turns.fill(b"q7-a-", 1, mid)
+    turns.fill(b"q7-b-", 1, mid, RELEASED)
+    turns.garbage.add(b"q7-a-")
+    turns.garbage.add(b"q7-b-")
     turns.finish()
-    assert turns.store.get(b"c" + mid) == b"\0\0\0\1"
-    assert turns.store.get(b"m" + mid) is not None
+    assert turns.store.get(payload_count_key(SLOT, mid)) == b"\0\0\0\1"
+    assert turns.store.get(payload_key(SLOT, mid)) is not None
 
 
 def test_unreadable_entries_are_deleted_as_well() -> None:
     turns = Turns()
-    turns.store.put(b"q-1", b"\xc1")
-    turns.garbage.add(b"q-")
+    turns.store.put(b"q7-1", b"\xc1")
+    turns.garbage.add(b"q7-")
     turns.finish()
     assert turns.store.keys(b"", b"\xff") == []
 
 
 def test_an_empty_queue_leaves_no_marker() -> None:
     turns = Turns()
-    turns.garbage.add(b"q-")
+    turns.garbage.add(b"q7-")
     assert turns.store.keys(b"", b"\xff") == []
