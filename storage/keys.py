@@ -14,6 +14,8 @@
     w node boot number                such a publish, while a further node has not acknowledged it
     x mid                             QoS 2 message that another node may send again
     d key                             replicated metadata
+    t                                 checkpoint: positions of all slots
+    t number                          positions of the slots that one batch changes, and the touched keys
     n name                            the node's own values
 
 The second byte of every key that belongs to sessions is their slot, so that a slot can be copied alone. `client` is
@@ -25,6 +27,17 @@ start of this version deletes such keys after it has converted them.
 """
 
 from __future__ import annotations
+
+SLOT_KINDS = b"sbqipuzjk"
+"""The kinds of keys that belong to one slot; their second byte is the slot."""
+
+POSITIONS_CHECKPOINT = b"t"
+"""The key of the checkpoint of `storage/slot_log.py`. It sorts before all keys of `positions_key`."""
+
+
+def positions_key(number: int) -> bytes:
+    """The key of the row with the positions that one batch gives to its slots. Numbers count from 1."""
+    return POSITIONS_CHECKPOINT + number.to_bytes(8, "big")
 
 
 def _sized(text: str) -> bytes:

@@ -62,6 +62,25 @@ class _Order:
         return self._keys.between(start, stop)
 
 
+class _Timer:
+    """The store's timer, with the delay in seconds until it writes a failed batch again."""
+
+    __slots__ = ("_delay_s", "after")
+
+    def __init__(self, after: Callable[[float, Callable[[], None]], object]) -> None:
+        self.after = after
+        self._delay_s = RETRY_FIRST_S
+
+    def after_failure(self, function: Callable[[], None]) -> None:
+        """Call `function` after the delay, which doubles with each failure, up to `RETRY_LAST_S`."""
+        self.after(self._delay_s, function)
+        self._delay_s = min(2 * self._delay_s, RETRY_LAST_S)
+
+    def succeeded(self) -> None:
+        """Begin with the shortest delay again."""
+        self._delay_s = RETRY_FIRST_S
+
+
 class Store:
     """An engine with group commit. Ports: `schedule` is the loop's `call_soon`, `retry(delay_s, function)` its timer.
 
@@ -69,9 +88,9 @@ class Store:
     """
 
     __slots__ = (
-        "_committing", "_committing_bytes", "_delay_s", "_due", "_engine", "_open", "_open_bytes", "_orders",
-        "_phase", "_retry", "_schedule", "_timer_runs", "_waiting_committing", "_waiting_open", "committed", "damage",
-        "detail", "on_damage", "on_state", "open_commit", "state",
+        "_committing", "_committing_bytes", "_due", "_engine", "_open", "_open_bytes", "_orders", "_phase",
+        "_schedule", "_timer", "_timer_runs", "_waiting_committing", "_waiting_open", "committed", "damage", "detail",
+        "on_batch", "on_damage", "on_state", "open_commit", "state",
     )  # fmt: skip
 
     def __init__(
@@ -82,8 +101,7 @@ class Store:
     ) -> None:
         self._engine = engine
         self._schedule = schedule
-        self._retry = retry
-        self._delay_s = RETRY_FIRST_S
+        self._timer = _Timer(retry)
         self._open: Batch = {}
         self._open_bytes = 0
         self._committing: Batch = {}
@@ -102,6 +120,9 @@ class Store:
         self.damage = ""
         """The last error of a read, with the remedy; empty if there was none."""
         self.on_damage: Callable[[str], None] | None = None
+        self.on_batch: Callable[[Batch], None] | None = None
+        """Called once with each batch when it closes, before the engine gets it. It may add rows to the batch, which
+        `bytes_waiting` does not count. It may read, but must not write to the store. If it raises, the store fails."""
 
     # Writing
 
@@ -125,7 +146,7 @@ class Store:
         self._open_bytes += len(key) + (0 if value is None else len(value))
         if not self._timer_runs:
             self._timer_runs = True
-            self._retry(LATEST_S, self._commit_late_writes)
+            self._timer.after(LATEST_S, self._commit_late_writes)
 
     @property
     def bytes_waiting(self) -> int:
@@ -268,22 +289,30 @@ class Store:
         self._phase = COMMITTING
         self.open_commit += 1
         if self._committing:
+            if self.on_batch is not None:
+                self._complete_batch(self.on_batch)
             self._engine.write(self._committing, self._done)
         else:
             self._done(None)  # callbacks without writes: all earlier writes are durable
+
+    def _complete_batch(self, on_batch: Callable[[Batch], None]) -> None:
+        try:
+            on_batch(self._committing)
+        except BaseException as error:
+            self.fail(f"a batch lacks rows that belong to it: {type(error).__name__}: {error}")
+            raise
 
     def _done(self, error: Exception | None) -> None:
         if self.state in ("closed", "failed"):
             return
         if isinstance(error, Passing):
-            self._retry(self._delay_s, self._again)
-            self._delay_s = min(2 * self._delay_s, RETRY_LAST_S)
+            self._timer.after_failure(self._again)
             self._enter("full", str(error))
             return
         if error is not None:
             self._enter("failed", f"{type(error).__name__}: {error}")
             return
-        self._delay_s = RETRY_FIRST_S
+        self._timer.succeeded()
         self.committed += 1
         self._committing, self._committing_bytes = {}, 0
         self._orders = self._orders[0], _Order(self._committing)

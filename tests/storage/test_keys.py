@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,4 +101,14 @@ def test_owed_keys_sort_after_their_watermark_by_number() -> None:
         keys.owed_key("n", 1, 256),
         keys.watermark_key("n", 2),
     ]
+    assert made == sorted(made)
+
+
+def test_the_kinds_of_a_slot_are_those_that_the_layout_lists_with_a_slot() -> None:
+    layout = re.findall(r"^    (\w)( \w+|)", str(keys.__doc__), re.MULTILINE)
+    assert sorted(keys.SLOT_KINDS.decode()) == sorted(kind for kind, second in layout if second == " slot")
+
+
+def test_rows_of_positions_sort_after_their_checkpoint_by_number() -> None:
+    made = [keys.POSITIONS_CHECKPOINT, *map(keys.positions_key, (0, 1, 255, 256, 2**64 - 1)), keys.after(b"t")]
     assert made == sorted(made)

@@ -315,3 +315,49 @@ def test_a_key_is_waiting_until_its_batch_is_durable(rig: Rig) -> None:
     assert waiting == [rig.store.is_waiting(key) for key in (b"a", b"b", b"c")] == [True, True, False]
     rig.disk.end()
     assert not any(rig.store.is_waiting(key) for key in (b"a", b"b", b"c"))
+
+
+def test_the_hook_completes_each_batch_once_before_the_engine_gets_it(rig: Rig) -> None:
+    """Not a second time when the batch is written again, and not for a commit without writes."""
+    store, disk = rig.store, rig.disk
+    passed: list[Batch] = []
+
+    def number(batch: Batch) -> None:
+        passed.append(dict(batch))
+        batch[b"t"] = b"%d" % len(passed)
+
+    store.on_batch = number
+    store.put(b"a", b"1")
+    rig.loop.turn()
+    assert disk.batches == [{b"a": b"1", b"t": b"1"}]
+    assert store.get(b"t") == b"1" and store.scan(b"", END) == [(b"a", b"1"), (b"t", b"1")]
+    disk.end(DiskFull("full"))
+    rig.loop.advance(1)
+    assert disk.batches[1:] == [{b"a": b"1", b"t": b"1"}]
+    disk.end()
+    store.when_committed(store.open_commit, rig.note("no writes"))
+    rig.loop.turn()
+    assert passed == [{b"a": b"1"}] and rig.seen[-1] == "no writes"
+    store.put(b"b", b"1")
+    rig.loop.turn()
+    assert disk.batches[2:] == [{b"b": b"1", b"t": b"2"}] and store.bytes_waiting == 2
+
+
+def test_a_hook_that_raises_fails_the_store(rig: Rig) -> None:
+    """Else the batch would be on the disk without the rows that belong to it, or wait for ever."""
+    store, disk = rig.store, rig.disk
+    store.put(b"a", b"1")
+    rig.loop.turn()
+
+    def broken(batch: Batch) -> None:
+        assert not batch, "planted"
+
+    store.on_batch = broken
+    store.put(b"b", b"1")
+    store.when_committed(2, rig.note("never"))
+    with pytest.raises(AssertionError, match="planted"):
+        disk.end()
+    rig.loop.turn()
+    assert (disk.batches, store.state, store.get(b"b")) == ([{b"a": b"1"}], "failed", b"1")
+    (seen,) = rig.seen
+    assert seen.startswith("failed a batch lacks rows that belong to it: AssertionError: planted")
