@@ -113,7 +113,8 @@ class SlotLog:
     def touched_since(self, slot: int, n: int) -> set[bytes] | None:
         """The keys of a slot that changed after its n-th change. None if that is not known: a whole copy is needed.
 
-        The call reads rows from the newest to the change n + 1, at most `KEPT_ROWS`. Raises `StorageError`.
+        The call reads the rows from the newest to that of change n + 1, about `KEPT_ROWS` at most. Rows that are
+        deleted or damaged make the answer None.
         """
         _, last, _, floor = self._positions.get(slot, _UNTOUCHED)
         if not floor <= n <= last:
@@ -121,8 +122,11 @@ class SlotLog:
         touched: set[bytes] = set()
         entries = self._entries_backward(slot)
         while last > n:
+            try:
+                found, listed = next(entries, (0, _NOT_LISTED))
+            except StorageError:
+                return None  # the store has reported the damage
             # The numbers of changes have no gap, so a missing row shows.
-            found, listed = next(entries, (0, _NOT_LISTED))
             if found != last or listed == _NOT_LISTED:
                 return None
             touched |= _lists.decode(listed)
@@ -197,9 +201,8 @@ class SlotLog:
                 self._positions = {slot: (epoch, n, check, floor) for slot, epoch, n, check, floor in entries}
         except (StorageError, msgspec.MsgspecError) as error:
             self.problems.append(f"The checkpoint of the positions of slots cannot be read: {error}")
+        self._find_first()
         for number, row in self._rows_forward():
-            if self.number == 0:
-                self._first = number
             lost = number - self.number - (row is not None)
             if lost:
                 self._lose(number, lost)
@@ -208,6 +211,14 @@ class SlotLog:
                 # After a loss the floor may be too high. Lists are complete from the change before this one.
                 floor = n if touched == _NOT_LISTED else min(self._positions.get(slot, _UNTOUCHED)[3], n - 1)
                 self._positions[slot] = epoch, n, check, floor
+
+    def _find_first(self) -> None:
+        """Set `_first` to the oldest row that exists. Batches since the checkpoint have deleted rows."""
+        try:
+            for key in self._store.keys(keys.positions_key(self._first), _END, 1):
+                self._first = _number(key)
+        except StorageError as error:
+            self.problems.append(f"The oldest row with positions of slots cannot be read: {error}")
 
     def _lose(self, number: int, lost: int) -> None:
         """Make all positions unknown, because rows up to this number are lost. Later rows make them known again."""
