@@ -326,9 +326,12 @@ def test_rows_that_a_holder_needs_are_kept() -> None:
         rig.commit(1)
     assert rig.rows()[0] == 7
     assert rig.log.touched_since(1, 6) == {b"q\x01k"}
-    rig.holders.oldest = 3  # a holder that asks for less than there is: nothing comes back
+    rig.holders.oldest = 3  # a holder that asks for rows that do not exist any more
     rig.commit(1)
     assert rig.rows()[0] == 7
+    rig.holders.oldest = None
+    rig.commit(1)
+    assert rig.rows()[0] == 11
 
 
 @pytest.mark.usefixtures("small")
@@ -412,10 +415,10 @@ class Damaged(Disk):
 
 
 def history() -> Rig:
-    """Ten rows: row k changes slot k, and slot 100; row 4 changes slot 200 as well."""
+    """Ten rows: row k changes slot k, and slot 100; rows 4 and 8 change slot 200 as well."""
     rig = Rig()
     for number in range(1, 11):
-        rig.commit(*(number, 100, 200) if number == 4 else (number, 100), key=b"%d" % number)
+        rig.commit(*(number, 100, 200) if number in (4, 8) else (number, 100), key=b"%d" % number)
     return rig
 
 
@@ -455,6 +458,8 @@ def test_a_damaged_row_makes_positions_unknown_unless_a_later_row_names_them(
     near = damage is unreadable and read_rows > 3  # each read meets the damage
     assert log.touched_since(100, 9) == (None if near else {b"q\x6410"})
     assert log.position(4)[:2] == (1, 4) and log.touched_since(4, 3) == (None if near else {b"q\x04k"})
+    assert log.floor(200) == 1, "row 8 has its second change, so no lost row had one"
+    assert keys.POSITIONS_CHECKPOINT not in again.commit(4), "one checkpoint is enough"
     final = Rig(again.disk).log
     assert [final.position(slot) for slot in range(256)] == [log.position(slot) for slot in range(256)]
     assert final.problems == [], "the first batch after the damage wrote a checkpoint"
@@ -464,11 +469,8 @@ def test_a_damaged_row_makes_positions_unknown_unless_a_later_row_names_them(
 def test_a_damaged_last_row_keeps_its_number(damage: Any) -> None:
     """Else its numbers of changes would be used twice."""
     rig = history()
-    disk = damage(rig, 10)
-    if damage is unreadable:
-        disk.values[keys.positions_key(11)] = encode([(9, 1, 2, 3, ())])
-    log = Rig(disk).log
-    assert log.number == (11 if damage is unreadable else 10)
+    log = Rig(damage(rig, 10)).log
+    assert log.number == 10
     assert log.position(10)[:2] == (0, 1) and log.position(100)[:2] == (0, 10)
 
 
@@ -524,8 +526,9 @@ def test_touched_keys_behind_a_damaged_row_are_not_known() -> None:
 
 def test_the_rows_are_in_the_store_under_their_keys() -> None:
     rig = Rig()
-    rig.commit(1, 2)
+    rig.commit(8, 1)
     check = google_crc32c.value(encode([b"q\x01k", b"v"]))
     (row,) = rig.disk.scan(b"t", END)[:1]
     assert row[0] == b"t\x00\x00\x00\x00\x00\x00\x00\x01"
-    assert msgspec.msgpack.decode(row[1])[0] == [1, 1, 1, check, [b"q\x01k"]]
+    first, second = msgspec.msgpack.decode(row[1])
+    assert first == [1, 1, 1, check, [b"q\x01k"]] and second[0] == 8, "sorted by slot"
