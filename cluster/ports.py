@@ -80,10 +80,11 @@ class Ports(Struct):
 
 
 class Settings(Struct, frozen=True):
-    """Times and limits of a cluster.
+    """Times and limits of a cluster, and the zone of this node.
 
     `tick_s`: interval of a member's ticks, in seconds. `calm_tick_s`: longest interval while nothing depends on a tick
-    (`ClusterNode.calm`); Raft deadlines may make it shorter.
+    (`ClusterNode.calm`); Raft deadlines may make it shorter. `zone`: the place of this node, such as
+    a machine or a rack; "" means the node itself.
     """
 
     raft: RaftSettings = RaftSettings()
@@ -91,6 +92,7 @@ class Settings(Struct, frozen=True):
     links: LinkSettings = LinkSettings()
     tick_s: float = 0.05
     calm_tick_s: float = 0.2
+    zone: str = ""
 
 
 class ClusterEvents(RejoinListener, Protocol):

@@ -402,7 +402,7 @@ class ClusterRuntime:
         except AddressError as error:
             raise ClusterError(str(error)) from None
         me = member.me
-        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, replace)
+        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, replace, self._settings.zone)
         self._refuse_writes(self._directory.boot_above)
         answer = await ask_leader(self._transport, address, JOIN, encode_call(request))
         if answer.boot >= me.boot:

@@ -1,4 +1,4 @@
-"""The part of the configuration about other nodes: `listener.vmq`, `listener.vmqs`, `discovery.*`."""
+"""The part of the configuration about other nodes: `listener.vmq`, `listener.vmqs`, `discovery.*`, `node.zone`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
         _words(settings["discovery.nodes"]),
         int(settings["discovery.expected_nodes"]),
         tls,
-        ClusterSettings(links=links, views=views),
+        ClusterSettings(links=links, views=views, zone=str(settings["node.zone"]).strip()),
         str(settings["distributed_cookie"]),
         int(settings["cluster.data_port"]),
     )

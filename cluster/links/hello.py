@@ -11,8 +11,8 @@ from msgspec import MsgspecError, Struct, msgpack
 
 from .frames import MalformedFrame
 
-NEWEST = 2
-OLDEST = 2
+NEWEST = 3
+OLDEST = 3
 """The versions of the protocol between nodes that this code speaks."""
 
 

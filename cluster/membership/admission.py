@@ -36,7 +36,7 @@ class JoinRequest(Struct, array_like=True, frozen=True):
     """A node wants to become a member.
 
     `versions`: the lowest and highest version of the protocol that it speaks. `replace`: take over the name of a member
-    that is away; the sessions and messages that only its old disk has are lost.
+    that is away; the sessions and messages that only its old disk has are lost. `zone`: its zone; "" means the node itself.
     """
 
     node: Name
@@ -46,6 +46,7 @@ class JoinRequest(Struct, array_like=True, frozen=True):
     address: Name
     versions: tuple[int, int]
     replace: bool = False
+    zone: str = ""
 
 
 class LeaveRequest(Struct, array_like=True, frozen=True):

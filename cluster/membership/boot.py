@@ -93,7 +93,7 @@ class BootRegistrar:
         if not self._safe:
             return
         self._next_ms = now + AGAIN_MS
-        boot = Boot(me.node, me.disk, me.boot, me.process, me.address, self.earlier)
+        boot = Boot(me.node, me.disk, me.boot, me.process, me.address, self.earlier, member.settings.zone)
         if consensus.leads:
             lease_service.submit(boot)
         elif consensus.leader is not None:

@@ -1,4 +1,4 @@
-"""The commands of the Raft log that change members and views. A field may be added at the end with a default.
+"""The commands of the Raft log that change members, views and slots. A field may be added at the end with a default.
 
 Three values identify a start of a process. `disk` is a text written when the data directory was created: another disk
 is another peer of Raft. `boot` counts the starts. `process` is random at each start. A restored backup has a known disk
@@ -12,6 +12,8 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
+
+from ..slots.table import SlotRow
 
 Name = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1)]
@@ -40,7 +42,11 @@ class _Start(Struct, array_like=True, frozen=True):
 
 
 class Settle(Struct, array_like=True, frozen=True, tag=0):
-    """The first command of a cluster: its id, and its first member, which serves at once in view 1."""
+    """The first command of a cluster: its id, and its first member, which serves at once in view 1.
+
+    `zone`: the zone of the node; "" means the node itself. `slots`: the slot table begins, and the node is primary of
+    all slots. It is False in logs from before the table, so that every node reads them in the same way.
+    """
 
     cluster_id: Name
     node: Name
@@ -48,19 +54,28 @@ class Settle(Struct, array_like=True, frozen=True, tag=0):
     boot: Count
     process: Name
     address: str
+    zone: str = ""
+    slots: bool = False
 
 
 class Join(_Start, array_like=True, frozen=True, tag=1):
-    """A new member, or a known member with another disk: its old disk is forgotten, and it counts as empty."""
+    """A new member, or a known member with another disk: its old disk is forgotten, and it counts as empty.
+
+    `zone`: the zone of the node; "" means the node itself.
+    """
+
+    zone: str = ""
 
 
 class Boot(_Start, array_like=True, frozen=True, tag=2):
     """A start of a member with its known disk: a boot above the logged one, or the same process once more.
 
     `earlier`: (boot, process) of the disk's starts, from the last one that it knows to be in the log; () if unknown.
+    `zone`: the zone of the node; "" means the node itself.
     """
 
     earlier: tuple[tuple[int, str], ...] = ()
+    zone: str = ""
 
 
 class Leave(Struct, array_like=True, frozen=True, tag=3):
@@ -79,12 +94,14 @@ class SetView(Struct, array_like=True, frozen=True, tag=5):
     """The next view, in force only if `after` is still the id of the present one (compare and set).
 
     `serving_only`: all nodes that serve in it are reachable, and barriers may complete without the nodes that do not
-    serve. From then on only the serving nodes know every acknowledged write.
+    serve. From then on only the serving nodes know every acknowledged write. `slots`: if the slot table has not begun,
+    it begins, and the eldest serving node is primary of all slots; False in logs from before the table.
     """
 
     after: Annotated[int, Meta(ge=0)]
     rows: tuple[Row, ...]
     serving_only: bool = False
+    slots: bool = False
 
 
 class Away(Struct, array_like=True, frozen=True, tag=6):
@@ -98,7 +115,17 @@ class Away(Struct, array_like=True, frozen=True, tag=6):
     notice_ms: Annotated[int, Meta(ge=0)] = 0
 
 
-Command = Settle | Join | Boot | Leave | Stale | SetView | Away
+class SetSlots(Struct, array_like=True, frozen=True, tag=7):
+    """Change rows of the slot table, each only if `epoch` and `version` are still those of the row (compare and set).
+
+    Each row is accepted or refused for itself. A valid row names only holders whose incarnations are in the present
+    view, and its primary was in sync before (H-22, H-23).
+    """
+
+    changes: tuple[SlotRow, ...]
+
+
+Command = Settle | Join | Boot | Leave | Stale | SetView | Away | SetSlots
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

@@ -15,7 +15,7 @@ from ..raft.interface import Settings as RaftSettings
 from ..raft.messages import Change, Kind, Message, MessageKind, decode_message, encode_message
 from ..raft.stable import RaftStable
 from .commands import Command, MalformedCommand, encode_command
-from .events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, ViewChanged, WentStale
+from .events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, SlotsChanged, ViewChanged, WentStale
 from .state_machine import MemberRow, MembershipState, peer_of
 
 
@@ -166,12 +166,13 @@ class Consensus:
             self.on_applied(happened)
 
     def _restore(self, data: bytes) -> None:
-        before, members = self.membership.view, self.membership.members
-        self.membership.restore(data)
-        skipped = _skipped(members, self.membership.members)
-        self.on_applied(
-            (BarriersAllowed(self.membership.barriers_allowed), *skipped, ViewChanged(before, self.membership.view))
-        )
+        membership = self.membership
+        before, members, slots = membership.view, membership.members, membership.slots
+        membership.restore(data)
+        skipped = _skipped(members, membership.members)
+        happened = (BarriersAllowed(membership.barriers_allowed), *skipped, ViewChanged(before, membership.view))
+        changed = () if membership.slots == slots else (SlotsChanged(slots, membership.slots),)
+        self.on_applied((*happened, *changed))
 
     def _compact(self) -> None:
         applied = self.raft.applied_index

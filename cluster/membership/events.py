@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..slots.table import SlotTable
 from .commands import Command
 from .view import View
 
@@ -53,6 +54,20 @@ class BarriersAllowed(NamedTuple):
     barriers_allowed: bool
 
 
+class SlotsLost(NamedTuple):
+    """The cluster has given up the disk of the node, which had the last copy of these slots. They are empty now."""
+
+    node: str
+    slots: tuple[int, ...]
+
+
+class SlotsChanged(NamedTuple):
+    """Rows of the slot table have changed."""
+
+    before: SlotTable
+    after: SlotTable
+
+
 class Refused(NamedTuple):
     """The command changed nothing. `boot`: the highest boot that the node has had, if that was the reason."""
 
@@ -61,4 +76,15 @@ class Refused(NamedTuple):
     boot: int = 0
 
 
-MembershipEvent = Settled | Joined | Booted | Left | WentStale | BarriersAllowed | ViewChanged | Refused
+MembershipEvent = (
+    Settled
+    | Joined
+    | Booted
+    | Left
+    | WentStale
+    | BarriersAllowed
+    | ViewChanged
+    | SlotsLost
+    | SlotsChanged
+    | Refused
+)

@@ -141,10 +141,10 @@ class JoinLeaveService:
         return f"{need} while {' and '.join(away)} is away: start it again or take it out first"
 
     def _settle(self) -> None:
-        me = self._member.me
+        me, zone = self._member.me, self._member.settings.zone
         lease_service = self._member.lease_service
         assert lease_service is not None
-        lease_service.submit(Settle(me.cluster_id, me.node, me.disk, me.boot, me.process, me.address))
+        lease_service.submit(Settle(me.cluster_id, me.node, me.disk, me.boot, me.process, me.address, zone, slots=True))
 
     def _wait(self, request: JoinRequest | LeaveRequest, reply: Callable[[bytes], None], unknown: bool = False) -> None:
         until = self._member.ports.now_ms() + CALL_TIMEOUT_S * 1000
@@ -201,7 +201,8 @@ class JoinLeaveService:
                 return
             waiting.submitted = True
             if isinstance(request, JoinRequest):
-                lease_service.submit(Join(request.node, request.disk, request.boot, request.process, request.address))
+                start = (request.node, request.disk, request.boot, request.process, request.address)
+                lease_service.submit(Join(*start, request.zone))
             else:
                 lease_service.submit(Leave(request.node))
             return

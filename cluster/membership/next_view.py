@@ -40,7 +40,7 @@ def next_view(outlook: Outlook) -> SetView | None:
     serving_only = bool(serving) and all(name in outlook.ready for name in serving)
     if rows == view.rows and (outlook.membership.barriers_allowed or not serving_only):
         return None
-    return SetView(view.id, rows, serving_only)
+    return SetView(view.id, rows, serving_only, slots=True)
 
 
 def _able(outlook: Outlook, names: list[str]) -> list[str]:

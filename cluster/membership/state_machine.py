@@ -1,11 +1,11 @@
-"""The replicated membership: members and the view, as the commands of the Raft log make them. The same on every node.
+"""The replicated membership: members, view and slot table, as the Raft log makes them. The same on every node.
 
     a member's row    none --SetView--> joining --SetView--> serving --SetView--> none
                       none <--Boot, Join, Leave-- joining, serving
 
 The state machine checks each command when it is applied, and refuses an invalid one: a view has only the last start of
 a node, a node serves only after joining, and a restart always removes the row (H-01, H-04). A refused command changes
-nothing.
+nothing. The slot table follows from members and view, and from `SetSlots`: see `slots/update.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,35 @@ from itertools import pairwise
 import msgspec
 from msgspec import Struct
 
-from .commands import Away, Boot, Join, Leave, MalformedCommand, Row, Settle, SetView, Stale, decode_command
-from .events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, Refused, Settled, ViewChanged, WentStale
+from ..slots.table import Holder, PackedTable, SlotTable, pack, unpack
+from ..slots.update import Roll, TableUpdate
+from .commands import (
+    Away,
+    Boot,
+    Command,
+    Join,
+    Leave,
+    MalformedCommand,
+    Row,
+    SetSlots,
+    Settle,
+    SetView,
+    Stale,
+    decode_command,
+)
+from .events import (
+    BarriersAllowed,
+    Booted,
+    Joined,
+    Left,
+    MembershipEvent,
+    Refused,
+    Settled,
+    SlotsChanged,
+    SlotsLost,
+    ViewChanged,
+    WentStale,
+)
 from .view import View
 
 VOTERS_MAX = 7
@@ -34,7 +61,7 @@ class MemberRow(Struct, array_like=True, frozen=True):
     the node from that view or an earlier one belong to another disk. `served`: the node has served once; before that
     no policy counts it as missing. `disk_served`: it has served with this disk, so this disk has the log. `away_ms`:
     cluster time since which it has had no row, 0 while it has one or the leader has not recorded it. `notice_ms`:
-    cluster time of the last notice that it is to be given up, 0 if there was none since.
+    cluster time of the last notice that it is to be given up, 0 if there was none since. `zone`: see `zone_of`.
     """
 
     node: str
@@ -49,6 +76,7 @@ class MemberRow(Struct, array_like=True, frozen=True):
     disk_served: bool = False
     joined_view: int = 0
     notice_ms: int = 0
+    zone: str = ""
 
 
 def is_unknown(row: MemberRow, earlier: tuple[tuple[int, str], ...]) -> bool:
@@ -66,6 +94,7 @@ class _State(Struct, array_like=True):
     view: View = View()
     boots: dict[str, int] = {}
     informed_members: tuple[str, ...] = ()
+    slots: PackedTable | None = None
 
 
 class MembershipState:
@@ -80,6 +109,8 @@ class MembershipState:
     not stale, eldest first; and `whole`, whether every member that has ever served is in the view and serves.
     """
 
+    table_update: type[TableUpdate] = TableUpdate
+
     def __init__(self) -> None:
         self.cluster_id = ""
         self.index = 0
@@ -90,28 +121,15 @@ class MembershipState:
         self.barriers_allowed = True
         self.peers: tuple[str, ...] = ()
         self.whole = False
+        self.slots = SlotTable()
 
     def apply(self, index: int, data: bytes) -> tuple[MembershipEvent, ...]:
         """Apply the entry at `index` of the log. Returns the events. Raises `MalformedCommand`, then on every node."""
         command = decode_command(data)
         assert index > self.index, (index, self.index)
         self.index = index
-        before, barriers_allowed = self.view, self.barriers_allowed
-        match command:
-            case Settle():
-                happened = self._settle(command)
-            case Join():
-                happened = self._join(command)
-            case Boot():
-                happened = self._boot(command)
-            case Leave(node):
-                happened = self._leave(node)
-            case Stale(node):
-                happened = self._stale(node)
-            case Away():
-                happened = self._away(command)
-            case SetView():
-                happened = self._set_view(command)
+        before, barriers_allowed, slots = self.view, self.barriers_allowed, self.slots
+        happened = self._carry_out(command)
         self._derive()
         if self.barriers_allowed is not barriers_allowed:
             happened = (
@@ -120,7 +138,30 @@ class MembershipState:
             )  # before a barrier completes without a removed node
         if self.view is not before:
             happened = (*happened, ViewChanged(before, self.view))
+        if self.slots.index and (self.view is not before or isinstance(command, Join | Leave | Stale)):
+            happened = (*happened, *self._follow())
+        if self.slots is not slots:
+            happened = (*happened, SlotsChanged(slots, self.slots))
         return happened
+
+    def _carry_out(self, command: Command) -> tuple[MembershipEvent, ...]:
+        match command:
+            case Settle():
+                return self._settle(command)
+            case Join():
+                return self._join(command)
+            case Boot():
+                return self._boot(command)
+            case Leave(node):
+                return self._leave(node)
+            case Stale(node):
+                return self._stale(node)
+            case Away():
+                return self._away(command)
+            case SetView():
+                return self._set_view(command)
+            case SetSlots():
+                return self._set_slots(command)
 
     @property
     def missed(self) -> tuple[str, ...]:
@@ -147,9 +188,11 @@ class MembershipState:
         if self.cluster_id:
             return (Refused(command, f"this cluster is settled as {self.cluster_id}"),)
         self.cluster_id = command.cluster_id
-        self._enter(Join(command.node, command.disk, command.boot, command.process, command.address))
+        self._enter(Join(command.node, command.disk, command.boot, command.process, command.address, command.zone))
         self.view = View(1, (Row(command.node, command.boot, 1, True),))
         self._note_served(True)
+        if command.slots:
+            self._begin_slots()
         return (Settled(command.cluster_id), Joined(command.node, False))
 
     def _join(self, command: Join) -> tuple[MembershipEvent, ...]:
@@ -182,6 +225,7 @@ class MembershipState:
             self.index,
             served=known is not None and known.served,
             joined_view=self.view.id,
+            zone=command.zone,
         )
 
     def _boot(self, command: Boot | Join) -> tuple[MembershipEvent, ...]:
@@ -193,8 +237,10 @@ class MembershipState:
         if known.disk != command.disk:
             return (Refused(command, f"the member's disk is {known.disk}, not {command.disk}", known.boot),)
         if command.boot == known.boot and command.process == known.process:
-            if command.address != known.address:
-                self.members[command.node] = msgspec.structs.replace(known, address=command.address)
+            if (command.address, command.zone) != (known.address, known.zone):
+                self.members[command.node] = msgspec.structs.replace(
+                    known, address=command.address, zone=command.zone
+                )
             return ()
         if command.boot <= known.boot:
             # The disk is an old copy: its contents contradict the history of the cluster.
@@ -204,7 +250,7 @@ class MembershipState:
         self._remove_row(command.node)
         self.boots[command.node] = command.boot
         self.members[command.node] = msgspec.structs.replace(
-            known, boot=command.boot, process=command.process, address=command.address
+            known, boot=command.boot, process=command.process, address=command.address, zone=command.zone
         )
         return (Booted(command.node, command.boot),)
 
@@ -260,6 +306,8 @@ class MembershipState:
         if rows != self.view.rows:
             self.view = View(self.view.id + 1, rows)
         self._note_served(command.serving_only)
+        if command.slots and not self.slots.index and self.view.serving:
+            self._begin_slots()
         return ()
 
     def _note_served(self, serving_only: bool) -> None:
@@ -295,6 +343,37 @@ class MembershipState:
             return f"since {row.entered_in_view}, but it entered in view {former.entered_in_view}"
         return "joining after having served" if former.serving and not row.serving else ""
 
+    # -- the slot table
+
+    def _updating(self) -> TableUpdate:
+        """Returns the table, to be changed by the present entry."""
+        members = self.members.values()
+        rows = [(self.members[row.node], row.entered_in_view) for row in self.view.rows]
+        roll = Roll(
+            {member.node: Holder(member.node, member.disk, entered) for member, entered in rows},
+            self.view.serving,
+            {(member.node, member.disk) for member in members if not member.stale},
+        )
+        return self.table_update(self.slots, roll, self.index)
+
+    def _begin_slots(self) -> None:
+        eldest = min(self.view.serving, key=lambda node: (self.members[node].joined, node))
+        update = self._updating()
+        update.begin(eldest)
+        self.slots = update.table
+
+    def _follow(self) -> tuple[MembershipEvent, ...]:
+        update = self._updating()
+        update.follow()
+        self.slots = update.table
+        return tuple([SlotsLost(node, tuple(slots)) for node, slots in update.lost.items()])
+
+    def _set_slots(self, command: SetSlots) -> tuple[MembershipEvent, ...]:
+        update = self._updating()
+        refused = update.change(command.changes)
+        self.slots = update.table
+        return tuple([Refused(SetSlots((change,)), f"slot {change.slot}: {reason}") for change, reason in refused])
+
     # -- snapshots
 
     def snapshot(self) -> bytes:
@@ -302,18 +381,28 @@ class MembershipState:
         members = tuple(self.members[node] for node in sorted(self.members))
         boots = {node: self.boots[node] for node in sorted(self.boots)}
         return msgspec.msgpack.encode(
-            _State(self.cluster_id, self.index, members, self.view, boots, self.informed_members)
+            _State(
+                self.cluster_id,
+                self.index,
+                members,
+                self.view,
+                boots,
+                self.informed_members,
+                pack(self.slots) if self.slots.index else None,
+            )
         )
 
     def restore(self, data: bytes) -> None:
         """Load the state that `snapshot` wrote. Raises `MalformedCommand`, and then changes nothing."""
         try:
             state = msgspec.msgpack.decode(data, type=_State)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            slots = SlotTable() if state.slots is None else unpack(state.slots)
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
             raise MalformedCommand(f"snapshot of a membership, {len(data)} bytes: {error}") from error
         self.cluster_id, self.index, self.view, self.boots = state.cluster_id, state.index, state.view, state.boots
         self.informed_members = state.informed_members or state.view.serving
         self.members = {row.node: row for row in state.members}
+        self.slots = slots
         self._derive()
 
     def _derive(self) -> None:
@@ -327,6 +416,11 @@ class MembershipState:
 def peer_of(row: MemberRow) -> str:
     """Returns the member's Raft peer. A node with a new disk is a new peer, because that disk lacks the old votes."""
     return f"{row.node}/{row.disk}"
+
+
+def zone_of(row: MemberRow) -> str:
+    """Returns the zone of a member, such as its machine or its rack; the node itself if it is not configured."""
+    return row.zone or row.node
 
 
 def wanted_voters(membership: MembershipState) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def test_a_row_is_removed_after_the_last_granted_lease() -> None:
         assert leader.decide(now) == []
     leader.grant("a", 2190)
     assert leader.decide(2199) == []
-    assert leader.decide(2200) == [SetView(3, (A, B), True)]
+    assert leader.decide(2200) == [SetView(3, (A, B), True, True)]
 
 
 def test_granting_resumes_when_they_hear_each_other_again() -> None:
@@ -138,16 +138,16 @@ def test_a_node_that_a_proposal_removes_gets_no_lease() -> None:
         leader.decide(now)
     leader.grant("a", 2490)
     leader.grant("c", 2490)
-    assert leader.decide(2500) == [SetView(3, (A, C), True)]
+    assert leader.decide(2500) == [SetView(3, (A, C), True, True)]
     assert leader.request("b", 2510) is None
     assert leader.decide(2520) == []  # one proposal at a time
     leader.grant("a", 3490)
     leader.grant("c", 3490)
-    assert leader.decide(3500) == [SetView(3, (A, C), True)]
-    apply(leader.membership, SetView(3, (A, C), True))
+    assert leader.decide(3500) == [SetView(3, (A, C), True, True)]
+    apply(leader.membership, SetView(3, (A, C), True, True))
     for node in "abc":
         leader.request(node, 3600)
-    assert leader.decide(3600) == [SetView(4, (A, Row("b", 1, 5), C), True)]
+    assert leader.decide(3600) == [SetView(4, (A, Row("b", 1, 5), C), True, True)]
 
 
 def test_a_new_leader_waits_for_old_leases_before_removing_nodes() -> None:
@@ -226,7 +226,7 @@ def test_a_node_that_does_not_apply_views_is_out() -> None:
         leader.request("b", now, view=2)
         proposals = leader.decide(now)
         if any(isinstance(proposal, SetView) for proposal in proposals):
-            assert now >= 2500 and SetView(3, (A, C), True) in proposals
+            assert now >= 2500 and SetView(3, (A, C), True, True) in proposals
             return
     raise AssertionError
 
@@ -314,7 +314,7 @@ def away_for_a_week() -> Leader:
     """A leader of a and b. For a week c has had no row and sent nothing, and the log has the notice."""
     leader = Leader()
     leader.clock_ms = WEEK_MS + 2
-    apply(leader.membership, SetView(leader.membership.view.id, (A, B), True))
+    apply(leader.membership, SetView(leader.membership.view.id, (A, B), True, True))
     apply(leader.membership, Away("c", 1))
     leader.peers.away = (peer("c"),)
     assert over(leader, 0, 60_000) == []
@@ -328,7 +328,7 @@ def test_a_member_away_for_too_long_becomes_stale() -> None:
     leader = Leader()
     leader.clock_ms = 1_000_000
     leader.peers.away = (peer("c"),)
-    apply(leader.membership, SetView(leader.membership.view.id, (A, B), True))
+    apply(leader.membership, SetView(leader.membership.view.id, (A, B), True, True))
     at = partial(given_up, leader)
     assert at(0) == []
     assert at(59_000) == []

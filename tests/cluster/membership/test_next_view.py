@@ -33,7 +33,8 @@ def look(
     found = propose(membership, *requests, removable=removable, ready=ready)
     if found is None or found.rows == membership.view.rows:
         return None
-    return msgspec.structs.replace(found, serving_only=False)
+    assert found.slots
+    return msgspec.structs.replace(found, serving_only=False, slots=False)
 
 
 def propose(
@@ -207,6 +208,6 @@ def test_barriers_wait_until_the_log_excludes_an_absent_informed_member() -> Non
     a, b = said(membership, "a", "b"), said(membership, "b", "a")
     assert propose(membership, a) is None  # b may be dead, and c the only node that knows
     serving_only = propose(membership, a, b)
-    assert serving_only == SetView(4, (A, B), True)
+    assert serving_only == SetView(4, (A, B), True, True)
     apply(membership, serving_only)
     assert membership.view.id == 4 and propose(membership, a, b) is None

@@ -1,0 +1,126 @@
+"""The slot table: for each slot its primary and its in-sync set. It is part of the replicated membership.
+
+Rows are replaced, never changed in place. `update.py` computes the next rows, and `placement.py` where copies should
+be. A holder is compared as a whole, never by its node: a node that restarts, or that left the view and came back, is
+another holder, because it may lack what the former one had in memory (H-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ..identity import SLOTS
+
+Name = Annotated[str, Meta(min_length=1)]
+Natural = Annotated[int, Meta(ge=0)]
+Slot = Annotated[int, Meta(ge=0, lt=SLOTS)]
+
+
+class Holder(Struct, array_like=True, frozen=True, order=True):
+    """A node with a copy of a slot. `entered_in_view`: id of the view in which its incarnation entered, 0 while it is
+    away."""
+
+    node: Name
+    disk: Name
+    entered_in_view: Natural
+
+
+class SlotRow(Struct, array_like=True, frozen=True):
+    """One slot.
+
+    `epoch`: log index of the entry that set the primary, a new one also if the same node gets the slot again. `version`:
+    log index of the row's last change. `primary` is None while no holder is in the view. Each holder of `in_sync` has
+    every acknowledged change of the slot. If all of them are away, they stay in `in_sync`, marked as away. `in_sync` is
+    empty if no node has a copy.
+    """
+
+    slot: Slot
+    epoch: Natural
+    version: Natural
+    primary: Holder | None = None
+    in_sync: tuple[Holder, ...] = ()
+
+
+NO_ROWS = tuple([SlotRow(slot, 0, 0) for slot in range(SLOTS)])
+"""The rows before the table begins: no slot has a holder."""
+
+
+class SlotTable(Struct, frozen=True, dict=True):
+    """The rows of all slots, each at its own index. `index`: log index of the last change; 0 before the table begins."""
+
+    rows: tuple[SlotRow, ...] = NO_ROWS
+    index: int = 0
+
+    def row(self, slot: int) -> SlotRow:
+        """Returns the row of a slot, 0 to 255."""
+        return self.rows[slot]
+
+    @cached_property
+    def slots_by_primary(self) -> dict[str | None, tuple[int, ...]]:
+        """Node -> the slots of which it is primary, in order; None -> the slots without primary."""
+        found: dict[str | None, list[int]] = {}
+        for row in self.rows:
+            found.setdefault(row.primary.node if row.primary is not None else None, []).append(row.slot)
+        return {node: tuple(slots) for node, slots in found.items()}
+
+    def changes_since(self, former: SlotTable) -> tuple[SlotRow, ...]:
+        """Returns the rows that differ from those of another table, in the order of their slots."""
+        if self.rows is former.rows:
+            return ()
+        return tuple([row for row, old in zip(self.rows, former.rows, strict=True) if row is not old and row != old])
+
+
+class PackedTable(Struct, array_like=True, frozen=True):
+    """A table in a snapshot. `rows`, one for each slot: epoch, version, primary and in-sync set, as positions in
+    `holders`; -1 stands for no primary."""
+
+    index: Natural
+    holders: tuple[Holder, ...]
+    rows: tuple[tuple[Natural, Natural, int, tuple[Natural, ...]], ...]
+
+
+def pack(table: SlotTable) -> PackedTable:
+    """Returns the compact form, which names each holder once. Equal tables give equal forms."""
+    holders = sorted({holder for row in table.rows for holder in _named(row)})
+    number: dict[Holder | None, int] = {holder: at for at, holder in enumerate(holders)}
+    number[None] = -1
+    rows = tuple(
+        [(row.epoch, row.version, number[row.primary], tuple([number[h] for h in row.in_sync])) for row in table.rows]
+    )
+    return PackedTable(table.index, tuple(holders), rows)
+
+
+def unpack(packed: PackedTable) -> SlotTable:
+    """Returns the table of a compact form. Raises `ValueError` if it has not one row for each slot, or if a position is
+    wrong."""
+    if len(packed.rows) != SLOTS:
+        raise ValueError(f"{len(packed.rows)} rows of slots, {SLOTS} are expected")
+    holders = packed.holders
+    rows = []
+    for slot, (epoch, version, primary, in_sync) in enumerate(packed.rows):
+        if not -1 <= primary < len(holders) or any(at >= len(holders) for at in in_sync):
+            raise ValueError(f"slot {slot}: a holder that is not among the {len(holders)} of this table")
+        held = tuple([holders[at] for at in in_sync])
+        rows.append(SlotRow(slot, epoch, version, None if primary < 0 else holders[primary], held))
+    return SlotTable(tuple(rows), packed.index)
+
+
+def ranges(slots: Iterable[int]) -> list[str]:
+    """Returns slots as texts of ranges, such as `["0-84", "90"]`."""
+    found: list[list[int]] = []
+    ordered = sorted(slots)
+    for former, slot in pairwise([-2, *ordered]):
+        if slot == former + 1:
+            found[-1][1] = slot
+        else:
+            found.append([slot, slot])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in found]
+
+
+def _named(row: SlotRow) -> tuple[Holder, ...]:
+    return row.in_sync if row.primary is None else (row.primary, *row.in_sync)

@@ -1,0 +1,168 @@
+"""Computes the next slot table: what follows from a change of the members or the view, and which requests are valid.
+
+    primary in the view           --it leaves, another holder is in the view-->  that holder, in a new epoch
+                                  --it leaves, no holder is in the view------->  no primary; the holders are away
+    no primary, holders away      --one of them enters with the same disk----->  that one, in a new epoch
+    any                           --the last holder's disk is given up-------->  lost: empty, at a serving node
+
+The rows are a function of the log, the same on every node. The in-sync set loses a holder when another one is left in
+it. It loses its last holder only with that holder's disk (H-23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec import Struct
+
+from .table import Holder, SlotRow, SlotTable
+
+
+class Roll(Struct, frozen=True):
+    """The members, after a log entry.
+
+    `present`: node -> its incarnation in the view, joining ones too. `serving`: the nodes that serve. `disks`: node and
+    disk of each member that is not stale.
+    """
+
+    present: dict[str, Holder]
+    serving: tuple[str, ...]
+    disks: Collection[tuple[str, str]]
+
+
+class TableUpdate:
+    """The changes of one log entry, at `index`, to a table. Call `begin`, `follow` or `change`, then read `table`.
+
+    `lost`: node -> the slots whose last copy was on the disk of that node, which the cluster has given up.
+    """
+
+    def __init__(self, table: SlotTable, roll: Roll, index: int) -> None:
+        self.table = table
+        self.roll = roll
+        self.index = index
+        self.lost: dict[str, list[int]] = {}
+        self._primaries: dict[str, int] = {}
+
+    def begin(self, node: str) -> None:
+        """The table begins: all slots go to this node, which is in the view."""
+        holder = self.roll.present[node]
+        rows = tuple([SlotRow(row.slot, self.index, self.index, holder, (holder,)) for row in self.table.rows])
+        self.table = SlotTable(rows, self.index)
+
+    def follow(self) -> None:
+        """Change the rows that follow from the members and the view."""
+        self._primaries = dict.fromkeys(self.roll.present, 0)
+        for row in self.table.rows:
+            if row.primary is not None and self.is_present(row.primary):
+                self._primaries[row.primary.node] += 1
+        self._replace([self._followed(row) for row in self.table.rows])
+
+    def change(self, changes: tuple[SlotRow, ...]) -> list[tuple[SlotRow, str]]:
+        """Change rows on request, each for itself. Returns the changes that are refused, with the reasons.
+
+        `epoch` and `version` of a change are those of the row for which it was made (compare and set).
+        """
+        rows = list(self.table.rows)
+        refused = []
+        for change in changes:
+            row = rows[change.slot]
+            reason = self.wrong(change, row)
+            if reason:
+                refused.append((change, reason))
+            else:
+                rows[change.slot] = self.changed(row, change.primary, tuple(sorted(change.in_sync)))
+        self._replace(rows)
+        return refused
+
+    def _replace(self, rows: list[SlotRow]) -> None:
+        if any(row is not old for row, old in zip(rows, self.table.rows, strict=True)):
+            self.table = SlotTable(tuple(rows), self.index)
+
+    # -- the view
+
+    def is_present(self, holder: Holder) -> bool:
+        """Whether exactly this incarnation is in the view."""
+        return self.roll.present.get(holder.node) == holder
+
+    def _followed(self, row: SlotRow) -> SlotRow:
+        """Returns the row that follows from the members and the view; this row if nothing changes."""
+        if row.primary is not None and len(row.in_sync) == 1 and self.is_present(row.primary):
+            return row
+        known = self.known(row)
+        if not known:
+            if row.in_sync:
+                self.lost.setdefault(row.in_sync[0].node, []).append(row.slot)
+            return self._given(row)
+        holders = tuple([holder for holder in known if self.is_present(holder)]) or self.returned(known)
+        if not holders:
+            return self.changed(row, None, tuple([Holder(holder.node, holder.disk, 0) for holder in known]))
+        primary = row.primary if row.primary in holders else self._fewest(holders)
+        return self.changed(row, primary, holders)
+
+    def known(self, row: SlotRow) -> tuple[Holder, ...]:
+        """Returns the holders whose disks belong to members. If none is left, the slot is lost."""
+        return tuple([holder for holder in row.in_sync if (holder.node, holder.disk) in self.roll.disks])
+
+    def returned(self, holders: tuple[Holder, ...]) -> tuple[Holder, ...]:
+        """Returns the incarnations in the view that may take back a slot of which all `holders` were away.
+
+        Each of them had every acknowledged change, so the first to enter with its disk gets the slot and waits for no
+        other. This is the only place to exclude a disk that may have lost writes since: today every disk counts as
+        complete.
+        """
+        here = [(self.roll.present.get(holder.node), holder) for holder in holders]
+        return tuple([entered for entered, holder in here if entered is not None and entered.disk == holder.disk])
+
+    def _given(self, row: SlotRow) -> SlotRow:
+        """Returns the row of a slot without any copy: empty, at the serving node with the fewest primaries."""
+        if not self.roll.serving:
+            return self.changed(row, None, ())
+        holder = self._fewest(tuple([self.roll.present[node] for node in self.roll.serving]))
+        return self.changed(row, holder, (holder,))
+
+    def _fewest(self, holders: tuple[Holder, ...]) -> Holder:
+        """Returns the holder that is primary of the fewest slots, by name if equal, and counts one more for it."""
+        best = min(holders, key=lambda holder: (self._primaries[holder.node], holder.node))
+        self._primaries[best.node] += 1
+        return best
+
+    def changed(self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...]) -> SlotRow:
+        """Returns the row with this primary and in-sync set; this row if it has them already.
+
+        Another primary begins an epoch. The same node with another incarnation is another primary.
+        """
+        if row.primary == primary and row.in_sync == in_sync:
+            return row
+        epoch = row.epoch if primary is None or primary == row.primary else self.index
+        return SlotRow(row.slot, epoch, self.index, primary, in_sync)
+
+    # -- requests
+
+    def wrong(self, change: SlotRow, row: SlotRow) -> str:
+        """Returns the reason why the change of the row is refused; "" if it is valid."""
+        if (change.epoch, change.version) != (row.epoch, row.version):
+            made, present = f"{change.epoch}, version {change.version}", f"{row.epoch}, version {row.version}"
+            return f"made for epoch {made}; the row has epoch {present}"
+        if row.primary is None:
+            return "it has no primary: one of its holders has to enter first"
+        if change.primary is None:
+            return "it names no primary"
+        nodes = [holder.node for holder in change.in_sync]
+        twice = next((node for node in nodes if nodes.count(node) > 1), None)
+        if twice is not None:
+            return f"it names {twice} twice"
+        absent = next((holder for holder in (change.primary, *change.in_sync) if not self.is_present(holder)), None)
+        if absent is not None:
+            return self._absence(absent)
+        if change.primary not in change.in_sync:
+            return f"its primary {change.primary.node} is not in its in-sync set"
+        if change.primary not in row.in_sync:
+            return f"{change.primary.node} is not in sync yet, and may lack acknowledged changes"
+        return ""
+
+    def _absence(self, holder: Holder) -> str:
+        here = self.roll.present.get(holder.node)
+        named = f"{holder.node} with disk {holder.disk} that entered in view {holder.entered_in_view}"
+        if here is None:
+            return f"it names {named}, which is not in the view"
+        return f"it names {named}; the view has disk {here.disk} that entered in view {here.entered_in_view}"
