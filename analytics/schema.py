@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the schema. Readers accept rows up to their own version. A new type or a new required field raises it."""
 
 OFF: Final = 0
@@ -104,6 +104,7 @@ _FIELDS: Final = """
     policy          string   -          the rule that decided
     pub_client      string   -          client id of the publisher
     pub_conn        int      -          the publisher's connection, a number unique in (node, boot)
+    primaries       counts   slots      slots by their new primary
     publishes       int      total      PUBLISH packets accepted, since the start
     qos             int      -          0, 1 or 2
     reason          string   -          why, one word of a closed list
@@ -112,6 +113,7 @@ _FIELDS: Final = """
     rows            int      rows       rows that are missing
     sessions        int      sessions   sessions in the store
     slot            int      -          slot of the client id, 0 to 255
+    slots           strings  -          ranges of slots, such as 0-84
     source          string   -          the other node, from which it comes
     split_ms        int      ms         from detection to heal
     state           string   -          state entered
@@ -121,6 +123,7 @@ _FIELDS: Final = """
     username        string   -          user name of the client
     version         int      -          MQTT version: 3, 4 (3.1.1) or 5
     view            int      -          number of the cluster view
+    without         int      slots      slots that have no primary now
     window_ms       int      ms         from begin to now; of an incident to its detection: the Window of Uncertainty
 """
 
@@ -176,6 +179,10 @@ _TYPES: Final = """
     mem.down s target ?reason ?view : a member left the view
     mem.up s target ?view : a member entered the view
     mem.view s view nodes ?joining ?missing : another view is in force: who serves, who is joining, who is missing
+    slot.primary s count slots view ?primaries ?without
+        : slots got another primary, or another incarnation of it, or have none now
+    slot.lost s target count slots ?view
+        : the cluster gave up a member's disk, which had the last copy of these slots: they are empty
     lease.get s view : this node has a lease: it may accept and acknowledge
     lease.lose s view ?detail ?nodes : this node has lost its lease; detail is the cause, nodes are not heard
     split.suspect s nodes begin_ms window_ms ?detail : a member is silent: perhaps an incident

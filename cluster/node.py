@@ -19,7 +19,18 @@ from .membership.admission import JOIN, LEAVE, CallAnswer, encode_call, member_m
 from .membership.boot import TAKEN_OUT, BootRegistrar
 from .membership.commands import Boot, decode_command
 from .membership.consensus import Consensus
-from .membership.events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, Refused, ViewChanged, WentStale
+from .membership.events import (
+    BarriersAllowed,
+    Booted,
+    Joined,
+    Left,
+    MembershipEvent,
+    Refused,
+    SlotsChanged,
+    SlotsLost,
+    ViewChanged,
+    WentStale,
+)
 from .membership.join_leave import JoinLeaveService
 from .membership.lease_service import LeaseService
 from .membership.messages import Goodbye, decode_goodbye, encode_lease
@@ -34,6 +45,7 @@ from .replicated_map.map import ReplicatedMap
 from .replicated_map.messages import Contradiction, MalformedMapMessage
 from .replicated_map.namespaces import Namespace
 from .replicated_map.ports import MapPorts
+from .slots.table import SlotTable
 
 _PUBLISH = Lane.PUBLISH
 LEFT = b"L"
@@ -115,6 +127,11 @@ class ClusterNode:
     def view(self) -> View:
         """The applied view; the empty one while standalone."""
         return self.membership.view
+
+    @property
+    def slots(self) -> SlotTable:
+        """The applied slot table; while standalone the empty one, although this node then owns all slots."""
+        return self.membership.slots
 
     @property
     def incarnation(self) -> Incarnation | None:
@@ -311,6 +328,8 @@ class ClusterNode:
                 self._member_changed(each)
             elif isinstance(each, BarriersAllowed):
                 self.metadata.hold(not each.barriers_allowed)
+            elif isinstance(each, SlotsLost | SlotsChanged):
+                self.reporting.slots(each)
             elif isinstance(each, Refused):
                 self.registrar.refused(each)
         self.join_leave.applied(happened)

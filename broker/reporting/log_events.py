@@ -36,7 +36,7 @@ _ORDINARY = frozenset(
 )
 """Ends of connections that clients or operators wanted, that the network made, or that have a line of their own."""
 
-_LEFT_OUT = frozenset({"begin_ms", "detected_ms", "healed_ms", "mid", "level"})
+_LEFT_OUT = frozenset({"begin_ms", "detected_ms", "healed_ms", "mid", "level", "slots"})
 """Fields of events that people cannot read, or that mean something else in a line; the event log has them."""
 
 
@@ -103,6 +103,12 @@ def _view(row: Row) -> str:
     return f"another view is in force: {'members are joining' if row.get('joining') else 'all members serve'}"
 
 
+def _primaries(row: Row) -> str:
+    if row.get("without"):
+        return "slots have no primary: their holders are not in the view. Start these nodes again"
+    return "slots have another primary"
+
+
 LINES: dict[str, _Kind] = {
     "node.start": _at("notice", "the node's data is read"),
     "conn.open": _at("debug", "client connected"),
@@ -130,6 +136,8 @@ LINES: dict[str, _Kind] = {
         "this node has lost its lease: until it has one again it does what the split policy says for a minority",
     ),
     "mem.view": _Kind(lambda row: "warning" if row.get("missing") else "notice", _view),
+    "slot.primary": _Kind(lambda row: "warning" if row.get("without") else "notice", _primaries),
+    "slot.lost": _at("warning", "slots are lost: a member that was removed or replaced had the only copy. They are empty"),
     "split.suspect": _at("info", "a member is silent"),
     "split.pass": _at("info", "a member that was silent is heard again"),
     "split.detect": _at("warning", _detected),

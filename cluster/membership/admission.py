@@ -36,7 +36,8 @@ class JoinRequest(Struct, array_like=True, frozen=True):
     """A node wants to become a member.
 
     `versions`: the lowest and highest version of the protocol that it speaks. `replace`: take over the name of a member
-    that is away; the sessions and messages that only its old disk has are lost. `zone`: its zone; "" means the node itself.
+    that is away; the sessions and messages that only its old disk has are lost. `zone`: its zone, "" for the
+    node itself.
     """
 
     node: Name

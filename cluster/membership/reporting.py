@@ -1,4 +1,4 @@
-"""Domain events of a member: lease acquired, lease lost with its cause, and the view in force.
+"""Domain events of a member: lease acquired, lease lost with its cause, the view in force, and changes of slots.
 
 The cause is determined when the loss is noticed, from the state of this process: its loop and clocks, its disk, the
 applied view, and the peers that it hears.
@@ -6,6 +6,8 @@ applied view, and the peers that it hears.
 
 from __future__ import annotations
 
+from ..slots.table import SlotTable, ranges
+from .events import SlotsChanged, SlotsLost
 from .host import Host
 
 
@@ -53,6 +55,35 @@ class Reporting:
         members = member.membership.members.values()
         missing = sorted([row.node for row in members if row.served and view.row(row.node) is None])
         member.ports.event("mem.view", view=view.id, nodes=list(view.serving), joining=joining, missing=missing)
+
+    def slots(self, happening: SlotsChanged | SlotsLost) -> None:
+        """One event for all slots that an entry of the log changed. Skips entries that this process reads again after
+        its start, and those that it applies without being in the view: the nodes of the view report them."""
+        member = self._member
+        if member.consensus is None or not member.consensus.read or member.incarnation is None:
+            return
+        if isinstance(happening, SlotsLost):
+            count, named = len(happening.slots), ranges(happening.slots)
+            member.ports.event("slot.lost", target=happening.node, count=count, slots=named, view=member.view.id)
+        else:
+            self._report_primaries(happening.before, happening.after)
+
+    def _report_primaries(self, before: SlotTable, after: SlotTable) -> None:
+        rows = [row for row in after.changes_since(before) if row.primary != before.row(row.slot).primary]
+        if not rows:
+            return
+        primaries: dict[str, int] = {}
+        for row in rows:
+            if row.primary is not None:
+                primaries[row.primary.node] = primaries.get(row.primary.node, 0) + 1
+        self._member.ports.event(
+            "slot.primary",
+            count=len(rows),
+            slots=ranges([row.slot for row in rows]),
+            primaries=dict(sorted(primaries.items())),
+            without=len(rows) - sum(primaries.values()),
+            view=self._member.view.id,
+        )
 
     def _cause(self, silent: dict[str, float]) -> str:
         return self._stood_still() or self._disk() or self._others(silent)

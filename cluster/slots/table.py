@@ -33,8 +33,8 @@ class Holder(Struct, array_like=True, frozen=True, order=True):
 class SlotRow(Struct, array_like=True, frozen=True):
     """One slot.
 
-    `epoch`: log index of the entry that set the primary, a new one also if the same node gets the slot again. `version`:
-    log index of the row's last change. `primary` is None while no holder is in the view. Each holder of `in_sync` has
+    `epoch`: log index of the entry that set the primary, another one also if the same node gets the slot again.
+    `version`: log index of the row's last change. `primary` is None while no holder is in the view. Each holder of `in_sync` has
     every acknowledged change of the slot. If all of them are away, they stay in `in_sync`, marked as away. `in_sync` is
     empty if no node has a copy.
     """
@@ -51,7 +51,7 @@ NO_ROWS = tuple([SlotRow(slot, 0, 0) for slot in range(SLOTS)])
 
 
 class SlotTable(Struct, frozen=True, dict=True):
-    """The rows of all slots, each at its own index. `index`: log index of the last change; 0 before the table begins."""
+    """The rows of all slots, in order. `index`: log index of the last change; 0 before the table begins."""
 
     rows: tuple[SlotRow, ...] = NO_ROWS
     index: int = 0

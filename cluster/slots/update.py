@@ -106,12 +106,11 @@ class TableUpdate:
     def returned(self, holders: tuple[Holder, ...]) -> tuple[Holder, ...]:
         """Returns the incarnations in the view that may take back a slot of which all `holders` were away.
 
-        Each of them had every acknowledged change, so the first to enter with its disk gets the slot and waits for no
-        other. This is the only place to exclude a disk that may have lost writes since: today every disk counts as
-        complete.
+        The holders have the disks of their members. Each of them had every acknowledged change, so the first to enter
+        gets the slot and waits for no other. This is the only place to exclude a disk that may have lost writes since:
+        today every disk counts as complete.
         """
-        here = [(self.roll.present.get(holder.node), holder) for holder in holders]
-        return tuple([entered for entered, holder in here if entered is not None and entered.disk == holder.disk])
+        return tuple([self.roll.present[holder.node] for holder in holders if holder.node in self.roll.present])
 
     def _given(self, row: SlotRow) -> SlotRow:
         """Returns the row of a slot without any copy: empty, at the serving node with the fewest primaries."""

@@ -100,3 +100,43 @@ def test_diverging_clocks_are_the_cause() -> None:
     other.wall_off_ms += 60_000
     event = lost(cluster, other)
     assert event["detail"] == "this machine stood still, or its clock was set, by 60000 ms"
+
+
+def test_changes_of_slots_are_one_event_per_entry_at_each_node_of_the_view() -> None:
+    cluster = MemberHarness(3)
+    cluster.whole()
+    founder = next(
+        node for node, slots in cluster.machines[0].member.slots.slots_by_primary.items() if len(slots) == 256
+    )
+    owner = next(machine for machine in cluster.machines if machine.name == founder)
+    others = [machine for machine in cluster.machines if machine is not owner]
+    before = len(owner.events)
+    owner.kill()
+    for machine in others:
+        cluster.until(lambda machine=machine: any(kind == "slot.primary" for kind, _ in machine.events))
+        assert last(machine, "slot.primary")["without"] == 256
+        assert last(machine, "slot.primary")["primaries"] == {}
+    owner.start()
+    cluster.whole()
+    entered = owner.member.slots.row(0).primary
+    assert entered is not None and entered.entered_in_view > 1 and entered.node == founder
+    for machine in cluster.machines:
+        event = last(machine, "slot.primary")
+        assert (event["count"], event["slots"], event["primaries"]) == (256, ["0-255"], {founder: 256})
+        assert event["without"] == 0 and event["view"] >= entered.entered_in_view
+    again = [facts for kind, facts in owner.events[before:] if kind == "slot.primary"]
+    assert len(again) == 1  # not those of its earlier start, which it reads in the log again
+    assert len({machine.member.slots.index for machine in cluster.machines}) == 1
+
+
+def test_a_member_that_leaves_loses_its_slots_with_an_event_at_the_others() -> None:
+    cluster = MemberHarness(3)
+    cluster.whole()
+    owner = next(machine for machine in cluster.machines if machine.name in machine.member.slots.slots_by_primary)
+    others = [machine for machine in cluster.machines if machine is not owner]
+    others[0].leave(owner.name)
+    for machine in others:
+        cluster.until(lambda machine=machine: any(kind == "slot.lost" for kind, _ in machine.events))
+        lost = last(machine, "slot.lost")
+        assert (lost["target"], lost["count"], lost["slots"]) == (owner.name, 256, ["0-255"])
+        assert last(machine, "slot.primary")["primaries"] == {each.name: 128 for each in others}

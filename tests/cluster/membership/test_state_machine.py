@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from strogoff.cluster.membership.commands import (
     Leave,
     MalformedCommand,
     Row,
+    SetSlots,
     Settle,
     SetView,
     Stale,
@@ -28,11 +30,20 @@ from strogoff.cluster.membership.events import (
     MembershipEvent,
     Refused,
     Settled,
+    SlotsChanged,
+    SlotsLost,
     ViewChanged,
     WentStale,
 )
-from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, MembershipState, peer_of, wanted_voters
+from strogoff.cluster.membership.state_machine import (
+    UNLOGGED_MAX,
+    MembershipState,
+    peer_of,
+    wanted_voters,
+    zone_of,
+)
 from strogoff.cluster.membership.view import View
+from strogoff.cluster.slots.table import Holder, SlotRow, SlotTable
 
 ABOVE = 2 + UNLOGGED_MAX
 """The first start of another disk that can join under the name of a member with one start in the log."""
@@ -239,7 +250,7 @@ STARTS = st.builds(
     st.sampled_from(["p", "q"]),
 )
 ROWS = st.builds(Row, NODES, BOOTS, st.integers(1, 6), st.booleans())
-VIEWS = st.builds(SetView, st.integers(0, 8), st.lists(ROWS, max_size=3).map(tuple))
+VIEWS = st.builds(SetView, st.integers(0, 8), st.lists(ROWS, max_size=3).map(tuple), st.booleans(), st.booleans())
 COMMANDS = st.one_of(STARTS, VIEWS, st.builds(Leave, NODES), st.builds(Stale, NODES))
 
 
@@ -315,3 +326,113 @@ def test_informed_members() -> None:
     left = cluster("a", "b")
     apply(left, boot("b", 2), Leave("a"))
     assert left.informed_members == ("b",)
+
+
+FOUNDER = Settle("id", "a", "disk-a", 1, "a-1", "", "rack1", slots=True)
+HOLDER_A = Holder("a", "disk-a", 1)
+HOLDER_B = Holder("b", "disk-b", 2)
+
+
+def slotted() -> MembershipState:
+    """Two nodes serve; a has all slots."""
+    membership = MembershipState()
+    apply(membership, FOUNDER, join("b"), SetView(1, (A, Row("b", 1, 2))), SetView(2, (A, B)))
+    return membership
+
+
+def test_the_founder_gets_all_slots() -> None:
+    membership = MembershipState()
+    happened = apply(membership, FOUNDER)
+    assert happened[-1] == SlotsChanged(SlotTable(), membership.slots)
+    assert {row.primary for row in membership.slots.rows} == {HOLDER_A}
+    assert membership.slots.index == membership.slots.row(0).epoch == 1
+
+
+def test_a_view_without_the_primary_leaves_slots_without_one_until_it_enters() -> None:
+    membership = slotted()
+    happened = apply(membership, boot("a", 2))
+    assert [type(each) for each in happened[-2:]] == [ViewChanged, SlotsChanged]
+    assert membership.slots.row(7) == SlotRow(7, 1, 5, None, (Holder("a", "disk-a", 0),))
+    apply(membership, SetView(4, (Row("a", 2, 5), B)))
+    entered = Holder("a", "disk-a", 5)
+    assert membership.slots.row(7) == SlotRow(7, 6, 6, entered, (entered,))
+
+
+def test_a_node_that_leaves_loses_the_slots_of_which_it_has_the_only_copy() -> None:
+    membership = slotted()
+    happened = apply(membership, Leave("a"))
+    assert SlotsLost("a", tuple(range(256))) in happened
+    assert membership.slots.row(7) == SlotRow(7, 5, 5, HOLDER_B, (HOLDER_B,))
+
+
+def test_another_disk_and_a_stale_member_lose_them_too() -> None:
+    membership = slotted()
+    happened = apply(membership, join("a", disk="new", boot=ABOVE))
+    assert SlotsLost("a", tuple(range(256))) in happened and membership.slots.row(7).primary == HOLDER_B
+    membership = slotted()
+    assert SlotsLost("a", tuple(range(256))) not in apply(membership, SetView(3, (B,)))
+    assert SlotsLost("a", tuple(range(256))) in apply(membership, Stale("a"))
+    assert membership.slots.row(7).primary == HOLDER_B
+
+
+def test_a_second_copy_saves_the_slots() -> None:
+    membership = slotted()
+    copies = tuple([SlotRow(slot, 1, 1, HOLDER_A, (HOLDER_A, HOLDER_B)) for slot in range(256)])
+    assert [type(each) for each in apply(membership, SetSlots(copies))] == [SlotsChanged]
+    happened = apply(membership, Leave("a"))
+    assert not [each for each in happened if isinstance(each, SlotsLost)]
+    assert membership.slots.row(7) == SlotRow(7, 6, 6, HOLDER_B, (HOLDER_B,))
+
+
+def test_a_late_request_for_a_holder_that_restarted_is_refused() -> None:
+    """The request waited in the log while b restarted: b entered again, and may lack what it had in memory (H-22)."""
+    membership = slotted()
+    late = SlotRow(7, 1, 1, HOLDER_A, (HOLDER_A, HOLDER_B))
+    apply(membership, boot("b", 2), SetView(4, (A, Row("b", 2, 5))))
+    said = refusal(apply(membership, SetSlots((late,))))
+    assert said.startswith("slot 7: it names b with disk disk-b that entered in view 2; the view has disk disk-b")
+    assert membership.slots.row(7).in_sync == (HOLDER_A,)
+
+
+def test_a_log_from_before_the_table_gives_the_same_table_with_and_without_a_snapshot() -> None:
+    """One node replays old entries, the other restores an old snapshot. The table begins at the first new entry."""
+    former = cluster("c", "b", "a")
+    other = MembershipState()
+    other.restore(former.snapshot())
+    for membership in (former, other):
+        assert membership.slots == SlotTable()
+        view = membership.view
+        assert apply(membership, Leave("b"))[-1] == ViewChanged(view, membership.view)
+        apply(membership, SetView(membership.view.id, membership.view.rows, True, slots=True))
+        assert {row.primary for row in membership.slots.rows} == {Holder("c", "disk-c", 1)}  # the eldest
+    assert former.snapshot() == other.snapshot()
+
+
+def test_the_table_of_an_old_cluster_waits_for_a_node_that_serves() -> None:
+    membership = cluster("a", "b")
+    apply(membership, boot("a", 2), boot("b", 2))
+    view = membership.view.id
+    apply(membership, SetView(view, (Row("a", 2, view + 1),), slots=True))
+    assert membership.slots == SlotTable()
+    apply(membership, SetView(view + 1, (Row("a", 2, view + 1, True),), slots=True))
+    assert membership.slots.row(255).primary == Holder("a", "disk-a", view + 1)
+
+
+def test_a_snapshot_with_a_wrong_table_changes_nothing() -> None:
+    membership = slotted()
+    before = membership.snapshot()
+    damaged = msgspec.msgpack.decode(before)
+    damaged[-1][1] = []  # the table names no holders
+    with pytest.raises(MalformedCommand, match="slot 0: a holder that is not among the 0"):
+        membership.restore(msgspec.msgpack.encode(damaged))
+    assert membership.snapshot() == before and len(before) < 4096
+
+
+def test_members_have_zones() -> None:
+    membership = slotted()
+    zones = [zone_of(row) for row in membership.members.values()]
+    assert zones == ["rack1", "b"]  # without a zone it is the node itself
+    apply(membership, Boot("a", "disk-a", 1, "a-1", "", zone="rack2"), Boot("b", "disk-b", 2, "b-2", "", (), "rack3"))
+    assert [zone_of(row) for row in membership.members.values()] == ["rack2", "rack3"]
+    apply(membership, Join("c", "d", 1, "p", "", "rack4"))
+    assert membership.members["c"].zone == "rack4"

@@ -1,0 +1,83 @@
+"""Updates of the slot table with one plausible mistake each. A walk must find each of them."""
+
+from __future__ import annotations
+
+from strogoff.cluster.slots.table import Holder, SlotRow
+from strogoff.cluster.slots.update import TableUpdate
+
+
+class ComparesByNode(TableUpdate):
+    """A holder counts as present if any incarnation of its node is in the view (H-22)."""
+
+    def is_present(self, holder: Holder) -> bool:
+        return holder.node in self.roll.present
+
+
+class AcceptsTheAbsent(TableUpdate):
+    """A late request may name a holder that has left the view (H-22)."""
+
+    def wrong(self, change: SlotRow, row: SlotRow) -> str:
+        reason = super().wrong(change, row)
+        return "" if reason.startswith("it names") and "view" in reason else reason
+
+
+class RemovesTheLast(TableUpdate):
+    """A holder that leaves the view leaves the in-sync set, although nobody else is in it (H-23)."""
+
+    def _followed(self, row: SlotRow) -> SlotRow:
+        found = super()._followed(row)
+        return found if found.primary is not None else self.changed(row, None, ())
+
+
+class GivesToAnybody(TableUpdate):
+    """A slot whose holders are away goes to any serving node (H-23)."""
+
+    def _followed(self, row: SlotRow) -> SlotRow:
+        found = super()._followed(row)
+        return found if found.primary is not None else self._given(row)
+
+
+class KeepsTheEpoch(TableUpdate):
+    """The same node gets the slot back in its former epoch (H-24)."""
+
+    def changed(self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...]) -> SlotRow:
+        found = super().changed(row, primary, in_sync)
+        if found is row or primary is None or row.primary is not None or row.in_sync[:1] == ():
+            return found
+        same = primary.node == row.in_sync[0].node
+        return SlotRow(row.slot, row.epoch if same else self.index, self.index, primary, in_sync)
+
+
+class IgnoresVersions(TableUpdate):
+    """A request is applied to another row than the one for which it was made (H-22)."""
+
+    def wrong(self, change: SlotRow, row: SlotRow) -> str:
+        return super().wrong(SlotRow(row.slot, row.epoch, row.version, change.primary, change.in_sync), row)
+
+
+class TakesAnyPrimary(TableUpdate):
+    """A request may name a primary that was not in sync (H-23)."""
+
+    def wrong(self, change: SlotRow, row: SlotRow) -> str:
+        reason = super().wrong(change, row)
+        return "" if "is not in sync yet" in reason else reason
+
+
+class KeepsGivenUpDisks(TableUpdate):
+    """A holder stays although its member has left, went stale, or has another disk (H-23)."""
+
+    def known(self, row: SlotRow) -> tuple[Holder, ...]:
+        return row.in_sync
+
+
+PLANTS: dict[type[TableUpdate], int] = {
+    ComparesByNode: 3,
+    AcceptsTheAbsent: 3,
+    RemovesTheLast: 3,
+    GivesToAnybody: 3,
+    KeepsTheEpoch: 3,
+    IgnoresVersions: 3,
+    TakesAnyPrimary: 3,
+    KeepsGivenUpDisks: 3,
+}
+"""Planted bug -> the number of seeds within which it must be found."""

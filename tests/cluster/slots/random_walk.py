@@ -1,0 +1,241 @@
+"""Random histories of a replicated membership, with every rule of the slot table checked after each entry.
+
+Nodes restart, leave the view and enter it, leave the cluster, go stale, and return with another disk. Copies are added
+and moved, also by requests that are late or wrong. A second state machine applies the same entries, and is replaced by
+a restored snapshot at random points.
+"""
+
+from __future__ import annotations
+
+import random
+
+from strogoff.cluster.identity import SLOTS
+from strogoff.cluster.membership.commands import (
+    Boot,
+    Command,
+    Join,
+    Leave,
+    Row,
+    SetSlots,
+    Settle,
+    SetView,
+    Stale,
+    encode_command,
+)
+from strogoff.cluster.membership.events import MembershipEvent, Refused, SlotsLost
+from strogoff.cluster.membership.state_machine import MembershipState
+from strogoff.cluster.slots.table import Holder, SlotRow
+from strogoff.cluster.slots.update import TableUpdate
+
+NAMES = "abcde"
+
+
+class Violation(AssertionError):
+    """A rule of the slot table is broken. The text names the slot and the entry."""
+
+
+class Walk:
+    """One random history. `step` applies one random command and checks all rules."""
+
+    def __init__(self, seed: int, update: type[TableUpdate] = TableUpdate) -> None:
+        self.rng = random.Random(seed)
+        self.update = update
+        self.truth = self._state()
+        self.replica = self._state()
+        self.primaries: dict[tuple[int, int], Holder] = {}
+        self.disks = 0
+        self.late: list[tuple[SlotRow, ...]] = []
+        self.accepted = self.refused = self.lost = 0
+        self.apply(Settle("id", "a", self._disk(), 1, "a-1", "", slots=True))
+
+    def _state(self) -> MembershipState:
+        state = MembershipState()
+        state.table_update = self.update
+        return state
+
+    def _disk(self) -> str:
+        self.disks += 1
+        return f"disk-{self.disks}"
+
+    def step(self) -> None:
+        """Apply one random command, and check the rules. Raises `Violation`."""
+        act = self.rng.choice(
+            [self.view, self.view, self.view, self.restart, self.copies, self.copies, self.late_copies, self.members]
+        )
+        command = act()
+        if command is not None:
+            self.apply(command)
+
+    # -- commands
+
+    def view(self) -> Command | None:
+        """Removes, enters and promotes nodes, several at once."""
+        view = self.truth.view
+        rows = []
+        for name, member in self.truth.members.items():
+            row = view.row(name)
+            if row is None:
+                if not member.stale and self.rng.random() < 0.6:
+                    rows.append(Row(name, member.boot, view.id + 1))
+            elif self.rng.random() < 0.9:
+                rows.append(Row(name, row.boot, row.entered_in_view, row.serving or self.rng.random() < 0.7))
+        return SetView(view.id, tuple(rows), slots=True)
+
+    def restart(self) -> Command | None:
+        """A member starts again with its disk."""
+        member = self.rng.choice(list(self.truth.members.values()))
+        return Boot(member.node, member.disk, member.boot + 1, f"{member.node}-{member.boot + 1}", "")
+
+    def members(self) -> Command | None:
+        """A node joins, returns with another disk, leaves, or goes stale."""
+        name = self.rng.choice(NAMES)
+        kind = self.rng.random()
+        if kind < 0.2:
+            return Leave(name)
+        if kind < 0.4:
+            return Stale(name)
+        boot = self.truth.last_possible(name) + 1
+        return Join(name, self._disk(), boot, f"{name}-{boot}", "")
+
+    def copies(self) -> Command | None:
+        """Adds copies to some slots, removes them or moves their primary; some requests are wrong, some come late."""
+        holders = list(self._present().values())
+        first = self.rng.randrange(SLOTS)
+        slots = [(first + at) % SLOTS for at in range(self.rng.choice([1, 20, 100]))]
+        sound = self.rng.random() < 0.5
+        changes = []
+        for slot in slots:
+            row = self.truth.slots.row(slot)
+            named = self.rng.sample(holders, self.rng.randint(0, min(3, len(holders))))
+            if sound:
+                if row.primary is not None:
+                    whole = {row.primary.node: row.primary, **{each.node: each for each in named}}
+                    changes.append(SlotRow(slot, row.epoch, row.version, row.primary, tuple(whole.values())))
+                continue
+            if self.rng.random() < 0.2:
+                named = [Holder(each.node, each.disk, max(0, each.entered_in_view - 1)) for each in named]
+            kept = [each for each in row.in_sync if self.rng.random() < 0.9]
+            in_sync = {each.node: each for each in (*named, *kept)}
+            mixed = tuple(in_sync.values()) if self.rng.random() < 0.9 else (*in_sync.values(), *named)
+            primary = row.primary if self.rng.random() < 0.5 else self.rng.choice([None, *mixed])
+            changes.append(SlotRow(slot, row.epoch, row.version, primary, mixed))
+        if self.rng.random() < 0.5:
+            self.late.append(tuple(changes))
+            return None
+        return SetSlots(tuple(changes))
+
+    def late_copies(self) -> Command | None:
+        """A request is applied that was made for an earlier table."""
+        if not self.late:
+            return None
+        return SetSlots(self.late.pop(self.rng.randrange(len(self.late))))
+
+    # -- rules
+
+    def apply(self, command: Command) -> None:
+        """Apply a command, and check the rules."""
+        before = self.truth.slots.rows
+        index = self.truth.index + 1
+        happened = self.truth.apply(index, encode_command(command))
+        if self.rng.random() < 0.2:
+            restored = self._state()
+            restored.restore(self.replica.snapshot())
+            self.replica = restored
+        self.replica.apply(index, encode_command(command))
+        if self.replica.snapshot() != self.truth.snapshot() or self.replica.slots.rows != self.truth.slots.rows:
+            raise Violation(f"entry {index}: two nodes have different tables")
+        lost = {slot for each in happened if isinstance(each, SlotsLost) for slot in each.slots}
+        self.lost += len(lost)
+        present = self._present()
+        disks = {(row.node, row.disk) for row in self.truth.members.values() if not row.stale}
+        for old, row in zip(before, self.truth.slots.rows, strict=True):
+            problem = (
+                self._numbers(old, row, index)
+                or _holders(row, present, disks)
+                or _succession(old, row, row.slot in lost, isinstance(command, SetSlots), disks)
+            )
+            if problem:
+                raise Violation(f"entry {index}, slot {row.slot}: {problem}\n{old}\n{row}\n{command}")
+        if isinstance(command, SetSlots):
+            self._requests(command, happened, before)
+
+    def _present(self) -> dict[str, Holder]:
+        rows = self.truth.view.rows
+        return {row.node: Holder(row.node, self.truth.members[row.node].disk, row.entered_in_view) for row in rows}
+
+    def _numbers(self, old: SlotRow, row: SlotRow, index: int) -> str:
+        if row.version < old.version or row.epoch < old.epoch:
+            return "epoch or version fell"
+        if (row == old) != (row.version == old.version) or (row != old and row.version != index):
+            return "the version is not the entry of the last change"
+        if row.epoch != old.epoch and row.epoch != index:
+            return "the epoch is not the entry that set the primary"
+        if row.primary is not None and self.primaries.setdefault((row.slot, row.epoch), row.primary) != row.primary:
+            return f"a second primary in epoch {row.epoch}"
+        return ""
+
+    def _requests(self, command: SetSlots, happened: tuple[MembershipEvent, ...], before: tuple[SlotRow, ...]) -> None:
+        refused = [
+            each.command.changes[0]
+            for each in happened
+            if isinstance(each, Refused) and isinstance(each.command, SetSlots)
+        ]
+        self.refused += len(refused)
+        for change in command.changes:
+            old = before[change.slot]
+            if change not in refused:
+                self.accepted += 1
+                if (change.epoch, change.version) != (old.epoch, old.version):
+                    raise Violation(f"slot {change.slot}: a request was accepted that was made for another row")
+
+
+def _holders(row: SlotRow, present: dict[str, Holder], disks: set[tuple[str, str]]) -> str:
+    """A row names the present incarnations alone, or holders that are all away."""
+    if len({holder.node for holder in row.in_sync}) != len(row.in_sync):
+        return "one node is there twice"
+    if any((holder.node, holder.disk) not in disks for holder in row.in_sync):
+        return "a holder whose disk was given up"
+    if row.primary is not None:
+        if row.primary not in row.in_sync:
+            return "the primary is not in sync"
+        if any(present.get(holder.node) != holder for holder in row.in_sync):
+            return "a holder that is not in the view"
+        return ""
+    if any(holder.entered_in_view for holder in row.in_sync):
+        return "without a primary, a holder is not marked as away"
+    return "no primary, although a holder is in the view" if any(h.node in present for h in row.in_sync) else ""
+
+
+def _succession(old: SlotRow, row: SlotRow, lost: bool, asked: bool, disks: set[tuple[str, str]]) -> str:
+    """Data is where it was: holders come in by request alone, and the last one goes with its disk alone."""
+    had = {(holder.node, holder.disk) for holder in old.in_sync}
+    has = {(holder.node, holder.disk) for holder in row.in_sync}
+    if not had:
+        return ""  # no copy: any serving node may begin an empty one
+    if lost:
+        return "lost, although the disk of a holder is there" if had & disks else ""
+    if not had & has:
+        return "the last holder was removed"
+    if has - had and not asked:
+        return "a holder came in without a request"
+    if row.primary is not None and (row.primary.node, row.primary.disk) not in had:
+        return "the primary was not in sync before"
+    return ""
+
+
+def walk(seed: int, steps: int = 60, update: type[TableUpdate] = TableUpdate) -> Walk:
+    """Make one history. Raises `Violation`."""
+    made = Walk(seed, update)
+    for _ in range(steps):
+        made.step()
+    return made
+
+
+def first_seed_that_fails(update: type[TableUpdate], seeds: int) -> int | None:
+    """The first seed whose history breaks a rule; None if none does."""
+    for seed in range(seeds):
+        try:
+            walk(seed, update=update)
+        except Violation:
+            return seed
+    return None

@@ -1,0 +1,173 @@
+"""The next rows of the slot table: what follows from members and view, and which requests are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.identity import SLOTS
+from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable
+from strogoff.cluster.slots.update import Roll, TableUpdate
+
+A, B, C = (Holder(node, f"disk-{node}", view) for node, view in (("a", 1), ("b", 2), ("c", 3)))
+
+
+def away(holder: Holder) -> Holder:
+    return Holder(holder.node, holder.disk, 0)
+
+
+def roll(*present: Holder, serving: str = "", gone: str = "") -> Roll:
+    """Members a, b and c but for those that are `gone`; `serving` are all that are present unless it is given."""
+    nodes = tuple(serving) or tuple(holder.node for holder in present)
+    disks = {(node, f"disk-{node}") for node in "abc" if node not in gone}
+    return Roll({holder.node: holder for holder in present}, nodes if serving != "-" else (), disks)
+
+
+def table(*in_sync: Holder, primary: Holder | None = None) -> SlotTable:
+    """All slots have these holders, since entry 10; the first is primary, unless they are away."""
+    present = primary or (in_sync[0] if in_sync and in_sync[0].entered_in_view else None)
+    return SlotTable(tuple([SlotRow(row.slot, 10, 10, present, in_sync) for row in NO_ROWS]), 10)
+
+
+def follow(before: SlotTable, after: Roll, index: int = 20) -> TableUpdate:
+    update = TableUpdate(before, after, index)
+    update.follow()
+    return update
+
+
+def test_the_table_begins_with_all_slots_at_one_node() -> None:
+    update = TableUpdate(SlotTable(), roll(A, B), 3)
+    update.begin("a")
+    assert update.table.index == 3 and update.table.slots_by_primary == {"a": tuple(range(SLOTS))}
+    assert update.table.row(9) == SlotRow(9, 3, 3, A, (A,))
+
+
+def test_nothing_changes_without_a_reason() -> None:
+    for before in (table(A), table(A, B), table(away(A), away(B))):
+        present = roll(A, B, C) if before.row(0).primary else roll(C)
+        assert follow(before, present).table is before
+
+
+def test_a_primary_that_leaves_is_followed_by_another_holder() -> None:
+    row = follow(table(A, B), roll(B, C)).table.row(7)
+    assert row == SlotRow(7, 20, 20, B, (B,))
+
+
+def test_a_holder_that_leaves_ends_no_epoch() -> None:
+    assert follow(table(A, B), roll(A, C)).table.row(7) == SlotRow(7, 10, 20, A, (A,))
+
+
+def test_the_holder_with_the_fewest_slots_follows() -> None:
+    """B has 100 slots of its own, so C gets more of the others; equal numbers go by name."""
+    rows = [
+        SlotRow(slot, 10, 10, B, (B,)) if slot < 100 else SlotRow(slot, 10, 10, A, (A, B, C)) for slot in range(SLOTS)
+    ]
+    found = follow(SlotTable(tuple(rows), 10), roll(B, C)).table
+    assert {node: len(slots) for node, slots in found.slots_by_primary.items()} == {"b": 128, "c": 128}
+    assert [found.row(slot).primary for slot in (100, 199, 200, 201, 202)] == [C, C, B, C, B]
+
+
+def test_without_a_holder_in_the_view_there_is_no_primary_and_no_holder_is_forgotten() -> None:
+    row = follow(table(A, B), roll(C)).table.row(7)
+    assert row == SlotRow(7, 10, 20, None, (away(A), away(B)))
+
+
+def test_the_first_holder_that_returns_with_its_disk_gets_the_slot_in_another_epoch() -> None:
+    returned = Holder("b", "disk-b", 5)
+    row = follow(table(away(A), away(B)), roll(returned, C, serving="c")).table.row(7)
+    assert row == SlotRow(7, 20, 20, returned, (returned,))
+    assert follow(table(away(A)), roll(A), 30).table.row(7) == SlotRow(7, 30, 30, A, (A,))
+
+
+def test_holders_that_return_together_are_all_in_sync() -> None:
+    table_after = follow(table(away(A), away(B)), roll(A, B)).table
+    assert {node: len(slots) for node, slots in table_after.slots_by_primary.items()} == {"a": 128, "b": 128}
+    assert table_after.row(7).in_sync == (A, B)
+
+
+def test_another_incarnation_is_no_holder() -> None:
+    again = Holder("a", "disk-a", 9)
+    assert follow(table(A, B), roll(again, B)).table.row(7) == SlotRow(7, 20, 20, B, (B,))
+    assert follow(table(B, A), roll(again, B)).table.row(7) == SlotRow(7, 10, 20, B, (B,))
+    assert follow(table(A), roll(again)).table.row(7) == SlotRow(7, 20, 20, again, (again,))
+
+
+def test_a_disk_that_is_given_up_goes_without_loss_if_another_holder_is_left() -> None:
+    update = follow(table(away(A), away(B)), roll(C, gone="a"))
+    assert update.table.row(7) == SlotRow(7, 10, 20, None, (away(B),)) and not update.lost
+
+
+def test_the_last_disk_that_is_given_up_loses_the_slot_and_a_serving_node_gets_it_empty() -> None:
+    update = follow(table(away(A)), roll(B, C, serving="c", gone="a"))
+    assert update.lost == {"a": list(range(SLOTS))}
+    assert update.table.row(7) == SlotRow(7, 20, 20, C, (C,))
+    shared = follow(table(away(A)), roll(B, C, gone="a")).table
+    assert {node: len(slots) for node, slots in shared.slots_by_primary.items()} == {"b": 128, "c": 128}
+
+
+def test_an_empty_slot_waits_for_a_serving_node() -> None:
+    update = follow(table(away(A)), roll(B, serving="-", gone="a"))
+    assert len(update.lost["a"]) == SLOTS and update.table.row(7) == SlotRow(7, 10, 20)
+    later = TableUpdate(update.table, roll(B, gone="a"), 30)
+    later.follow()
+    assert later.table.row(7) == SlotRow(7, 30, 30, B, (B,)) and not later.lost
+
+
+def change(*in_sync: Holder, primary: Holder | None = A, made: tuple[int, int] = (10, 10)) -> SlotRow:
+    return SlotRow(7, *made, primary, in_sync)
+
+
+def test_a_request_adds_a_holder_then_makes_it_primary() -> None:
+    update = TableUpdate(table(A), roll(A, B), 20)
+    assert update.change((change(B, A),)) == []
+    assert update.table.row(7) == SlotRow(7, 10, 20, A, (A, B)) and update.table.row(8).in_sync == (A,)
+    update = TableUpdate(update.table, roll(A, B), 30)
+    assert update.change((change(A, B, primary=B, made=(10, 20)),)) == []
+    assert update.table.row(7) == SlotRow(7, 30, 30, B, (A, B)) and update.table.index == 30
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (change(A, B, made=(10, 9)), "made for epoch 10, version 9; the row has epoch 10, version 10"),
+        (change(A, B, made=(9, 10)), "made for epoch 9, version 10; the row has epoch 10, version 10"),
+        (change(A, B, primary=None), "it names no primary"),
+        (change(A, B, Holder("b", "disk-b", 1)), "it names b twice"),
+        (change(A, C), "it names c with disk disk-c that entered in view 3, which is not in the view"),
+        (
+            change(A, Holder("b", "disk-b", 1)),
+            "it names b with disk disk-b that entered in view 1; the view has disk disk-b that entered in view 2",
+        ),
+        (change(A, away(B)), "it names b with disk disk-b that entered in view 0; the view has"),
+        (
+            change(A, Holder("b", "other", 2)),
+            "it names b with disk other that entered in view 2; the view has disk disk-b",
+        ),
+        (change(B), "its primary a is not in its in-sync set"),
+        (change(A, B, primary=B), "b is not in sync yet, and may lack acknowledged changes"),
+    ],
+)
+def test_wrong_requests_are_refused_with_the_reason(asked: SlotRow, reason: str) -> None:
+    before = table(A)
+    update = TableUpdate(before, roll(A, B), 20)
+    ((refused, said),) = update.change((asked,))
+    assert refused is asked and said.startswith(reason)
+    assert update.table is before
+
+
+def test_a_slot_without_primary_takes_no_request() -> None:
+    update = TableUpdate(table(away(B)), roll(A), 20)
+    ((_, said),) = update.change((change(A),))
+    assert said == "it has no primary: one of its holders has to enter first"
+
+
+def test_each_row_of_a_request_is_accepted_or_refused_for_itself() -> None:
+    update = TableUpdate(table(A), roll(A, B), 20)
+    wrong, good = SlotRow(3, 1, 1, A, (A, B)), SlotRow(4, 10, 10, A, (A, B))
+    assert [refused for refused, _ in update.change((wrong, good, good))] == [wrong, good]
+    assert update.table.row(3).in_sync == (A,) and update.table.row(4).in_sync == (A, B)
+
+
+def test_a_request_without_effect_changes_no_version() -> None:
+    before = table(A)
+    update = TableUpdate(before, roll(A, B), 20)
+    assert update.change((change(A),)) == [] and update.table is before
