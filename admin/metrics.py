@@ -17,6 +17,7 @@ import msgspec
 from ..broker.clustering.operator_port import counters, gauges
 from ..broker.operations import retained_bytes
 from ..broker.process.server import Server
+from ..cluster.identity import SLOTS
 from .metric_names import COUNTER, REASONS, RETURN_CODES, described, reason_label
 
 _STATM = Path("/proc/self/statm")
@@ -100,6 +101,9 @@ class Metrics:
         yield "cluster_view_id", status.view_id if status else 0
         yield "cluster_leased", int(status is None or status.sees != "minority")
         yield "cluster_whole", int(status is None or status.sees == "whole")
+        slots = cluster.slots()[0].slots_by_primary if cluster is not None else {}
+        yield "slots_primary", len(slots.get(cluster.name, ())) if cluster is not None else SLOTS
+        yield "slots_without_primary", len(slots.get(None, ()))
         yield from gauges(cluster).items()
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from .commands import api_key, cluster, incidents, listener, metrics, node, plugin, retain, session, settings
+from .commands import api_key, cluster, incidents, listener, metrics, node, plugin, retain, session, settings, slot
 from .grammar import Command
 
 COMMANDS: tuple[Command, ...] = (
     *node.COMMANDS,
     *cluster.COMMANDS,
     *incidents.COMMANDS,
+    *slot.COMMANDS,
     *session.COMMANDS,
     *retain.COMMANDS,
     *listener.COMMANDS,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .. import __version__
+from ..cluster.slots.table import SlotTable, standalone_table
 from .context import Context
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
         if not facts[name]:
             del facts[name]
     return facts
+
+
+def slot_table(context: Context) -> tuple[SlotTable, dict[str, str]]:
+    """The slot table that this node has applied, and node -> zone. A standalone node has all slots."""
+    cluster, name = context.cluster, context.node.name
+    return (standalone_table(name, "-"), {name: name}) if cluster is None else cluster.slots()
 
 
 def incidents(context: Context) -> list[dict[str, Any]]:

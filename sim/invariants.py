@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.slots.table import Holder, SlotTable
 from ..cluster.transport.memory_stream import Path
 from ..netsplit.policy import OPERATIONS
 from .checkers import leases, roles, sides, unanswered
+from .checkers.slots import SlotHistory
 from .history import Attempt
 from .machines import ClusterMachine
 from .workload.roaming_client import RoamingClient
@@ -139,6 +141,26 @@ class Unanswered:
         return self._waits.judge(now - then, attempts, waited_for)
 
 
+class Slots:
+    """Compares the slot tables of the nodes, each time that one has changed (H-22 to H-25)."""
+
+    def __init__(self) -> None:
+        self._history = SlotHistory()
+        self._seen: dict[str, SlotTable] = {}
+
+    def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
+        """Check now."""
+        for machine in world.machines.values():
+            member = machine.member
+            if member is None or member.registrar.problem or member.slots is self._seen.get(machine.name):
+                continue
+            self._seen[machine.name] = member.slots
+            known = member.membership.members
+            rows = member.view.rows
+            present = {row.node: Holder(row.node, known[row.node].disk, row.entered_in_view) for row in rows}
+            yield from self._history.judge(machine.name, member.slots, present)
+
+
 def _accepted(world: ClusterWorld, client: RoamingClient, attempt: Attempt) -> bool:
     """Whether the node has certainly accepted this PUBLISH.
 
@@ -161,6 +183,7 @@ def invariants() -> tuple[Judge, ...]:
         OnLeaseChange(leases.judge),
         MajorityReach(),
         Unanswered(),
+        Slots(),
         _refused,
     )
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from ...cluster.slots.table import SlotTable
 from ...netsplit.incidents import METRICS
 from ..shared_config import SharedConfig
 
@@ -72,8 +73,8 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
 class OperatorPort(Protocol):
     """The cluster of a node, as operators' commands use it. Call it in the node's event loop.
 
-    `name` is this node. `rows` and `status` are cheap, because every page of metrics calls them. `config` has the
-    settings of all nodes.
+    `name` is this node. `rows`, `status` and `slots` are cheap, because every page of metrics calls them. `config` has
+    the settings of all nodes.
     """
 
     name: str
@@ -91,6 +92,10 @@ class OperatorPort(Protocol):
 
     def status(self) -> StatusRow:
         """The cluster as it is now."""
+        ...
+
+    def slots(self) -> tuple[SlotTable, dict[str, str]]:
+        """The slot table that this node has applied, and node -> zone of all members."""
         ...
 
     def incidents(self) -> list[dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...cluster.membership.state_machine import zone_of
 from ...cluster.node import ClusterNode
+from ...cluster.slots.table import SlotTable, standalone_table
 from .operator_port import NodeRow, Sees, StatusRow
 
 RUNS_MS = 1000
@@ -58,6 +60,14 @@ def status_row(member: ClusterNode, sees: Sees, incidents: int, serves_nobody: s
         serves_nobody=serves_nobody,
         no_lease=member.reporting.because,
     )
+
+
+def slots_and_zones(member: ClusterNode) -> tuple[SlotTable, dict[str, str]]:
+    """The slot table as applied here, and node -> zone of all members. A standalone node has all slots."""
+    me = member.me
+    if not member.clustered:
+        return standalone_table(me.node, me.disk), {me.node: member.settings.zone or me.node}
+    return member.slots, {name: zone_of(row) for name, row in sorted(member.membership.members.items())}
 
 
 def _alone(name: str, address: str, waits: bool) -> NodeRow:

@@ -22,6 +22,7 @@ from ...cluster.membership.join_leave import VERSIONS
 from ...cluster.node import CLUSTERED, ClusterNode
 from ...cluster.ports import GOODBYE_S, Identity, Ports, Settings
 from ...cluster.raft.interface import Rng
+from ...cluster.slots.table import SlotTable
 from ...cluster.transport.wire import Accepted, CallFailed, Refused, Transport, Wire
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
@@ -33,7 +34,7 @@ from .discovery import Discovery
 from .listening import listen
 from .operator_port import ClusterError, NodeRow, StatusRow
 from .routes import LASTING
-from .rows import node_rows, status_row
+from .rows import node_rows, slots_and_zones, status_row
 
 if TYPE_CHECKING:
     from ...storage.directory import DataDirectory
@@ -320,6 +321,10 @@ class ClusterRuntime:
             self.clustering.incidents.incident_log.detected,
             self.serves_nobody,
         )
+
+    def slots(self) -> tuple[SlotTable, dict[str, str]]:
+        """The slot table that this node has applied, and node -> zone of all members."""
+        return slots_and_zones(self._member)
 
     def incidents(self) -> list[dict[str, Any]]:
         """The last incidents that this node has seen, the oldest first."""

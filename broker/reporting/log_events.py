@@ -137,7 +137,9 @@ LINES: dict[str, _Kind] = {
     ),
     "mem.view": _Kind(lambda row: "warning" if row.get("missing") else "notice", _view),
     "slot.primary": _Kind(lambda row: "warning" if row.get("without") else "notice", _primaries),
-    "slot.lost": _at("warning", "slots are lost: a member that was removed or replaced had the only copy. They are empty"),
+    "slot.lost": _at(
+        "warning", "slots are lost: a member that was removed or replaced had the only copy. They are empty"
+    ),
     "split.suspect": _at("info", "a member is silent"),
     "split.pass": _at("info", "a member that was silent is heard again"),
     "split.detect": _at("warning", _detected),

@@ -77,14 +77,5 @@ class Refused(NamedTuple):
 
 
 MembershipEvent = (
-    Settled
-    | Joined
-    | Booted
-    | Left
-    | WentStale
-    | BarriersAllowed
-    | ViewChanged
-    | SlotsLost
-    | SlotsChanged
-    | Refused
+    Settled | Joined | Booted | Left | WentStale | BarriersAllowed | ViewChanged | SlotsLost | SlotsChanged | Refused
 )

@@ -238,9 +238,7 @@ class MembershipState:
             return (Refused(command, f"the member's disk is {known.disk}, not {command.disk}", known.boot),)
         if command.boot == known.boot and command.process == known.process:
             if (command.address, command.zone) != (known.address, known.zone):
-                self.members[command.node] = msgspec.structs.replace(
-                    known, address=command.address, zone=command.zone
-                )
+                self.members[command.node] = msgspec.structs.replace(known, address=command.address, zone=command.zone)
             return ()
         if command.boot <= known.boot:
             # The disk is an old copy: its contents contradict the history of the cluster.

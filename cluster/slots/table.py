@@ -34,9 +34,9 @@ class SlotRow(Struct, array_like=True, frozen=True):
     """One slot.
 
     `epoch`: log index of the entry that set the primary, another one also if the same node gets the slot again.
-    `version`: log index of the row's last change. `primary` is None while no holder is in the view. Each holder of `in_sync` has
-    every acknowledged change of the slot. If all of them are away, they stay in `in_sync`, marked as away. `in_sync` is
-    empty if no node has a copy.
+    `version`: log index of the row's last change. `primary` is None while no holder is in the view. Each holder of
+    `in_sync` has every acknowledged change of the slot. If all of them are away, they stay in `in_sync`, marked as
+    away. `in_sync` is empty if no node has a copy.
     """
 
     slot: Slot
@@ -73,6 +73,12 @@ class SlotTable(Struct, frozen=True, dict=True):
         if self.rows is former.rows:
             return ()
         return tuple([row for row, old in zip(self.rows, former.rows, strict=True) if row is not old and row != old])
+
+
+def standalone_table(node: str, disk: str) -> SlotTable:
+    """Returns the table of a node that is in no cluster: it owns all slots, without epochs and views."""
+    holder = Holder(node, disk, 0)
+    return SlotTable(tuple([SlotRow(row.slot, 0, 0, holder, (holder,)) for row in NO_ROWS]))
 
 
 class PackedTable(Struct, array_like=True, frozen=True):

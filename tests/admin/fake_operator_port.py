@@ -10,6 +10,7 @@ import msgspec
 
 from strogoff.broker.clustering.operator_port import ClusterError, NodeRow, StatusRow
 from strogoff.broker.shared_config import SharedConfig
+from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable
 
 THIS_NODE = "VerneMQ@127.0.0.1"
 STATUS = StatusRow(
@@ -75,6 +76,15 @@ INCIDENTS: list[dict[str, Any]] = [
 ]
 
 
+def slot_table() -> SlotTable:
+    """This node is primary of slots 0 to 99 but for 17, whose holders are away; b of the others; 255 is empty."""
+    mine, other = Holder(THIS_NODE, "d1", 5), Holder("b@127.0.0.1", "d2", 6)
+    rows = [SlotRow(row.slot, 40, 41, mine if row.slot < 100 else other, (mine, other)) for row in NO_ROWS]
+    rows[17] = SlotRow(17, 30, 44, None, (Holder("b@127.0.0.1", "d2", 0), Holder("c@127.0.0.1", "d3", 0)))
+    rows[255] = SlotRow(255, 30, 44)
+    return SlotTable(tuple(rows), 44)
+
+
 class FakeMap:
     """A replicated map with one node."""
 
@@ -122,6 +132,9 @@ class FakeOperatorPort:
 
     def status(self) -> StatusRow:
         return self.seen
+
+    def slots(self) -> tuple[SlotTable, dict[str, str]]:
+        return slot_table(), {THIS_NODE: "rack1", "b@127.0.0.1": "rack2", "c@127.0.0.1": "c@127.0.0.1"}
 
     def incidents(self) -> list[dict[str, Any]]:
         return INCIDENTS

@@ -112,8 +112,11 @@ def test_the_cluster(tmp_path: Path) -> None:
             return [values(harness)[f"cluster_{name}",] for name in names]
 
         assert gauges() == [1, 1, 0, 1, 1]
+        slots = ("slots_primary", "slots_without_primary")
+        assert [values(harness)[name,] for name in slots] == [256, 0]
         fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         assert gauges() == [3, 2, 7, 1, 0]
+        assert [values(harness)[name,] for name in slots] == [99, 2]
         fake.sees(sees="minority", view_id=8)
         assert gauges() == [3, 2, 8, 0, 0]
         fake.sees(sees="whole", serving=3)

@@ -167,7 +167,7 @@ OLD = "hole"
         ("(INV" + "\n5.1)", "not a page"),
         ("no policy refuses it [R" + " 13, 20]", "not a page"),
         ("(architecture" + " 4, item 5)", "not a page"),
-        ("(H-" + "22)", "no such entry"),
+        ("(H-" + "99)", "no such entry"),
         ("(H-" + "7)", "no such entry"),
         ("H-" + "04 (c, e): it stands still", "no such case"),
         ("(P" + "11)", "no such promise"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strogoff.broker.clustering.rows import node_rows, status_row
+from strogoff.broker.clustering.rows import node_rows, slots_and_zones, status_row
 from strogoff.cluster.node import ClusterNode
 from strogoff.netsplit.policy import ViewState
 
@@ -58,3 +58,13 @@ def test_an_even_cluster_has_a_member_without_a_vote() -> None:
     cluster = ClusterHarness(2)
     cluster.pass_s(1.0)
     assert [row.voter for row in node_rows(member(cluster, 1))] == [True, False]
+
+
+def test_slots_of_a_node_alone_and_of_a_cluster() -> None:
+    table, zones = slots_and_zones(member(ClusterHarness(1, joined=False), 1))
+    assert {node: len(slots) for node, slots in table.slots_by_primary.items()} == {"n1": 256} and zones == {"n1": "n1"}
+    cluster = ClusterHarness(2)
+    for number in (1, 2):
+        table, zones = slots_and_zones(member(cluster, number))
+        assert set(table.slots_by_primary) == {"n1"} and zones == {"n1": "n1", "n2": "n2"}
+        assert table.index > 0 and table is member(cluster, number).slots

@@ -57,7 +57,11 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         (row("mem.view", view=3, nodes=["n1"], missing=[], joining=["n2"]), "notice", "members are joining"),
         (row("split.change", nodes=["n2"], state="minority"), "warning", "no lease now"),
         (row("split.change", nodes=["n2"], state="majority"), "warning", "these members are missing"),
-        (row("slot.primary", count=9, slots=["0-8"], view=4, primaries={"n2": 9}, without=0), "notice", "primaries=n2:9"),
+        (
+            row("slot.primary", count=9, slots=["0-8"], view=4, primaries={"n2": 9}, without=0),
+            "notice",
+            "primaries=n2:9",
+        ),
         (row("slot.primary", count=9, slots=["0-8"], view=4, primaries={}, without=9), "warning", "Start these nodes"),
         (row("slot.lost", target="n3", count=9, slots=["0-8"]), "warning", "peer_node=n3 count=9"),
         (row("split.heal", nodes=["n3"], counts={"publish_refused": 3}), "notice", "counts=publish_refused:3"),

@@ -1,0 +1,37 @@
+"""The checker of slot tables: one table for each entry, one primary for each epoch, holders of the view."""
+
+from __future__ import annotations
+
+from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable
+from strogoff.sim.checkers.slots import SlotHistory
+
+A, B = Holder("a", "d", 1), Holder("b", "e", 2)
+VIEW = {"a": A, "b": B}
+
+
+def table(holder: Holder, epoch: int = 5, index: int = 5) -> SlotTable:
+    return SlotTable(tuple([SlotRow(row.slot, epoch, index, holder, (holder,)) for row in NO_ROWS]), index)
+
+
+def test_a_table_that_changes_with_the_log_is_right() -> None:
+    history = SlotHistory()
+    for each in (SlotTable(), table(A), table(B, 6, 6), table(A, 7, 7)):
+        assert [*history.judge("n1", each, VIEW), *history.judge("n2", each, VIEW)] == []
+
+
+def test_two_tables_of_one_entry() -> None:
+    history = SlotHistory()
+    assert list(history.judge("n1", table(A), VIEW)) == []
+    assert next(iter(history.judge("n2", table(B), VIEW))) == "slots: n1 and n2 have different tables after entry 5"
+
+
+def test_two_primaries_in_one_epoch() -> None:
+    history = SlotHistory()
+    assert list(history.judge("n1", table(A), VIEW)) == []
+    (text,) = history.judge("n1", table(B, 5, 6), VIEW)
+    assert text.startswith("slots: slot 0 has two primaries in epoch 5")
+
+
+def test_a_former_incarnation() -> None:
+    (text,) = SlotHistory().judge("n1", table(A), {"a": Holder("a", "d", 4)})
+    assert text.startswith("slots: n1 has a holder of slot 0 that is not in its view")
