@@ -54,6 +54,7 @@ def scaled(settings: Settings, pace: float, nodes: int) -> Settings:
         ),
         TICK_S,
         TICK_S,
+        settings.zone,
     )
 
 

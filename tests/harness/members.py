@@ -178,7 +178,7 @@ class Machine:
         """Ask the node at `address` for membership. The returned list gets the answer, for `adopt`."""
         answers: list[CallAnswer] = []
         me = self.member.me
-        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, replace=True)
+        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, True, self.settings.zone)
         self.ask(address, "join", encode_call(request), answers)
         return answers
 

@@ -83,6 +83,21 @@ def test_rows_and_status_follow_join_and_leave(tmp_path: Path) -> None:
     assert "warning: n3@127.0.0.1 has left the cluster" in harness.log["n3"]
 
 
+def test_operators_see_slots_and_zones_at_every_node(tmp_path: Path) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1", node__zone="rack1"), await harness.start("n2", node__zone="rack2")
+        table, zones = one.slots()
+        assert list(table.slots_by_primary) == ["n1@127.0.0.1"] and zones == {"n1@127.0.0.1": "rack1"}
+        await two.join("127.0.0.1:44001", False)
+        for shell in (one, two):
+            table, zones = shell.slots()
+            assert zones == {"n1@127.0.0.1": "rack1", "n2@127.0.0.1": "rack2"}
+            assert table.row(255).primary == table.row(0).primary and list(table.slots_by_primary) == ["n1@127.0.0.1"]
+            assert table.index > 0
+
+    run(tmp_path, scenario)
+
+
 def test_a_stopped_member_is_shown_as_absent_and_returns_after_a_restart(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         one, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]

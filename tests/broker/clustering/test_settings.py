@@ -139,6 +139,12 @@ def test_buffer_sizes_and_discovery_addresses_are_read(tmp_path: Path) -> None:
     assert links.discover == ("n1@10.0.0.1", "10.0.0.2:7000", "[::1]:7001")
 
 
+def test_the_zone_of_the_node_is_read(tmp_path: Path) -> None:
+    listener = "listener.vmq.clustering = 127.0.0.1:44053"
+    assert certain(links_of(tmp_path, listener, "node.zone = rack 1")).settings.zone == "rack 1"
+    assert certain(links_of(tmp_path, listener)).settings.zone == ""
+
+
 def test_a_vmqs_listener_without_certificates_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a TLS listener needs a certificate"):
         links_of(tmp_path, "listener.vmqs.clustering = 127.0.0.1:44054")

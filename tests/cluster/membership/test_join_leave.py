@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
 import pytest
 
 from strogoff.cluster.membership.admission import (
@@ -16,7 +17,7 @@ from strogoff.cluster.membership.admission import (
 )
 from strogoff.cluster.membership.commands import Stale
 from strogoff.cluster.membership.join_leave import VERSIONS
-from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
+from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, zone_of
 from tests.harness.members import Machine, MemberHarness
 
 
@@ -390,3 +391,18 @@ def test_a_leader_that_comes_back_with_another_disk_waits_for_another_leader() -
     leader.start()
     cluster.join(leader, f"{other.name}:1")
     cluster.whole()
+
+
+def test_the_log_has_the_zones_of_founder_and_joining_node_and_of_a_later_start() -> None:
+    cluster = MemberHarness(2, joined=False)
+    for machine, zone in zip(cluster.machines, ("rack1", "rack2"), strict=True):
+        machine.settings = msgspec.structs.replace(machine.settings, zone=zone)
+        machine.kill()
+        machine.start()
+    cluster.join(cluster[2])
+    members = cluster[1].member.membership.members
+    assert {name: zone_of(row) for name, row in members.items()} == {"n1": "rack1", "n2": "rack2"}
+    cluster[2].kill()
+    cluster[2].settings = msgspec.structs.replace(cluster[2].settings, zone="rack3")
+    cluster[2].start()
+    cluster.until(lambda: zone_of(members["n2"]) == "rack3")
