@@ -185,6 +185,16 @@ CLUSTER_BUGS: dict[str, ClusterBug] = {
             apply=_begun(membership_parts.grants_unconfirmed),
             schedule="at 3s cut n1 | n2 n3 for 7s; at 12s cut n2 | n1 n3 for 6s",
         ),
+        ClusterBug(
+            "slot-holders-by-node", "holders of slots are compared by their nodes",
+            hazard=22, first=0, seeds=3, finds=("slots",), apply=membership_parts.compares_nodes,
+            schedule="at 4s fast_restart n1",
+        ),
+        ClusterBug(
+            "slot-epochs-kept", "the same node gets its slots again in the same epoch",
+            hazard=24, first=0, seeds=3, finds=("slots",), apply=membership_parts.keeps_epochs,
+            schedule="at 4s fast_restart n1",
+        ),
     )
 }  # fmt: skip
 """Every bug by its name."""

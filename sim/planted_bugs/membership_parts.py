@@ -7,8 +7,11 @@ from typing import Any
 from ...cluster.membership.coordinator import MembershipCoordinator
 from ...cluster.membership.lease import LeaseHolder
 from ...cluster.membership.messages import decode_request, encode_lease
+from ...cluster.membership.state_machine import MembershipState
 from ...cluster.membership.view import View
 from ...cluster.raft.leader import Leadership
+from ...cluster.slots.table import Holder, SlotRow
+from ...cluster.slots.update import TableUpdate
 from ..engine.machine import Machine
 
 
@@ -80,6 +83,25 @@ class CountsLearners(Leadership):
         return float(values[len(configuration.voters) // 2])
 
 
+class ComparesNodes(TableUpdate):
+    """Counts a holder as present if any incarnation of its node is in the view."""
+
+    def is_present(self, holder: Holder) -> bool:
+        """Compare the node alone."""
+        return holder.node in self.roll.present
+
+
+class KeepsEpochs(TableUpdate):
+    """Gives a slot back to the same node in its former epoch."""
+
+    def changed(self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...]) -> SlotRow:
+        """Return the row, with its former epoch if the node had the slot before."""
+        found = super().changed(row, primary, in_sync)
+        if found is row or primary is None or primary.node not in [holder.node for holder in row.in_sync]:
+            return found
+        return SlotRow(row.slot, row.epoch, found.version, primary, in_sync)
+
+
 def goes_on_as_before(machine: Machine) -> None:
     """Do not report this boot to the log, and continue with the previous one."""
     member: Any = machine.member
@@ -120,6 +142,32 @@ def counts_learners(machine: Machine) -> None:
     """Let a leader count learners as voters."""
     member: Any = machine.member
     member.consensus.raft.leadership = CountsLearners
+
+
+def compares_nodes(machine: Machine) -> None:
+    """Compare holders of slots by their nodes."""
+    _update_slots_with(machine, ComparesNodes)
+
+
+def keeps_epochs(machine: Machine) -> None:
+    """Do not begin another epoch if the same node gets a slot again."""
+    _update_slots_with(machine, KeepsEpochs)
+
+
+def _update_slots_with(machine: Machine, update: type[TableUpdate]) -> None:
+    """Use another update of the slot table from the first entry on: a member applies entries while it begins."""
+    member: Any = machine.member
+    begin = member._begin
+
+    def beginning() -> None:
+        MembershipState.table_update = update
+        try:
+            begin()
+        finally:
+            MembershipState.table_update = TableUpdate
+        member.membership.table_update = update
+
+    member._begin = beginning
 
 
 def grants_unconfirmed(machine: Machine) -> None:
