@@ -12,8 +12,7 @@ from typing import Any
 from ..cluster.slots.table import Holder, SlotTable
 from ..cluster.transport.memory_stream import Path
 from ..netsplit.policy import OPERATIONS
-from .checkers import leases, roles, sides, unanswered
-from .checkers.slots import SlotHistory
+from .checkers import leases, roles, sides, slots, unanswered
 from .history import Attempt
 from .machines import ClusterMachine
 from .workload.roaming_client import RoamingClient
@@ -145,7 +144,7 @@ class Slots:
     """Compares the slot tables of the nodes, each time that one has changed (H-22 to H-25)."""
 
     def __init__(self) -> None:
-        self._history = SlotHistory()
+        self._history = slots.SlotHistory()
         self._seen: dict[str, SlotTable] = {}
 
     def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:

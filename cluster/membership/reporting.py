@@ -57,10 +57,10 @@ class Reporting:
         member.ports.event("mem.view", view=view.id, nodes=list(view.serving), joining=joining, missing=missing)
 
     def slots(self, happening: SlotsChanged | SlotsLost) -> None:
-        """One event for all slots that an entry of the log changed. Skips entries that this process reads again after
-        its start, and those that it applies without being in the view: the nodes of the view report them."""
+        """One event for all slots that an entry of the log changed. Skips the entries that this process applies without
+        being in the view, such as those that it reads again after its start: the nodes of the view report them."""
         member = self._member
-        if member.consensus is None or not member.consensus.read or member.incarnation is None:
+        if member.incarnation is None:
             return
         if isinstance(happening, SlotsLost):
             count, named = len(happening.slots), ranges(happening.slots)

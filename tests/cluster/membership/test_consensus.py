@@ -9,13 +9,22 @@ from random import Random
 
 import pytest
 
-from strogoff.cluster.membership.commands import Boot, Join, Leave, Settle
+from strogoff.cluster.membership.commands import Boot, Join, Leave, Settle, SetView
 from strogoff.cluster.membership.consensus import Consensus, node_of
-from strogoff.cluster.membership.events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, ViewChanged
+from strogoff.cluster.membership.events import (
+    BarriersAllowed,
+    Booted,
+    Joined,
+    Left,
+    MembershipEvent,
+    SlotsChanged,
+    ViewChanged,
+)
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
 from strogoff.cluster.raft.interface import ChangePending, Rejected, Settings
 from strogoff.cluster.raft.messages import Change, MalformedMessage, Saved, bootstrap, empty
 from strogoff.cluster.raft.stable import RaftStable
+from strogoff.cluster.slots.table import SlotTable
 from strogoff.sim.engine.disk import SimDisk
 from strogoff.sim.engine.loop import Scheduled, VirtualLoop
 from strogoff.storage.store import Store
@@ -184,6 +193,8 @@ def test_a_snapshot_reports_the_events_that_it_skips() -> None:
     world.propose(Leave("x"))
     world.propose(Join("y", "y-second", 2 + UNLOGGED_MAX, "p", "a"))
     world.propose(Boot("z", "z-disk", 2, "p2", "a"))
+    view = away.consensus.membership.view
+    world.propose(SetView(view.id, view.rows, slots=True))  # the slot table begins
     leader = world.leader().consensus
     for number in range(SETTINGS.snapshot_every + 50):
         leader.propose(Boot("z", "z-disk", 2, "p2", f"a{number}"))
@@ -193,7 +204,9 @@ def test_a_snapshot_reports_the_events_that_it_skips() -> None:
     world.cut.clear()
     world.until(lambda: "w" in away.members)
     told = [each for each in away.happened if not isinstance(each, BarriersAllowed | ViewChanged)]
-    assert told == [Left("x"), Joined("w", False), Joined("y", True), Booted("z", 2)]
+    slots = SlotsChanged(SlotTable(), leader.membership.slots)
+    assert told == [Left("x"), Joined("w", False), Joined("y", True), Booted("z", 2), slots]
+    assert len(leader.membership.slots.slots_by_primary["n1"]) == 256
     assert world.alike()
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import msgspec
+
+from strogoff.cluster.membership.events import SlotsChanged
+from strogoff.cluster.slots.table import Holder, SlotTable
 from tests.harness.members import Machine, MemberHarness
 
 
@@ -140,3 +144,14 @@ def test_a_member_that_leaves_loses_its_slots_with_an_event_at_the_others() -> N
         lost = last(machine, "slot.lost")
         assert (lost["target"], lost["count"], lost["slots"]) == (owner.name, 256, ["0-255"])
         assert last(machine, "slot.primary")["primaries"] == {each.name: 128 for each in others}
+
+
+def test_a_copy_that_comes_without_another_primary_is_no_event() -> None:
+    cluster = MemberHarness(2)
+    member = cluster[1].member
+    rows = list(member.slots.rows)
+    holders = (*rows[7].in_sync, Holder("n2", "n2-disk", 2))
+    rows[7] = msgspec.structs.replace(rows[7], version=rows[7].version + 1, in_sync=holders)
+    before = len(cluster[1].events)
+    member.reporting.slots(SlotsChanged(member.slots, SlotTable(tuple(rows), 99)))
+    assert cluster[1].events[before:] == []
