@@ -112,9 +112,9 @@ class OutboundStream:
             self._dial_later()
 
     def datagram(self, kind: int, data: bytes) -> bool:
-        """See `Links.datagram`."""
+        """See `Links.datagram`. The last one may exceed the bound, so that a snapshot larger than it can be sent."""
         size = len(data) + ITEM_BYTES
-        if self._wire is None or self._datagram_bytes + size > self._settings.buffer_bytes:
+        if self._wire is None or self._datagram_bytes >= self._settings.buffer_bytes:
             self._traffic.datagrams_dropped += 1
             return False
         self._datagrams.append((kind, data))

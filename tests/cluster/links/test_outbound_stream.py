@@ -7,6 +7,7 @@ import pytest
 from strogoff.cluster.links.frames import Frame, encode_frame
 from strogoff.cluster.links.hello import NEWEST, PeerInfo, Welcome, encode_welcome
 from strogoff.cluster.links.links import Lane
+from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import Accepted, Wire
 
@@ -107,10 +108,19 @@ def test_datagrams_have_a_bound() -> None:
     a, _ = world.pair()
     size = 1 << 20
     sent = [a.links.datagram("b", 1, bytes(size)) for _ in range(70)]
-    assert sent.count(True) == 63 and a.links.traffic.datagrams_dropped == 7
+    assert sent.count(True) == 64 and a.links.traffic.datagrams_dropped == 6
     world.network.drop("a", "b")
     world.loop.settle()
     assert not a.links.datagram("b", 1, b"") and not a.links.datagram("nobody", 1, b"")
+
+
+def test_a_datagram_above_the_bound_is_sent_if_there_is_room_before_it() -> None:
+    """A snapshot of the log has some kilobytes, whatever the bound."""
+    world = LinkHarness(settings=LinkSettings(buffer_bytes=1000))
+    a, b = world.pair()
+    assert [a.links.datagram("b", 1, bytes(size)) for size in (100, 4000, 1)] == [True, True, False]
+    world.loop.run_for(0.1)
+    assert len(b.all("datagram")) == 2
 
 
 def test_a_removed_peer_is_not_dialled() -> None:
