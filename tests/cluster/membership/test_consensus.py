@@ -131,7 +131,7 @@ class ConsensusHarness:
         leading = [each for each in self.peers.values() if each.consensus.leads and each.name not in self.cut]
         return max(leading, key=lambda each: each.consensus.raft.term)
 
-    def propose(self, command: Settle | Join | Boot | Leave) -> None:
+    def propose(self, command: Settle | Join | Boot | Leave | SetView) -> None:
         leader = self.leader().consensus
         index = leader.propose(command)
         self.until(lambda: leader.raft.applied_index >= index)
