@@ -22,7 +22,10 @@ from .engine import Corrupted, WrongDirectory
 from .files import PathLock, make_directory, write_durably
 
 MARKER = "strogoff.json"
-FORMAT = 1
+FORMAT = 2
+"""The format of new directories. Format 1 differs in keys of the message database (`broker/slot_conversion.py`)."""
+READABLE = (1, FORMAT)
+"""The node converts a directory of an older format at its start, and then calls `set_format`."""
 DATABASES = ("messages", "meta")
 
 
@@ -64,6 +67,11 @@ class DataDirectory:
             raise
 
     @property
+    def format(self) -> int:
+        """The format of the content, one of `READABLE`."""
+        return self._marker.format
+
+    @property
     def boot(self) -> int:
         """The number of this start, from 1. It is durable already."""
         return self._boot
@@ -101,6 +109,10 @@ class DataDirectory:
     def adopt_cluster(self, cluster_id: str) -> None:
         """Set the cluster id, after the node has joined a cluster. Durable on return."""
         self._write(replace(self._marker, cluster_id=cluster_id))
+
+    def set_format(self) -> None:
+        """The content has `FORMAT` now: older versions refuse the directory from here on. Durable on return."""
+        self._write(replace(self._marker, format=FORMAT))
 
     def raise_boot(self, boot: int) -> None:
         """Make the next start use a number above `boot`, which an earlier disk of this node used. Durable on return."""
@@ -148,9 +160,9 @@ def read_marker(file: Path) -> _Marker:
     """Read the marker. Raises `WrongDirectory` for an unknown format, `Corrupted` for an unreadable file."""
     try:
         said = json.loads(file.read_bytes())
-        if said["format"] != FORMAT:
+        if said["format"] not in READABLE:
             raise WrongDirectory(
-                f"{file} has format {said['format']!r}, but this version reads only format {FORMAT}: "
+                f"{file} has format {said['format']!r}, but this version reads only formats 1 to {FORMAT}: "
                 f"use the version of Strogoff that wrote it"
             )
         marker = _Marker(**said)

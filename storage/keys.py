@@ -22,8 +22,8 @@ The second byte of every key that belongs to sessions is their slot, so that a s
 mountpoint and client id, each after its length, so that no client's keys are a prefix of another's. Each durable
 session of a client id has a higher incarnation than all before, so the keys of an ended session may be deleted later.
 
-Former versions wrote keys without a slot, of the kinds m, c, l and g. No other kind may use these letters, because a
-start of this version deletes such keys after it has converted them.
+Format 1 of the data directory had keys without a slot, of the kinds m, c, l and g (`broker/slot_conversion.py`). No
+other kind may use these letters.
 """
 
 from __future__ import annotations
@@ -58,6 +58,11 @@ def session_key(client: bytes) -> bytes:
 def queue_prefix(client: bytes, incarnation: int) -> bytes:
     """The prefix of all queue entries of a session; 8 bytes of seq follow."""
     return b"q" + client + incarnation.to_bytes(8, "big")
+
+
+def queue_prefix_of_slot(slot: int) -> bytes:
+    """The prefix of all queue entries of a slot."""
+    return b"q%c" % slot
 
 
 def subscription_prefix(client: bytes, incarnation: int) -> bytes:

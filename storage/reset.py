@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from . import leveldb_folder
-from .directory import DATABASES, MARKER, read_marker
+from .directory import DATABASES, FORMAT, MARKER, read_marker
 from .engine import WrongDirectory
 from .files import PathLock, make_directory, sync_directory, write_durably
 
@@ -45,7 +45,7 @@ def reset(path: Path, new_uuid: Callable[[], str]) -> Path:
         for name in DATABASES:
             leveldb_folder.prepare(path / name)
         boot = max(marker.boot, marker.boot_above) + SKIPPED
-        fresh = replace(marker, cluster_id=new_uuid(), disk_uuid=new_uuid(), boot=boot, boot_above=boot)
+        fresh = replace(marker, format=FORMAT, cluster_id=new_uuid(), disk_uuid=new_uuid(), boot=boot, boot_above=boot)
         write_durably(file, json.dumps(asdict(fresh), indent=2).encode() + b"\n")
     finally:
         lock.close()

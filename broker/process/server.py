@@ -39,6 +39,7 @@ from ..plugins.hooks import Hooks, Refuse, Verdict
 from ..reporting.events import Events, Sink
 from ..reporting.journal import FLUSH_S, Journal
 from ..runtime_settings import RuntimeSettings
+from .conversion import convert
 from .descriptors import Descriptors
 from .eventlog import EventLog
 from .stats import StatsReporter
@@ -115,7 +116,10 @@ class Server:
         """Open the data, bring the sessions back, open the listeners."""
         self._loop = asyncio.get_running_loop()
         try:
-            self._open()
+            directory = self._open_disk()
+            if isinstance(self._engine, LevelDBEngine):
+                await convert(directory, self._engine, self.log)
+            self._open(directory)
             if self.cluster is not None:
                 await self.cluster.start()
                 self._share_settings(self.cluster)
@@ -133,12 +137,17 @@ class Server:
         """The configured listeners that speak MQTT."""
         return [each for each in self.settings.listeners() if each.type in ("tcp", "ssl", "ws", "wss")]
 
-    def _open(self) -> None:
+    def _open_disk(self) -> DataDirectory:
         settings = self.settings
-        name = str(settings["nodename"])
-        self._directory = directory = DataDirectory(self.data_dir, name, lambda: str(uuid.uuid4()))
+        self._directory = directory = DataDirectory(self.data_dir, str(settings["nodename"]), lambda: str(uuid.uuid4()))
         durability: Durability = "sync" if settings["message_store.durability"] == "sync" else "os"
         self._engine = self._make_engine(directory.messages, durability)
+        return directory
+
+    def _open(self, directory: DataDirectory) -> None:
+        settings = self.settings
+        name = str(settings["nodename"])
+        assert self._engine is not None
         self.store = Store(self._engine, self._loop.call_soon, self._loop.call_later)
         self._watch(self._engine, self.store)
         clock = self._make_clock()

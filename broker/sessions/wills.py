@@ -39,6 +39,14 @@ class PendingWill(msgspec.Struct, array_like=True):
 _decoder = msgspec.msgpack.Decoder(PendingWill)
 
 
+def decode_pending(key: bytes, value: bytes) -> PendingWill:
+    """The will found at `key`. Raises `RecordError`."""
+    try:
+        return _decoder.decode(value)
+    except msgspec.MsgspecError as error:
+        raise RecordError(f"message database: the will at key {key!r} cannot be read: {error}") from None
+
+
 class Wills:
     """Publishes the wills of a node."""
 
@@ -52,10 +60,7 @@ class Wills:
         """Schedule the wills on disk, which wait for a lease, for a later turn. Raises `RecordError`."""
         env = self._env
         for key, value in env.store.scan(b"z", b"{"):
-            try:
-                pending = _decoder.decode(value)
-            except msgspec.MsgspecError as error:
-                raise RecordError(f"message database: the will at key {key!r} cannot be read: {error}") from None
+            pending = decode_pending(key, value)
             env.timers.at(env.now, lambda key=key, pending=pending: self._try(key, pending))  # type: ignore[misc]
 
     def publish(self, client: ClientName, will: WillRecord) -> None:
