@@ -86,8 +86,12 @@ class SlotConversion:
             self.steps = found.steps
         yield self._progress(self.steps)
         while self.steps < STEPS:
-            yield from self._batches(self._step(self.steps))
-            yield self._progress(self.steps + 1)
+            entries, wrote = self.entries, False
+            for batch in self._batches(self._step(self.steps)):
+                wrote = wrote or bool(batch)
+                yield batch
+            if wrote or self.entries > entries or self.steps + 1 == STEPS:
+                yield self._progress(self.steps + 1)
             self.steps += 1
 
     def clean(self) -> Iterator[Batch]:

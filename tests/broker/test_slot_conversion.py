@@ -47,8 +47,9 @@ class Database:
         for batch in self._all(SlotConversion(self.engine, self.boot, self.reports.append)):
             if batches == 0:
                 return False
-            batches -= 1
-            self.write(batch)
+            if batch:
+                batches -= 1
+                self.write(batch)
         return True
 
     def _all(self, conversion: SlotConversion) -> Iterator[Batch]:
@@ -116,7 +117,7 @@ def test_a_kill_at_every_start_still_makes_progress() -> None:
     old = example().rows
     database = Database(old)
     starts = 0
-    while not database.start(7):
+    while not database.start(4):
         starts += 1
         assert starts < STEPS
     assert starts > 3
@@ -125,12 +126,15 @@ def test_a_kill_at_every_start_still_makes_progress() -> None:
 
 def test_steps_that_are_done_are_not_repeated() -> None:
     database = Database(example().rows)
-    database.start(len(example().rows) + 300)
-    before = [batch for batch in database.batches if PROGRESS in batch]
-    database.batches.clear()
-    database.start()
-    again = [batch for batch in database.batches if PROGRESS in batch]
-    assert len(before) > 50 and len(again) < STEPS + 3 - len(before) + 2
+    read = []
+    for boot in (7, 8, 9, 10, 11):
+        conversion = SlotConversion(database.engine, boot, database.reports.append)
+        for batch in conversion.convert():
+            database.write(batch)
+            if PROGRESS in batch and conversion.entries:
+                break  # a slot with entries is done
+        read.append(conversion.entries)
+    assert read == [11, 5, 5, 0, 0]
 
 
 def test_the_former_version_runs_after_an_interrupted_conversion() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.storage.directory import DataDirectory
+from strogoff.storage.directory import FORMAT, DataDirectory
 from strogoff.storage.engine import Corrupted, DirectoryInUse, WrongDirectory
 from strogoff.storage.leveldb import LevelDBEngine
 
@@ -41,6 +41,7 @@ def use(path: Path) -> None:
 def test_a_new_directory(tmp_path: Path) -> None:
     directory = start(tmp_path / "data" / "a")
     assert (directory.boot, directory.node_name) == (1, "a@127.0.0.1")
+    assert directory.format == FORMAT
     assert (directory.cluster_id, directory.disk_uuid) == ("uuid-1", "uuid-2")
     assert directory.messages.is_dir()
     assert directory.meta.is_dir()
@@ -65,7 +66,7 @@ def test_the_boots_of_an_earlier_disk_are_remembered(tmp_path: Path) -> None:
 def test_each_start_has_a_higher_boot_also_after_a_crash(tmp_path: Path) -> None:
     use(tmp_path)
     code = (
-        "import os, sys; from strogoff.storage.directory import DataDirectory\n"
+        "import os, sys; from strogoff.storage.directory import FORMAT, DataDirectory\n"
         "print(DataDirectory(sys.argv[1], 'a@127.0.0.1', str).boot, flush=True); os.kill(os.getpid(), 9)"
     )
     crashed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, timeout=60, check=False)
@@ -169,9 +170,25 @@ def changed(path: Path, **fields: Any) -> None:
 
 def test_an_unknown_format(tmp_path: Path) -> None:
     use(tmp_path)
-    changed(tmp_path, format=2, something_new=True)
-    with pytest.raises(WrongDirectory, match="format 2"):
+    changed(tmp_path, format=3, something_new=True)
+    with pytest.raises(WrongDirectory, match="format 3"):
         start(tmp_path)
+
+
+def test_a_directory_of_format_1_keeps_it_until_the_content_is_converted(tmp_path: Path) -> None:
+    use(tmp_path)
+    changed(tmp_path, format=1)
+    directory = start(tmp_path)
+    assert (directory.format, directory.boot) == (1, 2)
+    directory.close()
+    directory = start(tmp_path)
+    assert directory.format == 1
+    directory.set_format()
+    assert json.loads((tmp_path / "strogoff.json").read_text())["format"] == directory.format == FORMAT == 2
+    directory.close()
+    directory = start(tmp_path)
+    assert (directory.format, directory.boot) == (2, 4)
+    directory.close()
 
 
 @pytest.mark.parametrize("field", [{"boot": "1"}, {"boot": -1}, {"boot": True}, {"node_name": None}, {"extra": 1}])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from strogoff.cli import main
-from strogoff.storage.directory import DataDirectory
+from strogoff.storage.directory import MARKER, DataDirectory
 from strogoff.storage.engine import Corrupted
 
 from .contract import END, LevelDBHarness
@@ -129,3 +130,14 @@ def test_an_emptied_database_does_not_start(data: Path) -> None:
     assert main(["repair", str(data)]) == 3
     harness.open()
     harness.engine.close()
+
+
+def test_a_repair_of_an_older_format_leaves_the_format(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The next start converts what the repair kept."""
+    marker = data / MARKER
+    marker.write_text(json.dumps({**json.loads(marker.read_text()), "format": 1}))
+    log = log_of(data)
+    log.write_bytes(log.read_bytes()[:-50])
+    assert main(["repair", str(data)]) in (0, 3)
+    assert "keys" in capsys.readouterr().out
+    assert json.loads(marker.read_text())["format"] == 1

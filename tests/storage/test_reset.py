@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
-from strogoff.storage.directory import DataDirectory
+from strogoff.storage.directory import FORMAT, MARKER, DataDirectory
 from strogoff.storage.engine import DirectoryInUse, StorageError
 from strogoff.storage.reset import SKIPPED, reset
 
@@ -69,3 +70,14 @@ def test_an_interrupted_run_is_finished_by_the_next_one(tmp_path: Path) -> None:
     anew = DataDirectory(path, "n1", ids())
     assert anew.disk_uuid == "another"
     anew.close()
+
+
+def test_a_reset_of_an_older_format(tmp_path: Path) -> None:
+    """The empty databases have the present format; the old data keeps its own."""
+    path = tmp_path / "data"
+    begun(path).close()
+    marker = path / MARKER
+    marker.write_text(json.dumps({**json.loads(marker.read_text()), "format": 1}))
+    aside = reset(path, lambda: "another")
+    assert json.loads((aside / MARKER).read_text())["format"] == 1
+    assert json.loads(marker.read_text())["format"] == FORMAT
