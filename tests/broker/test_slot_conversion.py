@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strogoff.broker import slot_conversion as module
-from strogoff.broker.queues.records import RecordError, encode
+from strogoff.broker.queues.records import RELEASED, EntryRecord, RecordError, encode
 from strogoff.broker.sessions.slot_counters import FIRST
 from strogoff.broker.slot_conversion import PROGRESS, STEPS, SlotConversion
 from strogoff.cluster.identity import slot_of
@@ -190,7 +190,10 @@ def test_batches_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     assert database.start()
     sizes = [sum(len(key) + len(value or b"") for key, value in batch.items()) for batch in database.batches]
     assert max(sizes) < 2000 + 500
-    assert max(len(batch) for batch in database.batches) <= module.BATCH_ROWS
+    monkeypatch.setattr(module, "BATCH_ROWS", 3)
+    database = Database(old.rows)
+    assert database.start()
+    assert max(len(batch) for batch in database.batches) == 3
 
 
 def test_few_payloads_are_counted_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +207,14 @@ def test_few_payloads_are_counted_in_memory_at_a_time(monkeypatch: pytest.Monkey
     assert converted(old.rows) == expected
     counts = [int.from_bytes(value, "big") for key, value in expected.items() if key[:1] == b"u"]
     assert sum(counts) == 40 and len(counts) == 7
+
+
+def test_an_entry_after_pubrec_needs_no_payload() -> None:
+    old = example()
+    expected = converted(old.rows)
+    key = old.entry("s", 9, 1, shared=True)
+    old.rows[key] = encode(EntryRecord(RELEASED, 0, 2, False, (), None, mid_of(1), ""))
+    assert converted(old.rows) == expected | {key: old.rows[key]}
 
 
 def test_an_entry_that_cannot_be_read_is_reported_and_kept() -> None:
@@ -222,6 +233,7 @@ def test_a_payload_that_is_missing_is_reported_and_its_entries_are_kept() -> Non
     database = Database(old.rows)
     assert database.start()
     assert len(database.reports) == 2, "one line for each slot"
+    assert not [key for key in database.rows if key[:1] in NEW_KINDS and key[2:] == mid_of(5)]
     assert "1 queue entries of slot" in database.reports[0] and repr(b"m" + mid_of(5)) in database.reports[0]
     assert len([key for key in database.rows if key[:1] == b"q"]) == len([key for key in old.rows if key[:1] == b"q"])
 
