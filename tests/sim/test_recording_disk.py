@@ -9,7 +9,7 @@ from strogoff.sim.engine.disk import SimDisk
 from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.sim.history import History
 from strogoff.sim.recording_disk import RecordingDisk, client_of
-from strogoff.storage.keys import client_key, message_id, queue_prefix, session_key
+from strogoff.storage.keys import client_key, message_id, payload_key, queue_prefix, session_key
 from strogoff.storage.store import Store
 
 CLIENT = client_key(7, "", "s")
@@ -38,7 +38,7 @@ def test_entries_with_their_own_body_and_with_a_shared_one() -> None:
     assert history.durable == {("s", "w-1"): 1} and history.commits == 1
     mid = message_id("n1", 1, 2)
     other = MessageRecord("t", b"w-2|", 1, False, None, 0, "w", "n1", 1, 2)
-    store.put(b"m" + mid, encode(other))
+    store.put(payload_key(7, mid), encode(other))
     store.put(entry(2), encode(EntryRecord(QUEUED, 1, 1, False, (), None, mid, "")))
     store.delete(entry(1))
     loop.run_for(1)
