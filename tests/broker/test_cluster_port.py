@@ -54,6 +54,7 @@ def test_a_node_alone_knows_no_other_node() -> None:
     assert alone.is_present("n2") is False
     assert alone.remote_matches("", "t") is NOWHERE
     assert alone.congested("", "c") == ""
+    assert alone.slot_epoch(7) == 0
     assert alone.came_back(_message(BrokerHarness()), "$share/g/t") is False
 
 

@@ -171,3 +171,17 @@ def test_an_unreadable_entry_is_left_out_and_logged() -> None:
     broker.settle()
     assert [len(step) for step in operations.queued_messages(queue)] == [0, 1]
     assert any("cannot be read" in line for line in map(str, broker.host.lines))
+
+
+def test_the_messages_of_a_queue_with_a_shared_payload() -> None:
+    broker = BrokerHarness()
+    for name in ("s", "s226"):  # in one slot
+        client = broker.persistent(name)
+        client.subscribe(("t", 1))
+        client.leave()
+    broker.client("p").publish("t", bytes(1000), 1)
+    assert len(broker.keys(b"p")) == 1
+    for session in broker.node.sessions:
+        if session.client_id != "p":
+            (((message, qos, dup),),) = [step for step in operations.queued_messages(session.queue) if step]
+            assert (message.payload, qos, dup) == (bytes(1000), 1, False)

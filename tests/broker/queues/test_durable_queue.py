@@ -381,12 +381,15 @@ def finish(subscriber: PacketClient, *messages: Publish) -> None:
             subscriber.send(Pubrec(message.packet_id), Pubcomp(message.packet_id))
 
 
-def two_queues(second: str) -> BrokerHarness:
+def two_queues(second: str, qos: int = 1) -> BrokerHarness:
     """A broker with a large message in the queues of `s` and another client."""
     broker = BrokerHarness()
     for name in ("s", second):
         offline(broker, name)
-    broker.client("p").publish("t", bytes(1000), 1, 1)
+    publisher = broker.client("p")
+    publisher.publish("t", bytes(1000), qos, 1)
+    if qos == 2:
+        publisher.ask(Pubrel(1))
     return broker
 
 
@@ -410,9 +413,10 @@ def test_a_slot_with_one_queue_stores_the_body_in_the_entry() -> None:
     assert broker.keys(b"q") == []
 
 
-def test_only_entries_that_share_a_body_let_it_go() -> None:
+@pytest.mark.parametrize("qos", [1, 2])
+def test_only_entries_that_share_a_body_let_it_go(qos: int) -> None:
     """An entry with its own copy does not count: the end of the entry leaves the body to the other queues."""
-    broker = two_queues("r")
+    broker = two_queues("r", qos)
     queue: Any = broker.node.sessions.get("", "s").queue  # type: ignore[union-attr]
     (entry,) = queue.live_entries()
     mid = shared_payloads.hold(broker.node.env.store, 121, entry.message)

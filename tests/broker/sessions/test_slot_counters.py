@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from strogoff.broker.sessions.slot_counters import BLOCK, FIRST, SlotCounters
+from strogoff.cluster.identity import slot_of
 from strogoff.storage.keys import reserved_key
 from strogoff.storage.memory import VolatileMemoryEngine
 from strogoff.storage.store import Store
@@ -102,3 +103,15 @@ def test_a_clean_session_needs_no_number_and_no_write() -> None:
     broker = BrokerHarness()
     broker.client("c")
     assert broker.keys(b"k") == []
+
+
+def test_the_number_of_a_session_is_from_its_slot_and_in_the_epoch_of_the_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = BrokerHarness()
+    slot = slot_of("", "c")
+    monkeypatch.setattr(broker.node.env.cluster, "slot_epoch", lambda asked: 9 if asked == slot else 0)
+    broker.persistent("c")
+    session = broker.node.sessions.get("", "c")
+    assert session is not None and session.incarnation == FIRST | 9 << 32 | 1
+    assert broker.keys(b"k") == [reserved_key(slot)]
