@@ -38,6 +38,47 @@ def test_decoding_stops_behind_connect() -> None:
     assert not decoder.more and decoder.error is not None
     decoder = Decoder()
     assert decoder.feed(CONNECT[4]) == [p.Connect("c", 4)] and not decoder.more
+
+
+def stopping() -> Decoder:
+    decoder = Decoder()
+    decoder.stops = True
+    return decoder
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_a_decoder_that_stops_returns_the_rest_unchanged(version: int) -> None:
+    """At any two cuts of the input the rest is all bytes behind the CONNECT, also those that are no MQTT."""
+    rest = PING + encode(p.Publish("a", b"x"), version) + b"\0\xff\x30"
+    stream = CONNECT[version] + rest
+    for first in range(len(stream) + 1):
+        for second in range(first, len(stream) + 1):
+            decoder, packets = stopping(), []
+            for chunk in (stream[:first], stream[first:second], stream[second:]):
+                packets += decoder.feed(chunk)
+                assert not decoder.more and decoder.error is None
+            assert packets == [p.Connect("c", version)]
+            assert decoder.take_rest() == rest and decoder.take_rest() == b""
+            assert decoder.feed(PING) == [] and decoder.take_rest() == PING
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_a_decoder_that_stops_can_go_on(cut: int) -> None:
+    publish = encode(p.Publish("a", b"x"), 4)
+    decoder = stopping()
+    decoder.go_on()
+    assert decoder.feed(CONNECT[4] + publish[:cut]) == [p.Connect("c", 4)]
+    assert decoder.feed(b"") == []
+    decoder.go_on()
+    assert decoder.more is (cut > 0)
+    assert decoder.feed(b"") == [] and decoder.feed(publish[cut:] + PING) == [p.Publish("a", b"x"), p.Pingreq()]
+    assert not decoder.more
+
+
+def test_the_rest_of_a_decoder_that_does_not_stop() -> None:
+    decoder = Decoder("server", 4)
+    assert decoder.feed(PING + b"\x30\x05") == [p.Pingreq()] and decoder.take_rest() == b"\x30\x05"
+    assert decoder.take_rest() == b"" and decoder.feed(PING) == [p.Pingreq()]
     assert decoder.feed(CONNECT[4][:3]) == [] and decoder.error is not None
 
 
