@@ -1,9 +1,9 @@
 """The frame: everything that one node sends to another in one turn of the loop, on one of the two channels of a wire.
 
 The dialer sends datagrams on the urgent channel, with a flag that it hears the peer's own stream. On the data channel
-it sends runs of lanes, and pieces of items that are too large for a run. The acceptor sends acknowledgements, windows,
-and the lanes to hold and to resume, all on the data channel. An empty frame is a heartbeat. A new field is added at the
-end; a receiver ignores unknown fields there.
+it sends runs of lanes, pieces of items that are too large for a run, and items of the tunnel. The acceptor sends
+acknowledgements, windows, and the lanes to hold and to resume, all on the data channel. An empty frame is a heartbeat.
+A new field is added at the end; a receiver ignores unknown fields there.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class Frame(Struct, array_like=True):
     """From the dialer: a frame arrived on the peer's own stream since the last frame with this flag."""
     taken: int = 0
     """From the acceptor: how many data frames it has handled since the stream opened; 0 if not reported."""
+    tunnel: list[bytes] = []
+    """From the dialer: items of the tunnel, handled after everything else in the frame."""
 
 
 HEARTBEAT = msgpack.encode([])

@@ -93,6 +93,7 @@ class InboundStream:
         """Use a new stream of the peer, and close an older one. Returns the watermarks of the lanes."""
         if self._wire is not None:
             self._wire.close("a newer stream has taken its place")
+            self._link.tunnel.peer_ended("a newer stream has taken its place")
         if self.peer is None or self.peer.process != peer.process:
             self._sent_early.clear()
             watermark = self._listener.watermark
@@ -119,6 +120,7 @@ class InboundStream:
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.close(reason)
+            self._link.tunnel.peer_ended(reason)
 
     def ack(self, lane: Lane, seq: int) -> None:
         """See `Links.ack`."""
@@ -170,7 +172,7 @@ class InboundStream:
         raise AssertionError(wire.peer)
 
     def received(self, frame: bytes) -> None:
-        """Wire: a frame arrived. Deliver its contents in the order datagrams, runs, pieces."""
+        """Wire: a frame arrived. Deliver its contents in the order datagrams, runs, pieces, tunnel."""
         wire = self._wire
         self.heard_ms = self._ports.now_ms()
         self._traffic.frames_in += 1
@@ -184,17 +186,24 @@ class InboundStream:
             for kind, data in decoded.datagrams:
                 if self._wire is wire:
                     self._listener.datagram(self.node, kind, data)
-            for run in decoded.runs:
-                if self._wire is wire:
-                    self._take(run, wire)
-            for piece in decoded.pieces:
-                if self._wire is wire:
-                    self._take_piece(piece)
-            if (decoded.runs or decoded.pieces) and self._wire is wire:
+            self._take_data(decoded, wire)
+            if (decoded.runs or decoded.pieces or decoded.tunnel) and self._wire is wire:
                 self._taken += 1
         except MalformedFrame as error:
             self._give_up(wire, f"malformed frame from {self.node}: {error}")
         self._flush_soon()
+
+    def _take_data(self, frame: Frame, wire: Wire | None) -> None:
+        for run in frame.runs:
+            if self._wire is wire:
+                self._take(run, wire)
+        for piece in frame.pieces:
+            if self._wire is wire:
+                self._take_piece(piece)
+        for item in frame.tunnel:
+            if self._wire is wire:
+                self._traffic.items_in += 1
+                self._link.tunnel.received(item)
 
     def _give_up(self, wire: Wire | None, reason: str) -> None:
         self._ports.log("warning", f"stream from {self.node} closed: {reason}")
@@ -302,6 +311,7 @@ class InboundStream:
     def closed(self, reason: str) -> None:
         """Wire: the stream is closed. The lanes stay for the next one."""
         self._wire = None
+        self._link.tunnel.peer_ended(reason)
 
     # Answering
 

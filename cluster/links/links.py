@@ -20,6 +20,7 @@ from .inbound_stream import InboundStream
 from .outbound_stream import SAY_FIRST_MS, OutboundStream
 from .ports import Lane, LinkEvents, LinkPorts, Refuse, SetAside, Timer, Traffic, Unreadable
 from .settings import LinkSettings
+from .tunnel import Tunnel, TunnelEvents, Unused
 
 __all__ = [
     "Lane", "LinkEvents", "LinkPorts", "LinkSettings", "Links", "PeerInfo", "Refuse", "SetAside", "Traffic",
@@ -42,7 +43,6 @@ class Links:
         self._listener = listener
         self._settings = settings or LinkSettings()
         self._datagram_bytes = self._settings.max_payload_bytes
-        self._item_bytes = self._settings.max_item_bytes
         self._out: dict[str, OutboundStream] = {}
         self._in: dict[str, InboundStream] = {}
         self._refusals: dict[str, tuple[float, str]] = {}
@@ -57,6 +57,8 @@ class Links:
 
         The owner keeps further items until `LinkEvents.room`.
         """
+        self.tunnel_events: TunnelEvents = Unused()
+        """The owner of all tunnels."""
         self._closed = False
         self._ticked_ms = ports.now_ms()
         self._timer: Timer | None = None
@@ -123,8 +125,8 @@ class Links:
 
         Numbers begin at 1 and rise for the life of this process. Raises `ValueError` for more than `max_item_bytes`.
         """
-        if len(payload) > self._item_bytes:
-            raise ValueError(f"an item of {len(payload)} bytes, {self._item_bytes} are allowed")
+        if len(payload) > self._settings.max_item_bytes:
+            raise ValueError(f"an item of {len(payload)} bytes, {self._settings.max_item_bytes} are allowed")
         link = self._out.get(node)
         return (link if link is not None else self._outgoing(node)).send(lane, payload)
 
@@ -137,6 +139,14 @@ class Links:
         """The owner keeps this many items and bytes until the lane has free space: count them for `slow` like items in
         the lane."""
         self._outgoing(node).beside(lane, items, size_bytes)
+
+    def tunnel(self, node: str, payload: bytes) -> bool:
+        """Send an item through the tunnel: once and in order, unless the tunnel breaks (`Tunnel.send`).
+
+        Returns False if the tunnel is not open.
+        """
+        link = self._out.get(node)
+        return link is not None and link.send_through(payload)
 
     # Receiving
 
@@ -248,6 +258,14 @@ class Links:
         """Memory of the items that a node has not acknowledged, in all lanes and kept by the owner."""
         return sum(half.memory_bytes for half in self._out[node].lanes.values()) if node in self._out else 0
 
+    def tunnel_open(self, node: str) -> bool:
+        """Whether the tunnel with a node is open."""
+        return node in self._out and self._out[node].tunnel.open
+
+    def tunnel_full(self, node: str) -> bool:
+        """Whether `LinkSettings.tunnel_bytes` wait in the tunnel to a node: `TunnelEvents.tunnel_room` follows."""
+        return node in self._out and self._out[node].tunnel.full
+
     def waiting_items(self, node: str, lane: Lane) -> int:
         """Items of a lane that are not acknowledged."""
         return self._out[node].lanes[lane].unacknowledged if node in self._out else 0
@@ -258,8 +276,9 @@ class Links:
         link = self._out.get(node)
         if link is None:
             settings, traffic = self._settings, self.traffic
+            tunnel = Tunnel(node, lambda: self.tunnel_events, settings, self._ports.soon)
             link = OutboundStream(
-                node, lambda: self.me, self._ports, self._listener, settings, traffic, self.slow, self.full
+                node, lambda: self.me, self._ports, self._listener, settings, traffic, self.slow, self.full, tunnel
             )
             self._out[node] = link
             if self._timer is None:

@@ -14,6 +14,7 @@ from .lane import ITEM_BYTES, KEPT_BYTES, SendLane
 from .pieces import Piece
 from .ports import Lane, LinkEvents, LinkPorts, Timer, Traffic
 from .settings import FRAME_SLACK, LinkSettings
+from .tunnel import MAX_ITEM, Tunnel
 
 SAY_FIRST_MS, SAY_NEXT_MS, SAY_LAST_MS = 3_000.0, 60_000.0, 600_000.0
 """When a link that cannot be opened is logged, in ms: after the first time, then after the second, then after each
@@ -33,8 +34,10 @@ class OutboundStream:
         traffic: Traffic,
         slow: dict[Lane, dict[str, None]],
         full: dict[str, None],
+        tunnel: Tunnel,
     ) -> None:
         self.node = node
+        self.tunnel = tunnel
         self.address: str | None = None
         self.peer: PeerInfo | None = None
         """The process that accepted the last stream."""
@@ -62,8 +65,7 @@ class OutboundStream:
         self._tries = 0
         self._say_ms = 0.0
         self._say_pause_ms = 0.0
-        self._datagrams: deque[tuple[int, bytes]] = deque()
-        self._datagram_bytes = 0
+        self._datagrams = _Datagrams()
         self._slow = slow
         self._full = full
         self._ahead_bytes = settings.ahead_bytes
@@ -114,13 +116,19 @@ class OutboundStream:
     def datagram(self, kind: int, data: bytes) -> bool:
         """See `Links.datagram`. The last one may exceed the bound, so that a snapshot larger than it can be sent."""
         size = len(data) + ITEM_BYTES
-        if self._wire is None or self._datagram_bytes >= self._settings.buffer_bytes:
+        if self._wire is None or self._datagrams.size >= self._settings.buffer_bytes:
             self._traffic.datagrams_dropped += 1
             return False
-        self._datagrams.append((kind, data))
-        self._datagram_bytes += size
+        self._datagrams.add(kind, data)
         self._flush_soon()
         return True
+
+    def send_through(self, payload: bytes) -> bool:
+        """See `Links.tunnel`."""
+        sent = self.tunnel.send(payload)
+        if sent:
+            self._flush_soon()
+        return sent
 
     def send(self, lane: Lane, payload: bytes) -> int:
         """See `Links.send`."""
@@ -159,7 +167,7 @@ class OutboundStream:
             return
         if now_ms - self._heard_ms > self._settings.silence_s * 1000:
             self._fail(f"silent for {now_ms - self._heard_ms:.0f} ms")
-        elif not (self._busy or self._datagrams) and now_ms - self._sent_ms >= self._settings.heartbeat_s * 900:
+        elif not (self._busy or self._datagrams.waiting) and now_ms - self._sent_ms >= self._settings.heartbeat_s * 900:
             self._put(HEARD if self.hears else HEARTBEAT)
 
     def heard(self) -> None:
@@ -223,6 +231,8 @@ class OutboundStream:
             self._listener.acked(self.node, lane, self.lanes[lane].acked_upto)
             self._relieve(lane)
         self._listener.up(self.node, answer.me)
+        if self._wire is wire:
+            self.tunnel.begin()
         self._flush_soon()
 
     def _refusal(self, answer: Welcome) -> str | None:
@@ -354,10 +364,10 @@ class OutboundStream:
     def _down(self, reason: str) -> None:
         self._wire = None
         self._busy = self._data_busy = False
-        self._datagrams.clear()
-        self._datagram_bytes = 0
+        self._datagrams = _Datagrams()
         self._offer_room()
         self._listener.down(self.node, reason)
+        self.tunnel.end(reason)
 
     # Sending
 
@@ -385,30 +395,17 @@ class OutboundStream:
         Items that are added while these are written form the next frames.
         """
         self._scheduled = False
-        if self._wire is not None and not self._busy and self._datagrams:
-            self._put(encode_frame(Frame(self._gather_datagrams(), heard=self.hears)))
+        if self._wire is not None and not self._busy and self._datagrams.waiting:
+            self._put(encode_frame(Frame(self._datagrams.take(self._settings), heard=self.hears)))
         if self._wire is not None and not self._data_busy and not self._flight.full:
             self._offer_room()
+            self.tunnel.offer_room()
             frame = self._gather_data()
             if frame is not None:
                 self._put_data(frame)
 
-    def _gather_datagrams(self) -> list[tuple[int, bytes]]:
-        settings = self._settings
-        room = settings.max_frame_bytes - FRAME_SLACK // 2  # the largest payload fits, with its headers
-        datagrams: list[tuple[int, bytes]] = []
-        used = 0
-        while self._datagrams and (not datagrams or used < settings.gather_bytes):
-            size = len(self._datagrams[0][1]) + ITEM_BYTES
-            if datagrams and used + size > room:
-                break
-            datagrams.append(self._datagrams.popleft())
-            used += size
-        self._datagram_bytes -= used
-        return datagrams
-
     def _gather_data(self) -> Frame | None:
-        """Returns a frame with the items that the lanes may send now; None if there are none."""
+        """Returns a frame with the items that lanes and tunnel may send now; None if there are none."""
         settings = self._settings
         room = settings.max_frame_bytes - FRAME_SLACK // 2
         used = 0
@@ -431,7 +428,11 @@ class OutboundStream:
                 pieces.append(piece)
                 self._traffic.items_out += piece.last
             self._traffic.resent += half.resent - resent
-        return Frame(runs=runs, pieces=pieces) if runs or pieces else None
+        tunnel: list[bytes] = []
+        if self.tunnel.waits and (not used or used + MAX_ITEM < room):
+            tunnel = self.tunnel.take(min(settings.gather_bytes, room - used))
+            self._traffic.items_out += len(tunnel)
+        return Frame(runs=runs, pieces=pieces, tunnel=tunnel) if runs or pieces or tunnel else None
 
     def _put(self, frame: bytes) -> None:
         assert self._wire is not None
@@ -447,7 +448,7 @@ class OutboundStream:
         assert self._wire is not None
         data = encode_frame(frame)
         self._data_busy = True
-        items = len(frame.pieces) + sum([len(run.payloads) for run in frame.runs])
+        items = len(frame.pieces) + len(frame.tunnel) + sum([len(run.payloads) for run in frame.runs])
         self._flight.sent(items, len(data), self._ports.now_ms())
         self._count(data)
         self._wire.send_data(data)
@@ -455,3 +456,31 @@ class OutboundStream:
     def _count(self, frame: bytes) -> None:
         self._traffic.frames_out += 1
         self._traffic.bytes_out += len(frame)
+
+
+class _Datagrams:
+    """The datagrams that wait for a frame. `size` is their number of bytes."""
+
+    __slots__ = ("size", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[int, bytes]] = deque()
+        self.size = 0
+
+    def add(self, kind: int, data: bytes) -> None:
+        self.waiting.append((kind, data))
+        self.size += len(data) + ITEM_BYTES
+
+    def take(self, settings: LinkSettings) -> list[tuple[int, bytes]]:
+        """Returns the datagrams for one frame."""
+        room = settings.max_frame_bytes - FRAME_SLACK // 2  # the largest payload fits, with its headers
+        datagrams: list[tuple[int, bytes]] = []
+        used = 0
+        while self.waiting and (not datagrams or used < settings.gather_bytes):
+            size = len(self.waiting[0][1]) + ITEM_BYTES
+            if datagrams and used + size > room:
+                break
+            datagrams.append(self.waiting.popleft())
+            used += size
+        self.size -= used
+        return datagrams

@@ -13,11 +13,12 @@ from .hello import PeerInfo
 
 
 class Lane(IntEnum):
-    """The acknowledged lanes, highest rank first. To take an item, a receiver never waits for its lane or a lower one.
+    """The acknowledged lanes, highest rank first. Below them is the tunnel (`tunnel.py`).
 
-    So nodes never wait for each other in a circle (H-15). METADATA is always taken. APPEND (messages relayed to another
-    member of a shared subscription) waits for disks only. PUBLISH waits for appends. Each lane has its own numbers,
-    window and acknowledgements. Items of METADATA are lost with the receiving process; anti-entropy repairs that.
+    To take an item, a receiver never waits for its lane or a lower one. So nodes never wait for each other in a
+    circle (H-15). METADATA is always taken. APPEND (messages relayed to another member of a shared subscription) waits
+    for disks only. PUBLISH waits for appends. Each lane has its own numbers, window and acknowledgements. Items of
+    METADATA are lost with the receiving process; anti-entropy repairs that.
     """
 
     METADATA = 0

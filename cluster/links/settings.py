@@ -51,6 +51,8 @@ class LinkSettings(Struct, frozen=True):
     ahead_bytes: int = 32 << 10
     """With this many bytes of PUBLISH that are in no frame yet, the lane of an open link is full. The owner of the
     links keeps further items and decides their order (`LinkEvents.room`)."""
+    tunnel_bytes: int = 256 << 10
+    """With this many bytes that are in no frame yet, a tunnel is full: its owner keeps further bytes of clients."""
     behind_bytes: int = 1 << 20
     """If the owner keeps more than this for a node, the broker stops reading each client to which more than
     `ahead_bytes` of it belong."""
