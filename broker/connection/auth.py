@@ -18,6 +18,7 @@ def begin(connection: ClientConnection, properties: dict[str, Any], then: Callab
         refuse(connection, ReasonCode.BAD_AUTHENTICATION_METHOD, "no plugin knows this authentication method")
         return
     connection.auth.method = properties["authentication_method"]
+    connection.decoder.go_on()  # AUTH packets follow
     connection.auth.begun = True
     connection.auth.then = then
     _ask(connection, properties)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from ...mqtt import packets
 from ...mqtt.encoder import encode
 from ...mqtt.reasons import ReasonCode
@@ -17,7 +19,7 @@ from ..sessions.session import NEVER, QUEUE_UNREADABLE, Session
 from . import auth, subscribe
 from .ack_queue import REGISTER
 from .connection import ClientConnection
-from .handshake import Handshake
+from .handshake import Admission, Handshake
 from .publish_frames import plugin_sees_deliveries
 from .refusal import refuse, refuse_verdict
 from .states import Event
@@ -63,6 +65,41 @@ def connect(connection: ClientConnection, packet: packets.Connect) -> None:
         auth.begin(connection, properties, lambda: authorise_will(connection))
     else:
         authenticate(connection)
+
+
+def admit(connection: ClientConnection, packet: packets.Connect, admission: Admission) -> None:
+    """Serve a client that another node has admitted: register it, answer. No hook is asked again."""
+    connection.timers.cancel("connect")
+    connection.output.version = connection.decoder.version = packet.version
+    connection.change(Event.CONNECT)
+    connection.handshake = Handshake(packet, admission.message_limit)
+    connection.bridge = packet.bridge
+    connection.output.frame_key = 16 if packet.version == 5 else 0
+    connection.output.packet_limit = admission.packet_limit
+    connection.username = admission.username
+    connection.mountpoint = admission.mountpoint
+    connection.client_id = admission.client_id
+    connection.subscriber = Subscriber(admission.mountpoint, admission.client_id)
+    connection.problem_information = admission.problem_information
+    connection.modifiers = admission.modifiers
+    connection.auth.method = admission.auth_method
+    register(connection)
+
+
+def admission_of(connection: ClientConnection) -> tuple[packets.Connect, Admission]:
+    """Return the CONNECT of an admitted client, without its password, and the decisions about it: for `admit`."""
+    handshake = _handshake(connection)
+    admission = Admission(
+        connection.mountpoint,
+        connection.client_id,
+        connection.username,
+        connection.modifiers,
+        connection.auth.method,
+        handshake.message_limit,
+        connection.output.packet_limit,
+        connection.problem_information,
+    )
+    return msgspec.structs.replace(handshake.packet, password=None), admission
 
 
 def _problem(connection: ClientConnection, packet: packets.Connect) -> tuple[ReasonCode, str] | None:
@@ -190,6 +227,8 @@ def register(connection: ClientConnection) -> None:
         env.observer.denied(connection, "register", "", "netsplit")
         refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "the cluster is not complete")
         return
+    if services.relay is not None and services.relay(connection):
+        return
     _negotiate(connection, handshake)
     output = connection.output
     if output.packet_limit and not _can_welcome(connection, handshake):
@@ -279,6 +318,7 @@ def _registered(connection: ClientConnection, session: Session, present: bool, w
     connection.session = session
     connection.change(Event.REGISTERED)
     connection.decoder.max_packet_size = _handshake(connection).message_limit
+    connection.decoder.go_on()
     connection.output.transport.accepted()
     # CONNACK is the first packet [MQTT-3.2.0-1]. The queue waits for it, because the connection is not writable before.
     # Packets after CONNECT wait as well: none of them may close a connection whose client has no CONNACK yet.
@@ -295,8 +335,8 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
     env.counters.connack_sent(connection.version, 0)
     connection.change(Event.CONNACK)
     keepalive = properties.get("server_keep_alive", packet.keepalive_s)  # [MQTT5-3.2.2-21] [MQTT5-3.2.2-22]
-    if keepalive:
-        connection.keepalive_ms = keepalive * 1500
+    connection.keepalive_ms = keepalive * 1500
+    if not connection.output.transport.watch_silence(connection.keepalive_ms) and keepalive:
         connection.timers.set("keepalive", connection.keepalive_ms, lambda: _keepalive(connection))
     if packet.version != 5:
         retry_s = connection.modifiers.get("retry_interval", env.options.retry_interval_s)
@@ -353,6 +393,12 @@ def _keepalive(connection: ClientConnection) -> None:
     if env.now < due:
         connection.timers.set("keepalive", due - env.now, lambda: _keepalive(connection))
         return
+    silent(connection, env.now - connection.flow.last_seen)
+
+
+def silent(connection: ClientConnection, silent_ms: int) -> None:
+    """The client was silent for longer than its keep alive interval allows: log it, and close the connection."""
+    env = connection.env
     env.counters.keepalive_expired[connection.version == 5] += 1
     line = Line(
         "conn.keepalive",
@@ -360,7 +406,7 @@ def _keepalive(connection: ClientConnection) -> None:
         client_id=connection.client_id,
         user=connection.username,
         peer=address(connection.peer),
-        silent_ms=env.now - connection.flow.last_seen,
+        silent_ms=silent_ms,
     )
     env.log("warning" if env.options.keepalive_as_warning else "info", line)
     connection.disconnect(ReasonCode.KEEP_ALIVE_TIMEOUT)

@@ -110,6 +110,7 @@ class ClientConnection:
         self.flow = FlowControl(services, transport, self)
         self.acks = AckQueue(env, self.output, self.flow, self)
         self.decoder = _decoder(env.options)
+        self.decoder.stops = services.relay is not None
         self.peer = (origin.peer_host, origin.peer_port)
         self.mountpoint = ""
         self.client_id = ""
@@ -395,6 +396,14 @@ class ClientConnection:
         if self.services.closed(self):
             self.env.observer.connection_closed(self, reason, opened, detail)
         self.output.transport.close()
+
+    def retire(self) -> None:
+        """Another port has the transport now: end this protocol machine without an answer and without an event."""
+        if not self.closed:
+            self.change(Event.CLOSE)
+            self.flow.held = None
+            self.timers.cancel_all()
+            self.services.closed(self)
 
     def lost(self, reason: str) -> None:
         """The transport is closed. Received packets that wait only for their turn are still handled."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from ...mqtt import packets
 
@@ -22,6 +25,23 @@ class Handshake:
         self.message_limit = message_limit
         self.window = 0
         self.expiry_s = 0
+
+
+class Admission(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The decisions about a CONNECT before its registration: identity, modifiers of plugins, and limits in bytes.
+
+    `auth_method` is set after enhanced authentication. `message_limit` and `packet_limit` are the largest remaining
+    length that the client may send, and the largest packet that it takes (0: no limit).
+    """
+
+    mountpoint: str
+    client_id: str
+    username: str | None
+    modifiers: dict[str, Any]
+    auth_method: str | None
+    message_limit: int
+    packet_limit: int
+    problem_information: bool
 
 
 class Authentication:

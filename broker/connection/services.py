@@ -42,6 +42,9 @@ class ConnectionServices:
         self.turns = Turns(env.after_turn, env.clock.now_ms)
         self.failed_logins = FailedLogins()
         self.closed = closed
+        self.relay: Callable[[object], bool] | None = None
+        """Relays the client connection to another node, or returns False if this node serves it. None: this node serves
+        every connection."""
 
     def new_client_id(self) -> str:
         """Return a client id for a client that sent none."""

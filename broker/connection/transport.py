@@ -42,6 +42,17 @@ class ClientTransport(Protocol):
         """The client is accepted: lift the limit on the size of frames from unaccepted clients."""
         ...
 
+    def watch_silence(self, limit_ms: int, /) -> bool:
+        """The client has its CONNACK: report its silence for `limit_ms`, 0 for never.
+
+        Returns False if the transport cannot tell silence from a pause of this node's input: then the core measures it.
+        """
+        ...
+
+    def hand_over(self, port: ConnectionPort, /) -> None:
+        """From now on call this port in place of the present one. Does nothing on a closed transport."""
+        ...
+
 
 CLOSE_BOUND_S = 5.0
 """Seconds that a connection may take to send the rest and to end, after `ClientTransport.close`."""

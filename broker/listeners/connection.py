@@ -197,6 +197,16 @@ class Connection(asyncio.Protocol, ABC):
     def accepted(self) -> None:
         """As `ClientTransport.accepted`. This class has no limits for unaccepted clients."""
 
+    def watch_silence(self, _limit_ms: int, /) -> bool:
+        """As `ClientTransport.watch_silence`: the core measures it."""
+        return False
+
+    def hand_over(self, port: ConnectionPort, /) -> None:
+        """As `ClientTransport.hand_over`."""
+        if not self.closing:
+            self.handler = port
+            self.receive = self.to_handler(port)
+
     # -- the end
 
     def end(self, reason: str) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from ...broker.connection.connection import ClientConnection
 from ...broker.connection.transport import ConnectionOrigin
 from ...broker.environment import Ports
 from ...broker.node import Node
@@ -235,25 +234,26 @@ class Host:
         settings = _listener(listener)
         self._connections += 1
         connection = node.accept(pipe, ConnectionOrigin("127.0.0.1", 40000 + self._connections, settings))
-        pipe.to_node.deliver = connection.receive
+        pipe.port = pipe.port or connection
+        pipe.to_node.deliver = pipe.receive
         pipe.to_client.mark = self.mark
-        pipe.to_client.pressure = partial(self._pressure, pipe, connection)
-        pipe.gone = partial(self._lost, pipe, connection)
-        self.accepted(pipe, connection)
+        pipe.to_client.pressure = partial(self._pressure, pipe)
+        pipe.gone = partial(self._lost, pipe)
+        self.accepted(pipe)
         self.pipes.append(pipe)
         return pipe
 
-    def accepted(self, pipe: Pipe, connection: ClientConnection) -> None:
+    def accepted(self, pipe: Pipe) -> None:
         """Hook: called for each new connection, for machines that can be suspended."""
 
-    def _pressure(self, pipe: Pipe, connection: ClientConnection, writable: bool) -> None:
-        if pipe.gone is not None:
-            connection.writable(writable)
+    def _pressure(self, pipe: Pipe, writable: bool) -> None:
+        if pipe.gone is not None and pipe.port is not None:
+            pipe.port.writable(writable)
 
-    def _lost(self, pipe: Pipe, connection: ClientConnection, reason: str) -> None:
-        if pipe in self.pipes:
+    def _lost(self, pipe: Pipe, reason: str) -> None:
+        if pipe in self.pipes and pipe.port is not None:
             self.pipes.remove(pipe)
-            connection.lost(reason)
+            pipe.port.lost(reason)
 
 
 _PLAIN = ListenerSettings(type="tcp", name="default", host="127.0.0.1", port=1883)

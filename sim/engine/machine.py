@@ -12,7 +12,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from ...broker.connection.connection import ClientConnection
 from ...broker.node import Node
 from ...broker.options import Options
 from ...cluster.membership.consensus import node_of
@@ -146,16 +145,16 @@ class Machine(ClusterHost):
             return None
         return super().connect(rng, delay_s, **listener)
 
-    def accepted(self, pipe: Pipe, connection: ClientConnection) -> None:
+    def accepted(self, pipe: Pipe) -> None:
         """Pass bytes and other events of a new connection through the gate."""
         gate, life = self.gate, self.life
 
         def ended(reason: str) -> None:
             pipe.over_at = self.loop.now_s
-            self._lost(pipe, connection, reason)
+            self._lost(pipe, reason)
 
-        pipe.to_node.deliver = partial(gate.enter, self._run, life, connection.receive)
-        pipe.to_client.pressure = partial(gate.enter, self._pressure, pipe, connection)
+        pipe.to_node.deliver = partial(gate.enter, self._run, life, pipe.receive)
+        pipe.to_client.pressure = partial(gate.enter, self._pressure, pipe)
         pipe.gone = partial(gate.enter, self._run, life, ended)
 
     @property

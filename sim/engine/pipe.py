@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from ...broker.connection.transport import ConnectionPort
 from .loop import VirtualLoop
 
 Receiver = Callable[[bytes], None]
@@ -141,8 +142,8 @@ class Stream:
 class Pipe:
     """Both directions, and the node's end as a `broker.connection.transport.ClientTransport`.
 
-    `gone` gets the reason once, when the connection has ended for the node. `over_at` is the time of that end, in
-    seconds: None while the connection is open, and if the node was killed.
+    `port` gets the bytes. `gone` gets the reason once, when the connection has ended for the node. `over_at` is the
+    time of that end, in seconds: None while the connection is open, and if the node was killed.
     """
 
     def __init__(self, loop: VirtualLoop, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0)) -> None:
@@ -151,6 +152,7 @@ class Pipe:
         self.to_client = Stream(loop, rng, delay_s)
         self.write = self.to_client.send
         self.gone: Callable[[str], None] | None = None
+        self.port: ConnectionPort | None = None
         self.over_at: float | None = None
         self.to_node.ended = partial(self._lost, "peer closed")
 
@@ -186,6 +188,19 @@ class Pipe:
 
     def accepted(self) -> None:
         """The node has accepted the client: no effect here."""
+
+    def watch_silence(self, _limit_ms: int, /) -> bool:
+        """The node measures the silence of the client itself."""
+        return False
+
+    def hand_over(self, port: ConnectionPort) -> None:
+        """From now on this port gets the events of the node's end."""
+        self.port = port
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the client arrived."""
+        assert self.port is not None
+        self.port.receive(data)
 
     def break_off(self) -> None:
         """Break the connection, as a fault of the network: bytes in flight are lost, and both ends are told."""

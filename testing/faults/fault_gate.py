@@ -128,6 +128,7 @@ class GatedConnection:
         self._link = link
         self.connection: ClientConnection | None = None
         """The node's side; None until the node has accepted the connection, which a pause delays."""
+        self._port: ConnectionPort | None = None
         self._in = FrameFilter(lambda packet: not gate.drops_now(packet, "in", self))
         self._out = FrameFilter(lambda packet: not gate.drops_now(packet, "out", self))
         self._torn = False
@@ -136,6 +137,7 @@ class GatedConnection:
     def open(self, origin: ConnectionOrigin) -> None:
         """Make the node's side of the connection."""
         self.connection = self._gate.make_connection(self, origin)
+        self._port = self._port or self.connection
 
     @property
     def client_id(self) -> str:
@@ -176,8 +178,8 @@ class GatedConnection:
 
     def _receive(self, data: bytes) -> None:
         passing = self._in.feed(data)
-        if passing and not self._cut and self.connection is not None:
-            self.connection.receive(passing)
+        if passing and not self._cut and self._port is not None:
+            self._port.receive(passing)
         self._tear()
 
     def lost(self, reason: str, /) -> None:
@@ -186,16 +188,16 @@ class GatedConnection:
         self._gate.connections.pop(id(self), None)
 
     def _lost(self, reason: str) -> None:
-        if self.connection is not None:
-            self.connection.lost(reason)
+        if self._port is not None:
+            self._port.lost(reason)
 
     def writable(self, flag: bool, /) -> None:
         """Pass on whether the transport takes more data (`ConnectionPort.writable`)."""
         self._gate.when_awake(partial(self._writable, flag))
 
     def _writable(self, flag: bool) -> None:
-        if self.connection is not None:
-            self.connection.writable(flag)
+        if self._port is not None:
+            self._port.writable(flag)
 
     # -- called by the ClientConnection
 
@@ -228,3 +230,11 @@ class GatedConnection:
     def accepted(self) -> None:
         """Report that the client is accepted (`ClientTransport.accepted`)."""
         self._gate.when_awake(self._link.accepted)
+
+    def watch_silence(self, _limit_ms: int, /) -> bool:
+        """The core measures the silence of the client (`ClientTransport.watch_silence`)."""
+        return False
+
+    def hand_over(self, port: ConnectionPort, /) -> None:
+        """From now on this port gets what comes from the client (`ClientTransport.hand_over`)."""
+        self._port = port

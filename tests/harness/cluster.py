@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.connection.connection import ClientConnection
 from strogoff.broker.node import Node
 from strogoff.broker.options import Options
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, wanted_voters
@@ -72,8 +71,8 @@ class PausableHost(ClusterHost):
         life = self.life
         return lambda: function() if self.alive(life) else None
 
-    def accepted(self, pipe: Pipe, connection: ClientConnection) -> None:
-        pipe.to_node.deliver = lambda data: self.gate.enter(self._of_life(partial(connection.receive, data)))
+    def accepted(self, pipe: Pipe) -> None:
+        pipe.to_node.deliver = lambda data: self.gate.enter(self._of_life(partial(pipe.receive, data)))
         gone = pipe.gone
         assert gone is not None
         pipe.gone = lambda reason: self.gate.enter(self._of_life(partial(gone, reason)))

@@ -128,10 +128,10 @@ def test_a_publish_that_waits_for_the_disk_across_an_entrance_is_refused(qos: in
     writer = cluster[3].client("writer")
     reader = cluster[1].client("reader")
     cluster[3].pause_process()
-    cluster.state_of(1, ViewState.MAJORITY)
-    assert reader.subscribe(("t", qos))[0].reasons == [qos]
     writer.send(publish("t", b"x", qos, 7))
     cluster.settle()
+    cluster.state_of(1, ViewState.MAJORITY)
+    assert reader.subscribe(("t", qos))[0].reasons == [qos]
     cluster[3].disks[0].full = True
     cluster[3].resume_process()
     cluster.whole()

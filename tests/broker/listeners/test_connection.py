@@ -114,6 +114,29 @@ def test_input_after_close_is_discarded_and_nothing_is_sent() -> None:
 
 
 @both_loops
+def test_another_port_takes_over(loop: str) -> None:
+    """From then on it gets bytes, flags and the end, and the port before gets nothing."""
+
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp()))
+        peer.send(b"first")
+        await peer.expect(b"first")
+        handler = await harness.handler()
+        other = harness.make_handler(handler.link, handler.origin)
+        assert not handler.link.watch_silence(1000)
+        handler.link.hand_over(other)
+        peer.send(b"second")
+        await peer.expect(b"second")
+        peer.close()
+        await harness.until(lambda: other.reasons)
+        assert (handler.received, other.received, handler.reasons) == (b"first", b"second", [])
+        other.link.hand_over(handler)
+        handler.reasons.append("not told, because the transport is closed")
+
+    with_listeners(test, loop)
+
+
+@both_loops
 def test_a_peer_that_does_not_read_is_aborted_within_the_bound(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strogoff.broker.listeners.connection.CLOSE_BOUND_S", 0.2)
 

@@ -237,6 +237,22 @@ def test_frames_wait_while_the_handler_has_paused_reading(loop: str) -> None:
 
 
 @both_loops
+def test_another_port_takes_over(loop: str) -> None:
+    async def test(harness: ListenerHarness) -> None:
+        peer = await upgraded(await harness.open(ws()))
+        handler = await harness.handler()
+        other = harness.make_handler(handler.link, handler.origin)
+        handler.link.hand_over(other)
+        peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True))
+        await harness.until(lambda: other.reasons)
+        assert (handler.received, other.received) == (b"", b"quit")
+        handler.reasons.append("not told")
+        peer.close()
+
+    with_listeners(test, loop)
+
+
+@both_loops
 def test_the_handler_closes_while_frames_wait(loop: str) -> None:
     """The peer's close frame behind them still ends the connection in order."""
 

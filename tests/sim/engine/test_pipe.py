@@ -181,6 +181,24 @@ def test_the_network_breaks(after_close: bool) -> None:
     assert heard == ["node: closed" if after_close else "node: connection reset", "client: end"]
 
 
+def test_another_port_gets_the_bytes() -> None:
+    loop = VirtualLoop()
+    pipe, _ = pipe_with(loop, 0.0)
+    got: list[bytes] = []
+
+    class Port:
+        def receive(self, data: bytes, /) -> None:
+            got.append(data)
+
+        def lost(self, reason: str, /) -> None: ...
+
+        def writable(self, flag: bool, /) -> None: ...
+
+    pipe.hand_over(Port())
+    pipe.receive(b"x")
+    assert got == [b"x"] and not pipe.watch_silence(1)
+
+
 def test_a_node_that_does_not_read() -> None:
     """`pause_reading` and `resume_reading`, any number of times."""
     loop = VirtualLoop()
