@@ -89,6 +89,7 @@ class Metrics:
         yield "active_mqtt_connections", listeners.active("tcp", "ssl")
         yield "active_mqttws_connections", listeners.active("ws", "wss")
         yield "total_active_connections", len(node.connections)
+        yield from node.gateways.counts.items()
         yield "vm_memory_total", _resident_bytes()
         yield from self._cluster_gauges()
 

@@ -14,6 +14,8 @@ from .connection.dispatch import open_connection
 from .connection.services import ConnectionServices
 from .connection.transport import ClientTransport, ConnectionOrigin
 from .environment import Environment, Ports
+from .gateway.gateways import Gateways
+from .gateway.locator import SlotLocator
 from .operation_policy import OperationPolicy
 from .options import Options
 from .plugins.hooks import Hooks
@@ -49,6 +51,7 @@ class Node:
             env, self.policy, self.router, self.publisher, self.sessions, self.replays, ports, self._closed
         )
         self.connections: dict[int, ClientConnection] = {}
+        self.gateways = Gateways(name, env, self.accept)
         self.closing = False
         env.store.on_state = self._store_state
         env.store.on_damage = self._store_damaged
@@ -85,6 +88,14 @@ class Node:
         self.env.counters.socket_open += 1
         return connection
 
+    def relay_by(self, locator: SlotLocator) -> None:
+        """From now on relay clients whose slot has its primary at another node, by this table.
+
+        The node has to be a member of a cluster. Clients that are connected already stay where they are.
+        """
+        self.gateways.use(locator)
+        self.services.relay = self.gateways.relay
+
     def _closed(self, connection: object) -> bool:
         return self.connections.pop(id(connection), None) is not None
 
@@ -95,6 +106,7 @@ class Node:
         for connection in list(self.connections.values()):
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
         self.flush()
+        self.gateways.close()
         self.env.observer.emit_stats()
         self.env.event("node.stop")
 

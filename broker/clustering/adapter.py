@@ -104,6 +104,8 @@ class ClusterAdapter:
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
         member.registrar.on_broken = self._broken
         node.env.cluster = self
+        node.gateways.bind(member.links)
+        member.links.tunnel_events = node.gateways
         node.reopen_handshakes()
         node.policy.settling = node.policy.view_state is ViewState.MINORITY
         if node.policy.settling:
@@ -303,6 +305,7 @@ class ClusterAdapter:
         self.missed.view_applied(before, after)
         for gone in before.incarnations:
             if gone not in after.incarnations and gone.node != mine:
+                self._node.gateways.left(gone.node)
                 self._over[gone.node] = max(self._over.get(gone.node, 0), gone.entered_in_view)
                 self.routes.drop_live(gone.node, gone.entered_in_view)
                 self.relay_sender.away(gone.node)
@@ -378,6 +381,7 @@ class ClusterAdapter:
         node.policy.view_state = ViewState.MINORITY
         for connection in list(node.connections.values()):
             connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, reason)
+        node.gateways.end_all("fenced")
 
     def unbar(self) -> None:
         """Serve clients again, as lease and policy allow."""

@@ -236,8 +236,9 @@ def unheld(entry: str) -> list[str]:
     return wrong
 
 
-def test_hazards_are_numbered_without_a_gap() -> None:
-    assert list(entries()) == [f"{number:02}" for number in range(1, len(entries()) + 1)]
+def test_hazards_are_in_the_order_of_their_numbers() -> None:
+    """A number has one entry. Numbers may be missing: some are reserved."""
+    assert list(entries()) == sorted({*entries()})
 
 
 def test_every_name_in_a_hazard_exists() -> None:
@@ -248,7 +249,7 @@ def test_each_covered_hazard_has_a_test_and_another_check() -> None:
     for number, entry in entries().items():
         if "Rule: not built" not in entry:
             assert "`tests/" in entry, number
-            assert names_in(entry, "checkers"), number
+            assert names_in(entry, "checkers") or names_in(entry, "mutants"), number
 
 
 def test_each_planted_bug_of_a_cluster_is_listed_at_its_hazard() -> None:

@@ -1,0 +1,390 @@
+"""All relayed client connections of one node, in both roles: as gateway, and as primary.
+
+A connection is known by the node of its gateway and the number of the attempt (`messages.py`). OPEN, the bytes and GONE
+of a connection travel through the same tunnel, so none of them overtakes another (H-30). An answer with an unknown
+number is of an earlier attempt, and is dropped. When the tunnel to a node breaks, or the node leaves the view, all
+connections with it end: here as lost clients, at the gateway by closing the sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...cluster.identity import slot_of
+from ...mqtt.errors import WireError
+from ...mqtt.reasons import ReasonCode
+from ..connection import connect
+from ..connection.connection import ClientConnection
+from ..connection.refusal import refuse
+from ..connection.transport import ClientTransport, ConnectionOrigin
+from ..environment import Environment
+from ..timers import Timer
+from .credit import Overrun
+from .gateway_connection import SUPERSEDED, GatewayConnection
+from .locator import EverySlotHere, SlotLocator
+from .messages import (
+    DATA,
+    FROM_PRIMARY,
+    GONE,
+    NOT_MINE,
+    OPEN,
+    OPEN_PART,
+    OPENED,
+    OPENING_BYTES,
+    RECALL,
+    RETURNED,
+    ROOM,
+    SILENT,
+    WANT,
+    MalformedRelay,
+    Opening,
+    decode_opening,
+    epoch_body,
+    read,
+)  # fmt: skip
+from .peer import PeerNode, TunnelPort
+from .relayed_transport import RelayedTransport
+
+WAITING_MOST = 10_000
+"""The most CONNECTs that wait for a primary at a gateway."""
+EARLY_MOST = 1_000
+"""The most OPENs of one gateway that wait until this node has applied the table of that gateway."""
+RECALL_MS = 5_000
+"""The interval at which unused growth of windows is asked back."""
+
+_DATA_DOWN = DATA | FROM_PRIMARY
+
+
+class _Peer:
+    """One other node: the tunnel to it, and the connections with it."""
+
+    __slots__ = ("asked", "early", "grown", "node", "part", "served")
+
+    def __init__(self, node: PeerNode) -> None:
+        self.node = node
+        self.asked: dict[int, GatewayConnection] = {}
+        """Connections of this gateway for which that node is the primary, by number."""
+        self.served: dict[int, tuple[RelayedTransport, ClientConnection]] = {}
+        """Connections of that gateway that this node serves, by number."""
+        self.early: dict[int, Opening] = {}
+        self.grown: dict[GatewayConnection | RelayedTransport, None] = {}
+        self.part = b""
+
+
+class Gateways:
+    """The relay of one node. It relays nothing before `bind` and `use`. `accept` makes a client connection."""
+
+    def __init__(
+        self, name: str, env: Environment, accept: Callable[[ClientTransport, ConnectionOrigin], ClientConnection]
+    ) -> None:
+        self.name = name
+        self.env = env
+        self.locator: SlotLocator = EverySlotHere(name)
+        self.closing = False
+        self._accept = accept
+        self._tunnel: TunnelPort | None = None
+        self._peers: dict[str, _Peer] = {}
+        self._waiting: dict[GatewayConnection, None] = {}
+        self._timer: Timer | None = None
+
+    def bind(self, tunnel: TunnelPort) -> None:
+        """Use these tunnels; their owner reports their events to this object (`TunnelEvents`)."""
+        self._tunnel = tunnel
+
+    def use(self, locator: SlotLocator) -> None:
+        """Relay the clients of slots whose primary is another node, by this table. Call `bind` before.
+
+        The caller also sets `ConnectionServices.relay` to `relay`.
+        """
+        self.locator = locator
+        locator.when_changed(self.table_changed)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many clients are relayed from here, served here for other gateways, and wait for a primary."""
+        return {
+            "relayed_connections": sum(len(peer.asked) for peer in self._peers.values()),
+            "relayed_sessions": sum(len(peer.served) for peer in self._peers.values()),
+            "relay_waiting_connects": len(self._waiting),
+        }
+
+    # -- the gateway
+
+    def relay(self, connection: object) -> bool:
+        """Relay an admitted client to the primary of its client id; False if this node serves it itself.
+
+        The client waits while its slot has no primary, and is refused after `OPEN_BOUND_MS`.
+        """
+        assert isinstance(connection, ClientConnection)
+        if isinstance(connection.output.transport, RelayedTransport):
+            return False
+        slot = slot_of(connection.mountpoint, connection.client_id)
+        if self.locator.primary_of(slot) == self.name:
+            return False
+        if len(self._waiting) >= WAITING_MOST:
+            refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "too many clients wait for another node")
+            return True
+        waiting = GatewayConnection(self, connection, slot)
+        self._waiting[waiting] = None
+        # a client with enhanced authentication may have sent more packets: they are known at the end of the turn
+        if connection.auth.method is None:
+            waiting.ask()
+        else:
+            self.env.after_turn(waiting.ask)
+        return True
+
+    def peer(self, node: str) -> PeerNode:
+        """As `Owner.peer`: the tunnel to a node."""
+        return self._peer(node).node
+
+    def asked(self, connection: GatewayConnection, number: int) -> None:
+        """As `Owner.asked`."""
+        assert connection.flow is not None
+        self._peers[connection.flow.out.peer.node].asked[number] = connection
+
+    def abandoned(self, connection: GatewayConnection, reason: str) -> None:
+        """As `Owner.abandoned`."""
+        flow = connection.flow
+        if flow is not None:
+            flow.out.drop()
+            flow.out.peer.send(GONE, flow.out.number, reason.encode()[:200])
+            self._release(connection)
+
+    def settled(self, connection: GatewayConnection) -> None:
+        """As `Owner.settled`."""
+        self._waiting.pop(connection, None)
+
+    def forget(self, connection: GatewayConnection) -> None:
+        """As `Owner.forget`."""
+        self._waiting.pop(connection, None)
+        if connection.flow is not None:
+            connection.flow.out.drop()
+            connection.flow.out.peer.blocked.pop(connection, None)
+            self._release(connection)
+
+    def _release(self, connection: GatewayConnection) -> None:
+        flow = connection.flow
+        assert flow is not None
+        peer = self._peers[flow.out.peer.node]
+        peer.asked.pop(flow.out.number, None)
+        peer.grown.pop(connection, None)
+        flow.window.close()
+
+    # -- events of table, view and tunnels
+
+    def table_changed(self) -> None:
+        """The table of slots has changed: ask the new primaries; end connections whose slot has another one."""
+        self.env.tick()
+        place = self._place
+        for waiting in list(self._waiting):
+            waiting.ask()
+        for peer in list(self._peers.values()):
+            for connection in list(peer.asked.values()):
+                if connection.opened and connection.place != place(connection.slot):
+                    connection.end("moved")
+            for transport, client in list(peer.served.values()):
+                if (self.name, transport.epoch) != place(transport.slot):
+                    client.drop("moved")
+            early, peer.early = peer.early, {}
+            for number, opening in early.items():
+                try:
+                    self._serve(peer, number, opening)
+                except MalformedRelay as error:
+                    self._close(peer, OPEN, number, error)
+
+    def _place(self, slot: int) -> tuple[str | None, int]:
+        return self.locator.primary_of(slot), self.locator.epoch_of(slot)
+
+    def left(self, node: str) -> None:
+        """The node has left the view: end all connections with it."""
+        peer = self._peers.get(node)
+        if peer is None:
+            return
+        for connection in list(peer.asked.values()):
+            if connection.opened:
+                connection.end("left")
+        for transport, _ in list(peer.served.values()):
+            transport.abort()
+            transport.broken("gateway_lost")
+
+    def end_all(self, reason: str) -> None:
+        """End all connections of this gateway: this node must serve no client."""
+        for waiting in list(self._waiting):
+            waiting.end(reason)
+        for peer in self._peers.values():
+            for connection in list(peer.asked.values()):
+                connection.end(reason)
+
+    def close(self) -> None:
+        """The node stops."""
+        self.closing = True
+        self.end_all("server_shutting_down")
+        for peer in self._peers.values():
+            peer.node.flush()
+
+    def tunnel_opened(self, node: str) -> None:
+        """As `TunnelEvents.tunnel_opened`: ask for the clients that wait."""
+        self.env.tick()
+        self._peer(node).node.broken()
+        for waiting in list(self._waiting):
+            waiting.ask()
+
+    def tunnel_broken(self, node: str, reason: str) -> None:
+        """As `TunnelEvents.tunnel_broken`: everything with this node ends (H-32)."""
+        peer = self._peer(node)
+        self.env.tick()
+        count = len(peer.asked) + len(peer.served)
+        if count:
+            self.env.log("warning", f"{count} relayed client connections with {node} end: {reason}")
+        peer.node.broken()
+        peer.early.clear()
+        peer.part = b""
+        for connection in list(peer.asked.values()):
+            self._release(connection)
+            connection.broken()
+        for transport, _ in list(peer.served.values()):
+            transport.broken("gateway_lost")
+
+    def tunnel_room(self, node: str) -> None:
+        """As `TunnelEvents.tunnel_room`."""
+        self.env.tick()
+        self._peer(node).node.room()
+
+    def tunnelled(self, node: str, payload: bytes) -> None:
+        """As `TunnelEvents.tunnelled`: the messages of one turn of that node."""
+        self.env.tick()
+        peer = self._peer(node)
+        try:
+            messages = read(payload)
+        except MalformedRelay as error:
+            self.env.log("error", f"messages of relayed clients from {node} cannot be read: {error}")
+            return
+        for kind, number, value, body in messages:
+            try:
+                if kind == _DATA_DOWN:
+                    connection = peer.asked.get(number)
+                    if connection is not None:
+                        connection.data(body)
+                elif kind == DATA:
+                    served = peer.served.get(number)
+                    if served is not None:
+                        served[0].received(body)
+                elif kind & FROM_PRIMARY:
+                    self._from_primary(peer, kind & ~FROM_PRIMARY, number, value)
+                else:
+                    self._from_gateway(peer, kind, number, value, body)
+            except (Overrun, MalformedRelay) as error:
+                self._close(peer, kind, number, error)
+
+    # -- inside
+
+    def _peer(self, node: str) -> _Peer:
+        peer = self._peers.get(node)
+        if peer is None:
+            assert self._tunnel is not None
+            peer = self._peers[node] = _Peer(PeerNode(node, self._tunnel, self.env.after_turn))
+        return peer
+
+    def _close(self, peer: _Peer, kind: int, number: int, error: ValueError) -> None:
+        """A message of the peer broke the rules: end its connection at both ends."""
+        self.env.log("error", f"relayed client connection {number} with {peer.node.node} is closed: {error}")
+        if kind & FROM_PRIMARY:
+            if number in peer.asked:
+                peer.asked[number].end("relay_error")
+        elif number in peer.served:
+            peer.served[number][0].abort()
+        else:
+            peer.node.send(GONE | FROM_PRIMARY, number, b"relay_error")
+
+    def _from_primary(self, peer: _Peer, kind: int, number: int, value: int) -> None:
+        connection = peer.asked.get(number)
+        if connection is None or connection.flow is None:
+            return  # an answer to an earlier attempt
+        flow = connection.flow
+        if kind == ROOM:
+            flow.out.room(value)
+        elif kind == OPENED:
+            connection.welcome(value)
+        elif kind == WANT:
+            self._grow(peer, connection)
+        elif kind == RECALL:
+            flow.out.recall(value)
+        elif kind == RETURNED:
+            flow.window.returned(value)
+        elif kind == GONE:
+            connection.gone()
+        elif kind == NOT_MINE:
+            self._release(connection)
+            connection.not_mine()
+
+    def _from_gateway(self, peer: _Peer, kind: int, number: int, value: int, body: bytes) -> None:
+        if kind == OPEN_PART:
+            peer.part += body
+            if len(peer.part) > OPENING_BYTES:
+                peer.part = b""
+        elif kind == OPEN:
+            data, peer.part = peer.part + body, b""
+            if number not in peer.served:
+                self._serve(peer, number, decode_opening(data))
+        elif number in peer.served:
+            self._to_served(peer, kind, number, value, body)
+        elif kind == GONE:
+            peer.early.pop(number, None)
+
+    def _to_served(self, peer: _Peer, kind: int, number: int, value: int, body: bytes) -> None:
+        transport, client = peer.served[number]
+        if kind == ROOM:
+            transport.out.room(value)
+        elif kind == WANT:
+            self._grow(peer, transport)
+        elif kind == RECALL:
+            transport.out.recall(value)
+        elif kind == RETURNED:
+            transport.window.returned(value)
+        elif kind == SILENT and not client.closed:
+            connect.silent(client, value)
+        elif kind == GONE:
+            if body == SUPERSEDED.encode():
+                client.drop(SUPERSEDED, fire_will=False)
+            transport.gone(body.decode(errors="replace"))
+
+    def _grow(self, peer: _Peer, connection: GatewayConnection | RelayedTransport) -> None:
+        if connection.grow():
+            peer.grown[connection] = None
+            if self._timer is None:
+                self._timer = self.env.timers.at(self.env.now + RECALL_MS, self._recall)
+
+    def _recall(self) -> None:
+        """Ask unused growth back, as long as there is any."""
+        self._timer = None
+        for peer in self._peers.values():
+            peer.grown = {each: None for each in peer.grown if each.recall()}
+            if peer.grown and self._timer is None:
+                self._timer = self.env.timers.at(self.env.now + RECALL_MS, self._recall)
+
+    # -- the primary
+
+    def _serve(self, peer: _Peer, number: int, opening: Opening) -> None:
+        """Serve a client of that gateway, if this node is the primary of its slot. Raises `MalformedRelay`."""
+        admission = opening.admission
+        slot = slot_of(admission.mountpoint, admission.client_id)
+        primary, epoch = self._place(slot)
+        if opening.epoch > epoch and len(peer.early) < EARLY_MOST:
+            peer.early[number] = opening
+            return
+        if primary != self.name or self.closing:
+            peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))
+            return
+        origin, packet = opening.origin(), opening.packet()
+        transport = RelayedTransport(self.env, peer.node, number, (slot, epoch), lambda ended: self._over(peer, ended))
+        client = self._accept(transport, origin)
+        transport.hand_over(client)
+        peer.served[number] = transport, client
+        try:
+            connect.admit(client, packet, admission)
+        except (WireError, TypeError, ValueError, AttributeError) as error:
+            raise MalformedRelay(f"a client cannot be served with {admission}: {error}") from error
+
+    def _over(self, peer: _Peer, transport: RelayedTransport) -> None:
+        peer.served.pop(transport.out.number, None)
+        peer.grown.pop(transport, None)

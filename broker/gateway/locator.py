@@ -1,0 +1,40 @@
+"""Which node is the primary of a slot: the port between the relay and the table of slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class SlotLocator(Protocol):
+    """The table of slots, as this node has applied it."""
+
+    def primary_of(self, slot: int) -> str | None:
+        """Return the name of the node that runs the sessions of a slot (0 to 255); None while no node does."""
+        ...
+
+    def epoch_of(self, slot: int) -> int:
+        """Return the number of the slot's present primary. It rises with each change of the primary."""
+        ...
+
+    def when_changed(self, changed: Callable[[], None]) -> None:
+        """Call `changed` after each change of the table, for the life of the process."""
+        ...
+
+
+class EverySlotHere:
+    """The table of a node that runs all sessions of its clients itself."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+
+    def primary_of(self, _slot: int) -> str | None:
+        """As `SlotLocator.primary_of`: this node."""
+        return self._node
+
+    def epoch_of(self, _slot: int) -> int:
+        """As `SlotLocator.epoch_of`: always 0."""
+        return 0
+
+    def when_changed(self, _changed: Callable[[], None]) -> None:
+        """As `SlotLocator.when_changed`: the table never changes."""

@@ -1,0 +1,328 @@
+"""Relayed clients while nodes die, links break, processes pause and the table changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strogoff.broker.gateway.gateway_connection import OPEN_BOUND_MS
+from strogoff.cluster.identity import slot_of
+from strogoff.mqtt import packets as p
+from tests.harness.broker import PacketClient, connect, option, publish
+
+from .relay_harness import RelayHarness, props
+
+OPEN_BOUND_S = OPEN_BOUND_MS / 1000
+
+
+def lines(cluster: RelayHarness, number: int) -> str:
+    return "\n".join(line for _, line in cluster[number].host.lines)
+
+
+def waiting(cluster: RelayHarness, client_id: str = "c", **fields: Any) -> PacketClient:
+    """Returns a client of n1 that waits for its CONNACK."""
+    client = cluster[1].connect_soon(client_id, **fields)
+    assert client.take() == [] and not client.closed
+    return client
+
+
+def test_a_dead_gateway_ends_its_clients_at_the_primary() -> None:
+    """H-32: as lost clients, whose wills are published."""
+    cluster = RelayHarness(3)
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("will", 0))
+    cluster[1].client("c", clean=False, expiry_s=600, will=p.Will("will", b"gone"))
+    assert cluster.counts(2) == (0, 2, 0)
+    cluster[1].kill()
+    cluster.until(lambda: cluster.counts(2) == (0, 1, 0))
+    cluster.pass_s(1)
+    assert [each.payload for each in watcher.messages()] == [b"gone"]
+    assert not cluster[2].node.sessions.get("", "c").online  # type: ignore[union-attr]
+    assert "relayed client connections with n1 end" in lines(cluster, 2)
+
+
+def test_a_dead_primary_closes_the_sockets_without_a_reason() -> None:
+    """A reason code would tell some clients not to come back."""
+    cluster = RelayHarness(3)
+    client = cluster[1].client("c")
+    other = cluster[3].client("other")
+    cluster[2].kill()
+    cluster.until(lambda: client.closed and other.closed)
+    assert client.take() == other.take() == [] and cluster.nothing_left()
+    again = waiting(cluster)
+    cluster.apply("n3", 2)
+    assert [type(each) for each in again.take()] == [p.Connack]
+    assert cluster.counts(3) == (0, 1, 0)
+    third = cluster[3].client("third")
+    assert third.publish("t", b"", 1)[0].reason == 0x10
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_client_waits_for_a_primary_and_is_refused_with_the_reason(version: int) -> None:
+    cluster = RelayHarness(2, None)
+    client = waiting(cluster, version=version)
+    cluster.pass_s(OPEN_BOUND_S - 1)
+    assert client.take() == []
+    cluster.pass_s(1.5)
+    (connack,) = client.take()
+    assert connack.reason == (0x88 if version == 5 else 3) and client.closed
+    if version == 5:
+        slot = slot_of("", "c")
+        assert props(connack)["reason_string"] == f"no node serves this client id now: slot {slot} has no primary"
+    assert cluster.counts(1) == (0, 0, 0)
+
+
+def test_a_client_that_waits_is_served_when_a_primary_is_there() -> None:
+    cluster = RelayHarness(2, None)
+    client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
+    client.send(connect("c", 5), p.Subscribe(1, [option("t")]))
+    cluster.settle()
+    client.send(p.Pingreq())
+    cluster.pass_s(5)
+    assert client.take() == [] and cluster.counts(1) == (0, 0, 1)
+    cluster.apply("n2", 2)
+    cluster.pass_s(0.1)
+    assert {type(each) for each in client.take()} == {p.Connack, p.Suback, p.Pingresp}
+    assert cluster.counts(1) == (1, 0, 0)
+
+
+def test_a_client_that_waits_may_be_served_by_its_own_node() -> None:
+    cluster = RelayHarness(2, None)
+    client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
+    client.send(connect("c", 5), p.Subscribe(1, [option("t")]))
+    cluster.settle()
+    client.send(p.Pingreq())
+    cluster.settle()
+    cluster.apply("n1", 2)
+    cluster.pass_s(0.1)
+    assert {type(each) for each in client.take()} == {p.Connack, p.Suback, p.Pingresp}
+    assert cluster.counts(1) == (0, 0, 0) and len(cluster[1].node.sessions) == 1
+    assert {type(each) for each in client.publish("t", b"x", 1)} == {p.Publish, p.Puback}
+
+
+def test_a_client_that_goes_while_it_waits_is_forgotten() -> None:
+    cluster = RelayHarness(2, None)
+    client = waiting(cluster)
+    client.break_off()
+    cluster.settle()
+    assert cluster.counts(1) == (0, 0, 0) and len(cluster[1].node.connections) == 0
+    cluster.apply("n2", 2)
+    assert len(cluster[2].node.sessions) == 0
+
+
+def test_a_node_that_is_not_the_primary_is_asked_once_for_each_table() -> None:
+    """H-36: the gateway asks again when its own table changes, not before."""
+    cluster = RelayHarness(3)
+    cluster.tables["n2"].apply("n3", 2)
+    sent: list[bytes] = []
+    tunnel = cluster[1].host.member.links.tunnel  # type: ignore[union-attr]
+    cluster[1].host.member.links.tunnel = lambda node, item: sent.append(item) or tunnel(node, item)  # type: ignore
+    client = waiting(cluster)
+    cluster.pass_s(5)
+    assert len(sent) == 1 and client.take() == []
+    cluster.tables["n3"].apply("n3", 2)
+    cluster.tables["n1"].apply("n3", 2)
+    cluster.settle()
+    assert [type(each) for each in client.take()] == [p.Connack] and len(sent) == 2
+
+
+def test_a_gateway_with_an_old_table_says_so_in_the_refusal() -> None:
+    cluster = RelayHarness()
+    cluster.tables["n2"].apply("n1", 2)
+    client = waiting(cluster)
+    cluster.pass_s(OPEN_BOUND_S + 1)
+    (connack,) = client.take()
+    assert props(connack)["reason_string"] == "n2 has another table: it does not serve this client id"
+
+
+def test_a_primary_with_an_old_table_keeps_the_request_until_it_has_the_new_one() -> None:
+    cluster = RelayHarness(2, "n1")
+    cluster.tables["n1"].apply("n2", 2)
+    client = waiting(cluster)
+    gone = waiting(cluster, "gone")
+    cluster.pass_s(1)
+    gone.break_off()
+    cluster.settle()
+    cluster.tables["n2"].apply("n2", 2)
+    cluster.settle()
+    assert [type(each) for each in client.take()] == [p.Connack]
+    assert cluster.counts(2) == (0, 1, 0) and [each.client_id for each in cluster[2].node.sessions] == ["c"]
+
+
+def test_when_a_slot_gets_another_primary_its_clients_are_closed() -> None:
+    """Also when the same node is primary again: its sessions may have changed in between."""
+    cluster = RelayHarness(3)
+    moved, stays = cluster[1].client("moved"), cluster[1].client("stays")
+    cluster.apply("n3", 2, "moved")
+    assert moved.closed and moved.take() == [] and not stays.closed
+    again = cluster[1].client("moved")
+    assert cluster.counts(3)[1] == 1
+    cluster.apply("n3", 3, "moved")
+    assert again.closed and not stays.closed
+    stays.close()
+    cluster.settle()
+    assert cluster.nothing_left()
+
+
+def test_an_answer_to_an_earlier_attempt_is_dropped() -> None:
+    """H-35: the first primary answers after the table has named another one; only the second one serves the client."""
+    cluster = RelayHarness(3)
+    cluster.apply("n3", 2, "watcher")
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("t", 0))
+    cluster.network.delay("n2", "n1", 0.5)
+    client = waiting(cluster, will=p.Will("t", b"will"))
+    cluster.pass_s(0.1)
+    assert cluster.counts(2) == (0, 1, 0)
+    cluster.tables["n1"].apply("n3", 3)
+    cluster.tables["n3"].apply("n3", 3)
+    cluster.pass_s(3)
+    assert [type(each) for each in client.take()] == [p.Connack] and not client.closed
+    assert cluster.counts(2) == (0, 0, 0) and cluster.counts(3) == (0, 1, 0)
+    assert [type(each) for each in client.ask(p.Pingreq())] == [p.Pingresp]
+    assert watcher.messages() == []
+
+
+@pytest.mark.parametrize("turns", range(0, 40, 2))
+@pytest.mark.parametrize("fault", ["cut", "drop", "kill gateway", "kill primary"])
+def test_a_fault_at_each_step_of_open(turns: int, fault: str) -> None:
+    """H-30, H-32: whatever the step, the client gets one CONNACK or is closed, and no node keeps a part of it."""
+    cluster = RelayHarness(3)
+    client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
+    client.send(connect("c", 5, False, 600))
+    for _ in range(turns):
+        cluster.loop._turn(cluster.loop.now_s)
+    if fault == "kill gateway":
+        cluster[1].kill()
+    elif fault == "kill primary":
+        cluster[2].kill()
+    elif fault == "cut":
+        cluster.network.cut("n1", "n2")
+    else:
+        cluster.network.drop("n1", "n2")
+    cluster.pass_s(4)
+    cluster.network.heal()
+    cluster.pass_s(OPEN_BOUND_S + 5)
+    assert [type(each) for each in client.take()] in ([], [p.Connack])
+    if fault == "drop":
+        assert client.closed is (cluster.counts(1)[0] == 0)
+    up = [harness for harness in cluster.nodes if harness.host.up]
+    client.close()
+    cluster.settle()
+    for harness in up:
+        assert harness.node.gateways.counts["relay_waiting_connects"] == 0
+        session = harness.node.sessions.get("", "c")
+        assert session is None or not session.online
+    assert cluster.nothing_left()
+
+
+def test_gone_comes_after_open() -> None:
+    """H-30: a client that connects and closes at once leaves nothing at the primary."""
+    cluster = RelayHarness()
+    for number in range(20):
+        client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
+        client.send(connect(f"c{number}", 5))
+        for _ in range(number):
+            cluster.loop._turn(cluster.loop.now_s)
+        client.close()
+    cluster.pass_s(1)
+    assert cluster.nothing_left() and len(cluster[2].node.connections) == 0
+
+
+def test_keep_alive_is_measured_at_the_gateway() -> None:
+    """H-34: the primary stands still for longer than the interval, and the client has sent all the time."""
+    cluster = RelayHarness(3)
+    client = cluster[1].client("c", keepalive_s=1)
+    cluster[2].pause_process()
+    for _ in range(3):
+        client.send(p.Pingreq())
+        cluster.pass_s(0.4)
+    cluster[2].resume_process()
+    cluster.pass_s(0.5)
+    assert [type(each) for each in client.take()] == [p.Pingresp] * 3 and not client.closed
+
+
+def test_bytes_on_their_way_to_the_primary_are_no_silence() -> None:
+    """H-34: the client pings in time, and the primary gets the bytes after the interval."""
+    cluster = RelayHarness()
+    client = cluster[1].client("c", keepalive_s=1)
+    cluster.network.delay("n1", "n2", 0.4)
+    cluster.pass_s(1.3)
+    client.send(p.Pingreq())
+    cluster.pass_s(0.6)
+    assert [type(each) for each in client.take()] == [p.Pingresp] and not client.closed
+
+
+def test_a_silent_client_is_closed_by_the_primary() -> None:
+    """[MQTT-3.1.2-24] [MQTT5-3.1.2-22]"""
+    cluster = RelayHarness()
+    client = cluster[1].client("c", keepalive_s=10)
+    cluster.pass_s(14)
+    assert [type(each) for each in client.ask(p.Pingreq())] == [p.Pingresp]
+    cluster.pass_s(14)
+    assert not client.closed
+    cluster.pass_s(2)
+    assert [each.reason for each in client.take()] == [0x8D] and client.closed
+    assert "keep alive expired" in lines(cluster, 2) and cluster.nothing_left()
+
+
+def test_a_silent_client_is_closed_without_an_answer_of_the_primary() -> None:
+    cluster = RelayHarness(3)
+    client = cluster[1].client("c", keepalive_s=1)
+    cluster[2].pause_process()
+    cluster.pass_s(1.6)
+    assert not client.closed
+    cluster.pass_s(6)
+    assert client.closed and cluster.counts(1) == (0, 0, 0)
+
+
+def test_a_stopping_node_closes_what_it_relays() -> None:
+    cluster = RelayHarness(3)
+    client, served = cluster[1].client("c"), cluster[3].client("d")
+    stopped: list[bool] = []
+    cluster[1].host.stop(lambda: stopped.append(True))
+    cluster.pass_s(1)
+    assert client.closed and stopped and not served.closed
+    cluster.until(lambda: cluster.counts(2) == (0, 1, 0))
+    cluster[2].host.stop(lambda: stopped.append(True))
+    cluster.pass_s(1)
+    assert [each.reason for each in served.take()] == [0x8B] and served.closed
+
+
+def test_a_gateway_that_leaves_the_view_ends_its_clients() -> None:
+    cluster = RelayHarness(3)
+    cluster[1].client("c")
+    for other in ("n2", "n3"):
+        cluster.network.cut("n1", other)
+    cluster.until(lambda: cluster.counts(2) == (0, 0, 0))
+    assert cluster.until(lambda: cluster.nothing_left(), 10) >= 0
+
+
+def test_a_client_that_the_policy_refuses_is_refused_at_the_gateway() -> None:
+    cluster = RelayHarness(3)
+    cluster.isolate(1)
+    cluster.pass_s(6)
+    _, connack = cluster[1].connect("c")
+    assert connack.reason == 0x88 and props(connack)["reason_string"] == "the cluster is not complete"
+
+
+def test_the_number_of_waiting_clients_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strogoff.broker.gateway.gateways.WAITING_MOST", 2)
+    cluster = RelayHarness(2, None)
+    for number in range(2):
+        waiting(cluster, f"c{number}")
+    _, connack = cluster[1].connect("c2")
+    assert connack.reason == 0x88 and "too many clients wait" in props(connack)["reason_string"]
+
+
+def test_publishes_of_a_relayed_client_survive_its_gateway() -> None:
+    """An acknowledged message is at the primary; the client sends the other one again."""
+    cluster = RelayHarness(3)
+    sub = cluster[3].client("sub", clean=False, expiry_s=600)
+    sub.subscribe(("t", 1))
+    pub = cluster[1].client("pub")
+    assert [each.reason for each in pub.ask(publish("t", b"1", 1, 1))] == [0]
+    cluster[1].kill()
+    cluster.pass_s(5)
+    assert [each.payload for each in sub.messages()] == [b"1"]
