@@ -88,6 +88,7 @@ GAUGES = {
     "relayed_connections": "Client connections whose bytes this node relays to the primaries of their client ids.",
     "relayed_sessions": "Client connections that this node serves as primary, and whose sockets are at gateways.",
     "relay_waiting_connects": "CONNECT packets that wait for the primary of their client id.",
+    "relay_window_growth": "Bytes of credit of relayed connections beyond 16 KiB for each direction.",
     "vm_memory_total": "Bytes of memory that the process takes (resident set).",
     "cluster_members": "Members of the cluster, this node included.",
     "cluster_serving": "Members that are in the view and serve clients.",

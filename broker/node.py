@@ -91,7 +91,8 @@ class Node:
     def relay_by(self, locator: SlotLocator) -> None:
         """From now on relay clients whose slot has its primary at another node, by this table.
 
-        The node has to be a member of a cluster. Clients that are connected already stay where they are.
+        Call it after `Gateways.bind` and before the first client connects: a decoder that has read on behind CONNECT
+        cannot hand its bytes over.
         """
         self.gateways.use(locator)
         self.services.relay = self.gateways.relay

@@ -19,7 +19,7 @@ from ..connection.refusal import refuse
 from ..connection.transport import ClientTransport, ConnectionOrigin
 from ..environment import Environment
 from ..timers import Timer
-from .credit import Overrun
+from .credit import BUDGET_BYTES, Overrun
 from .gateway_connection import SUPERSEDED, GatewayConnection
 from .locator import EverySlotHere, SlotLocator
 from .messages import (
@@ -101,11 +101,15 @@ class Gateways:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many clients are relayed from here, served here for other gateways, and wait for a primary."""
+        """How many clients are relayed from here, served here for gateways, and wait for a primary; and the bytes by
+        which windows have grown."""
         return {
             "relayed_connections": sum(len(peer.asked) for peer in self._peers.values()),
             "relayed_sessions": sum(len(peer.served) for peer in self._peers.values()),
             "relay_waiting_connects": len(self._waiting),
+            "relay_window_growth": sum(
+                2 * BUDGET_BYTES - peer.node.room_up.free - peer.node.room_down.free for peer in self._peers.values()
+            ),
         }
 
     # -- the gateway

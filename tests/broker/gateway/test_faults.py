@@ -299,6 +299,25 @@ def test_a_gateway_that_leaves_the_view_ends_its_clients() -> None:
     assert cluster.until(lambda: cluster.nothing_left(), 10) >= 0
 
 
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_view_without_the_other_node_ends_the_clients_at_both(place: int) -> None:
+    """The tunnel may still be open."""
+    cluster = RelayHarness(3)
+    client = cluster[1].client("c")
+    cluster.gateways(place).left(f"n{3 - place}")
+    cluster.settle()
+    assert client.closed and cluster.nothing_left() and len(cluster[2].node.connections) == 0
+    cluster.gateways(place).left("n9")
+
+
+def test_a_node_that_must_serve_nobody_closes_what_it_relays() -> None:
+    cluster = RelayHarness(3)
+    client = cluster[1].client("c")
+    cluster[1].host.clustering.bar("a test")  # type: ignore[union-attr]
+    cluster.settle()
+    assert client.closed and client.take() == [] and cluster.nothing_left()
+
+
 def test_a_client_that_the_policy_refuses_is_refused_at_the_gateway() -> None:
     cluster = RelayHarness(3)
     cluster.isolate(1)

@@ -84,10 +84,12 @@ def test_the_window_of_a_fast_publisher_grows_and_is_given_back() -> None:
     (primary,) = at_primary(cluster)
     grown = primary.window.size
     assert BASE_BYTES < grown <= MOST_BYTES
+    assert cluster.gateways(2).counts["relay_window_growth"] == grown - BASE_BYTES
     (gateway,) = at_gateway(cluster)
     assert gateway.flow is not None and gateway.flow.out.credit + primary.window._passed == grown
     cluster.pass_s(12)
     assert primary.window.size == BASE_BYTES and not primary.window.grown
+    assert cluster.gateways(2).counts["relay_window_growth"] == 0
     assert gateway.flow.out.credit + primary.window._passed == BASE_BYTES
     client.send(*[publish("t", bytes(10_000)) for _ in range(10)], p.Pingreq())
     cluster.settle()

@@ -69,6 +69,17 @@ def test_everything_passes() -> None:
     assert ends.gate.activity.count == len(ends.told) and ends.gate.connections == {}
 
 
+def test_another_port_takes_over() -> None:
+    ends, other = Ends(), Ends()
+    assert not ends.link.watch_silence(1000)
+    ends.link.hand_over(other)
+    ends.passage.receive(PINGREQ)
+    ends.passage.writable(True)
+    ends.passage.lost("closed")
+    assert ends.told == ["front made"]
+    assert other.told == ["front made", ("in", PINGREQ), ("writable", True), ("lost", "closed")]
+
+
 def test_a_packet_is_dropped_in_its_direction() -> None:
     """The same packet in the other direction passes."""
     ends = Ends(Drop("PUBACK", direction="in"))
