@@ -120,8 +120,6 @@ class Gateways:
         The client waits while its slot has no primary, and is refused after `OPEN_BOUND_MS`.
         """
         assert isinstance(connection, ClientConnection)
-        if isinstance(connection.output.transport, RelayedTransport):
-            return False
         slot = slot_of(connection.mountpoint, connection.client_id)
         if self.locator.primary_of(slot) == self.name:
             return False

@@ -93,7 +93,6 @@ class InboundStream:
         """Use a new stream of the peer, and close an older one. Returns the watermarks of the lanes."""
         if self._wire is not None:
             self._wire.close("a newer stream has taken its place")
-            self._link.tunnel.peer_ended("a newer stream has taken its place")
         if self.peer is None or self.peer.process != peer.process:
             self._sent_early.clear()
             watermark = self._listener.watermark

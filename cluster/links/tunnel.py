@@ -147,7 +147,7 @@ class Tunnel:
         self._break(reason)
 
     def peer_ended(self, reason: str) -> None:
-        """The stream from the peer is closed, or a newer one has taken its place."""
+        """The stream from the peer is closed. A newer one that takes its place begins with an empty item instead."""
         self._receiving = False
         self._break(reason)
 

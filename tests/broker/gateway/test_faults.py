@@ -165,6 +165,33 @@ def test_when_a_slot_gets_another_primary_its_clients_are_closed() -> None:
     assert cluster.nothing_left()
 
 
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_either_end_of_a_relay_ends_it_when_its_own_table_changes(node: str) -> None:
+    """H-35: the other end has not applied the new table yet."""
+    cluster = RelayHarness(3)
+    client = cluster[1].client("c")
+    cluster.tables[node].apply("n3", 2)
+    cluster.settle()
+    assert client.closed and cluster.nothing_left()
+
+
+def test_a_stopping_primary_takes_no_client() -> None:
+    cluster = RelayHarness()
+    cluster.gateways(2).close()
+    client = waiting(cluster)
+    cluster.apply("n1", 2)
+    assert [type(each) for each in client.take()] == [p.Connack]
+
+
+def test_a_node_that_leaves_the_view_is_reported_to_the_relay(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = RelayHarness(3)
+    gone: list[str] = []
+    monkeypatch.setattr(cluster.gateways(2), "left", gone.append)
+    cluster.isolate(1)
+    cluster.until(lambda: gone)
+    assert gone == ["n1"]
+
+
 def test_an_answer_to_an_earlier_attempt_is_dropped() -> None:
     """H-35: the first primary answers after the table has named another one; only the second one serves the client."""
     cluster = RelayHarness(3)
@@ -284,6 +311,8 @@ def test_a_stopping_node_closes_what_it_relays() -> None:
     cluster[1].host.stop(lambda: stopped.append(True))
     cluster.pass_s(1)
     assert client.closed and stopped and not served.closed
+    reasons = [event["reason"] for event in cluster[2].host.events if event["type"] == "conn.close"]
+    assert reasons == ["server_shutting_down"]
     cluster.until(lambda: cluster.counts(2) == (0, 1, 0))
     cluster[2].host.stop(lambda: stopped.append(True))
     cluster.pass_s(1)

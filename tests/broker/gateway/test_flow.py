@@ -115,6 +115,20 @@ def test_a_primary_that_does_not_read_stops_the_socket_at_the_gateway() -> None:
     assert not client.pipe.to_node.paused and not primary._arrived
 
 
+def test_a_socket_that_is_not_read_is_no_silence() -> None:
+    """H-34: the gateway has stopped reading, so the client could not send."""
+    cluster = RelayHarness()
+    client = cluster[1].client("c", keepalive_s=1)
+    (served,) = cluster[2].node.connections.values()
+    served.flow.pause("test")
+    client.send(publish("t", bytes(300_000), 1))
+    cluster.pass_s(5)
+    assert client.pipe.to_node.paused and not client.closed
+    served.flow.unpause("test")
+    cluster.pass_s(0.5)
+    assert [type(each) for each in client.take()] == [p.Puback] and not client.closed
+
+
 def test_a_paused_client_that_goes_is_lost_behind_its_bytes() -> None:
     """The primary still gets the DISCONNECT that waits: no will."""
     cluster = RelayHarness()

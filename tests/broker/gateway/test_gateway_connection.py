@@ -26,6 +26,21 @@ def test_the_protocol_machine_ends_with_the_answer() -> None:
     assert node.env.counters.socket_open - opened == 1 == node.env.counters.socket_close
 
 
+def test_the_password_stays_at_the_gateway_and_the_transport_learns_of_the_welcome() -> None:
+    cluster = RelayHarness()
+    sent: list[bytes] = []
+    links = cluster[1].host.member.links  # type: ignore[union-attr]
+    tunnel = links.tunnel
+    links.tunnel = lambda node, item: sent.append(item) or tunnel(node, item)  # type: ignore[func-returns-value,method-assign]
+    client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
+    accepted: list[bool] = []
+    client.pipe.accepted = lambda: accepted.append(True)  # type: ignore[method-assign]
+    client.send(connect("c", 5, username="somebody", password=b"secret"))
+    cluster.settle()
+    assert [type(each) for each in client.take()] == [p.Connack] and accepted == [True]
+    assert b"somebody" in b"".join(sent) and b"secret" not in b"".join(sent)
+
+
 def test_bytes_before_the_answer_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_connection, "PENDING_BYTES", 1000)
     cluster = RelayHarness(2, None)
