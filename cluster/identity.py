@@ -40,3 +40,7 @@ class Numbers:
         """Returns the next counter of this boot, the third part of a `mid`."""
         self.counter += 1
         return self.counter
+
+    def unique(self) -> int:
+        """Returns a 64-bit number that is larger than every earlier one of this node, across restarts."""
+        return self.boot << 32 | self.next()

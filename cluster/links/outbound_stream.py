@@ -115,7 +115,6 @@ class OutboundStream:
 
     def datagram(self, kind: int, data: bytes) -> bool:
         """See `Links.datagram`. The last one may exceed the bound, so that a snapshot larger than it can be sent."""
-        size = len(data) + ITEM_BYTES
         if self._wire is None or self._datagrams.size >= self._settings.buffer_bytes:
             self._traffic.datagrams_dropped += 1
             return False

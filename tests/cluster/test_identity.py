@@ -29,6 +29,13 @@ def test_numbers_of_a_boot_count_from_1() -> None:
     assert [numbers.boot, numbers.next(), numbers.next()] == [2, 1, 2]
 
 
+def test_numbers_of_a_later_boot_are_larger() -> None:
+    first, second = Numbers(1), Numbers(2)
+    before = [first.unique() for _ in range(3)]
+    assert sorted(set(before)) == before
+    assert second.unique() > before[-1]
+
+
 def test_a_boot_is_a_positive_number() -> None:
     with pytest.raises(AssertionError):
         Numbers(0)
