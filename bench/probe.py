@@ -17,26 +17,34 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.decoder import Decoder
 from strogoff.mqtt.encoder import encode
 
+from .steady import NEVER
+
 EVERY_S = 0.01
 
 
 class PlainClient:
-    """A client with a clean session at 127.0.0.1. Its calls block, and raise TimeoutError after `within_s` seconds."""
+    """A client at 127.0.0.1. Its calls block, and raise TimeoutError after `within_s` seconds.
 
-    def __init__(self, port: int, client_id: str, within_s: float = 60) -> None:
+    `present` is the flag of CONNACK: the node had a session of this client id.
+    """
+
+    def __init__(self, port: int, client_id: str, within_s: float = 60, clean: bool = True, version: int = 4) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), within_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._decoder = Decoder("client", 4)
+        self._version = version
+        self._decoder = Decoder("client", version)
         self._came: list[Any] = []
         self._packet_id = 0
-        self.send(packets.Connect(client_id))
+        lasting = {"session_expiry_interval": NEVER} if version == 5 and not clean else None
+        self.send(packets.Connect(client_id, version, clean, properties=lasting))
         connack = self.receive(packets.Connack)
         if connack.reason:
             raise ConnectionError(f"{client_id} is refused with {connack.reason}")
+        self.present: bool = connack.session_present
 
     def send(self, packet: Any) -> None:
         """Send one packet."""
-        frame = encode(packet, 4)
+        frame = encode(packet, self._version)
         assert frame is not None
         self._socket.sendall(frame)
 
