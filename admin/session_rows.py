@@ -37,7 +37,7 @@ DEFAULT = ("client_id", "is_online", "mountpoint", "peer_host", "peer_port", "us
 async def rows(context: Context, query: Query) -> AsyncIterator[Row]:
     """All rows that pass the filters: one for each session, subscription or message, as the query asks."""
     time_slice = context.time_slice()
-    for session in context.node.sessions:
+    for session in context.node.sessions.everything():
         await time_slice.yield_if_due()
         if session.ending:
             continue

@@ -164,7 +164,8 @@ _TYPES: Final = """
     policy.deny s client operation topic ?reason ?policy ?mountpoint ?code ?username ?peer : an operation was refused
     store.sync m lsn ?count ?bytes : everything up to lsn is on the disk
     store.state s state ?detail : the message store changed its state
-    node.start s sessions retained ?level ?detail : first row of a boot
+    node.start s retained ?level ?detail : first row of a boot
+    node.loaded s sessions : the node knows all sessions of its disk
     node.stop s ?reason : last row of a boot that was ended in order
     node.stats s connects publishes deliveries drops : counters, each minute and before node.stop
     config.change s key ?old ?new ?detail : a setting was changed while running

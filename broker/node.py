@@ -6,6 +6,8 @@ writes once per connection that has output, and the store starts to commit the w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from ..mqtt.reasons import ReasonCode
@@ -26,8 +28,12 @@ from .routing.retained_store import RetainedStore
 from .routing.router import Router
 from .sessions.registry import SessionRegistry
 from .sessions.retained_replay import ReplayTurns
+from .sessions.session import Session
 from .sessions.slot_counters import SlotCounters
 from .sessions.wills import Wills
+
+ENDED = 200
+"""Sessions that one turn ends when the node leaves its cluster."""
 
 
 class Node:
@@ -37,7 +43,7 @@ class Node:
         self.name = name
         self.env = env = Environment(name, boot, options, hooks, events, ports)
         self.policy = OperationPolicy(env)
-        self.router = Router(env, ports.rng, self._overrides)
+        self.router = Router(env, ports.rng, self._overrides, self._wake)
         self.retained = RetainedStore(env)
         self.publisher = Publisher(env, self.router, self.retained)
         self.slot_counters = SlotCounters(env.store, lambda slot: env.cluster.slot_epoch(slot))
@@ -57,8 +63,11 @@ class Node:
         env.store.on_damage = self._store_damaged
 
     def _overrides(self, mountpoint: str, client_id: str) -> dict[str, Any]:
-        session = self.sessions.get(mountpoint, client_id)
+        session = self.sessions.known(mountpoint, client_id)
         return {} if session is None else session.overrides
+
+    def _wake(self, client: bytes) -> Session | None:
+        return self.sessions.wake(client)
 
     @property
     def options(self) -> Options:
@@ -68,17 +77,31 @@ class Node:
     # -- life
 
     def open(self) -> None:
-        """Load retained messages, wills, then sessions, from the store; handle wills and deadlines that are due."""
+        """Load retained messages, wills, then subscriptions, from the store; handle wills and deadlines that are due.
+
+        Many subscriptions are loaded in later turns. Until `sessions.startup` is ready, clients can connect, and their
+        other packets wait.
+        """
         env = self.env
         self.slot_counters.load()
         self.retained.load()
         self.wills.load()  # before the sessions: one that ends while it is loaded may store another will
-        restored = self.sessions.load()
-        env.counters.queue_initialized_from_storage = restored
+        level = "message" if env.events.messages else "session"
+        env.event("node.start", retained=self.retained.count, level=level)
+        self.policy.loading = True
+        self.sessions.startup.loaded = self._loaded
+        self.sessions.startup.when_ready(self._ready)
+        self.sessions.load()
         self.cleanup.load()
         self.retained.sweep_at_intervals()
-        level = "message" if env.events.messages else "session"
-        env.event("node.start", sessions=restored, retained=self.retained.count, level=level)
+
+    def _ready(self) -> None:
+        self.policy.loading = False
+        self.policy.look_again()
+
+    def _loaded(self) -> None:
+        sessions = self.env.counters.queue_initialized_from_storage = len(self.sessions)
+        self.env.event("node.loaded", sessions=sessions)
 
     def accept(self, transport: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:
         """A client connected: return the connection that handles its bytes."""
@@ -112,13 +135,20 @@ class Node:
         self.env.event("node.stop")
 
     def end_sessions(self, reason: str) -> None:
-        """End every session and delete its state: v5 clients get 0x98 (administrative action)."""
+        """End every session and delete its state, some in each turn; v5 clients get 0x98 (administrative action)."""
+        self._end_some(reason, self.sessions.everything())
+
+    def _end_some(self, reason: str, sessions: Iterator[Session]) -> None:
         self.env.tick()
-        for session in self.sessions:
+        ended = 0
+        for session in islice(sessions, ENDED):
+            ended += 1
             if session.connection is not None:
                 session.connection.disconnect(ReasonCode.ADMINISTRATIVE_ACTION)
             session.end(reason)
         self.flush()
+        if ended == ENDED:
+            self.env.after_turn(lambda: self._end_some(reason, sessions))
 
     def flush(self) -> None:
         """Write the output that all connections gathered in this turn."""
@@ -126,7 +156,7 @@ class Node:
 
     def reopen_handshakes(self) -> None:
         """Report the inbound QoS 2 handshakes that were open before this node had its cluster port."""
-        for session in self.sessions:
+        for session in self.sessions.in_memory():  # a session with open handshakes is always in memory
             for record in session.inbound.records.values():
                 self.env.cluster.handshake_opened(record.boot, record.counter)
 

@@ -26,6 +26,8 @@ class OperationPolicy:
         self.fenced = False
         """True if the cluster does not admit the node: it may have lost data that it promised to keep. It serves no
         client."""
+        self.loading = False
+        """True while a node that starts does not know all subscriptions yet."""
         self.settling = False
         """True for a member that has just started, until it knows which other nodes have subscribers."""
 

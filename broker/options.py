@@ -8,7 +8,12 @@ import msgspec
 
 
 class Options(msgspec.Struct, kw_only=True):
-    """Limits and behaviour of one node. Units stand last in a name; -1 and 0 mean the same as in vernemq.conf."""
+    """Limits and behaviour of one node. Units stand last in a name; -1 and 0 mean the same as in vernemq.conf.
+
+    `load_step`: rows of the message store that a turn reads at the start. `snapshot_notes`: clients whose subscriptions
+    have changed, from which a slot needs a new snapshot. `idle_session_s`, `idle_sessions`: how long, and how many,
+    sessions of absent clients stay in memory.
+    """
 
     allow_anonymous: bool = False
     max_client_id_size: int = 100
@@ -44,6 +49,10 @@ class Options(msgspec.Struct, kw_only=True):
     retained_max_messages: int = 0
     retained_max_bytes: int = 0
     memory_window: int = 256
+    load_step: int = 2000
+    snapshot_notes: int = 100
+    idle_session_s: int = 60
+    idle_sessions: int = 100_000
     max_parked_publishes: int = 20
     max_failed_logins: int = 10
     max_unanswered_packets: int = 1000
@@ -75,6 +84,9 @@ _FROM_SETTINGS = {
 }
 """Configuration key -> field, where the names differ."""
 
+_INTERNAL = ("load_step", "snapshot_notes", "idle_session_s", "idle_sessions")
+"""Fields without a configuration key. Tests and the simulator set them to small numbers."""
+
 _NEVER = {"persistent_client_expiration": 0, "max_last_will_delay": -1}
 """Durations that the configuration names with a word (`never`, `client`), and their values here."""
 
@@ -88,6 +100,6 @@ def from_settings(settings: Any) -> Options:
         value = settings[key]
         values[key + "_s"] = never if value is None else value
     for field in Options.__struct_fields__:
-        if field not in values:
+        if field not in values and field not in _INTERNAL:
             values[field] = settings[field]
     return Options(**values)

@@ -4,13 +4,14 @@
     c mid     ->  u slot mid                  number of these queues, counted again per slot
     l number  ->  z slot number               due will that waits for a lease
     g prefix  ->  j slot client incarnation   marker of queue entries that are being deleted
+    s record  ->  e slot deadline client      next deadline of the session, in addition to its record
 
 Queue entries keep their key and value. The old rows stay until every new row is durable and the data directory has the
 new format. So before that the former version can still use the directory, and no crash loses a row.
 
-The conversion consists of `STEPS` steps: one per slot, one for wills, one for markers. A row counts the completed steps
-and names the boot that ran them. The next boot continues. If another process used the directory in between, the steps
-begin again: each step first deletes the rows that an earlier attempt wrote.
+The conversion consists of `STEPS` steps: one per slot, one for wills, one for markers, one for deadlines. A row counts
+the completed steps and names the boot that ran them. The next boot continues. If another process used the directory in
+between, the steps begin again: each step first deletes the rows that an earlier attempt wrote.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ import msgspec
 from ..cluster.identity import SLOTS, slot_of
 from ..storage import keys
 from ..storage.engine import Batch, Engine
-from .queues.records import RELEASED, RecordError, decode_entry
+from .queues.records import RELEASED, RecordError, deadline_of, decode_entry, decode_session
 from .sessions.wills import decode_pending
 
-STEPS = SLOTS + 2
+STEPS = SLOTS + 3
 
 PROGRESS = b"nconversion"
 """The key of the progress. It stays after the conversion, with `STEPS` completed steps and no old rows left."""
@@ -108,7 +109,7 @@ class SlotConversion:
     def _step(self, step: int) -> Iterator[Row | None]:
         if step < SLOTS:
             return self._payloads(step)
-        return self._wills() if step == SLOTS else self._markers()
+        return (self._wills, self._markers, self._deadlines)[step - SLOTS]()
 
     def _payloads(self, slot: int) -> Iterator[Row | None]:
         """Count the queue entries of a slot that share a payload, and copy these payloads. None: let other work run."""
@@ -166,6 +167,20 @@ class SlotConversion:
         yield None
         for key, _ in self._rows(b"g"):
             yield keys.cleanup_key(key[1:]), b""
+
+    def _deadlines(self) -> Iterator[Row | None]:
+        yield from self._deletions(b"e")
+        yield None
+        for number, (key, value) in enumerate(self._rows(b"s")):
+            try:
+                deadline = deadline_of(decode_session(key, value))
+            except RecordError as error:
+                self._report(str(error))
+                continue
+            if deadline is not None:
+                yield keys.deadline_key(key[1:], deadline), b""
+            elif number % BATCH_ROWS == 0:
+                yield None
 
     def _rows(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         start, stop = prefix, keys.after(prefix)

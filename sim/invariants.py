@@ -192,7 +192,7 @@ def _refused(world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
     for machine in world.machines.values():
         node, member = machine.node, machine.member
         problem = "" if member is None else member.registrar.problem
-        if problem and node is not None and any(session.online for session in node.sessions):
+        if problem and node is not None and any(session.online for session in node.sessions.in_memory()):
             yield f"refused: {machine.name} serves ({problem})"
 
 

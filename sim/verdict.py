@@ -81,7 +81,8 @@ def node_rests(world: NodeWorld) -> bool:
 
 
 def _queues_rest(node: Node) -> bool:
-    return all(not each.online or (not each.queue.inflight and not each.queue.size) for each in node.sessions)
+    online = [each for each in node.sessions.in_memory() if each.online]
+    return not any(each.queue.inflight or each.queue.size for each in online)
 
 
 def of_node(world: NodeWorld) -> Iterator[str]:
@@ -114,7 +115,7 @@ def _waiting(world: ClusterWorld) -> Iterator[str]:
             yield f"{machine.name} is {node.policy.view_state.value} in view {member.view.id}"
         for text in waits.waiting(machine.clustering, member):
             yield f"{machine.name}: {text}"
-        for session in node.sessions:
+        for session in node.sessions.in_memory():
             if session.online and (session.queue.inflight or session.queue.size):
                 yield f"{machine.name}: queue of {session.client_id}"
 

@@ -4,6 +4,9 @@
     b slot client incarnation filter  subscription
     q slot client incarnation seq     queue entry
     i slot client incarnation id      open inbound QoS 2 packet id
+    e slot deadline client            next deadline of a session: cluster time in ms, 0 while a client is connected
+    v slot part                       snapshot of the subscriptions of a slot
+    f slot client                     client whose subscriptions have changed since the snapshot of its slot
     p slot mid                        payload of a message in several queues of the slot
     u slot mid                        number of these queues
     z slot number                     due will that waits for a lease
@@ -28,8 +31,11 @@ other kind may use these letters.
 
 from __future__ import annotations
 
-SLOT_KINDS = b"sbqipuzjk"
-"""The kinds of keys that belong to one slot; their second byte is the slot."""
+SLOT_KINDS = b"sbqiepuzjk"
+"""The kinds of keys that belong to one slot and move with it; their second byte is the slot."""
+
+LOCAL_KINDS = b"vf"
+"""The kinds of keys of a slot that only this disk has: each copy of a slot makes its own snapshots."""
 
 POSITIONS_CHECKPOINT = b"t"
 """The key of the checkpoint of `storage/slot_log.py`. It sorts before all keys of `positions_key`."""
@@ -48,6 +54,18 @@ def _sized(text: str) -> bytes:
 def client_key(slot: int, mountpoint: str, client_id: str) -> bytes:
     """`slot client`, the middle of the keys of one client id."""
     return bytes((slot,)) + _sized(mountpoint) + _sized(client_id)
+
+
+def parse_client_key(client: bytes) -> tuple[str, str]:
+    """Mountpoint and client id of a `client_key`."""
+    end = 3 + int.from_bytes(client[1:3], "big")
+    return client[3:end].decode(), client[end + 2 :].decode()
+
+
+def mountpoint_of(client: bytes) -> str:
+    """The mountpoint of a `client_key`."""
+    end = 3 + int.from_bytes(client[1:3], "big")
+    return client[3:end].decode()
 
 
 def session_key(client: bytes) -> bytes:
@@ -70,9 +88,56 @@ def subscription_prefix(client: bytes, incarnation: int) -> bytes:
     return b"b" + client + incarnation.to_bytes(8, "big")
 
 
+def parse_subscription_key(key: bytes) -> tuple[bytes, str]:
+    """The client key and the filter, `$share` included, of a subscription."""
+    end = _end_of_client(key)
+    return key[1:end], key[end + 8 :].decode()
+
+
+def client_of(key: bytes) -> bytes:
+    """The client key in a key of the kinds s, b, q and i."""
+    return key[1 : _end_of_client(key)]
+
+
+def _end_of_client(key: bytes) -> int:
+    """The place behind the client in a key that begins with kind, slot and client."""
+    end = 4 + int.from_bytes(key[2:4], "big")
+    return end + 2 + int.from_bytes(key[end : end + 2], "big")
+
+
 def inbound_prefix(client: bytes, incarnation: int) -> bytes:
     """The prefix of all open inbound QoS 2 packet ids of a session; 2 bytes of packet id follow."""
     return b"i" + client + incarnation.to_bytes(8, "big")
+
+
+def deadline_key(client: bytes, deadline_ms: int) -> bytes:
+    """The key of a session's next deadline. The keys of a slot sort by time."""
+    return deadlines_from(client[0], deadline_ms) + client[1:]
+
+
+def deadlines_from(slot: int, deadline_ms: int) -> bytes:
+    """The lower bound of all keys of this slot with this deadline or a later one."""
+    return b"e" + bytes((slot,)) + deadline_ms.to_bytes(8, "big")
+
+
+def of_slot(kind: bytes, slot: int) -> bytes:
+    """The prefix of all keys of this kind, one letter, that belong to the slot."""
+    return kind + bytes((slot,))
+
+
+def parse_deadline_key(key: bytes) -> tuple[bytes, int]:
+    """The client key and the time of a `deadline_key`."""
+    return key[1:2] + key[10:], int.from_bytes(key[2:10], "big")
+
+
+def snapshot_key(slot: int, part: int) -> bytes:
+    """The key of one part of the snapshot of a slot's subscriptions."""
+    return b"v" + bytes((slot,)) + part.to_bytes(4, "big")
+
+
+def changed_key(client: bytes) -> bytes:
+    """The key of the note that a client's subscriptions differ from the snapshot of its slot."""
+    return b"f" + client
 
 
 def message_id(node: str, boot: int, counter: int) -> bytes:

@@ -93,7 +93,8 @@ class ClusterAdapter:
         )
         self.receiver.pass_on = self.relay_receiver.pass_on = self._pass_on
         self.advertiser = RouteAdvertiser(
-            node.name, lambda mountpoint: node.router.table(mountpoint), lambda: node.sessions, member.metadata,
+            node.name, lambda mountpoint: node.router.table(mountpoint), lambda: node.router.mountpoints,
+            member.metadata,
             node.env.after_turn,
         )  # fmt: skip
         self.incidents = IncidentMonitor(node, member)
@@ -401,7 +402,7 @@ class ClusterAdapter:
                 if connection.acks.owes_answers():
                     self.incidents.count("voided", connection.acks.unanswered())
                     connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, self._no_lease())
-            for session in node.sessions:
+            for session in node.sessions.in_memory():
                 session.inbound.cancel_forwards()
         self._entered_since = self.sender.since = since
 

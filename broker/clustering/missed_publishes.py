@@ -78,7 +78,7 @@ class MissedPublishes:
         were, self._unsubscribed = self._unsubscribed, WeakSet()
         if left and (unheard or self._anything_published(left)):
             self._node.env.tick()
-            for session in self._node.sessions:
+            for session in self._node.sessions.in_memory():
                 connection = session.connection
                 if connection is not None and not session.durable and (session.subscriptions or session in were):
                     connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, MISSED)

@@ -59,22 +59,23 @@ class Subscriber(Protocol):
 class RouteAdvertiser:
     """The routes of this node, for as long as it is in a view with others.
 
-    `table` gives the subscriptions of a mountpoint, `sessions` all sessions of this node, `soon` runs a function in
-    another turn. The caller reports each change of a table afterwards with `added` or `removed`, and calls `presence`
-    when a session gets or loses its connection. While the advertiser is stopped, only removals must be reported.
+    `table` gives the subscriptions of a mountpoint, `mountpoints` the names of all mountpoints of this node, `soon`
+    runs a function in another turn. The caller reports each change of a table afterwards with `added` or `removed`, and
+    calls `presence` when a session gets or loses its connection. While the advertiser is stopped, only removals must be
+    reported.
     """
 
     def __init__(
         self,
         node: str,
         table: Callable[[str], SubscriptionTable],
-        sessions: Callable[[], Iterable[Subscriber]],
+        mountpoints: Callable[[], Iterable[str]],
         routes: RouteMap,
         soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self._node = node
         self._table = table
-        self._sessions = sessions
+        self._mountpoints = mountpoints
         self._routes = routes
         self._soon = soon
         self._since = -1
@@ -117,9 +118,11 @@ class RouteAdvertiser:
         self._counted.clear()
 
     def _everything(self) -> Iterator[tuple[str, str, str | None]]:
-        for session in list(self._sessions()):
-            for each in list(session.subscriptions.values()):
-                yield session.mountpoint, each.filter, each.group
+        for mountpoint in self._mountpoints():
+            table = self._table(mountpoint)
+            for text in table.filters():
+                for group in dict.fromkeys([each.group for each in table.holders(text)]):
+                    yield mountpoint, text, group
         # filters that had been announced, and lost subscribers while nothing was written
         while self._owed:
             yield self._owed.popitem()[0]
@@ -289,12 +292,12 @@ class _SubscriberCounts:
         if each.group not in self._groups:
             self._groups[each.group] = [0, 0, 0, 0], {}
         counts, members = self._groups[each.group]
-        before = members.get(each.session)
+        before = members.get(each.session.key)
         if before is not None:
             counts[before] -= 1
         elif not new:
             return  # this session is just being added or removed
-        now = members[each.session] = _standing(each)
+        now = members[each.session.key] = _standing(each)
         counts[now] += 1
 
     def remove(self, each: Subscription) -> None:
@@ -308,7 +311,7 @@ class _SubscriberCounts:
             assert self.live >= 0 and self.durable >= 0, each.filter
             return
         counts, members = self._groups[each.group]
-        counts[members.pop(each.session)] -= 1
+        counts[members.pop(each.session.key)] -= 1
         if not members:
             del self._groups[each.group]
 

@@ -513,7 +513,7 @@ class ClusterRuntime:
         node = self._node
         if kill_sessions and (needed := self._member.join_leave.needed(self.name)):
             raise ClusterError(needed)
-        lasting = sum(1 for session in node.sessions if session.durable)
+        lasting = node.sessions.durable
         if kill_sessions and lasting and not accept_loss:
             raise ClusterError(
                 f"{self.name} has {lasting} durable sessions, whose messages are on no other node: use --accept-loss "

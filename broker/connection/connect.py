@@ -334,6 +334,11 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
     connection.output.send_packet(packets.Connack(present, 0, properties or None))
     env.counters.connack_sent(connection.version, 0)
     connection.change(Event.CONNACK)
+    startup = connection.services.sessions.startup
+    if not startup.ready:
+        # nothing may be routed before the node knows all subscriptions
+        connection.flow.hold("start")
+        startup.when_ready(lambda: connection.flow.release("start"))
     keepalive = properties.get("server_keep_alive", packet.keepalive_s)  # [MQTT5-3.2.2-21] [MQTT5-3.2.2-22]
     connection.keepalive_ms = keepalive * 1500
     if not connection.output.transport.watch_silence(connection.keepalive_ms) and keepalive:

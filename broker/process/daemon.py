@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -21,6 +22,7 @@ from ...storage.engine import StorageError
 from ..listeners.listeners import ListenError
 from ..plugins.builtin import PluginFileError
 from ..plugins.hooks import PluginError
+from ..queues.records import RecordError
 from .container import prepare
 from .descriptors import raise_limit
 from .logs import log_line, set_up
@@ -99,7 +101,7 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
     while not stopping.is_set():
         try:
             await _run(settings, extensions, log, stopping)
-        except (StorageError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
+        except (StorageError, RecordError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
             log("error", f"the node cannot start: {error}")
             print(f"strogoff: the node cannot start: {error}", file=sys.stderr)
             return 1
@@ -112,10 +114,16 @@ async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, st
     anew = asyncio.Event()
     server = Server(settings, log)
     server.when_renumbered = anew.set
-    if not await _unless(stopping, _start(server, extensions)):
+    tune_gc()
+    gc.disable()  # a collection would stop the loop while the node loads its subscriptions
+    try:
+        started = await _unless(stopping, _start(server, extensions))
+    finally:
+        gc.freeze()
+        gc.enable()
+    if not started:
         log("notice", "stopped before the start was complete")
         return
-    tune_gc()
     node = server.node
     log("notice", f"node {node.name}, boot {node.env.numbers.boot}, data in {server.data_dir.absolute()}")
     print(f"strogoff: node {node.name} is ready", flush=True)

@@ -119,13 +119,15 @@ class Server:
             directory = self._open_disk()
             if isinstance(self._engine, LevelDBEngine):
                 await convert(directory, self._engine, self.log)
-            self._open(directory)
+            known = self._open(directory)
             if self.cluster is not None:
+                await known  # its routes tell the other nodes about all subscriptions
                 await self.cluster.start()
                 self._share_settings(self.cluster)
             assert self._plugins is not None
             self._plugins.start()
             await self.listeners.start(self.mqtt_listeners(), self.node.accept)
+            await known
         except BaseException:
             await self.stop()
             raise
@@ -144,7 +146,11 @@ class Server:
         self._engine = self._make_engine(directory.messages, durability)
         return directory
 
-    def _open(self, directory: DataDirectory) -> None:
+    def _open(self, directory: DataDirectory) -> asyncio.Future[None]:
+        """Start the node. Returns a future that is done when the node knows all subscriptions.
+
+        A client can connect before.
+        """
         settings = self.settings
         name = str(settings["nodename"])
         assert self._engine is not None
@@ -171,11 +177,16 @@ class Server:
             self.log("warning", problem)
         self.node = Node(name, directory.boot, self.runtime.options, self.hooks, events, ports)
         self._open_cluster(directory, rng)
+        known = self._loop.create_future()
+        startup = self.node.sessions.startup
+        startup.failed = known.set_exception
+        startup.when_ready(lambda: known.set_result(None))
         self.node.open()
         self.systree = Systree(self.node)
         self.systree.start()
         self.runtime.applied, self.runtime.told = self._settings_changed, self.log
         StatsReporter(self.node).start()
+        return known
 
     def _make_clock(self) -> ClusterClock:
         """Cluster time: where the last process left it, if the machine's own time since then is known."""

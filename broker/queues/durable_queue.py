@@ -24,7 +24,10 @@ RESERVE = 4096
 """How many seqs one write of the session record reserves; a crash skips at most this many."""
 
 _COUNT_STEP = 10_000
-_UNKNOWN = -1
+
+UNKNOWN = -1
+"""The number of entries on disk, if they have not been counted."""
+
 _RELEASED_RECORD = encode(EntryRecord(RELEASED, 0, 2, False, (), None, b"", ""))
 
 
@@ -59,12 +62,25 @@ class DurableQueue(Queue):
         self.unreadable = False
         """True if the disk has failed to return an entry of this queue since the last `attach`."""
 
-    def restore(self, first_seq: int, next_seq: int, sent_below: int) -> None:
-        """Restore the state that a session record has. `size` counts the entries on disk when it is first read."""
+    def restore(self, first_seq: int, next_seq: int, sent_below: int, waiting: int = UNKNOWN) -> None:
+        """Restore the state that a session record has. If it is not known how many entries wait on disk, `size` counts
+        them when it is first read."""
         self.low = first_seq
         self.high = self.next_seq = self.reserved = next_seq
         self.sent_below = sent_below
-        self.on_disk = _UNKNOWN
+        self.on_disk = waiting
+
+    @property
+    def dormant(self) -> bool:
+        """True if memory has nothing of the queue that the disk lacks: the session may be released."""
+        return not (
+            self.inflight
+            or self.waiting
+            or self.replay is not None
+            or self.consumer is not None
+            or self.unreadable
+            or self.written > self.env.store.committed
+        )
 
     # -- in
 
@@ -162,7 +178,7 @@ class DurableQueue(Queue):
             self.low = entry.seq
             self.on_disk = 0
         self.high = entry.seq + 1
-        if self.on_disk != _UNKNOWN:
+        if self.on_disk != UNKNOWN:
             self.on_disk += 1
 
     def _spill_oldest(self) -> None:
@@ -202,7 +218,7 @@ class DurableQueue(Queue):
 
     def _drop_from_disk(self, entry: Entry) -> None:
         self._drop(entry, "queue_full")
-        if self.on_disk != _UNKNOWN:
+        if self.on_disk != UNKNOWN:
             self.on_disk -= 1
         if entry.seq == self.low:
             self.low += 1
@@ -235,7 +251,7 @@ class DurableQueue(Queue):
                 self.env.observer.unhandled(self.session, entry.message)
         if self.low == self.high:
             self.on_disk = 0
-        if self.on_disk != _UNKNOWN:
+        if self.on_disk != UNKNOWN:
             self.on_disk += len(live)
         if self.low != self.high:
             live.append(self.low)
@@ -316,7 +332,7 @@ class DurableQueue(Queue):
         entries = self._decode_all(here)
         if entries is None:
             return None
-        if self.on_disk != _UNKNOWN:
+        if self.on_disk != UNKNOWN:
             self.on_disk -= len(here)
         if len(found) < limit:
             self.low = self.high
@@ -411,7 +427,7 @@ class DurableQueue(Queue):
         """Number of messages that wait in memory or on disk, without those in flight."""
         if self.low == self.high:
             self.on_disk = 0
-        elif self.on_disk == _UNKNOWN:
+        elif self.on_disk == UNKNOWN:
             left = sum(self.low <= each.seq < self.high for each in self.inflight.values())
             self.on_disk = self._count() - left
         return len(self.waiting) + self.on_disk
@@ -444,7 +460,7 @@ class DurableQueue(Queue):
         for entry in self.live_entries():
             if entry.group and entry.state == QUEUED and not self._expired(entry) and give(entry):
                 self._forget(entry)
-                if self.on_disk != _UNKNOWN:
+                if self.on_disk != UNKNOWN:
                     self.on_disk -= 1
 
     def live_entries(self) -> list[Entry]:

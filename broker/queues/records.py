@@ -39,7 +39,8 @@ class SessionRecord(msgspec.Struct, array_like=True):
 
     `expires_at` and `will_at` are cluster time in ms, 0 for none. `next_seq` is a number that no entry has had yet.
     `attached` is True if a client was connected when the record was written, `grouped` if the session ever had a shared
-    subscription.
+    subscription. `waiting` is the number of entries in the queue, or -1 if the record does not tell; it is right until
+    the next write of the record.
     """
 
     mountpoint: str
@@ -58,6 +59,14 @@ class SessionRecord(msgspec.Struct, array_like=True):
     sent_below: int
     overrides: dict[str, Any]
     grouped: bool = False
+    waiting: int = -1
+
+
+def deadline_of(record: SessionRecord) -> int | None:
+    """The next deadline of a session in cluster time in ms: 0 while a client is connected, None if there is none."""
+    if record.attached:
+        return 0
+    return min([when for when in (record.will_at, record.expires_at) if when], default=None)
 
 
 class MessageRecord(msgspec.Struct, array_like=True, gc=False):

@@ -110,7 +110,8 @@ def _primaries(row: Row) -> str:
 
 
 LINES: dict[str, _Kind] = {
-    "node.start": _at("notice", "the node's data is read"),
+    "node.start": _at("notice", "the node starts"),
+    "node.loaded": _at("notice", "the node knows all subscriptions and sessions of its disk"),
     "conn.open": _at("debug", "client connected"),
     "conn.close": _Kind(
         lambda row: "debug" if row["reason"] in _ORDINARY else "info", lambda row: "connection of a client ended"

@@ -15,7 +15,7 @@ import msgspec
 from .remote import RemoteMembers, RemoteTarget
 from .remote_table import NOWHERE, RemoteMatch
 from .shared import SharedGroup
-from .subscriptions import Subscription, SubscriptionTable
+from .subscriptions import DormantSession, Subscription, SubscriptionTable
 
 
 class Target(msgspec.Struct):
@@ -140,14 +140,19 @@ def _no_nodes(topic: str) -> RemoteMatch:
     return NOWHERE
 
 
+def _nobody(client: bytes) -> None:
+    return None
+
+
 class PlanCache:
     """The plans of one mountpoint by topic, never stale, bounded.
 
     `plans` is always the same dict: a hot path may replace `of` by `plans.get(topic) or cache.build(topic)`. The cache
     keeps at most `limit` plans, with at most `max_targets` targets in all unless a single plan has more. It drops the
     oldest first. `remote` returns the subscribers on other nodes for a topic (`Routes.match`). The code that changes
-    its answer must call `invalidate` with the filter. A session's `queue` stays the same object while the session has
-    subscriptions.
+    its answer must call `invalidate` with the filter. A session's `queue` stays the same object while the session is in
+    memory. `wake` makes the session of a `DormantSession`; it returns None if the disk fails to return the session, and
+    then the plan leaves that out.
     """
 
     def __init__(
@@ -156,12 +161,14 @@ class PlanCache:
         limit: int = 100_000,
         max_targets: int = 1_000_000,
         remote: Callable[[str], RemoteMatch] = _no_nodes,
+        wake: Callable[[bytes], object | None] = _nobody,
     ) -> None:
         self.plans: dict[str, Plan] = {}
         self._table = table
         self._limit = limit
         self._max_targets = max_targets
         self._remote = remote
+        self._wake = wake
         self._targets = 0
         self._topics: dict[str, dict[str, int]] = {}  # first level -> topic -> weight of its plan
         table.changed.append(self.invalidate)
@@ -178,7 +185,7 @@ class PlanCache:
     def build(self, topic: str) -> Plan:
         """Make and cache the plan for a valid topic name."""
         self._drop(topic)
-        plan = make_plan(self._table.match(topic), self._remote(topic))
+        plan = make_plan(self._awake(self._table.match(topic)), self._remote(topic))
         weight = plan.weight
         plans = self.plans
         while plans and (len(plans) >= self._limit or self._targets + weight > self._max_targets):
@@ -189,6 +196,18 @@ class PlanCache:
         self._targets += weight
         self._topics.setdefault(topic.partition("/")[0], {})[topic] = weight
         return plan
+
+    def _awake(self, matched: list[Subscription]) -> list[Subscription]:
+        """Make the sessions that are not in memory, and note in each session that a plan refers to it."""
+        missing = False
+        for each in matched:
+            if type(each.session) is DormantSession:
+                self._wake(each.session)
+            if type(each.session) is DormantSession:
+                missing = True  # the disk fails to return the session, or this subscription of it
+            else:
+                each.session.planned = True
+        return [each for each in matched if type(each.session) is not DormantSession] if missing else matched
 
     def invalidate(self, text: str) -> None:
         """Drop the plans that a change of this filter's subscribers may change."""

@@ -19,7 +19,7 @@ from .ack_context import AckContext, unanswered
 from .plans import Plan, PlanCache, Target
 from .remote import RemoteMembers
 from .shared import Chosen, Progress, SharedGroup, choose, redistribute, takes
-from .subscriptions import Subscription, SubscriptionTable
+from .subscriptions import DormantSession, Subscription, SubscriptionTable
 
 NO_MATCH = 0
 """No subscription matches."""
@@ -49,11 +49,19 @@ class LeavingMember(Protocol):
 class Router:
     """Subscriptions and plans of all mountpoints of a node."""
 
-    def __init__(self, env: Environment, rng: Random, overrides: Callable[[str, str], dict[str, Any]]) -> None:
-        """`overrides` returns the settings that a plugin set for a client, by mountpoint and client id."""
+    def __init__(
+        self,
+        env: Environment,
+        rng: Random,
+        overrides: Callable[[str, str], dict[str, Any]],
+        wake: Callable[[bytes], object | None],
+    ) -> None:
+        """`overrides` returns the settings that a plugin set for a client, by mountpoint and client id. `wake` makes
+        the session of a client key, None if the disk fails to return it."""
         self._env = env
         self._rng = rng
         self._overrides = overrides
+        self._wake = wake
         self._plans: dict[str, PlanCache] = {}
         self._tables: dict[str, SubscriptionTable] = {}
         self.remote_members: list[RemoteMembers] = []
@@ -65,7 +73,7 @@ class Router:
         if table is None:
             table = self._tables[mountpoint] = SubscriptionTable()
             self._plans[mountpoint] = PlanCache(
-                table, remote=lambda topic: self._env.cluster.remote_matches(mountpoint, topic)
+                table, remote=lambda topic: self._env.cluster.remote_matches(mountpoint, topic), wake=self._wake
             )
         return table
 
@@ -76,6 +84,11 @@ class Router:
             self.table(mountpoint)
             found = self._plans[mountpoint]
         return found
+
+    @property
+    def mountpoints(self) -> list[str]:
+        """The mountpoints that have had subscriptions."""
+        return list(self._tables)
 
     @property
     def subscriptions(self) -> int:
@@ -326,11 +339,17 @@ class Router:
             if group is None:
                 name, pattern = parse_shared(entry.group)
                 assert name is not None
-                members = [held for held in table.holders(pattern) if held.group == name]
+                members = [held for held in table.holders(pattern) if held.group == name and self._is_awake(held)]
                 group = groups[entry.group] = SharedGroup(name, pattern, tuple(members))
             return self._give(session, group, entry)
 
         session.queue.hand_over(give)
+
+    def _is_awake(self, member: Subscription) -> bool:
+        """Make the member's session, if it is not in memory. False if the disk fails to return it."""
+        if type(member.session) is DormantSession:
+            self._wake(member.session)
+        return type(member.session) is not DormantSession
 
     def _give(self, session: LeavingMember, group: SharedGroup, entry: Entry) -> bool:
         """Give one entry of a leaving member to another; False if it stays."""

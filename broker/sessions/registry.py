@@ -3,6 +3,9 @@
 Only the primary of a client id's slot registers it. A client id has one connection at a time: the old one is closed
 before the new one gets its answer (P3). Today every slot is local, and a registration is a function call. The answer
 still comes through `reply`, because the primary may later be another node.
+
+A durable session whose client is absent is on disk only. The registry makes it from its record when a CONNECT, a
+message or a deadline needs it, and releases it when nobody uses it (`idle_sessions.py`).
 """
 
 from __future__ import annotations
@@ -13,21 +16,33 @@ from typing import Any
 import msgspec
 
 from ...cluster.identity import slot_of
-from ...mqtt.topics import parse_shared
 from ...storage import keys
+from ...storage.engine import StorageError
 from ..environment import Environment
 from ..queues.durable_queue import DurableQueue
-from ..queues.records import WillRecord, decode_inbound, decode_session, decode_subscription
+from ..queues.records import (
+    RecordError,
+    SessionRecord,
+    WillRecord,
+    deadline_of,
+    decode_inbound,
+    decode_session,
+    decode_subscription,
+)
 from ..queues.session_cleanup import SessionCleanup
 from ..routing.retained_store import RetainedStore
 from ..routing.router import Router
-from ..routing.subscriptions import Subscription
+from .deadlines import Deadlines
+from .idle_sessions import IdleSessions
 from .retained_replay import ReplayTurns
 from .session import RESTARTED, Session, SessionConnection, SessionParts
 from .slot_counters import SlotCounters
+from .snapshots import Snapshots, restored
+from .startup import Startup
 from .wills import Wills
 
-_LOAD_STEP = 2000
+ITERATED = 200
+"""Session records that `everything` reads at once."""
 
 
 class Registration(msgspec.Struct):
@@ -46,7 +61,7 @@ class Registration(msgspec.Struct):
 
 
 class SessionRegistry:
-    """All sessions whose slot is local."""
+    """All sessions whose slot is local: those in memory by client key, the others on disk."""
 
     def __init__(
         self,
@@ -60,31 +75,107 @@ class SessionRegistry:
     ) -> None:
         self._env = env
         self._counters = counters
-        self._parts = SessionParts(env, router, retained, wills, replays, cleanup, self._forget)
-        self._sessions: dict[tuple[str, str], Session] = {}
+        self._router = router
+        self.deadlines = Deadlines(env, self._wake)
+        self.snapshots = Snapshots(env)
+        self.idle = IdleSessions(env, self._released)
+        self.startup = Startup(
+            env, router, self.snapshots, self.deadlines, self._begin_absence, lambda client: client in self._sessions
+        )
+        self._parts = SessionParts(
+            env,
+            router,
+            retained,
+            wills,
+            replays,
+            cleanup,
+            self.deadlines,
+            self.snapshots,
+            self._forget,
+            self.idle.add,
+        )
+        self._sessions: dict[bytes, Session] = {}
 
     def __len__(self) -> int:
-        return len(self._sessions)
+        return len(self._sessions) + self.startup.dormant
 
-    def __iter__(self) -> Iterator[Session]:
-        return iter(list(self._sessions.values()))
+    @property
+    def durable(self) -> int:
+        """Number of durable sessions."""
+        return self.startup.dormant + sum([session.durable for session in self._sessions.values()])
+
+    # -- finding sessions
+
+    def in_memory(self) -> list[Session]:
+        """The sessions in memory: all that have a connection, and those that were used lately."""
+        return list(self._sessions.values())
+
+    def known(self, mountpoint: str, client_id: str) -> Session | None:
+        """The session of a client id, None if it has none in memory."""
+        return self._sessions.get(_client_key(mountpoint, client_id))
 
     def get(self, mountpoint: str, client_id: str) -> Session | None:
-        """The session of a client id, None if it has none."""
-        return self._sessions.get((mountpoint, client_id))
+        """The session of a client id, None if it has none.
+
+        Raises `StorageError` or `RecordError` if the disk fails to return it.
+        """
+        return self._wake(_client_key(mountpoint, client_id))
+
+    def everything(self) -> Iterator[Session]:
+        """Yield all sessions. A session that only the disk has is made for the caller, and released afterwards.
+
+        The caller may take many turns; sessions that begin meanwhile may be missing. A session that the disk fails to
+        return is missing, and the log says so.
+        """
+        yielded = set()
+        for session in self.in_memory():
+            yielded.add(session.key)
+            yield session
+        start = b"s"
+        while found := self._env.store.keys(start, b"t", ITERATED):
+            for key in found:
+                client = key[1:]
+                if client in yielded:
+                    continue
+                known = client in self._sessions
+                session_or_none = self.wake(client)
+                if session_or_none is not None:
+                    yield session_or_none
+                    if not known and session_or_none.releasable:
+                        self._release(session_or_none)
+            start = found[-1] + b"\x00"
+
+    def wake(self, client: bytes) -> Session | None:
+        """The session of a client key, made from its record if it is not in memory.
+
+        Returns None if there is none, or if the disk fails to return it: the log then says so.
+        """
+        try:
+            return self._wake(client)
+        except (StorageError, RecordError) as error:
+            self._env.log("error", f"client {keys.parse_client_key(client)[1]!r}: its session cannot be read: {error}")
+            return None
+
+    def _wake(self, client: bytes) -> Session | None:
+        session = self._sessions.get(client)
+        if session is None:
+            key = keys.session_key(client)
+            value = self._env.store.get(key)
+            if value is None:
+                return None
+            session = self._make(decode_session(key, value))
+        return session
 
     def on_disk(self, mountpoint: str, client_id: str) -> bool:
         """True if the store has a session of this client id, or the deletion of one that is not committed yet."""
-        session = self.get(mountpoint, client_id)
+        client = _client_key(mountpoint, client_id)
+        session = self._sessions.get(client)
         if session is not None:
             return session.stored
-        key = keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
-        return self._env.store.is_waiting(keys.session_key(key))
+        key = keys.session_key(client)
+        return self._env.store.is_waiting(key) or self._env.store.get(key) is not None
 
-    def _forget(self, session: Session) -> None:
-        """Remove an ended session from the registry, unless its client id has a newer one."""
-        if self._sessions.get((session.mountpoint, session.client_id)) is session:
-            del self._sessions[session.mountpoint, session.client_id]
+    # -- beginning and end
 
     def register(
         self,
@@ -97,13 +188,18 @@ class SessionRegistry:
         Calls `reply` with the session, whether it existed before, and whether a write must be safe before CONNACK.
 
         An older connection gets 0x8E and is closed first [MQTT-3.1.4-2] [MQTT5-3.1.4-3]; Clean Start ends the old
-        session [MQTT-3.1.2-6] [MQTT5-3.1.2-4]. If the disk fails to return the session's queue, calls `refused`
+        session [MQTT-3.1.2-6] [MQTT5-3.1.2-4]. If the disk fails to return the session or its queue, calls `refused`
         instead, and the session stays as it is.
         """
         env = self._env
         before = env.store.bytes_waiting
-        key = (request.mountpoint, request.client_id)
-        session = self._sessions.get(key)
+        key = _client_key(request.mountpoint, request.client_id)
+        try:
+            session = self._wake(key)
+        except (StorageError, RecordError) as error:
+            env.log("error", f"client {request.client_id!r}: its session cannot be read: {error}")
+            refused()
+            return
         if session is not None and session.connection is not None:
             old = session.connection
             env.observer.taken_over(old, request.connection)
@@ -117,7 +213,8 @@ class SessionRegistry:
         present = session is not None
         if session is None:
             durable = request.expiry_s > 0
-            session = Session(self._parts, *key, self._counters.next(slot_of(*key)) if durable else 0, durable)
+            incarnation = self._counters.next(key[0]) if durable else 0
+            session = Session(self._parts, request.mountpoint, request.client_id, incarnation, durable)
             self._sessions[key] = session
         session.version = request.version
         session.username = request.username
@@ -125,6 +222,7 @@ class SessionRegistry:
         session.overrides = request.overrides
         session.will = request.will
         apply_limits(session)
+        self.idle.remove(session)
         session.attach(request.connection, request.window)
         if session.queue.unreadable:
             session.detach(fire_will=False)
@@ -134,26 +232,47 @@ class SessionRegistry:
         wrote = env.store.bytes_waiting != before or env.store.is_waiting(keys.session_key(session.key))
         reply(session, present, wrote)
 
-    def load(self) -> int:
-        """Restore every session of the store, with its deadlines. Returns how many there are."""
-        was_attached: list[tuple[Session, bool]] = []
-        start = b"s"
-        while True:
-            found = self._env.store.scan(start, b"t", _LOAD_STEP)
-            for key, value in found:
-                session, attached = self._restore(key, value)
-                self._sessions[session.mountpoint, session.client_id] = session
-                was_attached.append((session, attached))
-            if len(found) < _LOAD_STEP:
-                break
-            start = found[-1][0] + b"\x00"
-        # only now, because a will that is published must find all subscriptions
-        for session, attached in was_attached:
-            session.resume_absence(attached)
-        return len(was_attached)
+    def _forget(self, session: Session) -> None:
+        """Remove an ended session from the registry, unless its client id has a newer one."""
+        self.idle.remove(session)
+        if self._sessions.get(session.key) is session:
+            del self._sessions[session.key]
 
-    def _restore(self, key: bytes, value: bytes) -> tuple[Session, bool]:
-        record = decode_session(key, value)
+    def _release(self, session: Session) -> None:
+        self.idle.remove(session)
+        session.release()
+        self._released(session)
+
+    def _released(self, session: Session) -> None:
+        """A session is on disk only from now on."""
+        del self._sessions[session.key]
+        self.startup.released(session.key)
+        self.deadlines.watch(session.key, session.deadline)
+
+    # -- sessions on disk
+
+    def load(self) -> None:
+        """Begin to load what the start needs: the open handshakes, the subscriptions, the deadlines (`Startup`)."""
+        client = b""
+        for key in self._env.store.keys(b"i", b"j"):
+            if keys.client_of(key) != client:
+                client = keys.client_of(key)
+                self.wake(client)
+        self.startup.run()
+
+    def _begin_absence(self, client: bytes) -> None:
+        self.wake(client)  # `_make` begins the absence of a session that was attached
+
+    def _make(self, record: SessionRecord) -> Session | None:
+        """Make a session from its record, and continue its absence. None if it ends thereby."""
+        session = self._restore(record)
+        self._sessions[session.key] = session
+        self.startup.woken(session.key)
+        self.idle.add(session)
+        session.resume_absence(record.attached)
+        return None if session.ending else session
+
+    def _restore(self, record: SessionRecord) -> Session:
         session = Session(self._parts, record.mountpoint, record.client_id, record.incarnation, record.durable)
         session.stored = True
         session.version = record.version
@@ -164,42 +283,42 @@ class SessionRegistry:
         session.will_at = record.will_at
         session.overrides = record.overrides
         session.grouped = record.grouped
+        session.deadline = deadline_of(record)
         queue = session.queue
         if isinstance(queue, DurableQueue):
-            # the session had a connection: all entries on disk may have been sent
+            # if the session had a connection, all entries on disk may have been sent
             sent_below = record.next_seq if record.attached else record.sent_below
-            queue.restore(record.first_seq, record.next_seq, sent_below)
+            queue.restore(record.first_seq, record.next_seq, sent_below, record.waiting)
             self._restore_details(session)
         apply_limits(session)
-        return session, record.attached
+        return session
 
     def _restore_details(self, session: Session) -> None:
         store = self._env.store
         prefix = keys.subscription_prefix(session.key, session.incarnation)
-        table = self._parts.router.table(session.mountpoint)
+        table = self._router.table(session.mountpoint)
         for key, value in store.scan(prefix, keys.after(prefix)):
             text = key[len(prefix) :].decode()
-            group, pattern = parse_shared(text)
             record = decode_subscription(key, value)
-            subscription = Subscription(
-                session,
-                pattern,
-                group,
-                record.qos,
-                record.no_local,
-                record.retain_as_published,
-                record.retain_handling,
-                record.identifier,
-            )
+            fresh = restored(session, text, record)
+            subscription = table.find(session.key, fresh.filter, fresh.group)
+            if subscription is None:
+                # the start has not read it yet
+                table.restore(fresh)
+                subscription = fresh
+            subscription.session = session
             session.subscriptions[text] = subscription
             if record.due:
                 session.due[text] = RESTARTED
                 session.expect_replay(text, subscription, record.replay_at)
-            session.grouped = session.grouped or group is not None
-            table.add(subscription)
+            session.grouped = session.grouped or subscription.group is not None
         prefix = keys.inbound_prefix(session.key, session.incarnation)
         for key, value in store.scan(prefix, keys.after(prefix)):
             session.inbound.restore(int.from_bytes(key[-2:], "big"), decode_inbound(key, value))
+
+
+def _client_key(mountpoint: str, client_id: str) -> bytes:
+    return keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
 
 
 def apply_limits(session: Session) -> None:

@@ -18,17 +18,19 @@ from ...storage import keys
 from ...storage.engine import StorageError
 from .. import observer
 from ..environment import Environment
-from ..queues.durable_queue import DurableQueue
+from ..queues.durable_queue import UNKNOWN, DurableQueue
 from ..queues.queue import Consumer, Queue
 from ..queues.records import SessionRecord, SubscriptionRecord, WillRecord, encode
 from ..queues.session_cleanup import SessionCleanup
 from ..routing.ack_context import AckContext
 from ..routing.retained_store import RetainedStore
 from ..routing.router import Router
-from ..routing.subscriptions import Subscription
+from ..routing.subscriptions import DormantSession, Subscription
 from ..timers import Timer
+from .deadlines import Deadlines
 from .inbound_qos2 import InboundHandshakes
 from .retained_replay import Replay, ReplayTurns
+from .snapshots import Snapshots
 from .wills import Wills
 
 NEVER = 0xFFFFFFFF
@@ -67,7 +69,10 @@ class SessionConnection(observer.Connection, Protocol):
 
 
 class SessionParts(msgspec.Struct):
-    """The parts of the node that sessions use. A session that ends calls `ended`."""
+    """The parts of the node that sessions use.
+
+    A session that ends calls `ended`. A session calls `offline` when its client has disconnected and it continues.
+    """
 
     env: Environment
     router: Router
@@ -75,23 +80,29 @@ class SessionParts(msgspec.Struct):
     wills: Wills
     replays: ReplayTurns
     cleanup: SessionCleanup
+    deadlines: Deadlines
+    snapshots: Snapshots
     ended: Callable[[Session], None]
+    offline: Callable[[Session], None]
 
 
 class Session:
-    """One client id's session. `connection` is None while no client is connected; times are cluster time in ms."""
+    """One client id's session. `connection` is None while no client is connected; times are cluster time in ms.
+
+    `deadline` is the time that the index on disk has for this session (`Deadlines`). `planned` is True if a plan of the
+    router may refer to this object.
+    """
 
     __slots__ = (
         "__weakref__",
         "client_id",
         "connection",
+        "deadline",
         "due",
         "durable",
         "ending",
-        "env",
         "expires_at",
         "expiry_s",
-        "expiry_timer",
         "grouped",
         "inbound",
         "incarnation",
@@ -99,19 +110,20 @@ class Session:
         "mountpoint",
         "overrides",
         "parts",
+        "planned",
         "queue",
         "stored",
         "subscriptions",
+        "timer",
         "username",
         "version",
         "will",
         "will_at",
-        "will_timer",
     )
 
     def __init__(self, parts: SessionParts, mountpoint: str, client_id: str, incarnation: int, durable: bool) -> None:
         self.parts = parts
-        self.env = env = parts.env
+        env = parts.env
         self.mountpoint = mountpoint
         self.client_id = client_id
         self.incarnation = incarnation
@@ -121,7 +133,8 @@ class Session:
         self.username: str | None = None
         self.expiry_s = 0
         self.expires_at = 0
-        self.expiry_timer: Timer | None = None
+        self.deadline: int | None = None
+        self.timer: Timer | None = None
         self.connection: SessionConnection | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.due: dict[str, int] = {}
@@ -130,11 +143,16 @@ class Session:
         self.inbound = InboundHandshakes(env, self)
         self.will: WillRecord | None = None
         self.will_at = 0
-        self.will_timer: Timer | None = None
         self.overrides: dict[str, Any] = {}
         self.stored = False
         self.ending = False
+        self.planned = False
         self.queue: Queue = DurableQueue(env, self, self.key, parts.cleanup) if durable else Queue(env, self)
+
+    @property
+    def env(self) -> Environment:
+        """The environment of the node."""
+        return self.parts.env
 
     @property
     def online(self) -> bool:
@@ -147,16 +165,19 @@ class Session:
         """Write the session record with the open batch; a clean session has one only while it has a will."""
         if self.ending:
             return
-        if not self.durable and self.will is None:
-            if self.stored:
-                self.env.store.delete(keys.session_key(self.key))
-                self.stored = False
-            return
+        if self.durable or self.will is not None:
+            self.env.store.put(keys.session_key(self.key), encode(self._record(UNKNOWN)))
+            self.stored = True
+            self._set_deadline(0 if self.connection is not None else self.next_deadline)
+        elif self.stored:
+            self._delete_record()
+
+    def _record(self, waiting: int) -> SessionRecord:
         queue = self.queue
         first = following = sent = 0
         if isinstance(queue, DurableQueue):
             first, following, sent = queue.first_seq, queue.reserved, queue.sent_below
-        record = SessionRecord(
+        return SessionRecord(
             self.mountpoint,
             self.client_id,
             self.incarnation,
@@ -173,9 +194,58 @@ class Session:
             sent,
             self.overrides,
             self.grouped,
+            waiting,
         )
-        self.env.store.put(keys.session_key(self.key), encode(record))
-        self.stored = True
+
+    def _delete_record(self) -> None:
+        self.env.store.delete(keys.session_key(self.key))
+        self.stored = False
+        self._set_deadline(None)
+
+    @property
+    def next_deadline(self) -> int | None:
+        """The earlier one of will and expiry, in cluster time in ms; None if both are unset."""
+        return min([when for when in (self.will_at, self.expires_at) if when], default=None)
+
+    def _set_deadline(self, deadline: int | None) -> None:
+        if deadline != self.deadline:
+            self.parts.deadlines.move(self.key, self.deadline, deadline)
+            self.deadline = deadline
+
+    # -- a session that only the disk has
+
+    @property
+    def releasable(self) -> bool:
+        """True if the disk has everything of this session, and no deadline is due: `release` may be called."""
+        queue, deadline = self.queue, self.next_deadline
+        return (
+            isinstance(queue, DurableQueue)
+            and self.connection is None
+            and self.stored
+            and not (self.ending or self.inbound.records)
+            and queue.dormant
+            and (deadline is None or deadline > self.env.now)
+        )
+
+    def release(self) -> None:
+        """Leave this session to the disk: its subscriptions get a `DormantSession` as subscriber.
+
+        The record on disk then tells exactly how many messages wait. It is written with the next batch, because an
+        older one only costs a count of the queue.
+        """
+        queue = self.queue
+        assert isinstance(queue, DurableQueue)
+        self.env.timers.cancel(self.timer)
+        if queue.reserved != queue.next_seq:
+            queue.reserved = queue.next_seq
+            self.env.store.write_later(keys.session_key(self.key), encode(self._record(queue.size)))
+        dormant = DormantSession(self.key)
+        table = self.parts.router.table(self.mountpoint)
+        for each in self.subscriptions.values():
+            each.session = dormant
+            if self.planned:
+                table.tell(each.filter)
+        self.subscriptions = {}
 
     # -- subscriptions
 
@@ -201,6 +271,8 @@ class Session:
         replaced = self.parts.router.table(self.mountpoint).add(subscription)
         self.env.cluster.subscribed(subscription, replaced, context)
         self._write_subscription(text, subscription)
+        if self.durable:
+            self.parts.snapshots.changed(self.key)
         return due
 
     def expect_replay(self, text: str, subscription: Subscription, at: str = "") -> None:
@@ -255,10 +327,11 @@ class Session:
         if subscription is None:
             return False
         self._forget_replay(text)
-        self.parts.router.table(self.mountpoint).remove(self, subscription.filter, subscription.group)
+        self.parts.router.table(self.mountpoint).remove(self.key, subscription.filter, subscription.group)
         self.env.cluster.unsubscribed(subscription)
         if self.durable:
             self.env.store.delete(self._subscription_key(text))
+            self.parts.snapshots.changed(self.key)
         return True
 
     def _subscription_key(self, text: str) -> bytes:
@@ -268,9 +341,7 @@ class Session:
 
     def attach(self, connection: SessionConnection, window: int) -> None:
         """Give the session to a connection, and cancel the timers of expiry and will [MQTT5-3.1.3-9]."""
-        timers = self.env.timers
-        timers.cancel(self.expiry_timer)
-        timers.cancel(self.will_timer)
+        self.env.timers.cancel(self.timer)
         if self.will_at:
             self.env.event("will.cancel", client=self.client_id, reason="resumed")
         self.expires_at = self.will_at = 0
@@ -312,16 +383,20 @@ class Session:
             else:
                 self.will_at = now + min(self.will.delay_s, self.expiry_s) * 1000
         self.save()
-        self._set_timers()
+        self._set_timer()
         self.env.observer.client_offline(self)
         self._hand_over()
+        self.parts.offline(self)
 
-    def _set_timers(self) -> None:
-        timers = self.env.timers
-        if self.will_at:
-            self.will_timer = timers.at(self.will_at, self._will_due)
-        if self.expires_at:
-            self.expiry_timer = timers.at(self.expires_at, self._expire)
+    def _set_timer(self) -> None:
+        deadline = self.next_deadline
+        if deadline is not None:
+            will = deadline == self.will_at
+            self.timer = self.env.timers.at(deadline, self._will_is_due if will else self._expire)
+
+    def _will_is_due(self) -> None:
+        self._will_due()
+        self._set_timer()
 
     def _will_due(self) -> None:
         self.fire_will()
@@ -344,7 +419,7 @@ class Session:
             if self.will is not None:
                 self.will_at = now + min(self.will.delay_s, self.expiry_s) * 1000
             self.save()
-        self._set_timers()
+        self._set_timer()
 
     def _hand_over(self) -> None:
         """Give messages of shared subscriptions to members that are online (MQTT 5.0 section 4.8.2)."""
@@ -360,7 +435,6 @@ class Session:
             return
         self.will = None
         self.will_at = 0
-        self.env.timers.cancel(self.will_timer)
         self.parts.wills.publish(self, will)
 
     def end(self, reason: str) -> None:
@@ -369,19 +443,17 @@ class Session:
             return
         self.ending = True
         self.connection = None
-        self.env.timers.cancel(self.expiry_timer)
+        self.env.timers.cancel(self.timer)
         self.fire_will()
         self.queue.drain()
         if self.grouped:
             self.parts.router.redistribute(self)
-        store = self.env.store
         for text in list(self.subscriptions):
             self.unsubscribe(text)
         self.inbound.discard()
         self.queue.discard()
         if self.stored:
-            store.delete(keys.session_key(self.key))
-            self.stored = False
+            self._delete_record()
         self.parts.ended(self)
         self.env.observer.session_ended(self, reason)
 

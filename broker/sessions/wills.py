@@ -64,9 +64,12 @@ class Wills:
             env.timers.at(env.now, lambda key=key, pending=pending: self._try(key, pending))  # type: ignore[misc]
 
     def publish(self, client: ClientName, will: WillRecord) -> None:
-        """Publish a will under a new mid [MQTT-3.1.2-8]; a node without a lease does so once it has one (H-13)."""
+        """Publish a will under a new mid [MQTT-3.1.2-8].
+
+        A node without a lease does so once it has one (H-13), a node that starts once it knows all subscriptions.
+        """
         env = self._env
-        if not env.cluster.has_lease() or self._policy.view_state is ViewState.MINORITY:
+        if self._policy.loading or not env.cluster.has_lease() or self._policy.view_state is ViewState.MINORITY:
             self._park(client, will)
             return
         message = Message(
@@ -93,7 +96,7 @@ class Wills:
         self._policy.when_accepting(lambda: self._try(key, pending))
 
     def _try(self, key: bytes, pending: PendingWill) -> None:
-        if self._policy.view_state is ViewState.MINORITY:
+        if self._policy.loading or self._policy.view_state is ViewState.MINORITY:
             self._policy.when_accepting(lambda: self._try(key, pending))
             return
         self._env.store.delete(key)

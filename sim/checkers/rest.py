@@ -31,7 +31,7 @@ def pending(node: Node, clients: list[ModelClient], kept: bool, alone: bool = Tr
         found.append(f"the store, {node.env.store.state}, {node.env.store.bytes_waiting} bytes")
     if len(node.cleanup):
         found.append(f"{len(node.cleanup)} ranges of garbage")
-    for session in node.sessions:
+    for session in node.sessions.in_memory():
         queue = session.queue
         if session.online and (queue.size or queue.inflight):
             found.append(f"queue of {session.client_id}: {queue.size} waiting, {len(queue.inflight)} in flight")

@@ -25,6 +25,8 @@ EPOCH_MS = 1_760_000_000_000
 CLOCK_KEY = b"nclock"
 CLOCK_EVERY_S = 10.37
 """The interval at which the node stores its cluster time, in seconds, so that a restart never sets it back."""
+STEP_S = 0.001
+"""The time between two steps of the load of subscriptions, or of a snapshot, in seconds."""
 STOP_S = 10.0
 """The longest wait of an orderly stop for the disk, in seconds, as in the real process."""
 
@@ -122,8 +124,14 @@ class Host:
         return node
 
     def prepare(self, node: Node) -> None:
-        """Prepare a new node before it opens: a standalone node trusts the wall clock."""
+        """Prepare a new node before it opens: a standalone node trusts the wall clock.
+
+        A turn takes no virtual time, so the steps of a start and of a snapshot are `STEP_S` apart. Clients act in
+        between.
+        """
         node.env.clock.trust_wall()
+        sessions = node.sessions
+        sessions.startup.later = sessions.snapshots.later = lambda step: self.later(STEP_S, step)
 
     def _wall_ms(self) -> float:
         return EPOCH_MS + self.loop.now_s * 1000 + self.wall_off_ms

@@ -8,7 +8,7 @@ from ...broker.connection.ack_queue import AckQueue, Item
 from ...broker.connection.connection import ClientConnection
 from ...broker.queues.durable_queue import DurableQueue
 from ...broker.queues.queue import Consumer, Entry, Queue
-from ...broker.queues.records import InboundRecord
+from ...broker.queues.records import InboundRecord, SessionRecord
 from ...broker.routing.pending_acks import PendingAcks
 from ...broker.sessions.inbound_qos2 import InboundHandshakes
 from ...broker.sessions.registry import Registration, SessionRegistry
@@ -234,11 +234,11 @@ class AlteringSlots(SessionRegistry):
 
         super().register(request, altered, refused)
 
-    def _restore(self, key: bytes, value: bytes) -> tuple[Session, bool]:
-        session, attached = super()._restore(key, value)
+    def _restore(self, record: SessionRecord) -> Session:
+        session = super()._restore(record)
         self.made(session)
         self.restored(session)
-        return session, attached
+        return session
 
 
 class WallClock(ClusterClock):

@@ -110,14 +110,14 @@ def draw(seed: int, durability: Durability | None = None, seconds: float = 20.0)
         features,
         faults,
         rng.randint(2, 6),
-        _options(rng, features),
+        _options(rng, Random(f"sessions/{seed}"), features),
         (0.02, 0.4) if slow_disk else (0.0002, 0.005),
         (0.05, 0.3) if slow_net else (0.0005, 0.01),
         tuple(_clients(rng, features)),
     )
 
 
-def _options(rng: Random, features: frozenset[str]) -> Options:
+def _options(rng: Random, sessions: Random, features: frozenset[str]) -> Options:
     limits = "limits" in features
     return Options(
         allow_anonymous=True,
@@ -133,6 +133,10 @@ def _options(rng: Random, features: frozenset[str]) -> Options:
         suppress_lwt_on_session_takeover=False,
         shared_subscription_policy=rng.choice(("prefer_local", "random", "local_only")),
         memory_window=rng.choice((1, 2, 4)) if "small_memory" in features else 256,
+        load_step=sessions.choice((1, 3, 2000)),
+        snapshot_notes=sessions.choice((1, 3, 100)),
+        idle_session_s=sessions.choice((0, 1, 60)),
+        idle_sessions=sessions.choice((0, 100_000, 100_000)),
         pause_reading_bytes=rng.choice((200, 2000)) if "small_buffers" in features else 16 << 20,
         out_buffer_bytes=rng.choice((100, 1000)) if "small_buffers" in features else 1 << 20,
     )

@@ -233,7 +233,7 @@ class NodeHandle:
     def queued(self) -> dict[str, int]:
         """Returns the number of messages in the queues of each client id, including those in flight."""
         found: dict[str, int] = {}
-        for each in self.node.sessions:
+        for each in self.node.sessions.everything():
             found[each.client_id] = found.get(each.client_id, 0) + each.queue.size + len(each.queue.inflight)
         return found
 
@@ -267,7 +267,7 @@ def _connections(node: Node) -> Iterator[str]:
 
 
 def _queues(node: Node) -> Iterator[str]:
-    for session in node.sessions:
+    for session in node.sessions.in_memory():
         queue = session.queue
         if session.online and (queue.size or queue.inflight):
             yield f"{session.client_id}: {queue.size} messages wait, {len(queue.inflight)} are not acknowledged"

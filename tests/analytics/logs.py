@@ -36,7 +36,7 @@ class LoggedNode:
         self._pending: list[tuple[int, str, str, bool]] = []
         self.events = Events(self.name, self.boot, self.run, lambda: self.now_ms, lambda: self.now_ms * 10**6, level)
         self.events.add(self.rows.append)
-        self.events.emit("node.start", sessions=0, retained=0)
+        self.events.emit("node.start", retained=0)
         for _ in range(minutes):
             self._pass_until(self.now_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS, rate)
             self._snapshot()

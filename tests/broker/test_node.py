@@ -68,7 +68,7 @@ def test_sessions_and_messages_survive_an_orderly_stop() -> None:
     assert client.payloads() == [b"gone"]
     _, retained = broker.client("late").subscribe(("r", 0))
     assert retained.payload == b"kept"
-    assert broker.events("node.start")[-1]["sessions"] == 1
+    assert broker.events("node.loaded")[-1]["sessions"] == 1
     assert broker.events("node.start")[-1]["retained"] == 1
 
 

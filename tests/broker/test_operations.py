@@ -181,7 +181,7 @@ def test_the_messages_of_a_queue_with_a_shared_payload() -> None:
         client.leave()
     broker.client("p").publish("t", bytes(1000), 1)
     assert len(broker.keys(b"p")) == 1
-    for session in broker.node.sessions:
+    for session in broker.node.sessions.in_memory():
         if session.client_id != "p":
             (((message, qos, dup),),) = [step for step in operations.queued_messages(session.queue) if step]
             assert (message.payload, qos, dup) == (bytes(1000), 1, False)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from strogoff.broker import slot_conversion as module
-from strogoff.broker.queues.records import RELEASED, EntryRecord, RecordError, encode
+from strogoff.broker.queues.records import RELEASED, EntryRecord, RecordError, SessionRecord, encode
 from strogoff.broker.sessions.slot_counters import FIRST
 from strogoff.broker.slot_conversion import PROGRESS, STEPS, SlotConversion
 from strogoff.cluster.identity import slot_of
+from strogoff.storage import keys
 from strogoff.storage.engine import Batch
 from strogoff.storage.memory import VolatileMemoryEngine
 
@@ -19,7 +20,7 @@ from ..harness.broker import BrokerHarness
 from ..harness.format_1 import INCARNATION, Format1, example, message, mid_of, middle
 
 OLD_KINDS = {b"c", b"g", b"l", b"m"}
-NEW_KINDS = {b"p", b"u", b"z", b"j"}
+NEW_KINDS = {b"p", b"u", b"z", b"j", b"e"}
 
 
 class Database:
@@ -94,6 +95,30 @@ def test_every_row_gets_its_place() -> None:
         expected[key] = old[b"l" + (5 << 40 | number).to_bytes(8, "big")]
     expected[b"j" + middle("s226") + (4 << 40 | 1).to_bytes(8, "big")] = b""
     assert converted(old) == expected
+
+
+def test_every_session_with_a_deadline_gets_a_row() -> None:
+    """The earlier one of will and expiry; 0 if a client was connected. An unreadable record is reported and kept."""
+    rows = {b"s" + middle("broken"): b"\xc1"}
+    for client_id, attached, expires_at, will_at in (
+        ("attached", True, 0, 0),
+        ("both", False, 9000, 7000),
+        ("expires", False, 5000, 0),
+        ("never", False, 0, 0),
+        ("will", False, 0, 6000),
+    ):
+        record = SessionRecord("", client_id, 1, True, 5, None, 60, attached, expires_at, None, will_at, 0, 0, 0, {})
+        rows[b"s" + middle(client_id)] = encode(record)
+    database = Database(rows)
+    assert database.start()
+    deadlines = {keys.parse_deadline_key(key) for key in database.rows if key[:1] == b"e"}
+    assert deadlines == {
+        (middle("attached"), 0),
+        (middle("both"), 7000),
+        (middle("expires"), 5000),
+        (middle("will"), 6000),
+    }
+    assert len(database.reports) == 1 and "broken" in database.reports[0]
 
 
 def test_a_kill_after_any_batch_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

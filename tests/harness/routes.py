@@ -25,6 +25,7 @@ class Client:
     def __init__(self, mountpoint: str, client_id: str, durable: bool) -> None:
         self.mountpoint = mountpoint
         self.client_id = client_id
+        self.key = f"{mountpoint}/{client_id}".encode()
         self.durable = durable
         self.online = True
         self.subscriptions: dict[str, Subscription] = {}
@@ -68,7 +69,7 @@ class RouteNode:
         self.caches: dict[str, PlanCache] = {}
         self.routes = Routes(name, self.later.append)
         self.routes.changed.append(lambda mountpoint, text: self.cache(mountpoint).invalidate(text))
-        self.advertiser = RouteAdvertiser(name, self.table, self.clients.values, self.map, self.later.append)
+        self.advertiser = RouteAdvertiser(name, self.table, lambda: self.tables, self.map, self.later.append)
         self.announced: list[int | None] = []
 
     def table(self, mountpoint: str) -> SubscriptionTable:
@@ -122,7 +123,7 @@ class RouteNode:
 
     def _remove(self, client: Client, text: str) -> Subscription:
         subscription = client.subscriptions.pop(text)
-        self.table(client.mountpoint).remove(client, subscription.filter, subscription.group)
+        self.table(client.mountpoint).remove(client.key, subscription.filter, subscription.group)
         return subscription
 
     def connect(self, client: Client, online: bool) -> None:

@@ -106,7 +106,8 @@ def test_owed_keys_sort_after_their_watermark_by_number() -> None:
 
 def test_the_kinds_of_a_slot_are_those_that_the_layout_lists_with_a_slot() -> None:
     layout = re.findall(r"^    (\w)( \w+|)", str(keys.__doc__), re.MULTILINE)
-    assert sorted(keys.SLOT_KINDS.decode()) == sorted(kind for kind, second in layout if second == " slot")
+    listed = sorted(kind for kind, second in layout if second == " slot")
+    assert sorted((keys.SLOT_KINDS + keys.LOCAL_KINDS).decode()) == listed
 
 
 def test_rows_of_positions_sort_after_their_checkpoint_by_number() -> None:

@@ -484,7 +484,7 @@ def test_a_handshake_voided_by_a_cut_sends_the_same_mid_again(broker: Forwarding
     writer = broker.client("writer", 5, clean=False, expiry_s=100)
     assert writer.publish("t", b"1", 2, 1) == []
     broker.sender.void_all()
-    (session,) = list(broker.node.sessions)
+    (session,) = broker.node.sessions.in_memory()
     session.inbound.cancel_forwards()
     writer.vanish()
     again, connack = broker.connect("writer", 5, clean=False, expiry_s=100)

@@ -185,7 +185,7 @@ def test_an_empty_client_id_gets_a_unique_one(version: int, clean: bool) -> None
     callers = [RawClient(broker, version) for _ in range(3)]
     extra = {"expiry_s": 60} if version == 5 else {}
     answers = [caller.says(connect("", version, clean, **extra)) for caller in callers]
-    names = [session.client_id for session in broker.node.sessions]
+    names = [session.client_id for session in broker.node.sessions.everything()]
     assert len(set(names)) == 3 and all(name.startswith("anon-") for name in names)
     for caller, (connack,), name in zip(callers, answers, names, strict=True):
         assert not caller.closed and not connack.session_present

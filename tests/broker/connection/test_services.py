@@ -25,7 +25,7 @@ def test_a_client_without_an_id_gets_one() -> None:
     broker = BrokerHarness()
     _, connack = broker.connect("", 5)
     assert isinstance(connack, packets.Connack) and connack.properties is not None
-    (session,) = broker.node.sessions
+    (session,) = broker.node.sessions.in_memory()
     assert session.client_id == connack.properties["assigned_client_identifier"]
     assert session.client_id.startswith("anon-")
 

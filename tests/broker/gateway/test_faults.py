@@ -147,7 +147,7 @@ def test_a_primary_with_an_old_table_keeps_the_request_until_it_has_the_new_one(
     cluster.tables["n2"].apply("n2", 2)
     cluster.settle()
     assert [type(each) for each in client.take()] == [p.Connack]
-    assert cluster.counts(2) == (0, 1, 0) and [each.client_id for each in cluster[2].node.sessions] == ["c"]
+    assert cluster.counts(2) == (0, 1, 0) and [each.client_id for each in cluster[2].node.sessions.in_memory()] == ["c"]
 
 
 def test_when_a_slot_gets_another_primary_its_clients_are_closed() -> None:

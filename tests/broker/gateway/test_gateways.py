@@ -165,7 +165,7 @@ def test_hooks_of_connect_run_at_the_gateway_and_the_others_at_the_primary() -> 
     client.publish("t", b"", 1)
     assert judges[0].asked == ["bad", "asks"] and judges[1].asked == []
     assert judges[0].published == ["named renamed"] and judges[1].published == ["named renamed"]
-    assert [session.client_id for session in cluster[2].node.sessions] == ["renamed"]
+    assert [session.client_id for session in cluster[2].node.sessions.in_memory()] == ["renamed"]
     assert client.publish("t", bytes(200), 1)[0].reason == 0x95 and client.closed
 
 

@@ -234,7 +234,7 @@ def test_sessions_come_back(version: int) -> None:
     broker.client("clean", version).subscribe(("all/#", 2))
     broker.restart()
     assert len(broker.node.sessions) == 20
-    assert broker.events("node.start")[-1]["sessions"] == 20
+    assert broker.events("node.loaded")[-1]["sessions"] == 20
     publisher = broker.client("p")
     assert publisher.publish("t/7", b"own", 1, 1) == [Puback(1)]
     assert publisher.publish("all/x", b"all", 2, 2) == [Pubrec(2)]

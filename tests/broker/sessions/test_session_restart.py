@@ -199,11 +199,11 @@ def test_the_session_expiry_interval_is_kept(power: bool) -> None:
     broker.client("plain", 4, False).leave()
     broker.pass_s(5)
     broker.restart(power)
-    names = [session.client_id for session in broker.node.sessions]
+    names = [session.client_id for session in broker.node.sessions.everything()]
     assert sorted(names) == ["long", "never", "plain", "short"]
     for seconds, left in ((10, ["long", "never", "short"]), (20, ["long", "never"]), (300, ["never"])):
         broker.pass_s(seconds)
-        assert sorted(session.client_id for session in broker.node.sessions) == left
+        assert sorted(session.client_id for session in broker.node.sessions.everything()) == left
 
 
 def test_the_time_of_absence_counts_over_a_restart() -> None:

@@ -106,7 +106,7 @@ def test_observers_get_events() -> None:
     host.on_node = lambda node: made.append(node.name)
     host.mark = lambda: (42, loop.now_s, False)
     host.start()
-    assert made == ["n1"] and [row["type"] for row in host.events] == ["node.start"]
+    assert made == ["n1"] and [row["type"] for row in host.events] == ["node.start", "node.loaded"]
     peer = Peer(host)
     peer.send(connect_packet("c"))
     loop.run_for(1)

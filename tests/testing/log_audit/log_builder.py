@@ -27,7 +27,7 @@ class Log:
         self._boot += 1
         self._events = Events(self.node, self._boot, "run", lambda: next(self._now), lambda: 0, MESSAGE)
         self._events.add(self.rows.append)
-        self.say("node.start", sessions=0, retained=0)
+        self.say("node.start", retained=0)
 
     def say(self, kind: str, **fields: Any) -> None:
         """Add a row as the broker writes it."""

@@ -60,14 +60,14 @@ def test_a_kill_loses_uncommitted_writes_only(tmp_path: Path) -> None:
             folder = tmp_path / ("leveldb" if disks is None else "memory")
             server = make(folder, [], disks)
             await server.start()
-            server.store.put(b"zkept", b"1")
+            server.store.put(b"ykept", b"1")
             await server._flush()
-            server.store.put(b"zlost", b"1")
+            server.store.put(b"ylost", b"1")
             await server.kill()
             assert server.left_behind() == []
             again = make(folder, [], disks)
             await again.start()
-            assert (again.store.get(b"zkept"), again.store.get(b"zlost")) == (b"1", None)
+            assert (again.store.get(b"ykept"), again.store.get(b"ylost")) == (b"1", None)
             await again.stop()
 
     run(test())

@@ -355,7 +355,8 @@ def test_the_log_is_audited_and_written_while_it_grows(tmp_path: Path) -> None:
                     return super().__hash__()
 
             rows = len(c.rows)
-            c._rows.append({**first, "seq": c.rows[-1]["seq"] + 1, "node": Grows(first["node"]), "type": "node.stop"})
+            last = c.rows[-1]
+            c._rows.append({**last, "seq": last["seq"] + 1, "node": Grows(last["node"]), "type": "node.stop"})
             assert c.audit().verdict == "valid"
             c.write_log(tmp_path)
             assert len(c.rows) > rows + 2

@@ -1,0 +1,123 @@
+"""The index of deadlines on disk: when the will or the expiry of each session is due, in the order of time.
+
+A session that is in memory has a timer, and keeps its row up to date. For all other sessions this module has one timer,
+for the earliest row. It then makes the sessions whose rows are due, and their own timers do the rest. A session with
+a connection has a row with the time 0: after a crash these rows name the sessions whose connections the crash ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from ...cluster.identity import SLOTS
+from ...storage import keys
+from ...storage.engine import StorageError
+from ..environment import Environment
+from ..queues.records import RecordError
+from ..timers import Timer
+
+STEP = 50
+"""Most sessions that one turn makes because of their deadlines."""
+
+UNREADABLE_MS = 60_000
+"""Milliseconds until the next attempt, if the disk fails to return any session that is due."""
+
+
+class Awake(Protocol):
+    """A session in memory, and the time of its row."""
+
+    deadline: int | None
+
+
+class Deadlines:
+    """The deadlines of a node's sessions.
+
+    `wake` returns the session of a client key, made from its record if it is not in memory, or None if there is none.
+    It raises `StorageError` or `RecordError` if the disk fails to return it.
+    """
+
+    def __init__(self, env: Environment, wake: Callable[[bytes], Awake | None]) -> None:
+        self._env = env
+        self._wake = wake
+        self._next = [0] * SLOTS
+        self._timer: Timer | None = None
+
+    def move(self, client: bytes, before: int | None, after: int | None) -> None:
+        """Change the row of a session with the open batch; None stands for no row."""
+        store = self._env.store
+        if before is not None:
+            store.delete(keys.deadline_key(client, before))
+        if after is not None:
+            store.put(keys.deadline_key(client, after), b"")
+
+    def watch(self, client: bytes, deadline: int | None) -> None:
+        """The session is no longer in memory: make it when its deadline is due."""
+        if deadline:
+            slot = client[0]
+            following = self._next[slot]
+            if not following or deadline < following:
+                self._next[slot] = deadline
+                self._set_timer()
+
+    def load(self) -> Iterator[int]:
+        """Find the earliest deadline of each slot; yields each slot that has deadlines."""
+        start = b"e"
+        while found := self._env.store.keys(start, b"f", 1):
+            slot = found[0][1]
+            self._next[slot] = self._following(slot, 1)
+            yield slot
+            start = keys.after(keys.of_slot(b"e", slot))
+        self._set_timer()
+
+    def attached(self, limit: int) -> Iterator[list[bytes]]:
+        """Yield the client keys of the sessions that had a connection when the process ended, in steps; none for a
+        slot without any."""
+        start = b"e"
+        while found := self._env.store.keys(start, b"f", limit):
+            slot = found[0][1]
+            stop = keys.deadlines_from(slot, 1)
+            present = [keys.parse_deadline_key(key)[0] for key in found if key < stop]
+            yield present
+            start = found[-1] + b"\x00" if len(present) == limit else keys.after(keys.of_slot(b"e", slot))
+
+    def _following(self, slot: int, from_ms: int) -> int:
+        stop = keys.after(keys.of_slot(b"e", slot))
+        found = self._env.store.keys(keys.deadlines_from(slot, from_ms), stop, 1)
+        return keys.parse_deadline_key(found[0])[1] if found else 0
+
+    def _set_timer(self) -> None:
+        first = min([when for when in self._next if when], default=0)
+        if self._timer is not None and self._timer.callback is not None and self._timer.when_ms == first:
+            return
+        self._env.timers.cancel(self._timer)
+        self._timer = self._env.timers.at(first, self._due) if first else None
+
+    def _due(self) -> None:
+        now = self._env.now
+        left = STEP
+        for slot in range(SLOTS):
+            if 0 < self._next[slot] <= now and left > 0:
+                start, stop = keys.deadlines_from(slot, 1), keys.deadlines_from(slot, now + 1)
+                rows = self._env.store.keys(start, stop, left)
+                made = sum([self._look(row) for row in rows])
+                left -= len(rows)
+                if left > 0:
+                    self._next[slot] = self._following(slot, now + 1)
+                else:
+                    self._next[slot] = now if made else now + UNREADABLE_MS
+        self._set_timer()
+
+    def _look(self, row: bytes) -> bool:
+        """Make the session of this row. Returns False if the disk fails to return it: the row stays.
+
+        A row that its session does not confirm is deleted.
+        """
+        client, deadline = keys.parse_deadline_key(row)
+        try:
+            session = self._wake(client)
+        except (StorageError, RecordError):
+            return False
+        if session is None or session.deadline != deadline:
+            self._env.store.delete(row)
+        return True
