@@ -433,6 +433,11 @@ class DurableQueue(Queue):
         return len(self.waiting) + self.on_disk
 
     @property
+    def counted(self) -> int:
+        """Number of messages on disk; `UNKNOWN` if they have not been counted. Never reads the disk."""
+        return 0 if self.low == self.high else self.on_disk
+
+    @property
     def first_seq(self) -> int:
         """No live entry has a lower seq than this."""
         live = [e.seq for e in self.inflight.values()] + [e.seq for e in self.waiting if e.qos]

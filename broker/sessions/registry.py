@@ -115,11 +115,8 @@ class SessionRegistry:
         return self._sessions.get(_client_key(mountpoint, client_id))
 
     def get(self, mountpoint: str, client_id: str) -> Session | None:
-        """The session of a client id, None if it has none.
-
-        Raises `StorageError` or `RecordError` if the disk fails to return it.
-        """
-        return self._wake(_client_key(mountpoint, client_id))
+        """The session of a client id, None if it has none, or if the disk fails to return it: the log then says so."""
+        return self.wake(_client_key(mountpoint, client_id))
 
     def everything(self) -> Iterator[Session]:
         """Yield all sessions. A session that only the disk has is made for the caller, and released afterwards.
@@ -167,13 +164,19 @@ class SessionRegistry:
         return session
 
     def on_disk(self, mountpoint: str, client_id: str) -> bool:
-        """True if the store has a session of this client id, or the deletion of one that is not committed yet."""
+        """True if the store has a session of this client id, or the deletion of one that is not committed yet.
+
+        Also True if the disk fails to tell.
+        """
         client = _client_key(mountpoint, client_id)
         session = self._sessions.get(client)
         if session is not None:
             return session.stored
         key = keys.session_key(client)
-        return self._env.store.is_waiting(key) or self._env.store.get(key) is not None
+        try:
+            return self._env.store.is_waiting(key) or self._env.store.get(key) is not None
+        except StorageError:
+            return True
 
     # -- beginning and end
 

@@ -230,15 +230,15 @@ class Session:
     def release(self) -> None:
         """Leave this session to the disk: its subscriptions get a `DormantSession` as subscriber.
 
-        The record on disk then tells exactly how many messages wait. It is written with the next batch, because an
-        older one only costs a count of the queue.
+        The record on disk then tells how many messages wait, if they have been counted. It is written with the next
+        batch, because an older one only costs a count of the queue.
         """
         queue = self.queue
         assert isinstance(queue, DurableQueue)
         self.env.timers.cancel(self.timer)
         if queue.reserved != queue.next_seq:
             queue.reserved = queue.next_seq
-            self.env.store.write_later(keys.session_key(self.key), encode(self._record(queue.size)))
+            self.env.store.write_later(keys.session_key(self.key), encode(self._record(queue.counted)))
         dormant = DormantSession(self.key)
         table = self.parts.router.table(self.mountpoint)
         for each in self.subscriptions.values():

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from strogoff.broker import operations
 from strogoff.mqtt.packets import Connack, Disconnect, Puback, Publish
 from strogoff.storage.engine import Corrupted, StorageError
 from strogoff.storage.keys import queue_prefix
@@ -88,6 +89,25 @@ def test_the_client_of_an_unreadable_queue_is_refused_with_a_reason(version: int
     client, connack = attempt(broker, version)
     assert connack.reason == 0
     assert [m.payload for m in client.drain()] == [b"m%d" % number for number in range(5)]
+
+
+def test_an_unreadable_record_affects_its_own_client_only() -> None:
+    """Also while the store takes nothing; operators and publishers get an answer."""
+    broker = BrokerHarness()
+    prefix = backlog(broker, 2)
+    broker.restart()
+    key = b"s" + prefix[1:-8]
+    damage = Damage(broker, key, key + b"\xff")
+    client, connack = attempt(broker, 4)
+    assert (connack.reason, client.closed) == (3, True)
+    assert broker.client("p").publish("t", b"more", 1, 9) == [Puback(9)]
+    assert broker.node.sessions.get("", "s") is None
+    assert not operations.disconnect(broker.node, "", "s", True)
+    assert broker.node.sessions.on_disk("", "s")
+    assert any("'s': its session cannot be read" in line for _, line in broker.host.lines)
+    damage.on = False
+    client, _ = attempt(broker, 4)
+    assert [m.payload for m in client.drain()] == [b"m0", b"m1"]
 
 
 @pytest.mark.parametrize("counted", [True, False])

@@ -94,6 +94,19 @@ def test_the_record_of_a_released_session_counts_its_messages() -> None:
     assert session.queue.size == 4
 
 
+def test_a_release_does_not_count_a_long_queue() -> None:
+    """After a kill the length of a queue is unknown; counting a million messages would stop the loop."""
+    broker = BrokerHarness(idle_session_s=0, max_offline_messages=-1)
+    subscriber(broker, ("t", 1)).leave()
+    publish(broker, b"1", b"2")
+    broker.restart()
+    publish(broker, b"3")
+    broker.pass_s(2)
+    assert asleep(broker, "s")
+    session: Any = broker.node.sessions.get("", "s")
+    assert session.queue.counted == -1 and session.queue.size == 3
+
+
 def test_packet_ids_continue_after_the_sleep() -> None:
     """The record has the exact next number, so no packet id is skipped, and none repeats one in flight."""
     broker = BrokerHarness(idle_session_s=0)
