@@ -181,7 +181,7 @@ class HttpClient:
 def _refusal(body: bytes) -> str:
     try:
         return msgspec.json.decode(body, type=Refusal).text
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return "this API key is not accepted."
 
 

@@ -317,6 +317,11 @@ def test_no_error_is_swallowed() -> None:
     assert [f"{name_of(path)}:{line}" for path, line in found] == []
 
 
+def test_a_decoder_reports_text_that_is_no_utf_8() -> None:
+    found = [(path, line) for path in all_modules() for line in rules.forgets_text(path.read_text())]
+    assert [f"{name_of(path)}:{line}" for path, line in found] == []
+
+
 def ruff(*words: str, source: str | None = None) -> list[dict[str, Any]]:
     """Returns the complaints of ruff: each with `code` and `filename`."""
     command = [sys.executable, "-m", "ruff", "check", "--output-format", "json", "--exit-zero", *words]

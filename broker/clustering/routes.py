@@ -158,7 +158,7 @@ class Routes:
             else:
                 since, *flags = _plain_value.decode(value)
                 fits = flags == [not durable, durable]
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise MalformedRoute(f"value {value!r} of route {key!r}: {error}") from None
         if not fits:
             raise MalformedRoute(f"value {value!r} of route {key!r}: not of the space {key[:1]!r}")

@@ -154,7 +154,7 @@ def decode_opening(data: bytes) -> Opening:
     """Decode the content of OPEN. Raises `MalformedRelay`."""
     try:
         opening = _decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedRelay(f"OPEN of {len(data)} bytes: {error}") from None
     properties = opening.admission.modifiers.get("properties")
     if isinstance(properties, dict) and "user_property" in properties:

@@ -43,7 +43,7 @@ def decode_snapshot(key: bytes, value: bytes) -> SubscriptionRow:
     """The row of a snapshot at `key`. Raises `RecordError`."""
     try:
         return _decoder.decode(value)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RecordError(f"message database: the snapshot at key {key!r} cannot be read: {error}") from None
 
 

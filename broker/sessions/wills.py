@@ -43,7 +43,7 @@ def decode_pending(key: bytes, value: bytes) -> PendingWill:
     """The will found at `key`. Raises `RecordError`."""
     try:
         return _decoder.decode(value)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RecordError(f"message database: the will at key {key!r} cannot be read: {error}") from None
 
 

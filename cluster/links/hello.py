@@ -76,7 +76,7 @@ def decode_hello(data: bytes) -> PeerInfo:
     """Decode a hello. Raises `MalformedFrame`."""
     try:
         return _decode_self(data)
-    except MsgspecError as error:
+    except (MsgspecError, UnicodeDecodeError) as error:
         raise MalformedFrame(f"hello of {len(data)} bytes: {error}") from error
 
 
@@ -84,5 +84,5 @@ def decode_welcome(data: bytes) -> Welcome:
     """Decode a welcome. Raises `MalformedFrame`."""
     try:
         return _decode_welcome(data)
-    except MsgspecError as error:
+    except (MsgspecError, UnicodeDecodeError) as error:
         raise MalformedFrame(f"welcome of {len(data)} bytes: {error}") from error

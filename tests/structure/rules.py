@@ -160,6 +160,27 @@ def _does_nothing(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
+def forgets_text(source: str) -> list[int]:
+    """Returns the lines of handlers that catch errors of msgspec, and not those of text that is no UTF-8.
+
+    msgspec raises `UnicodeDecodeError` for such text, which is no `MsgspecError`.
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ExceptHandler) and node.type is not None:
+            names = {
+                each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "") for each in _caught(node)
+            }
+            if names & {"MsgspecError", "DecodeError"} and "UnicodeDecodeError" not in names:
+                found.append(node.lineno)
+    return found
+
+
+def _caught(node: ast.ExceptHandler) -> list[ast.expr]:
+    assert node.type is not None
+    return list(node.type.elts) if isinstance(node.type, ast.Tuple) else [node.type]
+
+
 def attributes(source: str) -> dict[str, int]:
     """Return the number of attributes of each class, by class name.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .rules import Import, attributes, circles, imports, sleeps, swallowed
+from .rules import Import, attributes, circles, forgets_text, imports, sleeps, swallowed
 
 MODULES = frozenset({"strogoff.broker.node", "strogoff.broker.connection", "strogoff.broker.connection.connect"})
 
@@ -97,3 +97,21 @@ class Some:
         self.a += 1
 """
     assert attributes(source) == {"Some": 5}
+
+
+def test_a_handler_that_forgets_broken_text_is_found() -> None:
+    source = """
+try:
+    decode()
+except msgspec.MsgspecError:
+    pass
+try:
+    decode()
+except (msgspec.DecodeError, UnicodeDecodeError):
+    pass
+try:
+    decode()
+except (OSError, MsgspecError) as error:
+    pass
+"""
+    assert forgets_text(source) == [4, 12]

@@ -24,8 +24,11 @@ def server() -> Iterator[socket.socket]:
 
 
 def outgoing(server: socket.socket) -> socket.socket:
-    """A connection whose local port the system has chosen, as it could choose 44053."""
-    caller = socket.create_connection(server.getsockname())
+    """A connection whose local port the system has chosen, as it could choose 44053.
+
+    It has an address of its own: no connection of another process takes the port when this one is closed.
+    """
+    caller = socket.create_connection(server.getsockname(), source_address=("127.0.0.3", 0))
     caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
     return caller
 

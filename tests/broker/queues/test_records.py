@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strogoff.broker.queues import records
@@ -52,6 +52,7 @@ def test_a_record_that_cannot_be_read_names_its_key() -> None:
 
 
 @given(st.binary(max_size=60))
+@example(b"\x9f\xa1\x80")
 def test_any_bytes_give_a_record_or_an_error(value: bytes) -> None:
     for decode in (records.decode_session, records.decode_entry, records.decode_subscription, records.decode_inbound):
         try:
