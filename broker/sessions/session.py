@@ -217,7 +217,7 @@ class Session:
     @property
     def releasable(self) -> bool:
         """True if the disk has everything of this session, and no deadline is due: `release` may be called."""
-        queue, deadline = self.queue, self.next_deadline
+        queue, deadline = self.queue, self.deadline
         return (
             isinstance(queue, DurableQueue)
             and self.connection is None
@@ -407,10 +407,14 @@ class Session:
         self.end("expired")
 
     def resume_absence(self, was_attached: bool) -> None:
-        """Set the timers after a restart. If a client was connected before it, its absence begins now."""
+        """The session was made from its record: do at once what is due, and set the timer for the rest.
+
+        If a client was connected when the process ended, its absence begins now. A CONNECT may follow in this turn: it
+        must not find a session that has expired, nor cancel a will that is due.
+        """
+        now = self.env.now
         if was_attached:
             self.expires_at = self.will_at = 0
-            now = self.env.now
             if self.expiry_s == 0:
                 self.end("restart")
                 return
@@ -419,7 +423,12 @@ class Session:
             if self.will is not None:
                 self.will_at = now + min(self.will.delay_s, self.expiry_s) * 1000
             self.save()
-        self._set_timer()
+        if 0 < self.will_at <= now:
+            self._will_due()
+        if 0 < self.expires_at <= now:
+            self._expire()
+        else:
+            self._set_timer()
 
     def _hand_over(self) -> None:
         """Give messages of shared subscriptions to members that are online (MQTT 5.0 section 4.8.2)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 from ...mqtt.topics import parse_shared
 from ..history import FIRST, NEVER, Attempt, Delivery, History, Subscribed
@@ -11,6 +12,9 @@ from ..workload.swarm import Swarm
 
 SLEW = 0.006
 """Cluster time runs at most this much faster or slower than true time (`cluster.clock.SLEW`, and a little more)."""
+
+LOADED_S = 0.1
+"""The longest time, in seconds, that a node needs after its start to look at all deadlines."""
 
 
 @dataclass(slots=True)
@@ -52,6 +56,19 @@ class Case:
         ended = max((each for each in life.ends if each <= time_s), default=-1.0)
         starts = [each for each in life.starts if each >= ended]
         return max(time_s, min(starts, default=time_s))
+
+    def looked_from(self, time_s: float, node: str = FIRST) -> float:
+        """Returns the first time from `time_s` on at which a process of the node has looked at all deadlines.
+
+        A process needs up to `LOADED_S` for that after its start, and looks at each deadline in time from then on.
+        """
+        life = self.history.life(node)
+        for start in [-inf, *sorted(life.starts)]:
+            ended = min((each for each in life.ends if each > start), default=inf)
+            looks = max(time_s, start + LOADED_S)
+            if looks < ended:
+                return looks
+        return inf
 
     def matches(self, pattern: str, topic: str) -> bool:
         """Whether a filter, with or without `$share/GROUP/`, matches a topic."""

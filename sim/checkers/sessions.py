@@ -69,7 +69,8 @@ def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connecti
     client, node = connection.client, connection.node
     if known.low == -inf or known.high + case.slack_s >= until_s:
         return
-    by_s = case.up_from(known.high + case.slack_s, node)
+    due_s = known.high + case.slack_s
+    by_s = case.looked_from(due_s, node)
     if by_s >= until_s or any(since_s < at_s <= by_s for at_s in case.history.life(node).emptied):
         return
     ended = [

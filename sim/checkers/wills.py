@@ -115,7 +115,7 @@ def _late(case: Case, connection: Connection, later: Connection | None, who: str
         return
     if later is not None and later.asked_at <= latest:
         return
-    by_s = case.up_from(latest, connection.node)
+    by_s = case.looked_from(latest, connection.node)
     fired = [
         at_s
         for at_s, row in case.history.events

@@ -133,6 +133,48 @@ def test_a_will_waits_until_everything_is_loaded() -> None:
     assert sorted(payloads) == [b"1", b"2"]
 
 
+@pytest.mark.parametrize(("delay_s", "away_s", "fires"), [(0, 0, True), (30, 0, False), (30, 31, True), (30, 5, False)])
+def test_a_connect_meanwhile_cancels_no_will_that_is_due(delay_s: int, away_s: int, fires: bool) -> None:
+    """Its client was connected at the kill (`away_s` 0), or absent for `away_s` seconds when it comes back."""
+    broker = BrokerHarness(load_step=1)
+    for number in range(30):
+        client = broker.persistent(f"s{number}")
+        client.subscribe(("will", 1))
+        client.leave()
+    late = Will("will", b"late", 1, properties={"will_delay_interval": delay_s})
+    broker.client("c", 5, False, 1000, will=late).vanish() if away_s else broker.client("c", 5, False, 1000, will=late)
+    broker.disk.crash(False)
+    broker.host.kill()
+    broker.settle()
+    broker.pass_s(away_s)
+    broker.disk = broker.disk.reopen()
+    begun(broker)
+    client = ask_meanwhile(broker, connect("c", 5, False, 1000), version=5)
+    loaded(broker)
+    connack, *_ = client.take()
+    assert connack.session_present
+    broker.pass_s(60)
+    assert [message.payload for message in broker.persistent("s7").drain()] == ([b"late"] if fires else [])
+
+
+def test_a_connect_meanwhile_finds_no_expired_session() -> None:
+    broker = BrokerHarness(load_step=1)
+    for number in range(30):
+        broker.client(f"s{number}", 5, False, 10).leave()
+    broker.disk.crash(False)
+    broker.host.kill()
+    broker.settle()
+    broker.pass_s(11)
+    broker.disk = broker.disk.reopen()
+    broker.host.start()
+    client = ask_meanwhile(broker, connect("s20", 5, False, 10), version=5)
+    loaded(broker)
+    connack, *_ = client.take()
+    assert not connack.session_present
+    broker.pass_s(1)
+    assert [session.client_id for session in broker.node.sessions.everything()] == ["s20"]
+
+
 def test_the_count_of_sessions_is_right() -> None:
     """Sessions are made, end and leave memory while they are counted."""
     broker = stopped(60, idle_session_s=0)
