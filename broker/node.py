@@ -57,7 +57,7 @@ class Node:
             env, self.policy, self.router, self.publisher, self.sessions, self.replays, ports, self._closed
         )
         self.connections: dict[int, ClientConnection] = {}
-        self.gateways = Gateways(name, env, self.accept)
+        self.gateways = Gateways(name, env, self.sessions, self.accept)
         self.closing = False
         env.store.on_state = self._store_state
         env.store.on_damage = self._store_damaged
@@ -121,6 +121,8 @@ class Node:
         self.services.relay = self.gateways.relay
 
     def _closed(self, connection: object) -> bool:
+        if self.services.relay is not None and isinstance(connection, ClientConnection):
+            self.gateways.closed(connection)
         return self.connections.pop(id(connection), None) is not None
 
     def close(self) -> None:

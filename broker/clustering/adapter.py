@@ -312,6 +312,7 @@ class ClusterAdapter:
                 self.relay_sender.away(gone.node)
                 if self.sender.away(gone.node):
                     self.missed.published()
+        self._node.gateways.view_changed(tuple([name for name in after.nodes if name != mine]))
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
             self.advertiser.stop()
         for row in after.rows:

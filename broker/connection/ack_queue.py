@@ -175,6 +175,10 @@ class AckQueue:
             for answer in self.waiting
         )
 
+    def open_conditions(self) -> list[PendingAcks]:
+        """The conditions on other nodes of the answers that wait."""
+        return [answer.pending for answer in self.waiting if answer.pending is not None and answer.pending.open]
+
     def _advance(self) -> None:
         """The disk or another node has met a condition: send the answers that are due.
 

@@ -11,6 +11,7 @@ from ...mqtt.encoder import encode
 from ...mqtt.reasons import ReasonCode
 from ...mqtt.topics import levels
 from ...mqtt.wire import MAX_VARINT, encode_varint
+from ..options import Options
 from ..plugins.hooks import BROKEN, Refuse, Subscriber, Verdict
 from ..queues.records import WillRecord
 from ..reporting.log_line import Line, address
@@ -260,16 +261,22 @@ def register(connection: ClientConnection) -> None:
     )
 
 
+def asked_expiry_s(packet: packets.Connect, modifiers: dict[str, Any], options: Options) -> int:
+    """Return the session expiry interval of a CONNECT in seconds: 0 if its session ends with the connection."""
+    if packet.version != 5:
+        return 0 if packet.clean_start else (options.persistent_client_expiration_s or NEVER)
+    asked: int = (packet.properties or {}).get("session_expiry_interval", 0)
+    return min(modifiers.get("session_expiry_interval", asked), NEVER)
+
+
 def _negotiate(connection: ClientConnection, handshake: Handshake) -> None:
     """Set the limits of this connection: the least that client, plugins and configuration allow."""
     packet, options, modifiers = handshake.packet, connection.env.options, connection.modifiers
+    handshake.expiry_s = asked_expiry_s(packet, modifiers, options)
     if packet.version != 5:
-        handshake.expiry_s = 0 if packet.clean_start else (options.persistent_client_expiration_s or NEVER)
         handshake.window = modifiers.get("max_inflight_messages", options.max_inflight_messages) or 65535
         return
     properties = packet.properties or {}
-    asked: int = properties.get("session_expiry_interval", 0)
-    handshake.expiry_s = min(modifiers.get("session_expiry_interval", asked), NEVER)
     # never more than the client takes [MQTT5-3.3.4-9]
     most = modifiers.get("fc_receive_max_client") or options.receive_max_client
     handshake.window = min(properties.get("receive_maximum", 65535), most)

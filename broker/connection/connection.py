@@ -58,6 +58,12 @@ class PacketHandlers(msgspec.Struct):
     first: frozenset[type]
     refuse_malformed: Callable[[ClientConnection, WireError], None]
 
+FAILOVER_GRACE_S = 5
+"""How long the will of a durable session waits after an end that the cluster made itself: the client is well, and
+connects again (H-45)."""
+CLUSTER_ENDS = frozenset(("gateway_lost", "moved"))
+"""The reasons of such an end."""
+
 
 class ClientConnection:
     """One client connection. `session` is None before CONNECT is accepted and after the connection is closed."""
@@ -84,6 +90,7 @@ class ClientConnection:
         "peer",
         "problem_information",
         "publishing",
+        "registration",
         "services",
         "session",
         "state",
@@ -111,6 +118,8 @@ class ClientConnection:
         self.acks = AckQueue(env, self.output, self.flow, self)
         self.decoder = _decoder(env.options)
         self.decoder.stops = services.relay is not None
+        self.registration = 0
+        """The number under which the registrar of the client id at another node knows this connection; 0 for none."""
         self.peer = (origin.peer_host, origin.peer_port)
         self.mountpoint = ""
         self.client_id = ""
@@ -383,17 +392,18 @@ class ClientConnection:
         self.session = None
         self._close(reason, session, detail)
         if session is not None and session.connection is self:
-            session.detach(fire_will)
+            session.detach(fire_will, FAILOVER_GRACE_S if reason in CLUSTER_ENDS else 0)
 
     def _close(self, reason: str, session: Session | None, detail: str = "") -> None:
         self.output.is_writable = False
         self.output.flush()
         opened = session is not None and self.connected
         self.change(Event.CLOSE)
-        self.acks.waiting.clear()
         self.flow.held = None
         self.timers.cancel_all()
-        if self.services.closed(self):
+        closed = self.services.closed(self)
+        self.acks.waiting.clear()
+        if closed:
             self.env.observer.connection_closed(self, reason, opened, detail)
         self.output.transport.close()
 

@@ -55,6 +55,15 @@ class Owner(Protocol):
         """The connection needs the number that it asked with no more: tell the primary. Its messages are dropped."""
         ...
 
+    def may_serve(self, connection: GatewayConnection) -> bool:
+        """This node registers the client id. False if it has to wait, for example until a connection at another gateway
+        has ended: `connection.ask` is called then."""
+        ...
+
+    def stays(self, connection: GatewayConnection, client: ClientConnection) -> None:
+        """The client needs no session elsewhere, and its registrar knows this gateway: the connection stays here."""
+        ...
+
     def settled(self, connection: GatewayConnection) -> None:
         """The connection waits no more for an answer."""
         ...
@@ -77,15 +86,21 @@ class Flow(msgspec.Struct, gc=False):
 
 
 class GatewayConnection:
-    """One client; the `ConnectionPort` of its transport. `place` is the (primary, epoch) that was asked last."""
+    """One client; the `ConnectionPort` of its transport.
+
+    `client` is its key. `fresh` is True if it asks for no session and keeps none: any registrar can serve it, otherwise
+    only the primary. `place` is the (registrar, epoch) that was asked last.
+    """
 
     __slots__ = (
-        "_answered", "_connection", "_full", "_owner", "_pending", "_reading", "_seen", "_timer", "_transport", "flow",
-        "opened", "over", "place", "refused_by", "slot",
+        "_answered", "_connection", "_full", "_owner", "_pending", "_reading", "_seen", "_timer", "_transport",
+        "client", "flow", "fresh", "opened", "over", "place", "refused_by", "slot",
     )  # fmt: skip
 
-    def __init__(self, owner: Owner, connection: ClientConnection, slot: int) -> None:
-        self.slot = slot
+    def __init__(self, owner: Owner, connection: ClientConnection, client: bytes, fresh: bool) -> None:
+        self.client = client
+        self.slot = client[0]
+        self.fresh = fresh
         self.flow: Flow | None = None
         self.place: tuple[str, int] | None = None
         self.opened = self.over = False
@@ -106,8 +121,8 @@ class GatewayConnection:
     def ask(self) -> None:
         """Ask the present primary, if it can be asked; called again when table or tunnel change."""
         owner = self._owner
-        primary = owner.locator.primary_of(self.slot)
-        place = None if primary is None else (primary, owner.locator.epoch_of(self.slot))
+        node = self._asked_node()
+        place = None if node is None else (node, owner.locator.epoch_of(self.slot))
         if self.over or self.opened or (self.flow is not None and place == self.place):
             return
         if self._answered:
@@ -119,7 +134,8 @@ class GatewayConnection:
         if place is None or place == self.refused_by:
             return
         if place[0] == owner.name:
-            self._serve_here()
+            if owner.may_serve(self):
+                self._serve_here()
             return
         peer = owner.peer(place[0])
         if not peer.open:
@@ -128,6 +144,16 @@ class GatewayConnection:
             peer.blocked[self] = None
             return
         self._send_open(peer, place)
+
+    def _asked_node(self) -> str | None:
+        locator = self._owner.locator
+        return locator.registrar_of(self.slot) if self.fresh else locator.primary_of(self.slot)
+
+    def stay(self) -> None:
+        """The registrar has noted this gateway as the owner of the client id: serve the client here."""
+        if not self.opened and not self.over and self.flow is not None:
+            self._owner.stays(self, self._connection)
+            self._serve_here()
 
     def pump(self) -> None:
         """The tunnel has room: ask."""
@@ -167,9 +193,11 @@ class GatewayConnection:
 
     def _waits_for(self) -> str:
         """Return the reason why no primary serves the client."""
-        primary = self._owner.locator.primary_of(self.slot)
+        primary = self._asked_node()
         if primary is None:
             return f"no node serves this client id now: slot {self.slot} has no primary"
+        if primary == self._owner.name:
+            return "another node has not said in time whether this client id is connected there"
         if self.flow is not None:
             return f"{primary} serves this client id, and did not answer within {OPEN_BOUND_MS // 1000} s"
         if self.refused_by == (primary, self._owner.locator.epoch_of(self.slot)):
@@ -177,7 +205,7 @@ class GatewayConnection:
         return f"{primary} serves this client id, and has no link to this node"
 
     def _serve_here(self) -> None:
-        """This node has become the primary: the `ClientConnection` goes on."""
+        """This node serves the client: the `ClientConnection` goes on."""
         connection = self._connection
         self._settle()
         self.over = True

@@ -13,8 +13,15 @@ class SlotLocator(Protocol):
         """Return the name of the node that runs the sessions of a slot (0 to 255); None while no node does."""
         ...
 
+    def registrar_of(self, slot: int) -> str | None:
+        """Return the node that registers clients without durable state: the primary, or while there is none its deputy.
+
+        None while no node does.
+        """
+        ...
+
     def epoch_of(self, slot: int) -> int:
-        """Return the number of the slot's present primary. It rises with each change of the primary."""
+        """Return the number of the slot's present registrar. It rises with each change of the registrar."""
         ...
 
     def when_changed(self, changed: Callable[[], None]) -> None:
@@ -30,6 +37,10 @@ class EverySlotHere:
 
     def primary_of(self, _slot: int) -> str | None:
         """As `SlotLocator.primary_of`: this node."""
+        return self._node
+
+    def registrar_of(self, _slot: int) -> str | None:
+        """As `SlotLocator.registrar_of`: this node."""
         return self._node
 
     def epoch_of(self, _slot: int) -> int:

@@ -1,8 +1,9 @@
 """The messages between gateway and primary, and their bytes in the tunnel.
 
 An item of the tunnel is a sequence of messages. A message has 13 bytes: its kind (1), the number of the connection (8)
-and a value (4), little-endian. `DATA`, `OPEN_PART`, `OPEN`, `NOT_MINE` and `GONE` have a body, and the value is its
-length. In the other kinds the value is the only content. Bit 7 of the kind is set in messages of the primary.
+and a value (4), little-endian. `DATA`, `OPEN_PART`, `OPEN`, `NOT_MINE`, `GONE`, `ASK` and `REPORT` have a body, and the
+value is its length. In the other kinds the value is the only content. Bit 7 of the kind is set in messages of the
+primary or registrar.
 
 The number names one attempt of a gateway to open a connection. A process of a gateway never uses it again, and no
 other process of that node does. So an answer to an earlier attempt has an unknown number, and is dropped.
@@ -13,10 +14,11 @@ A relayed piece costs little because both nodes only copy it (H-33).
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from ...cluster.identity import SLOTS
 from ...configs.listeners import ListenerSettings
 from ...mqtt import packets
 from ...mqtt.decoder import Decoder
@@ -24,13 +26,19 @@ from ...mqtt.encoder import encode
 from ..connection.handshake import Admission
 from ..connection.transport import ConnectionOrigin
 
-OPEN_PART, OPEN, OPENED, NOT_MINE, DATA, ROOM, WANT, RECALL, RETURNED, GONE, SILENT = range(1, 12)
+(
+    OPEN_PART, OPEN, OPENED, NOT_MINE, DATA, ROOM, WANT, RECALL, RETURNED, GONE, SILENT, LOCAL, EVICT, ASK, REPORT,
+    REPORTED,
+) = range(1, 17)  # fmt: skip
 """OPEN_PART: a part of a large OPEN, before it. OPEN: serve this client (`Opening`).
 OPENED: the client has its CONNACK; the value is the silence in ms that ends the connection, 0 for none.
 NOT_MINE: the slot has another primary; the body is the epoch of the slot, 8 bytes.
 DATA: bytes of the client, or for it. ROOM: so many bytes more may be sent. WANT: so many bytes wait for credit.
 RECALL: give back so many bytes of credit. RETURNED: so many are given back. GONE: the connection has ended, with the
-reason. SILENT: the client was silent for so many ms, longer than OPENED allows."""
+reason. SILENT: the client was silent for so many ms, longer than OPENED allows.
+LOCAL: serve this client yourself, it needs no session here. EVICT: end the client with this number; GONE is the answer.
+ASK: which clients without durable state do you serve in these slots (`encode_slots`)? The number names the question.
+REPORT: some of them (`encode_clients`). REPORTED: that were all."""
 
 FROM_PRIMARY = 0x80
 PIECE_BYTES = 16 << 10
@@ -40,7 +48,9 @@ OPENING_BYTES = 512 << 10
 
 _HEAD = Struct("<BQI")
 _EPOCH = Struct("<Q")
-_BODIES = frozenset(kind | role for kind in (OPEN_PART, OPEN, NOT_MINE, DATA, GONE) for role in (0, FROM_PRIMARY))
+_BODIES = frozenset(
+    kind | role for kind in (OPEN_PART, OPEN, NOT_MINE, DATA, GONE, ASK, REPORT) for role in (0, FROM_PRIMARY)
+)
 
 head = _HEAD.pack
 """`head(kind, number, value)`: the bytes of a message without body, or the first 13 of one with body."""
@@ -160,3 +170,35 @@ def decode_opening(data: bytes) -> Opening:
     if isinstance(properties, dict) and "user_property" in properties:
         properties["user_property"] = [tuple(pair) for pair in properties["user_property"]]
     return opening
+
+
+_Slot = Annotated[int, msgspec.Meta(ge=0, lt=SLOTS)]
+_Number = Annotated[int, msgspec.Meta(ge=0)]
+_slots_decoder = msgspec.msgpack.Decoder(dict[_Slot, _Number])
+_clients_decoder = msgspec.msgpack.Decoder(list[tuple[Annotated[bytes, msgspec.Meta(min_length=5)], _Number]])
+
+
+def encode_slots(slots: dict[int, int]) -> bytes:
+    """Return the body of ASK: slot -> epoch."""
+    return _encode(slots)
+
+
+def decode_slots(data: bytes) -> dict[int, int]:
+    """Decode the body of ASK. Raises `MalformedRelay`."""
+    try:
+        return _slots_decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedRelay(f"ASK of {len(data)} bytes: {error}") from None
+
+
+def encode_clients(clients: list[tuple[bytes, int]]) -> bytes:
+    """Return the body of REPORT: client key and number of each connection."""
+    return _encode(clients)
+
+
+def decode_clients(data: bytes) -> list[tuple[bytes, int]]:
+    """Decode the body of REPORT. Raises `MalformedRelay`."""
+    try:
+        return _clients_decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedRelay(f"REPORT of {len(data)} bytes: {error}") from None

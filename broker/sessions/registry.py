@@ -204,11 +204,8 @@ class SessionRegistry:
             refused()
             return
         if session is not None and session.connection is not None:
-            old = session.connection
-            env.observer.taken_over(old, request.connection)
-            old.taken_over()
-            session.detach(fire_will=not env.options.suppress_lwt_on_session_takeover)
-            env.event("sess.takeover.end", client=request.client_id, mountpoint=request.mountpoint)
+            env.observer.taken_over(session.connection, request.connection)
+            self._end_connection(session)
             session = self._sessions.get(key)
         if session is not None and request.clean_start:
             session.end("clean_start")
@@ -234,6 +231,31 @@ class SessionRegistry:
         # also while the deletion of a former session is not committed: a restart would bring that session back
         wrote = env.store.bytes_waiting != before or env.store.is_waiting(keys.session_key(session.key))
         reply(session, present, wrote)
+
+    def take_over(self, session: Session) -> None:
+        """The client id has connected at another node: close the connection of its session here."""
+        self._env.event("sess.takeover.start", client=session.client_id, mountpoint=session.mountpoint)
+        self._end_connection(session)
+
+    def _end_connection(self, session: Session) -> None:
+        env, old = self._env, session.connection
+        assert old is not None
+        old.taken_over()
+        session.detach(fire_will=not env.options.suppress_lwt_on_session_takeover)
+        env.event("sess.takeover.end", client=session.client_id, mountpoint=session.mountpoint)
+
+    def end(self, client: bytes) -> bool:
+        """A client without durable state connects at another node: end its connection and session here.
+
+        Returns True if the deletion of a session is not committed yet: a restart would bring the session back.
+        """
+        session = self.wake(client)
+        if session is not None and session.connection is not None:
+            self.take_over(session)
+            session = self._sessions.get(client)
+        if session is not None:
+            session.end("clean_start")
+        return self._env.store.is_waiting(keys.session_key(client))
 
     def _forget(self, session: Session) -> None:
         """Remove an ended session from the registry, unless its client id has a newer one."""

@@ -359,8 +359,11 @@ class Session:
             if self.queue.replay is not None:
                 self.queue.replay.cancel(text)
 
-    def detach(self, fire_will: bool) -> None:
-        """The connection has ended: publish, delay or drop the will; end the session if it has no expiry interval."""
+    def detach(self, fire_will: bool, grace_s: int = 0) -> None:
+        """The connection has ended: publish, delay or drop the will; end the session if it has no expiry interval.
+
+        A session that continues keeps its will at least for `grace_s`.
+        """
         if self.connection is None:
             return
         self.connection = None
@@ -378,10 +381,11 @@ class Session:
         if self.expiry_s != NEVER:
             self.expires_at = now + self.expiry_s * 1000
         if self.will is not None:
-            if self.will.delay_s == 0:
+            delay_s = max(self.will.delay_s, grace_s)
+            if delay_s == 0:
                 self.fire_will()
             else:
-                self.will_at = now + min(self.will.delay_s, self.expiry_s) * 1000
+                self.will_at = now + min(delay_s, self.expiry_s) * 1000
         self.save()
         self._set_timer()
         self.env.observer.client_offline(self)

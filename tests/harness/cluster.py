@@ -86,6 +86,8 @@ class NodeHarness:
         self.host: PausableHost
         self.disks = disks
         self.loop = cluster.loop
+        self.durable = False
+        """Whether clients ask for a durable session unless the test says how long it lasts."""
 
     @property
     def node(self) -> Node:
@@ -115,7 +117,7 @@ class NodeHarness:
         self, client_id: str, version: int = 5, clean: bool = True, **fields: Any
     ) -> tuple[PacketClient, packets.Connack]:
         client = PacketClient(self, version)  # type: ignore[arg-type]
-        client.send(connect(client_id, version, clean, fields.pop("expiry_s", None), **fields))
+        client.send(self._packet(client_id, version, clean, fields))
         self.settle()
         connack, *client.received = client.take()
         assert isinstance(connack, packets.Connack)
@@ -124,9 +126,14 @@ class NodeHarness:
     def connect_soon(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> PacketClient:
         """Returns a client that has sent CONNECT, without waiting for CONNACK."""
         client = PacketClient(self, version)  # type: ignore[arg-type]
-        client.send(connect(client_id, version, clean, fields.pop("expiry_s", None), **fields))
+        client.send(self._packet(client_id, version, clean, fields))
         self.settle()
         return client
+
+    def _packet(self, client_id: str, version: int, clean: bool, fields: dict[str, Any]) -> packets.Connect:
+        if self.durable and "expiry_s" not in fields:
+            return connect(client_id, version, clean and version == 5, 600 if version == 5 else None, **fields)
+        return connect(client_id, version, clean, fields.pop("expiry_s", None), **fields)
 
     def pause_process(self) -> None:
         """Pause the process (SIGSTOP). After the pause it reads sockets before it runs timers, as asyncio does."""

@@ -23,10 +23,14 @@ class Table:
 
     def __init__(self, primary: str | None) -> None:
         self.rows: dict[int, tuple[str | None, int]] = dict.fromkeys(range(SLOTS), (primary, 1))
+        self.deputies: dict[int, str] = {}
         self._changed: list[Callable[[], None]] = []
 
     def primary_of(self, slot: int) -> str | None:
         return self.rows[slot][0]
+
+    def registrar_of(self, slot: int) -> str | None:
+        return self.rows[slot][0] or self.deputies.get(slot)
 
     def epoch_of(self, slot: int) -> int:
         return self.rows[slot][1]
@@ -43,12 +47,13 @@ class Table:
 
 
 class RelayHarness(ClusterHarness):
-    """All slots have the primary n2 at first; clients at other nodes are relayed."""
+    """All slots have the primary n2 at first; clients at other nodes are relayed. Sessions are durable by default."""
 
     def __init__(self, nodes: int = 2, primary: str | None = "n2", **options: Any) -> None:
         super().__init__(nodes, **options)
         self.tables: dict[str, Table] = {}
         for harness in self.nodes:
+            harness.durable = True
             self.relay(harness, primary)
         self.settle()
 
@@ -64,6 +69,21 @@ class RelayHarness(ClusterHarness):
                 slots = None if client_id is None else [slot_of("", client_id)]
                 self.tables[harness.host.name].apply(primary, epoch, slots)
         self.settle()
+
+    def give_deputy(self, deputy: str, epoch: int) -> None:
+        """All running nodes apply a table without primaries, in which this node is the deputy of all slots."""
+        for harness in self.nodes:
+            if harness.host.up:
+                self.tables[harness.host.name].deputies = dict.fromkeys(range(SLOTS), deputy)
+        self.apply(None, epoch)
+
+    def registered(self, number: int) -> int:
+        """Returns how many clients at gateways a node knows as registrar."""
+        return self.gateways(number).counts["registered_clients"]
+
+    def local(self, number: int) -> int:
+        """Returns how many clients a node serves as their gateway."""
+        return self.gateways(number).counts["local_clients"]
 
     def gateways(self, number: int) -> Gateways:
         return self[number].node.gateways

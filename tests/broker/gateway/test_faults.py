@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from strogoff.broker.connection.connection import FAILOVER_GRACE_S
 from strogoff.broker.gateway.gateway_connection import OPEN_BOUND_MS
+from strogoff.broker.gateway.messages import OPEN, REPORTED
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets as p
 from tests.harness.broker import PacketClient, connect, option, publish
+from tests.harness.cluster import MAJORITY
 
 from .relay_harness import RelayHarness, props
 
@@ -36,15 +39,34 @@ def test_a_dead_gateway_ends_its_clients_at_the_primary() -> None:
     assert cluster.counts(2) == (0, 2, 0)
     cluster[1].kill()
     cluster.until(lambda: cluster.counts(2) == (0, 1, 0))
-    cluster.pass_s(1)
+    cluster.pass_s(FAILOVER_GRACE_S - 1)
+    assert watcher.messages() == []
+    cluster.pass_s(2)
     assert [each.payload for each in watcher.messages()] == [b"gone"]
     assert not cluster[2].node.sessions.get("", "c").online  # type: ignore[union-attr]
     assert "relayed client connections with n1 end" in lines(cluster, 2)
 
 
+def test_a_client_that_comes_back_from_a_dead_gateway_keeps_its_will() -> None:
+    """H-45: the client is well, so nobody gets its will."""
+    cluster = RelayHarness(3, **MAJORITY)
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("will", 0))
+    cluster[1].client("c", clean=False, expiry_s=600, will=p.Will("will", b"gone"))
+    cluster[1].kill()
+    cluster.until(lambda: cluster.counts(2) == (0, 1, 0))
+    cluster.until(lambda: "n1" not in cluster[2].host.member.view.nodes)  # type: ignore[union-attr]
+    again, connack = cluster[3].connect("c", clean=False, expiry_s=600, will=p.Will("will", b"later"))
+    assert connack.session_present
+    cluster.pass_s(2 * FAILOVER_GRACE_S)
+    assert watcher.messages() == []
+    again.vanish()
+    assert [each.payload for each in watcher.messages()] == [b"later"]
+
+
 def test_a_dead_primary_closes_the_sockets_without_a_reason() -> None:
     """A reason code would tell some clients not to come back."""
-    cluster = RelayHarness(3)
+    cluster = RelayHarness(3, **MAJORITY)
     client = cluster[1].client("c")
     other = cluster[3].client("other")
     cluster[2].kill()
@@ -52,6 +74,7 @@ def test_a_dead_primary_closes_the_sockets_without_a_reason() -> None:
     assert client.take() == other.take() == [] and cluster.nothing_left()
     again = waiting(cluster)
     cluster.apply("n3", 2)
+    cluster.until(lambda: "n2" not in cluster[3].host.member.view.nodes)  # type: ignore[union-attr]
     assert [type(each) for each in again.take()] == [p.Connack]
     assert cluster.counts(3) == (0, 1, 0)
     third = cluster[3].client("third")
@@ -76,7 +99,7 @@ def test_a_client_waits_for_a_primary_and_is_refused_with_the_reason(version: in
 def test_a_client_that_waits_is_served_when_a_primary_is_there() -> None:
     cluster = RelayHarness(2, None)
     client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
-    client.send(connect("c", 5), p.Subscribe(1, [option("t")]))
+    client.send(connect("c", 5, True, 600), p.Subscribe(1, [option("t")]))
     cluster.settle()
     client.send(p.Pingreq())
     cluster.pass_s(5)
@@ -90,7 +113,7 @@ def test_a_client_that_waits_is_served_when_a_primary_is_there() -> None:
 def test_a_client_that_waits_may_be_served_by_its_own_node() -> None:
     cluster = RelayHarness(2, None)
     client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
-    client.send(connect("c", 5), p.Subscribe(1, [option("t")]))
+    client.send(connect("c", 5, True, 600), p.Subscribe(1, [option("t")]))
     cluster.settle()
     client.send(p.Pingreq())
     cluster.settle()
@@ -120,11 +143,12 @@ def test_a_node_that_is_not_the_primary_is_asked_once_for_each_table() -> None:
     cluster[1].host.member.links.tunnel = lambda node, item: sent.append(item) or tunnel(node, item)  # type: ignore
     client = waiting(cluster)
     cluster.pass_s(5)
-    assert len(sent) == 1 and client.take() == []
+    assert [each[0] for each in sent] == [OPEN] and client.take() == []
     cluster.tables["n3"].apply("n3", 2)
     cluster.tables["n1"].apply("n3", 2)
     cluster.settle()
-    assert [type(each) for each in client.take()] == [p.Connack] and len(sent) == 2
+    assert [type(each) for each in client.take()] == [p.Connack]
+    assert [each[0] for each in sent if each[0] != REPORTED] == [OPEN, OPEN]
 
 
 def test_a_gateway_with_an_old_table_says_so_in_the_refusal() -> None:
@@ -202,8 +226,8 @@ def test_an_answer_to_an_earlier_attempt_is_dropped() -> None:
     client = waiting(cluster, will=p.Will("t", b"will"))
     cluster.pass_s(0.1)
     assert cluster.counts(2) == (0, 1, 0)
-    cluster.tables["n1"].apply("n3", 3)
-    cluster.tables["n3"].apply("n3", 3)
+    for table in cluster.tables.values():
+        table.apply("n3", 3)
     cluster.pass_s(3)
     assert [type(each) for each in client.take()] == [p.Connack] and not client.closed
     assert cluster.counts(2) == (0, 0, 0) and cluster.counts(3) == (0, 1, 0)

@@ -45,7 +45,7 @@ def test_bytes_before_the_answer_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(gateway_connection, "PENDING_BYTES", 1000)
     cluster = RelayHarness(2, None)
     client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
-    client.send(connect("c", 5))
+    client.send(connect("c", 5, True, 600))
     cluster.settle()
     (waiting,) = cluster.gateways(1)._waiting
     waiting.receive(bytes(1000))

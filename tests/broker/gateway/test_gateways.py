@@ -198,7 +198,7 @@ def test_facts_about_the_connection_are_those_of_the_gateway() -> None:
     assert pipe is not None
     connection = cluster[1].node.accept(pipe, origin)
     pipe.port = connection
-    pipe.to_node.send(encode(connect("c", 5), 5))
+    pipe.to_node.send(encode(connect("c", 5, True, 600), 5))
     cluster.settle()
     (served,) = cluster[2].node.connections.values()
     assert served.origin.connection_options() == origin.connection_options()
@@ -221,7 +221,7 @@ def test_enhanced_authentication_of_connect_stays_at_the_gateway() -> None:
     for harness in cluster.nodes:
         harness.node.env.hooks.add("challenge", Challenge(), -1)
     client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
-    client.send(connect("c", 5, authentication_method="M"))
+    client.send(connect("c", 5, True, 600, authentication_method="M"))
     cluster.settle()
     (question,) = client.take()
     assert question.reason == 0x18 and cluster.counts(1) == (0, 0, 0)
@@ -260,7 +260,7 @@ def test_a_client_of_an_own_slot_is_served_directly() -> None:
     cluster = RelayHarness()
     cluster.apply("n1", 2)
     client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
-    client.send(connect("c", 5), p.Subscribe(1, [option("t")]))
+    client.send(connect("c", 5, True, 600), p.Subscribe(1, [option("t")]))
     cluster.settle()
     assert [type(each) for each in client.take()] == [p.Connack, p.Suback]
     assert cluster.counts(1) == (0, 0, 0) and len(cluster[1].node.sessions) == 1

@@ -54,7 +54,7 @@ async def scenario(folder: Path) -> None:
             node.relay_by(Table(nodes[1].name))
         port = first.listeners.show()[0].port
         for client_id in ("sub", "pub"):
-            client = Client(client_id, port=port)
+            client = Client(client_id, port=port, session_expiry=600)
             clients.append(client)
             await client.connect()
         sub, pub = clients

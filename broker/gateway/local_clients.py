@@ -1,0 +1,123 @@
+"""At the gateway: the clients without durable state, which this node serves itself.
+
+Their registrars know them by a number (`registrar.py`). A client counts until its connection has ended and the other
+nodes have answered for what it published: else a message that it publishes at its next gateway could overtake one of
+these (H-44).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+import msgspec
+
+from ...cluster.identity import slot_of
+from ...storage import keys
+from ..connection.connection import ClientConnection
+from ..environment import Environment
+from ..sessions.registry import SessionRegistry
+from ..timers import Timer
+
+RESOLVE_MS = 2_000
+"""How long the client id of an ended connection waits for the other nodes' answers. They may be absent for days."""
+
+
+class _Local(msgspec.Struct, eq=False):
+    """One client. `connection` is None after its end; `open` counts the publishes without an answer."""
+
+    client: bytes
+    connection: ClientConnection | None
+    open: int = 0
+    timer: Timer | None = None
+
+
+class LocalClients:
+    """The clients of one gateway. `unique` makes numbers; `ended` is called with client key and number of each client
+    that counts no more; `claimed` with those of a client that ended here under no number."""
+
+    def __init__(
+        self,
+        env: Environment,
+        sessions: SessionRegistry,
+        ended: Callable[[bytes, int], None],
+        claimed: Callable[[bytes, int], bool],
+    ) -> None:
+        self._env = env
+        self._sessions = sessions
+        self._ended = ended
+        self._claimed = claimed
+        self._clients: dict[int, _Local] = {}
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def begin(self, connection: ClientConnection, number: int) -> None:
+        """The registrar knows this connection by this number."""
+        connection.registration = number
+        self._clients[number] = _Local(_key_of(connection), connection)
+
+    def closed(self, connection: ClientConnection) -> None:
+        """A client connection of this node has ended; its answers still wait in it."""
+        number = connection.registration
+        unanswered = connection.acks.open_conditions()
+        if number:
+            local = self._clients[number]
+            local.connection = None
+        elif unanswered and connection.client_id:
+            number, local = self._env.numbers.unique(), _Local(_key_of(connection), None)
+            if not self._claimed(local.client, number):
+                return
+            self._clients[number] = local
+        else:
+            return
+        if not unanswered:
+            self._over(number)
+            return
+        local.open = len(unanswered)
+        for pending in unanswered:
+            pending.waiter = lambda: self._answered(number)
+        local.timer = self._env.timers.at(self._env.now + RESOLVE_MS, lambda: self._over(number))
+
+    def evict(self, number: int) -> None:
+        """The client id has connected elsewhere: end this connection (0x8E); `ended` follows."""
+        local = self._clients.get(number)
+        if local is None or local.connection is None:
+            return
+        connection = local.connection
+        session = connection.session
+        if session is None:
+            connection.drop("session_taken_over")
+        else:
+            self._sessions.take_over(session)
+
+    def knows(self, number: int) -> bool:
+        """True if the client with this number still counts."""
+        return number in self._clients
+
+    def clients_in(self, slots: Container[int]) -> list[tuple[bytes, int]]:
+        """Return client key and number of each client in these slots."""
+        for session in self._sessions.in_memory():
+            connection = session.connection
+            if session.durable or not isinstance(connection, ClientConnection) or connection.registration:
+                continue
+            if session.key[0] in slots:
+                self.begin(connection, self._env.numbers.unique())
+        return [(local.client, number) for number, local in self._clients.items() if local.client[0] in slots]
+
+    def _answered(self, number: int) -> None:
+        local = self._clients.get(number)
+        if local is not None:
+            local.open -= 1
+            if not local.open:
+                self._over(number)
+
+    def _over(self, number: int) -> None:
+        local = self._clients.pop(number, None)
+        if local is not None:
+            self._env.timers.cancel(local.timer)
+            self._ended(local.client, number)
+
+
+def _key_of(connection: ClientConnection) -> bytes:
+    mountpoint, client_id = connection.mountpoint, connection.client_id
+    return keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
