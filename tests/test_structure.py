@@ -44,7 +44,7 @@ IN_BROKER: dict[str, set[str]] = {
     "routing": {"queues"},
     "sessions": {"routing", "queues"},
     "connection": {"sessions", "routing", "queues", "plugins", "reporting"},
-    "gateway": {"connection"},
+    "gateway": {"connection", "sessions"},
     "": {"gateway", "connection", "sessions", "routing", "queues", "plugins", "reporting"},
     "listeners": {"connection"},
     "clustering": {"", "connection", "sessions", "routing", "queues"},

@@ -266,7 +266,7 @@ def asked_expiry_s(packet: packets.Connect, modifiers: dict[str, Any], options: 
     if packet.version != 5:
         return 0 if packet.clean_start else (options.persistent_client_expiration_s or NEVER)
     asked: int = (packet.properties or {}).get("session_expiry_interval", 0)
-    return min(modifiers.get("session_expiry_interval", asked), NEVER)
+    return min(int(modifiers.get("session_expiry_interval", asked)), NEVER)
 
 
 def _negotiate(connection: ClientConnection, handshake: Handshake) -> None:

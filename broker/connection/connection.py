@@ -58,9 +58,10 @@ class PacketHandlers(msgspec.Struct):
     first: frozenset[type]
     refuse_malformed: Callable[[ClientConnection, WireError], None]
 
+
 FAILOVER_GRACE_S = 5
 """How long the will of a durable session waits after an end that the cluster made itself: the client is well, and
-connects again (H-45)."""
+connects again (H-39)."""
 CLUSTER_ENDS = frozenset(("gateway_lost", "moved"))
 """The reasons of such an end."""
 
@@ -90,7 +91,6 @@ class ClientConnection:
         "peer",
         "problem_information",
         "publishing",
-        "registration",
         "services",
         "session",
         "state",
@@ -118,8 +118,6 @@ class ClientConnection:
         self.acks = AckQueue(env, self.output, self.flow, self)
         self.decoder = _decoder(env.options)
         self.decoder.stops = services.relay is not None
-        self.registration = 0
-        """The number under which the registrar of the client id at another node knows this connection; 0 for none."""
         self.peer = (origin.peer_host, origin.peer_port)
         self.mountpoint = ""
         self.client_id = ""

@@ -8,7 +8,7 @@ open the connection; from the answer on it copies bytes in both directions, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -85,22 +85,26 @@ class Flow(msgspec.Struct, gc=False):
     silence_ms: int = 0
 
 
-class GatewayConnection:
-    """One client; the `ConnectionPort` of its transport.
+class Wanted(NamedTuple):
+    """What a client wants: its key, and `fresh` if it asks for no session and keeps none.
 
-    `client` is its key. `fresh` is True if it asks for no session and keeps none: any registrar can serve it, otherwise
-    only the primary. `place` is the (registrar, epoch) that was asked last.
+    Any registrar can serve a fresh client; only the primary can serve others.
     """
+
+    client: bytes
+    fresh: bool
+
+
+class GatewayConnection:
+    """One client; the `ConnectionPort` of its transport. `place` is the (registrar, epoch) that was asked last."""
 
     __slots__ = (
         "_answered", "_connection", "_full", "_owner", "_pending", "_reading", "_seen", "_timer", "_transport",
-        "client", "flow", "fresh", "opened", "over", "place", "refused_by", "slot",
+        "flow", "opened", "over", "place", "refused_by", "wanted",
     )  # fmt: skip
 
-    def __init__(self, owner: Owner, connection: ClientConnection, client: bytes, fresh: bool) -> None:
-        self.client = client
-        self.slot = client[0]
-        self.fresh = fresh
+    def __init__(self, owner: Owner, connection: ClientConnection, wanted: Wanted) -> None:
+        self.wanted = wanted
         self.flow: Flow | None = None
         self.place: tuple[str, int] | None = None
         self.opened = self.over = False
@@ -115,6 +119,11 @@ class GatewayConnection:
         connection.flow.hold("relay")
         self._transport.hand_over(self)
         self._timer: Timer | None = owner.env.timers.at(owner.env.now + OPEN_BOUND_MS, self._too_late)
+
+    @property
+    def slot(self) -> int:
+        """The slot of the client id."""
+        return self.wanted.client[0]
 
     # -- asking the primary
 
@@ -147,7 +156,7 @@ class GatewayConnection:
 
     def _asked_node(self) -> str | None:
         locator = self._owner.locator
-        return locator.registrar_of(self.slot) if self.fresh else locator.primary_of(self.slot)
+        return locator.registrar_of(self.slot) if self.wanted.fresh else locator.primary_of(self.slot)
 
     def stay(self) -> None:
         """The registrar has noted this gateway as the owner of the client id: serve the client here."""

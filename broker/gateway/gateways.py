@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...cluster.identity import SLOTS, slot_of
+from ...cluster.identity import slot_of
 from ...mqtt.errors import WireError
 from ...mqtt.reasons import ReasonCode
 from ...storage import keys
@@ -22,62 +22,46 @@ from ..environment import Environment
 from ..sessions.registry import SessionRegistry
 from ..timers import Timer
 from .credit import BUDGET_BYTES, Overrun
-from .gateway_connection import SUPERSEDED, GatewayConnection
-from .local_clients import LocalClients
+from .gateway_connection import SUPERSEDED, GatewayConnection, Wanted
 from .locator import EverySlotHere, SlotLocator
 from .messages import (
-    ASK,
     DATA,
-    EVICT,
     FROM_PRIMARY,
     GONE,
-    LOCAL,
     NOT_MINE,
     OPEN,
     OPEN_PART,
     OPENED,
     OPENING_BYTES,
-    PIECE_BYTES,
     RECALL,
-    REPORT,
-    REPORTED,
     RETURNED,
     ROOM,
     SILENT,
     WANT,
     MalformedRelay,
     Opening,
-    decode_clients,
     decode_opening,
-    decode_slots,
-    encode_clients,
-    encode_slots,
     epoch_body,
     read,
 )  # fmt: skip
 from .peer import PeerNode, TunnelPort
-from .registrar import Owner, Registrar
+from .registration import KINDS, Registration
 from .relayed_transport import RelayedTransport
 
 WAITING_MOST = 10_000
 """The most CONNECTs that wait for a primary at a gateway."""
 EARLY_MOST = 10_000
 """The most OPENs of one gateway that wait: for the table of that gateway, or for the end of a former connection."""
-QUESTIONS_MOST = 100
-"""The most questions of one registrar that wait until this node has applied the table of that registrar."""
-REPORTED_AT_ONCE = 100
-"""Clients in one REPORT. A client id has up to 65,535 bytes, so a REPORT may hold fewer."""
 RECALL_MS = 5_000
 """The interval at which unused growth of windows is asked back."""
 
 _DATA_DOWN = DATA | FROM_PRIMARY
-_REGISTRAR = frozenset((LOCAL | FROM_PRIMARY, EVICT | FROM_PRIMARY, ASK | FROM_PRIMARY, REPORT, REPORTED))
 
 
 class _Peer:
     """One other node: the tunnel to it, and the connections with it."""
 
-    __slots__ = ("asked", "early", "grown", "node", "part", "questions", "served")
+    __slots__ = ("asked", "early", "grown", "node", "part", "served")
 
     def __init__(self, node: PeerNode) -> None:
         self.node = node
@@ -86,8 +70,6 @@ class _Peer:
         self.served: dict[int, tuple[RelayedTransport, ClientConnection]] = {}
         """Connections of that gateway that this node serves, by number."""
         self.early: dict[int, Opening] = {}
-        self.questions: dict[int, dict[int, int]] = {}
-        """Questions of that registrar that have no answer yet, by number: slot -> epoch."""
         self.grown: dict[GatewayConnection | RelayedTransport, None] = {}
         self.part = b""
 
@@ -112,9 +94,7 @@ class Gateways:
         self._waiting: dict[GatewayConnection, None] = {}
         self._timer: Timer | None = None
         self._sessions = sessions
-        self._others: tuple[str, ...] = ()
-        self.registrar = Registrar(name, self)
-        self.local = LocalClients(env, sessions, self._ended, self._claimed)
+        self.registration = Registration(name, env, sessions, self.peer, self._connection_asked)
 
     def bind(self, tunnel: TunnelPort) -> None:
         """Use these tunnels; their owner reports their events to this object (`TunnelEvents`)."""
@@ -127,7 +107,7 @@ class Gateways:
         """
         self.locator = locator
         locator.when_changed(self.table_changed)
-        self._register_slots()
+        self.registration.use(locator)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -137,8 +117,8 @@ class Gateways:
             "relayed_connections": sum(len(peer.asked) for peer in self._peers.values()),
             "relayed_sessions": sum(len(peer.served) for peer in self._peers.values()),
             "relay_waiting_connects": len(self._waiting),
-            "local_clients": len(self.local),
-            "registered_clients": len(self.registrar),
+            "local_clients": len(self.registration.local),
+            "registered_clients": len(self.registration.registrar),
             "relay_window_growth": sum(
                 2 * BUDGET_BYTES - peer.node.room_up.free - peer.node.room_down.free for peer in self._peers.values()
             ),
@@ -153,19 +133,19 @@ class Gateways:
         registrar of its client id knows that. Meanwhile the client waits, and is refused after `OPEN_BOUND_MS`.
         """
         assert isinstance(connection, ClientConnection)
-        if connection.registration:
+        if self.registration.local.number_of(connection):
             return False
         packet, admission = connect.admission_of(connection)
         fresh = packet.clean_start and not connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
         slot = slot_of(connection.mountpoint, connection.client_id)
         client = keys.client_key(slot, connection.mountpoint, connection.client_id)
         node = self.locator.registrar_of(slot) if fresh else self.locator.primary_of(slot)
-        if node == self.name and self.registrar.is_free_now(client, self.name):
+        if node == self.name and self.registration.registrar.is_free_now(client, self.name):
             return False
         if len(self._waiting) >= WAITING_MOST:
             refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "too many clients wait for another node")
             return True
-        waiting = GatewayConnection(self, connection, client, fresh)
+        waiting = GatewayConnection(self, connection, Wanted(client, fresh))
         self._waiting[waiting] = None
         # a client with enhanced authentication may have sent more packets: they are known at the end of the turn
         if connection.auth.method is None:
@@ -193,12 +173,15 @@ class Gateways:
 
     def may_serve(self, connection: GatewayConnection) -> bool:
         """As `Owner.may_serve`."""
-        return self.registrar.is_free(connection.client, self.name, connection.ask)
+        return self.registration.registrar.is_free(connection.wanted.client, self.name, connection.ask)
 
     def stays(self, connection: GatewayConnection, client: ClientConnection) -> None:
         """As `Owner.stays`."""
         assert connection.flow is not None
-        self.local.begin(client, connection.flow.out.number)
+        self.registration.local.begin(client, connection.flow.out.number)
+
+    def _connection_asked(self, node: str, number: int) -> GatewayConnection | None:
+        return self._peer(node).asked.get(number)
 
     def settled(self, connection: GatewayConnection) -> None:
         """As `Owner.settled`."""
@@ -226,7 +209,7 @@ class Gateways:
         """The table of slots has changed: ask the new primaries; end connections whose slot has another one."""
         self.env.tick()
         place = self._place
-        self._register_slots()
+        self.registration.table_changed()
         for waiting in list(self._waiting):
             waiting.ask()
         for peer in list(self._peers.values()):
@@ -242,17 +225,14 @@ class Gateways:
                     self._serve(peer, number, opening)
                 except MalformedRelay as error:
                     self._close(peer, OPEN, number, error)
-            self._answer(peer)
 
     def view_changed(self, others: tuple[str, ...]) -> None:
         """These other nodes are in the view now."""
-        self._others = others
-        self._register_slots()
+        self.registration.view_changed(others)
 
-    def _register_slots(self) -> None:
-        locator = self.locator
-        mine = {slot: locator.epoch_of(slot) for slot in range(SLOTS) if locator.registrar_of(slot) == self.name}
-        self.registrar.applied(mine, self._others)
+    def closed(self, connection: ClientConnection) -> None:
+        """A client connection of this node has ended."""
+        self.registration.local.closed(connection)
 
     def _place(self, slot: int) -> tuple[str | None, int]:
         return self.locator.primary_of(slot), self.locator.epoch_of(slot)
@@ -291,7 +271,7 @@ class Gateways:
         """As `TunnelEvents.tunnel_opened`: ask for the clients that wait."""
         self.env.tick()
         self._peer(node).node.broken()
-        self.registrar.opened(node)
+        self.registration.registrar.opened(node)
         for waiting in list(self._waiting):
             waiting.ask()
 
@@ -304,14 +284,13 @@ class Gateways:
             self.env.log("warning", f"{count} relayed client connections with {node} end: {reason}")
         peer.node.broken()
         peer.early.clear()
-        peer.questions.clear()
         peer.part = b""
         for connection in list(peer.asked.values()):
             self._release(connection)
             connection.broken()
         for transport, _ in list(peer.served.values()):
             transport.broken("gateway_lost")
-        self.registrar.broken(node)
+        self.registration.broken(node)
 
     def tunnel_room(self, node: str) -> None:
         """As `TunnelEvents.tunnel_room`."""
@@ -337,8 +316,8 @@ class Gateways:
                     served = peer.served.get(number)
                     if served is not None:
                         served[0].received(body)
-                elif kind in _REGISTRAR:
-                    self._registering(peer, kind & ~FROM_PRIMARY, number, body)
+                elif kind in KINDS:
+                    self.registration.received(node, kind, number, body)
                 elif kind & FROM_PRIMARY:
                     self._from_primary(peer, kind & ~FROM_PRIMARY, number, value)
                 else:
@@ -400,7 +379,7 @@ class Gateways:
             self._to_served(peer, kind, number, value, body)
         elif kind == GONE:
             peer.early.pop(number, None)
-            self.registrar.ended(peer.node.node, number)
+            self.registration.registrar.ended(peer.node.node, number)
 
     def _to_served(self, peer: _Peer, kind: int, number: int, value: int, body: bytes) -> None:
         transport, client = peer.served[number]
@@ -457,11 +436,11 @@ class Gateways:
             return
         origin = opening.origin()
         transport = RelayedTransport(self.env, peer.node, number, (slot, epoch), lambda ended: self._over(peer, ended))
-        client = self._accept(transport, origin)
-        transport.hand_over(client)
-        peer.served[number] = transport, client
+        served = self._accept(transport, origin)
+        transport.hand_over(served)
+        peer.served[number] = transport, served
         try:
-            connect.admit(client, packet, admission)
+            connect.admit(served, packet, admission)
         except (WireError, TypeError, ValueError, AttributeError) as error:
             raise MalformedRelay(f"a client cannot be served with {admission}: {error}") from error
 
@@ -472,11 +451,11 @@ class Gateways:
     def _may_open(self, peer: _Peer, number: int, opening: Opening, client: bytes, stays: bool) -> bool:
         """True if the client id is free. Otherwise the OPEN waits here."""
         gateway = peer.node.node if stays else self.name
-        if self.registrar.is_free_now(client, gateway):
+        if self.registration.registrar.is_free_now(client, gateway):
             return True
         if len(peer.early) < EARLY_MOST:
             peer.early[number] = opening
-            self.registrar.is_free(client, gateway, lambda: self._open_again(peer, number))
+            self.registration.registrar.is_free(client, gateway, lambda: self._open_again(peer, number))
         else:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(opening.epoch))
         return False
@@ -493,102 +472,7 @@ class Gateways:
 
     def _leave_there(self, peer: _Peer, number: int, opening: Opening, client: bytes) -> None:
         """The client needs no session: end what its client id has here, and let its gateway serve it."""
-        gateway, store = peer.node.node, self.env.store
         deleting = self._sessions.end(client)
         if not self._may_open(peer, number, opening, client, True):
             return  # messages of the ended connection are on their way
-        self.registrar.claim(client, gateway, number)
-
-        def tell() -> None:
-            if self.registrar.owner(client) == Owner(gateway, number):
-                peer.node.say(LOCAL | FROM_PRIMARY, number, 0)
-
-        if deleting:
-            store.when_committed(store.open_commit, tell)
-        else:
-            tell()
-
-    def closed(self, connection: ClientConnection) -> None:
-        """A client connection of this node has ended."""
-        self.local.closed(connection)
-
-    def _claimed(self, client: bytes, number: int) -> bool:
-        """A connection without a number has ended, and its messages are on their way.
-
-        True if this node registers its client id."""
-        if self.locator.registrar_of(client[0]) != self.name or self.registrar.owner(client) is not None:
-            return False
-        self.registrar.claim(client, self.name, number)
-        return True
-
-    def _ended(self, client: bytes, number: int) -> None:
-        """A local client counts no more: tell its registrar."""
-        registrar = self.locator.registrar_of(client[0])
-        if registrar == self.name:
-            self.registrar.ended(self.name, number)
-        elif registrar is not None:
-            self._peer(registrar).node.send(GONE, number, b"ended")
-
-    def ask(self, node: str, number: int, slots: dict[int, int]) -> bool:
-        """As `RegistrarPort.ask`."""
-        peer = self._peer(node).node
-        if not peer.open:
-            return False
-        peer.send(ASK | FROM_PRIMARY, number, encode_slots(slots))
-        return True
-
-    def evict(self, _client: bytes, owner: Owner) -> None:
-        """As `RegistrarPort.evict`."""
-        if owner.node == self.name:
-            self.local.evict(owner.number)
-        else:
-            self._peer(owner.node).node.say(EVICT | FROM_PRIMARY, owner.number, 0)
-
-    def _registering(self, peer: _Peer, kind: int, number: int, body: bytes) -> None:
-        """A message between a gateway and a registrar arrived. Raises `MalformedRelay`."""
-        if kind == LOCAL:
-            if number in peer.asked:
-                peer.asked[number].stay()
-        elif kind == EVICT:
-            self.local.evict(number)
-            if number in peer.asked:
-                peer.asked[number].end("session_taken_over")
-            elif not self.local.knows(number):
-                peer.node.send(GONE, number, b"ended")
-        elif kind == ASK:
-            if len(peer.questions) < QUESTIONS_MOST:
-                peer.questions[number] = decode_slots(body)
-                self._answer(peer)
-        elif kind == REPORT:
-            for client, connection in decode_clients(body):
-                self._reported(peer.node.node, number, client, connection)
-        elif kind == REPORTED:
-            self.registrar.answered(peer.node.node, number)
-
-    def _answer(self, peer: _Peer) -> None:
-        """Answer the questions of a registrar whose table this node has applied."""
-        for number, slots in list(peer.questions.items()):
-            if any(self.locator.epoch_of(slot) < epoch for slot, epoch in slots.items()):
-                continue
-            del peer.questions[number]
-            clients = self.local.clients_in({s for s, epoch in slots.items() if self.locator.epoch_of(s) == epoch})
-            some: list[tuple[bytes, int]] = []
-            size = 0
-            for client, connection in clients:
-                if some and (len(some) == REPORTED_AT_ONCE or size + len(client) > PIECE_BYTES):
-                    peer.node.send(REPORT, number, encode_clients(some))
-                    some, size = [], 0
-                some.append((client, connection))
-                size += len(client)
-            if some:
-                peer.node.send(REPORT, number, encode_clients(some))
-            peer.node.say(REPORTED, number, 0)
-
-    def _reported(self, node: str, number: int, client: bytes, connection: int) -> None:
-        """A gateway has this client; a durable session here was ended by that client's Clean Start, while this node
-        was absent. A connection here is the newer one."""
-        session = self._sessions.wake(client)
-        if session is not None and session.connection is not None:
-            self.evict(client, Owner(node, connection))
-        elif self.registrar.reported(node, number, client, connection) and session is not None:
-            session.end("clean_start")
+        self.registration.leave_there(peer.node.node, number, client, deleting)

@@ -2,7 +2,7 @@
 
 Their registrars know them by a number (`registrar.py`). A client counts until its connection has ended and the other
 nodes have answered for what it published: else a message that it publishes at its next gateway could overtake one of
-these (H-44).
+these (H-38).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Local(msgspec.Struct, eq=False):
 
 
 class LocalClients:
-    """The clients of one gateway. `unique` makes numbers; `ended` is called with client key and number of each client
+    """The clients of one gateway. `ended` is called with client key and number of each client
     that counts no more; `claimed` with those of a client that ended here under no number."""
 
     def __init__(
@@ -47,18 +47,24 @@ class LocalClients:
         self._ended = ended
         self._claimed = claimed
         self._clients: dict[int, _Local] = {}
+        self._numbers: dict[int, int] = {}
+        """id of a connection -> its number."""
 
     def __len__(self) -> int:
         return len(self._clients)
 
     def begin(self, connection: ClientConnection, number: int) -> None:
         """The registrar knows this connection by this number."""
-        connection.registration = number
+        self._numbers[id(connection)] = number
         self._clients[number] = _Local(_key_of(connection), connection)
+
+    def number_of(self, connection: ClientConnection) -> int:
+        """The number of a connection; 0 if it has none."""
+        return self._numbers.get(id(connection), 0)
 
     def closed(self, connection: ClientConnection) -> None:
         """A client connection of this node has ended; its answers still wait in it."""
-        number = connection.registration
+        number = self._numbers.pop(id(connection), 0)
         unanswered = connection.acks.open_conditions()
         if number:
             local = self._clients[number]
@@ -98,7 +104,7 @@ class LocalClients:
         """Return client key and number of each client in these slots."""
         for session in self._sessions.in_memory():
             connection = session.connection
-            if session.durable or not isinstance(connection, ClientConnection) or connection.registration:
+            if session.durable or not isinstance(connection, ClientConnection) or self.number_of(connection):
                 continue
             if session.key[0] in slots:
                 self.begin(connection, self._env.numbers.unique())

@@ -4,7 +4,7 @@ Such a client stays at its gateway. The *registrar* of its slot knows the gatewa
 that one client id is served once in the cluster. The registrar is the primary of the slot, or the deputy while the slot
 has no primary. It has this knowledge in memory: whenever a slot gets another registrar, and whenever a node enters the
 view or begins its tunnel again, the registrar asks that node for its clients. It answers no CONNECT of a slot before it
-knows the clients of every node in the view (H-43).
+knows the clients of every node in the view (H-37).
 
 This is a core without I/O. `Gateways` sends its messages and reports those of the other nodes.
 """

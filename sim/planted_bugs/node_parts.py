@@ -182,9 +182,9 @@ class DisconnectKeepsWill(Session):
 
     __slots__ = ()
 
-    def detach(self, fire_will: bool) -> None:
+    def detach(self, fire_will: bool, grace_s: int = 0) -> None:
         """Detach as if the connection had been lost."""
-        super().detach(True)
+        super().detach(True, grace_s)
 
 
 # -- connections

@@ -139,7 +139,7 @@ def test_a_new_registrar_learns_the_clients_of_all_gateways() -> None:
 
 
 def test_a_new_registrar_answers_nobody_before_it_knows_all_gateways() -> None:
-    """H-43: n1 has the client, and applies the table late."""
+    """H-37: n1 has the client, and applies the table late."""
     cluster = RelayHarness(3)
     first = clean(cluster, 1)
     for number in (2, 3):
@@ -156,7 +156,7 @@ def test_a_new_registrar_answers_nobody_before_it_knows_all_gateways() -> None:
 
 
 def test_an_answer_of_a_former_registrar_is_dropped() -> None:
-    """H-43: n2 leaves the client to n1, and n1 has told n3 before that it has no client."""
+    """H-37: n2 leaves the client to n1, and n1 has told n3 before that it has no client."""
     cluster = RelayHarness(3)
     cluster.network.delay("n2", "n1", 0.5)
     client = soon(cluster, 1)
@@ -227,6 +227,15 @@ def test_a_deputy_serves_clients_without_state_and_no_others() -> None:
     assert [each.reason for each in resumes.take()] == [0x88] and not client.closed
 
 
+def test_a_deputy_makes_no_session_although_the_gateway_has_an_older_table() -> None:
+    cluster = RelayHarness(3)
+    cluster.give_deputy("n3", 3)
+    cluster.tables["n1"].apply("n3", 2)
+    durable = soon(cluster, 1, expiry_s=600)
+    cluster.pass_s(1)
+    assert durable.take() == [] and cluster.counts(3) == (0, 0, 0) and not len(cluster[3].node.sessions)
+
+
 def test_a_primary_that_comes_back_ends_the_sessions_that_were_discarded_meanwhile() -> None:
     cluster = RelayHarness(3)
     cluster[1].client("c").leave()
@@ -242,7 +251,7 @@ def test_a_primary_that_comes_back_ends_the_sessions_that_were_discarded_meanwhi
 
 
 def test_a_taken_over_client_is_served_elsewhere_when_its_publishes_have_arrived() -> None:
-    """H-44: else a message of its next connection could overtake them."""
+    """H-38: else a message of its next connection could overtake them."""
     cluster = RelayHarness(3)
     reader = clean(cluster, 3, "reader")
     reader.subscribe(("t", 1))

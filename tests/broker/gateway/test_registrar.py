@@ -48,7 +48,7 @@ def test_a_slot_of_another_registrar_is_not_free() -> None:
 
 
 def test_nobody_is_served_before_all_nodes_of_the_view_have_answered() -> None:
-    """H-43."""
+    """H-37."""
     made, port = registrar("n2", "n3", answered=False)
     called: list[str] = []
     assert not made.is_free(A, "n1", lambda: called.append("a"))

@@ -1,0 +1,192 @@
+"""Both ends of the registration of clients without durable state: the messages of gateways and registrars.
+
+`registrar.py` has the rules of a registrar, `local_clients.py` the clients of a gateway. This module connects them with
+the tunnels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...cluster.identity import SLOTS
+from ..environment import Environment
+from ..sessions.registry import SessionRegistry
+from .gateway_connection import GatewayConnection
+from .local_clients import LocalClients
+from .locator import EverySlotHere, SlotLocator
+from .messages import (
+    ASK,
+    EVICT,
+    FROM_PRIMARY,
+    GONE,
+    LOCAL,
+    PIECE_BYTES,
+    REPORT,
+    REPORTED,
+    decode_clients,
+    decode_slots,
+    encode_clients,
+    encode_slots,
+)
+from .peer import PeerNode
+from .registrar import Owner, Registrar
+
+QUESTIONS_MOST = 100
+"""The most questions of one registrar that wait until this node has applied the table of that registrar."""
+REPORTED_AT_ONCE = 100
+"""Clients in one REPORT. A client id has up to 65,535 bytes, so a REPORT may hold fewer."""
+
+KINDS = frozenset((LOCAL | FROM_PRIMARY, EVICT | FROM_PRIMARY, ASK | FROM_PRIMARY, REPORT, REPORTED))
+"""The messages that `Registration.received` takes."""
+
+
+class Registration:
+    """The registration at one node, in both roles. `peer` returns the tunnel to a node; `asked` the connection that has
+    asked this node with this number, None if it does not wait any more."""
+
+    def __init__(
+        self,
+        name: str,
+        env: Environment,
+        sessions: SessionRegistry,
+        peer: Callable[[str], PeerNode],
+        asked: Callable[[str, int], GatewayConnection | None],
+    ) -> None:
+        self.name = name
+        self.locator: SlotLocator = EverySlotHere(name)
+        self._used = False
+        self.registrar = Registrar(name, self)
+        self.local = LocalClients(env, sessions, self._ended, self._claimed)
+        self._env = env
+        self._sessions = sessions
+        self._peer = peer
+        self._asked = asked
+        self._others: tuple[str, ...] = ()
+        self._questions: dict[str, dict[int, dict[int, int]]] = {}
+        """For each registrar its questions that have no answer yet, by number: slot -> epoch."""
+
+    def use(self, locator: SlotLocator) -> None:
+        """Register the clients of the slots for which this table names this node."""
+        self.locator, self._used = locator, True
+        self.table_changed()
+
+    def table_changed(self) -> None:
+        """The table of slots has changed: ask for the clients of new slots, and answer questions that have waited."""
+        if not self._used:
+            return
+        locator = self.locator
+        mine = {slot: locator.epoch_of(slot) for slot in range(SLOTS) if locator.registrar_of(slot) == self.name}
+        self.registrar.applied(mine, self._others)
+        for node in list(self._questions):
+            self._answer(node)
+
+    def view_changed(self, others: tuple[str, ...]) -> None:
+        """These other nodes are in the view now."""
+        self._others = others
+        self.table_changed()
+
+    def broken(self, node: str) -> None:
+        """The tunnel to a node is broken."""
+        self._questions.pop(node, None)
+        self.registrar.broken(node)
+
+    def leave_there(self, gateway: str, number: int, client: bytes, deleting: bool) -> None:
+        """The gateway serves this client itself. With `deleting` the open batch must be safe first."""
+        self.registrar.claim(client, gateway, number)
+
+        def tell() -> None:
+            if self.registrar.owner(client) == Owner(gateway, number):
+                self._peer(gateway).say(LOCAL | FROM_PRIMARY, number, 0)
+
+        if deleting:
+            self._env.store.when_committed(self._env.store.open_commit, tell)
+        else:
+            tell()
+
+    def _claimed(self, client: bytes, number: int) -> bool:
+        """A connection without a number has ended, and its messages are on their way.
+
+        True if this node registers its client id."""
+        if self.locator.registrar_of(client[0]) != self.name or self.registrar.owner(client) is not None:
+            return False
+        self.registrar.claim(client, self.name, number)
+        return True
+
+    def _ended(self, client: bytes, number: int) -> None:
+        """A local client counts no more: tell its registrar."""
+        registrar = self.locator.registrar_of(client[0])
+        if registrar == self.name:
+            self.registrar.ended(self.name, number)
+        elif registrar is not None:
+            self._peer(registrar).send(GONE, number, b"ended")
+
+    def ask(self, node: str, number: int, slots: dict[int, int]) -> bool:
+        """As `RegistrarPort.ask`."""
+        peer = self._peer(node)
+        if not peer.open:
+            return False
+        peer.send(ASK | FROM_PRIMARY, number, encode_slots(slots))
+        return True
+
+    def evict(self, _client: bytes, owner: Owner) -> None:
+        """As `RegistrarPort.evict`."""
+        if owner.node == self.name:
+            self.local.evict(owner.number)
+        else:
+            self._peer(owner.node).say(EVICT | FROM_PRIMARY, owner.number, 0)
+
+    def received(self, node: str, kind: int, number: int, body: bytes) -> None:
+        """A message between a gateway and a registrar arrived. Raises `MalformedRelay`."""
+        if kind == LOCAL | FROM_PRIMARY:
+            waiting = self._asked(node, number)
+            if waiting is not None:
+                waiting.stay()
+        elif kind == EVICT | FROM_PRIMARY:
+            self._evicted(node, number)
+        elif kind == ASK | FROM_PRIMARY:
+            questions = self._questions.setdefault(node, {})
+            if len(questions) < QUESTIONS_MOST:
+                questions[number] = decode_slots(body)
+                self._answer(node)
+        elif kind == REPORT:
+            for client, connection in decode_clients(body):
+                self._reported(node, number, client, connection)
+        elif kind == REPORTED:
+            self.registrar.answered(node, number)
+
+    def _evicted(self, node: str, number: int) -> None:
+        self.local.evict(number)
+        waiting = self._asked(node, number)
+        if waiting is not None:  # the answer about this client is not here yet
+            waiting.end("session_taken_over")
+        elif not self.local.knows(number):
+            self._peer(node).send(GONE, number, b"ended")
+
+    def _answer(self, node: str) -> None:
+        """Answer the questions of a registrar whose table this node has applied."""
+        peer = self._peer(node)
+        for number, slots in list(self._questions[node].items()):
+            if any(self.locator.epoch_of(slot) < epoch for slot, epoch in slots.items()):
+                continue
+            del self._questions[node][number]
+            clients = self.local.clients_in({s for s, epoch in slots.items() if self.locator.epoch_of(s) == epoch})
+            some: list[tuple[bytes, int]] = []
+            size = 0
+            for client, connection in clients:
+                if some and (len(some) == REPORTED_AT_ONCE or size + len(client) > PIECE_BYTES):
+                    peer.send(REPORT, number, encode_clients(some))
+                    some, size = [], 0
+                some.append((client, connection))
+                size += len(client)
+            if some:
+                peer.send(REPORT, number, encode_clients(some))
+            peer.say(REPORTED, number, 0)
+
+    def _reported(self, node: str, number: int, client: bytes, connection: int) -> None:
+        """A gateway has this client; a durable session here was ended by that client's Clean Start, while this node
+        was absent. A connection here is the newer one."""
+        session = self._sessions.wake(client)
+        if session is not None and session.connection is not None:
+            self.evict(client, Owner(node, connection))
+        elif self.registrar.reported(node, number, client, connection) and session is not None:
+            session.end("clean_start")

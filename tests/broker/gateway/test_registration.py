@@ -1,0 +1,49 @@
+"""Messages of gateways and registrars that are wrong, too many, or too late."""
+
+from __future__ import annotations
+
+from strogoff.broker.gateway.messages import ASK, FROM_PRIMARY, REPORT, encode_clients, encode_slots, head
+from strogoff.broker.gateway.registration import QUESTIONS_MOST
+
+from .relay_harness import RelayHarness
+
+
+def send(cluster: RelayHarness, sender: int, kind: int, number: int, body: bytes) -> None:
+    """A node sends a message to n1."""
+    member = cluster[sender].host.member
+    assert member is not None
+    member.links.tunnel("n1", head(kind, number, len(body)) + body)
+    cluster.settle()
+
+
+def test_malformed_messages_are_logged_and_change_nothing() -> None:
+    cluster = RelayHarness(2, "n1")
+    for kind in (ASK | FROM_PRIMARY, REPORT):
+        send(cluster, 2, kind, 1, b"garbage")
+    lines = [line for level, line in cluster[1].host.lines if level == "error"]
+    assert ["ASK of 7 bytes" in lines[0], "REPORT of 7 bytes" in lines[1]] == [True, True]
+    assert cluster[2].client("c", expiry_s=None).ask() == [] and cluster.registered(1) == 1
+
+
+def test_a_report_that_nobody_asked_for_is_ignored() -> None:
+    cluster = RelayHarness(2, "n1")
+    send(cluster, 2, REPORT, 1 << 40, encode_clients([(b"\x05\0\0\0\x01a", 7)]))
+    assert cluster.registered(1) == 0
+
+
+def test_questions_about_a_table_that_never_comes_are_bounded() -> None:
+    cluster = RelayHarness(2)
+    for number in range(QUESTIONS_MOST + 10):
+        send(cluster, 2, ASK | FROM_PRIMARY, 1000 + number, encode_slots({5: 99}))
+    assert len(cluster.gateways(1).registration._questions["n2"]) == QUESTIONS_MOST
+
+
+def test_a_report_of_many_clients_comes_in_parts() -> None:
+    cluster = RelayHarness(2)
+    names = [f"{number}-{'x' * 90}" for number in range(250)]
+    for name in names:
+        cluster[1].client(name, expiry_s=None)
+    assert cluster.registered(2) == 250
+    cluster.apply("n2", 2)
+    cluster.settle()
+    assert cluster.registered(2) == 250 and cluster.local(1) == 250
