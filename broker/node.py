@@ -57,7 +57,7 @@ class Node:
             env, self.policy, self.router, self.publisher, self.sessions, self.replays, ports, self._closed
         )
         self.connections: dict[int, ClientConnection] = {}
-        self.gateways = Gateways(name, env, self.sessions, self.accept)
+        self.gateways = Gateways(name, env, self.sessions, self.policy, self.accept)
         self.closing = False
         env.store.on_state = self._store_state
         env.store.on_damage = self._store_damaged

@@ -330,6 +330,8 @@ class ClusterNode:
                 self.metadata.hold(not each.barriers_allowed)
             elif isinstance(each, SlotsLost | SlotsChanged):
                 self.reporting.slots(each)
+                if isinstance(each, SlotsChanged):
+                    self.listener.slots_changed()
             elif isinstance(each, Refused):
                 self.registrar.refused(each)
         self.join_leave.applied(happened)

@@ -108,6 +108,13 @@ class ClusterEvents(RejoinListener, Protocol):
         reports past views, too. If this node enters with the view, `rejoin` follows.
         """
 
+    def slots_changed(self) -> None:
+        """The node has applied a log entry or a snapshot that changed the slot table; `ClusterNode.slots` has it.
+
+        If the entry changed the view too, `view_applied` came before. A restarted node reads its log again, so it
+        reports past tables, too.
+        """
+
     def lease_changed(self) -> None:
         """`ClusterNode.leased` or `ClusterNode.whole` has changed: the broker computes which operations it accepts."""
 

@@ -37,6 +37,7 @@ from .retained import RETAINED, SharedRetained
 from .route_advertiser import RouteAdvertiser
 from .routes import LASTING, MalformedRoute, Routes
 from .routes import NAMESPACES as ROUTES
+from .table_locator import TableLocator
 
 CLUSTER_SPACES: dict[bytes, Namespace] = {**NAMESPACES, PUBLISHED: Namespace(durable=False, stamped=False)}
 
@@ -97,6 +98,7 @@ class ClusterAdapter:
             member.metadata,
             node.env.after_turn,
         )  # fmt: skip
+        self.locator = TableLocator(member)
         self.incidents = IncidentMonitor(node, member)
         self.config = SharedConfig(member.metadata)
         self.retained = SharedRetained(node, member.metadata)
@@ -149,8 +151,11 @@ class ClusterAdapter:
         return self._member.view.incarnation(node) is not None
 
     def slot_epoch(self, slot: int) -> int:
-        """As `ClusterPort.slot_epoch`: 0, because each node is the primary of all slots of its own sessions."""
-        return 0
+        """As `ClusterPort.slot_epoch`: 0 without the relay, because a session then lives where its client connected.
+
+        A node that numbered its sessions by an epoch, and later without one, would go back.
+        """
+        return 0 if self._node.services.relay is None else self.locator.epoch_of(slot)
 
     def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
         """As `ClusterPort.remote_matches`."""
@@ -322,6 +327,7 @@ class ClusterAdapter:
             if row.serving:  # a snapshot may skip the view in which the node entered
                 self.routes.drop(row.node, row.entered_in_view - 1)
         self._purge(after)
+        self.locator.changed()
         self.incidents.changed()
 
     def _purge(self, view: View) -> None:
@@ -341,6 +347,10 @@ class ClusterAdapter:
 
         for space in ROUTES:
             self._member.metadata.purge(gone, space)
+
+    def slots_changed(self) -> None:
+        """As `ClusterEvents.slots_changed`."""
+        self.locator.changed()
 
     def lease_changed(self) -> None:
         """As `ClusterEvents.lease_changed`: set the view state of the node."""

@@ -19,6 +19,7 @@ from ..connection.connection import ClientConnection
 from ..connection.refusal import refuse
 from ..connection.transport import ClientTransport, ConnectionOrigin
 from ..environment import Environment
+from ..operation_policy import OperationPolicy
 from ..sessions.registry import SessionRegistry
 from ..timers import Timer
 from .credit import BUDGET_BYTES, Overrun
@@ -82,6 +83,7 @@ class Gateways:
         name: str,
         env: Environment,
         sessions: SessionRegistry,
+        policy: OperationPolicy,
         accept: Callable[[ClientTransport, ConnectionOrigin], ClientConnection],
     ) -> None:
         self.name = name
@@ -89,6 +91,7 @@ class Gateways:
         self.locator: SlotLocator = EverySlotHere(name)
         self.closing = False
         self._accept = accept
+        self._policy = policy
         self._tunnel: TunnelPort | None = None
         self._peers: dict[str, _Peer] = {}
         self._waiting: dict[GatewayConnection, None] = {}
@@ -427,6 +430,11 @@ class Gateways:
         fresh = packet.clean_start and not expires
         if (registrar if fresh else self.locator.primary_of(slot)) != self.name or self.closing:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))
+            return
+        if not self._policy.allows("register", admission.modifiers) and len(peer.early) < EARLY_MOST:
+            # this node has just started, and has no lease yet: the gateway has judged the client by its own
+            peer.early[number] = opening
+            self._policy.when_accepting(lambda: self._open_again(peer, number))
             return
         stays = fresh or (not expires and not self._sessions.on_disk(admission.mountpoint, admission.client_id))
         if not self._may_open(peer, number, opening, client, stays):

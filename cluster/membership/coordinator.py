@@ -14,13 +14,17 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from ..slots.table import SlotRow
 from .clique import largest_clique
-from .commands import Away, Boot, Command, Join, Leave, Settle, SetView, Stale
+from .commands import Away, Boot, Command, Join, Leave, SetSlots, Settle, SetView, Stale
 from .messages import Goodbye, LeaseReply, LeaseRequest
 from .next_view import Outlook, next_view
 from .settings import Settings
 from .state_machine import MemberRow, MembershipState, peer_of
 from .voters import Peers, Transfer, VoterChange, next_change
+
+SLOTS_MS = 100
+"""The shortest time between two entries with requested changes of the slot table."""
 
 RequestedCommand = Settle | Join | Boot | Leave | Stale
 """Commands that a node or an operator asks the leader for."""
@@ -69,6 +73,8 @@ class MembershipCoordinator:
         self._notices: dict[str, int] = {}
         self._forget_ms = now_ms
         self._submitted: list[RequestedCommand] = []
+        self._slot_changes: dict[int, SlotRow] = {}
+        self._slots_ms = now_ms
         self._proposed: tuple[tuple[int, bool], float] | None = None
         self._change_ms = now_ms
         self._views: dict[int, float] = {}
@@ -238,6 +244,20 @@ class MembershipCoordinator:
         if command not in self._submitted:
             self._submitted.append(command)
 
+    def request_slots(self, command: SetSlots) -> None:
+        """Take requested changes of the slot table: `decide` proposes them, several requests in one entry.
+
+        A later change of a slot replaces an earlier one. The requester repeats it until the row has changed.
+        """
+        self._slot_changes.update({change.slot: change for change in command.changes})
+
+    def _slot_command(self, now_ms: float) -> list[SetSlots]:
+        if not self._slot_changes or now_ms < self._slots_ms:
+            return []
+        changes, self._slot_changes = self._slot_changes, {}
+        self._slots_ms = now_ms + SLOTS_MS
+        return [SetSlots(tuple([changes[slot] for slot in sorted(changes)]))]
+
     def decide(self, now_ms: float, peers: Peers) -> list[Proposal]:
         """Returns the proposals to make now, in order; `peers` is this node's Raft.
 
@@ -263,13 +283,18 @@ class MembershipCoordinator:
         settled = bool(self.membership.cluster_id) and not asked
         views = self._view_command(now_ms) if settled and not self._is_complete else []
         forgetting = self._forgetting(now_ms, peers) if settled and not views else []
-        return [*asked, *views, *forgetting, *self._voter_changes(now_ms, peers)]
+        slots = self._slot_command(now_ms) if settled else []
+        return [*asked, *views, *forgetting, *slots, *self._voter_changes(now_ms, peers)]
 
     def calm(self, now_ms: float) -> bool:
         """Whether no better view is possible and all members have asked for a lease lately."""
         latest = now_ms - self.settings.hearing_ms / 2
         names = self.membership.view.nodes
-        return self._is_complete and all(name in self._heard and self._heard[name].at_ms >= latest for name in names)
+        return (
+            self._is_complete
+            and not self._slot_changes
+            and all(name in self._heard and self._heard[name].at_ms >= latest for name in names)
+        )
 
     @property
     def _is_complete(self) -> bool:

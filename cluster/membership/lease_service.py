@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...storage.store import Store
 from ..raft.interface import ChangePending, NotLeader, Rejected
 from ..raft.messages import Change
-from .commands import Boot, Join, Leave, Settle, Stale
+from .commands import Boot, Join, Leave, SetSlots, Settle, Stale
 from .consensus import Consensus
 from .coordinator import MembershipCoordinator
 from .events import MembershipEvent, ViewChanged
@@ -202,6 +202,11 @@ class LeaseService:
     def submit(self, command: Join | Boot | Leave | Stale | Settle) -> None:
         """Propose a command as soon as that is safe. Call it on the leader."""
         self.coordinator.submit(command)
+        self.decide()
+
+    def request_slots(self, command: SetSlots) -> None:
+        """Propose changes of the slot table, perhaps together with others. Call it on the leader."""
+        self.coordinator.request_slots(command)
         self.decide()
 
     def decide(self) -> None:

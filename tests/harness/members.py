@@ -43,6 +43,9 @@ class RecordingListener:
     def view_applied(self, before: View, after: View) -> None:
         self.said.append(("view", after.id))
 
+    def slots_changed(self) -> None:
+        self.said.append(("slots", self.machine.member.slots.index))
+
     def lease_changed(self) -> None:
         self.said.append(("standing", self.machine.member.leased(), self.machine.member.whole))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from strogoff.cluster.membership.commands import Away, Boot, Command, Leave, Row, SetView, Stale
-from strogoff.cluster.membership.coordinator import MembershipCoordinator
+from strogoff.cluster.membership.commands import Away, Boot, Command, Leave, Row, SetSlots, SetView, Stale
+from strogoff.cluster.membership.coordinator import SLOTS_MS, MembershipCoordinator
 from strogoff.cluster.membership.messages import LeaseReply, LeaseRequest
 from strogoff.cluster.membership.settings import Settings
 from strogoff.cluster.membership.state_machine import MembershipState
 from strogoff.cluster.membership.voters import Transfer
 from strogoff.cluster.raft.messages import Configuration
+from strogoff.cluster.slots.table import SlotRow
 
 from .test_state_machine import apply, boot, cluster, join
 from .test_voters import Peers, peer
@@ -282,6 +283,23 @@ def test_an_unsettled_cluster_gets_only_requested_changes() -> None:
     assert leader.decide(10) == [command]
 
 
+def test_requested_slots_share_an_entry_and_wait_for_the_next_one() -> None:
+    leader = Leader()
+    rows = [SlotRow(slot, 1, version) for slot, version in ((5, 1), (4, 1), (5, 2))]
+    leader.coordinator.request_slots(SetSlots((rows[0], rows[1])))
+    leader.coordinator.request_slots(SetSlots((rows[2],)))
+    assert leader.decide(0) == [SetSlots((rows[1], rows[2]))] and leader.decide(10) == []
+    leader.coordinator.request_slots(SetSlots((rows[0],)))
+    assert leader.decide(SLOTS_MS - 1) == [] and not leader.coordinator.calm(SLOTS_MS - 1)
+    assert leader.decide(SLOTS_MS) == [SetSlots((rows[0],))]
+
+
+def test_an_unsettled_cluster_gets_no_slots() -> None:
+    leader = Leader(MembershipState())
+    leader.coordinator.request_slots(SetSlots((SlotRow(5, 1, 1),)))
+    assert leader.decide(0) == []
+
+
 def test_an_election_forgets_everything() -> None:
     leader = Leader()
     ticket = leader.request("b", 0)
@@ -289,6 +307,7 @@ def test_an_election_forgets_everything() -> None:
     leader.peers.term += 1
     assert leader.decide(10) == []
     leader.coordinator.submit(Leave("c"))
+    leader.coordinator.request_slots(SetSlots((SlotRow(5, 1, 1),)))
     leader.coordinator.elected(15)
     leader.peers.configuration = Configuration(leader.peers.configuration.voters)
     assert ticket is not None and leader.coordinator.confirmed(ticket, 20) == [] and leader.decide(30) == []

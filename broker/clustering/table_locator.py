@@ -1,0 +1,55 @@
+"""The slot table as the broker uses it: which node runs the sessions of a slot, and which one registers its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...cluster.node import ClusterNode
+from ...cluster.slots.table import SlotRow
+
+
+class TableLocator:
+    """The applied slot table of a cluster node, as `SlotLocator`. The owner calls `changed` after each change of table
+    or view.
+
+    A node that has restarted reads its log again, and so meets tables in which an earlier process of this node was
+    primary. This process is primary only of rows that name its own entrance into the view.
+    """
+
+    def __init__(self, member: ClusterNode) -> None:
+        self._member = member
+        self._listeners: list[Callable[[], None]] = []
+
+    def _row(self, slot: int) -> SlotRow:
+        return self._member.slots.row(slot)
+
+    def primary_of(self, slot: int) -> str | None:
+        """As `SlotLocator.primary_of`. A node in no cluster runs all its sessions."""
+        member = self._member
+        if not member.clustered:
+            return member.me.node
+        primary = self._row(slot).primary
+        if primary is None:
+            return None
+        if primary.node == member.me.node:
+            own = member.incarnation
+            if own is None or own.entered_in_view != primary.entered_in_view:
+                return None
+        return primary.node
+
+    def registrar_of(self, slot: int) -> str | None:
+        """As `SlotLocator.registrar_of`: the primary."""
+        return self.primary_of(slot)
+
+    def epoch_of(self, slot: int) -> int:
+        """As `SlotLocator.epoch_of`: 0 in no cluster, otherwise the index of a log entry."""
+        return self._row(slot).epoch
+
+    def when_changed(self, changed: Callable[[], None]) -> None:
+        """As `SlotLocator.when_changed`."""
+        self._listeners.append(changed)
+
+    def changed(self) -> None:
+        """Table or view have changed: tell the listeners."""
+        for listener in self._listeners:
+            listener()

@@ -1,0 +1,182 @@
+"""The real slot table decides which node runs a session: three nodes that relay by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.clustering.table_locator import TableLocator
+from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.cluster.membership.commands import SetSlots
+from strogoff.cluster.node import ClusterNode
+from strogoff.cluster.slots.table import Holder, SlotRow
+from strogoff.mqtt import packets as p
+from tests.harness.broker import PacketClient, connect, publish
+from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness, snapshots_only
+
+
+def member_of(harness: NodeHarness) -> ClusterNode:
+    member = harness.host.member
+    assert member is not None
+    return member
+
+
+class SlotCluster(ClusterHarness):
+    """A cluster whose nodes relay by the slot table. All slots belong to n1, the eldest node, until `give`."""
+
+    def __init__(self, nodes: int = 3, **options: object) -> None:
+        super().__init__(nodes, **{**MAJORITY, **options})
+        for harness in self.nodes:
+            self.relay(harness)
+        self.settle()
+
+    def locator(self, number: int) -> TableLocator:
+        clustering = self[number].host.clustering
+        assert clustering is not None
+        return clustering.locator
+
+    def relay(self, harness: NodeHarness) -> None:
+        clustering = harness.host.clustering
+        assert clustering is not None
+        harness.node.relay_by(clustering.locator)
+
+    def restart(self, number: int) -> None:
+        self[number].kill()
+        self[number].start()
+        self.relay(self[number])
+
+    def places(self, client_id: str) -> list[tuple[str | None, int]]:
+        """Returns primary and epoch of the client id's slot, in the table of each running node."""
+        slot = slot_of("", client_id)
+        locators = [self.locator(number) for number, harness in enumerate(self.nodes, 1) if harness.host.up]
+        return [(each.primary_of(slot), each.epoch_of(slot)) for each in locators]
+
+    def give(self, client_id: str, number: int) -> None:
+        """Give the slot of the client id, which has no session, to a node."""
+        slot = slot_of("", client_id)
+        member = member_of(self[number])
+        row = member.view.row(f"n{number}")
+        assert row is not None
+        target = Holder(row.node, member.me.disk, row.entered_in_view)
+        for step in ("in sync", "primary"):
+            present = member.slots.row(slot)
+            assert present.primary is not None
+            if step == "in sync":
+                wanted = SlotRow(slot, present.epoch, present.version, present.primary, (*present.in_sync, target))
+            else:
+                wanted = SlotRow(slot, present.epoch, present.version, target, (target,))
+            leader = next(each for each in self.nodes if each.leads)
+            service = member_of(leader).lease_service
+            assert service is not None
+            service.request_slots(SetSlots((wanted,)))
+            self.until(lambda version=present.version: member.slots.row(slot).version != version)
+        self.until(lambda: len(set(self.places(client_id))) == 1)
+
+
+def test_a_node_in_no_cluster_runs_all_its_sessions() -> None:
+    cluster = ClusterHarness(1, joined=False)
+    clustering = cluster[1].host.clustering
+    assert clustering is not None
+    locator = clustering.locator
+    assert {locator.primary_of(slot) for slot in range(SLOTS)} == {"n1"}
+    assert {locator.registrar_of(slot) for slot in range(SLOTS)} == {"n1"}
+    assert {locator.epoch_of(slot) for slot in range(SLOTS)} == {0}
+
+
+def test_all_nodes_have_the_same_places() -> None:
+    cluster = SlotCluster()
+    assert len(set(cluster.places("c"))) == 1 and cluster.places("c")[0][0] == "n1"
+    assert cluster.places("c")[0][1] > 0
+
+
+def test_a_session_is_found_from_every_node_and_goes_with_the_table() -> None:
+    cluster = SlotCluster()
+    cluster.give("c", 3)
+    for number in (1, 2, 3, 2):
+        client, connack = cluster[number].connect("c", clean=False, expiry_s=600)
+        assert connack.reason == 0 and connack.session_present is (number != 1 or client is None)
+        client.subscribe(("t", 1))
+        client.leave()
+        assert [len(harness.node.sessions) for harness in cluster.nodes] == [0, 0, 1]
+        publisher = cluster[number % 3 + 1].client("publisher")
+        assert publisher.publish("t", b"%d" % number, 1)[0].reason == 0
+        publisher.leave()
+        again, _ = cluster[number % 3 + 1].connect("c", clean=False, expiry_s=600)
+        assert [each.payload for each in again.drain()] == [b"%d" % number]
+        again.leave()
+
+
+def test_incarnations_have_the_epoch_of_the_slot() -> None:
+    cluster = SlotCluster()
+    cluster.give("c", 3)
+    cluster[1].client("c", clean=False, expiry_s=600)
+    session = cluster[3].node.sessions.get("", "c")
+    assert session is not None
+    assert (session.incarnation >> 32) & 0x7FFFFFFF == cluster.places("c")[0][1]
+
+
+def test_a_node_without_the_relay_numbers_sessions_without_epochs() -> None:
+    """Its sessions live where their clients connect, whatever the table says."""
+    cluster = ClusterHarness(2)
+    cluster[1].client("c", clean=False, expiry_s=600)
+    session = cluster[1].node.sessions.get("", "c")
+    assert session is not None and (session.incarnation >> 32) & 0x7FFFFFFF == 0
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_while_the_primary_is_away_its_clients_wait(snapshots: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if snapshots:
+        snapshots_only(monkeypatch)
+    cluster = SlotCluster()
+    cluster.give("c", 3)
+    (before, epoch), *_ = cluster.places("c")
+    client = cluster[1].client("c", clean=False, expiry_s=600)
+    client.subscribe(("t", 1))
+    cluster[3].kill()
+    cluster.until(lambda: cluster.places("c")[0][0] is None)
+    assert client.closed and client.take() == []
+    waiting = PacketClient(cluster[2], 5)  # type: ignore[arg-type]
+    waiting.send(connect("c", 5, False, 600))
+    cluster.pass_s(2)
+    assert waiting.take() == []
+    publisher = cluster[1].client("clean")
+    publisher.send(publish("t", b"1", 1))
+    cluster[3].start()
+    cluster.relay(cluster[3])
+    answers: list[object] = []
+
+    def answered() -> bool:
+        answers.extend(waiting.take())
+        return bool(answers)
+
+    cluster.until(answered)
+    assert isinstance(answers[0], p.Connack) and answers[0].reason == 0 and answers[0].session_present
+    assert cluster.places("c") == [("n3", cluster.places("c")[0][1])] * 3
+    assert before == "n3" and cluster.places("c")[0][1] > epoch and not waiting.closed
+    came = [each.payload for each in answers[1:] if isinstance(each, p.Publish)]
+    assert came + [each.payload for each in waiting.drain()] == [b"1"]
+
+
+def test_a_process_that_reads_its_log_again_is_primary_of_nothing_yet() -> None:
+    """The log names an earlier process of this node."""
+    cluster = SlotCluster()
+    cluster.isolate(1)
+    cluster.restart(1)
+    cluster.pass_s(1)
+    assert member_of(cluster[1]).slots.row(0).primary is not None
+    assert cluster.locator(1).primary_of(0) is None
+    client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
+    client.send(connect("c", 5, False, 600))
+    cluster.pass_s(0.1)
+    assert len(cluster[1].node.sessions) == 0
+    cluster.network.heal()
+    cluster.until(lambda: cluster.locator(1).primary_of(0) == "n1")
+
+
+def test_one_client_id_is_served_once_whoever_registers_it() -> None:
+    cluster = SlotCluster()
+    cluster.give("c", 2)
+    client = cluster[3].client("c")
+    for number in (1, 2, 3, 1):
+        other = cluster[number].client("c", expiry_s=600 * (number % 2))
+        assert client.closed and not other.closed
+        client = other
