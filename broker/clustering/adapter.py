@@ -98,7 +98,7 @@ class ClusterAdapter:
             member.metadata,
             node.env.after_turn,
         )  # fmt: skip
-        self.locator = TableLocator(member)
+        node.gateways.locator = TableLocator(member)
         self.incidents = IncidentMonitor(node, member)
         self.config = SharedConfig(member.metadata)
         self.retained = SharedRetained(node, member.metadata)
@@ -155,7 +155,7 @@ class ClusterAdapter:
 
         A node that numbered its sessions by an epoch, and later without one, would go back.
         """
-        return 0 if self._node.services.relay is None else self.locator.epoch_of(slot)
+        return 0 if self._node.services.relay is None else self._node.gateways.locator.epoch_of(slot)
 
     def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
         """As `ClusterPort.remote_matches`."""
@@ -327,7 +327,7 @@ class ClusterAdapter:
             if row.serving:  # a snapshot may skip the view in which the node entered
                 self.routes.drop(row.node, row.entered_in_view - 1)
         self._purge(after)
-        self.locator.changed()
+        self._node.gateways.table_changed()
         self.incidents.changed()
 
     def _purge(self, view: View) -> None:
@@ -350,7 +350,7 @@ class ClusterAdapter:
 
     def slots_changed(self) -> None:
         """As `ClusterEvents.slots_changed`."""
-        self.locator.changed()
+        self._node.gateways.table_changed()
 
     def lease_changed(self) -> None:
         """As `ClusterEvents.lease_changed`: set the view state of the node."""

@@ -9,8 +9,7 @@ from ...cluster.slots.table import SlotRow
 
 
 class TableLocator:
-    """The applied slot table of a cluster node, as `SlotLocator`. The owner calls `changed` after each change of table
-    or view.
+    """The applied slot table of a cluster node, as `SlotLocator`.
 
     A node that has restarted reads its log again, and so meets tables in which an earlier process of this node was
     primary. This process is primary only of rows that name its own entrance into the view.
@@ -18,7 +17,6 @@ class TableLocator:
 
     def __init__(self, member: ClusterNode) -> None:
         self._member = member
-        self._listeners: list[Callable[[], None]] = []
 
     def _row(self, slot: int) -> SlotRow:
         return self._member.slots.row(slot)
@@ -46,10 +44,4 @@ class TableLocator:
         return self._row(slot).epoch
 
     def when_changed(self, changed: Callable[[], None]) -> None:
-        """As `SlotLocator.when_changed`."""
-        self._listeners.append(changed)
-
-    def changed(self) -> None:
-        """Table or view have changed: tell the listeners."""
-        for listener in self._listeners:
-            listener()
+        """As `SlotLocator.when_changed`: nothing to do, because `ClusterAdapter` reports changes to `Gateways`."""

@@ -76,7 +76,10 @@ class _Peer:
 
 
 class Gateways:
-    """The relay of one node. It relays nothing before `bind` and `use`. `accept` makes a client connection."""
+    """The relay of one node. It relays nothing before `bind` and `use`. `accept` makes a client connection.
+
+    `locator` is the table that the node would use; in a cluster that is the replicated slot table.
+    """
 
     def __init__(
         self,

@@ -40,6 +40,15 @@ class Heard(Struct, frozen=True):
     request: LeaseRequest
 
 
+class _Due(Struct):
+    """The earliest times of the next entries of three rare kinds, on the leader's clock: about members that are away,
+    changes of the voters, and requested changes of the slot table."""
+
+    forget_ms: float
+    change_ms: float
+    slots_ms: float
+
+
 class MembershipCoordinator:
     """`node` is the leader itself, `membership` its state machine, `cluster_ms` its cluster clock.
 
@@ -71,12 +80,10 @@ class MembershipCoordinator:
         self._being_removed: dict[str, int] = {}
         self._absent: dict[str, float] = {}
         self._notices: dict[str, int] = {}
-        self._forget_ms = now_ms
         self._submitted: list[RequestedCommand] = []
         self._slot_changes: dict[int, SlotRow] = {}
-        self._slots_ms = now_ms
         self._proposed: tuple[tuple[int, bool], float] | None = None
-        self._change_ms = now_ms
+        self._due = _Due(now_ms, now_ms, now_ms)
         self._views: dict[int, float] = {}
         self._shut_out: dict[str, tuple[float, float]] = {}
         self._gone: dict[str, str] = {}
@@ -252,10 +259,10 @@ class MembershipCoordinator:
         self._slot_changes.update({change.slot: change for change in command.changes})
 
     def _slot_command(self, now_ms: float) -> list[SetSlots]:
-        if not self._slot_changes or now_ms < self._slots_ms:
+        if not self._slot_changes or now_ms < self._due.slots_ms:
             return []
         changes, self._slot_changes = self._slot_changes, {}
-        self._slots_ms = now_ms + SLOTS_MS
+        self._due.slots_ms = now_ms + SLOTS_MS
         return [SetSlots(tuple([changes[slot] for slot in sorted(changes)]))]
 
     def decide(self, now_ms: float, peers: Peers) -> list[Proposal]:
@@ -314,7 +321,7 @@ class MembershipCoordinator:
         absent = [row for row in self.membership.members.values() if row.node not in rows and not row.stale]
         self._absent = {row.node: self._absent.get(row.node, now_ms) for row in absent}
         self._notices = {name: at_ms for name, at_ms in self._notices.items() if name in self._absent}
-        is_due = now_ms >= self._forget_ms
+        is_due = now_ms >= self._due.forget_ms
         proposals: list[Away | Stale] = []
         for row in absent:
             passed_ms = now_ms - self._absent[row.node]
@@ -325,7 +332,7 @@ class MembershipCoordinator:
             elif is_due:
                 proposals.append(Away(row.node, max(1, self._cluster_ms() - int(passed_ms))))
         if proposals:
-            self._forget_ms = now_ms + self.settings.proposal_ms
+            self._due.forget_ms = now_ms + self.settings.proposal_ms
         return proposals
 
     def _giving_up(self, row: MemberRow, now_ms: float, peers: Peers, is_due: bool) -> list[Away | Stale]:
@@ -425,12 +432,12 @@ class MembershipCoordinator:
         return None
 
     def _voter_changes(self, now_ms: float, peers: Peers) -> list[VoterChange]:
-        if now_ms < self._change_ms or not self.membership.cluster_id:
+        if now_ms < self._due.change_ms or not self.membership.cluster_id:
             return []
         # A leader whose own disk or loop hangs cannot even propose the view without itself (H-06).
         stuck = now_ms - self._stuck_since_ms > self.settings.hearing_ms or self._has_gone(self.node)
         change = self._handover(now_ms, peers) or next_change(self.membership, peers, stuck)
         if change is None:
             return []
-        self._change_ms = now_ms + self.settings.heartbeat_ms
+        self._due.change_ms = now_ms + self.settings.heartbeat_ms
         return [change]

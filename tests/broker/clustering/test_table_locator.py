@@ -20,6 +20,12 @@ def member_of(harness: NodeHarness) -> ClusterNode:
     return member
 
 
+def locator_of(harness: NodeHarness) -> TableLocator:
+    locator = harness.node.gateways.locator
+    assert isinstance(locator, TableLocator)
+    return locator
+
+
 class SlotCluster(ClusterHarness):
     """A cluster whose nodes relay by the slot table. All slots belong to n1, the eldest node, until `give`."""
 
@@ -30,14 +36,10 @@ class SlotCluster(ClusterHarness):
         self.settle()
 
     def locator(self, number: int) -> TableLocator:
-        clustering = self[number].host.clustering
-        assert clustering is not None
-        return clustering.locator
+        return locator_of(self[number])
 
     def relay(self, harness: NodeHarness) -> None:
-        clustering = harness.host.clustering
-        assert clustering is not None
-        harness.node.relay_by(clustering.locator)
+        harness.node.relay_by(locator_of(harness))
 
     def restart(self, number: int) -> None:
         self[number].kill()
@@ -74,9 +76,7 @@ class SlotCluster(ClusterHarness):
 
 def test_a_node_in_no_cluster_runs_all_its_sessions() -> None:
     cluster = ClusterHarness(1, joined=False)
-    clustering = cluster[1].host.clustering
-    assert clustering is not None
-    locator = clustering.locator
+    locator = locator_of(cluster[1])
     assert {locator.primary_of(slot) for slot in range(SLOTS)} == {"n1"}
     assert {locator.registrar_of(slot) for slot in range(SLOTS)} == {"n1"}
     assert {locator.epoch_of(slot) for slot in range(SLOTS)} == {0}
