@@ -146,6 +146,10 @@ class GatewayConnection:
             if owner.may_serve(self):
                 self._serve_here()
             return
+        if self.place is not None and self.place != self.refused_by and self.place[0] == place[0]:
+            # that node may have made the session: CONNACK would report a session that the client does not know of
+            self.end("asked before")
+            return
         peer = owner.peer(place[0])
         if not peer.open:
             return
@@ -297,11 +301,12 @@ class GatewayConnection:
         return flow.window.grown
 
     def broken(self) -> None:
-        """The tunnel is broken. A client without an answer waits for the next tunnel; others are disconnected."""
-        if self._answered:
-            self.end("")
-        else:
-            self.flow = None
+        """The tunnel is broken, and the client is disconnected, also without an answer.
+
+        The primary may have served it: the session may exist, and its will may be published. Only a client that has
+        sent another CONNECT expects that.
+        """
+        self.end("")
 
     def end(self, reason: str) -> None:
         """Close the client's connection without a reason code; tell the primary the reason, if there is one."""

@@ -134,6 +134,34 @@ def test_a_client_that_goes_while_it_waits_is_forgotten() -> None:
     assert len(cluster[2].node.sessions) == 0
 
 
+def test_a_client_without_an_answer_is_closed_when_the_tunnel_breaks() -> None:
+    """[MQTT-3.2.2-2] The primary may have made the session for it, and may publish its will. A second attempt for the
+    same CONNECT would find that session, and report one that the client does not know of."""
+    cluster = RelayHarness()
+    cluster.network.delay("n2", "n1", 0.5)
+    client = waiting(cluster, clean=False)
+    cluster.pass_s(0.1)
+    assert cluster.counts(2) == (0, 1, 0) and client.take() == []
+    cluster[1].node.gateways.tunnel_broken("n2", "test")
+    cluster.settle()
+    assert client.closed and client.take() == [] and cluster.counts(1) == (0, 0, 0)
+
+
+def test_a_node_that_may_have_made_the_session_is_not_asked_again() -> None:
+    """The slot had no primary for a while, and the node that was asked before has it again."""
+    cluster = RelayHarness()
+    cluster.network.delay("n2", "n1", 0.5)
+    client = waiting(cluster, clean=False)
+    cluster.pass_s(0.1)
+    assert cluster.counts(2) == (0, 1, 0)
+    cluster.tables["n1"].apply(None, 1)
+    cluster.settle()
+    assert not client.closed
+    cluster.apply("n2", 2)
+    cluster.pass_s(2)
+    assert client.closed and client.take() == [] and cluster.counts(1) == (0, 0, 0)
+
+
 def test_a_node_that_is_not_the_primary_is_asked_once_for_each_table() -> None:
     """H-36: the gateway asks again when its own table changes, not before."""
     cluster = RelayHarness(3)
