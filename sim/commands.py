@@ -47,6 +47,10 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="hand-written faults and clients, for several nodes: those of a planted bug, without the bug, "
         f"or one of {', '.join(name for name in SCENARIOS if name not in CLUSTER_BUGS)}",
     )  # fmt: skip
+    parser.add_argument(
+        "--relay", action="store_true",
+        help="for several nodes: clients connect to any node, which relays them to the node of their slot",
+    )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
     parser.add_argument("--durability", choices=("os", "sync"), help="default: the seed decides")
     parser.add_argument(
@@ -106,6 +110,8 @@ def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
         words.append(f"--variant {','.join(arguments.variant) or 'usual'}")
     if arguments.scenario:
         words.append(f"--scenario {arguments.scenario}")
+    if arguments.relay:
+        words.append("--relay")
     if arguments.workload:
         words.append(f"--workload {arguments.workload}")
     return " ".join(words)
@@ -123,7 +129,7 @@ def _print_trace(arguments: argparse.Namespace) -> int:
 def _options(arguments: argparse.Namespace) -> RunOptions:
     return RunOptions(
         arguments.seconds, arguments.durability, arguments.bug, arguments.nodes, arguments.faults, arguments.workload,
-        arguments.variant, arguments.scenario,
+        arguments.variant, arguments.scenario, arguments.relay,
     )  # fmt: skip
 
 
@@ -141,6 +147,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error("--workload is for several nodes, without --bug and --scenario")
     if arguments.scenario and (arguments.nodes == 1 or arguments.bug):
         parser.error("--scenario is for several nodes, without --bug")
+    if arguments.relay and arguments.nodes == 1:
+        parser.error("--relay is for several nodes")
     if arguments.bugs:
         return _print_bugs()
     if arguments.trace:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, NamedTuple
 
 from ..netsplit.policy import ViewState
@@ -115,7 +116,7 @@ class Connection:
     `expiry_s` is the session's expiry after this connection (None: never). `present` is the flag of CONNACK, None
     without a CONNACK and for MQTT 3.1, which has no flag. `polite`: DISCONNECT was sent, and `final_expiry_s` is the
     expiry in it. `came_back_at` is the node's next start, if the connection ended with the node's process.
-    `without_lease`: the node accepted it without a lease.
+    `without_lease`: the node accepted it without a lease. `node` has the session, and `gateway` the socket.
     """
 
     client: str
@@ -138,11 +139,17 @@ class Connection:
     came_back_at: float | None = None
     node: str = FIRST
     without_lease: bool = False
+    gateway: str = FIRST
+
+    @property
+    def relayed(self) -> bool:
+        """Whether another node than that of the session has the socket."""
+        return self.gateway != self.node
 
     @property
     def arrived(self) -> bool:
-        """Whether the node has received all bytes of the client."""
-        return self.pipe is not None and not self.pipe.to_node.under_way
+        """Whether the node has certainly received all bytes of the client."""
+        return self.pipe is not None and not self.pipe.to_node.under_way and not self.relayed
 
     @property
     def noticed_at(self) -> float | None:
@@ -273,6 +280,10 @@ class History:
         """Returns the number for a new event."""
         self.count += 1
         return self.count
+
+    def healed_until(self, seconds: float) -> float:
+        """Returns the time so many seconds after the end of all faults; infinite while there are faults."""
+        return inf if self.healed == NEVER else self.healed_at + seconds
 
     def trace(self, who: str, what: str) -> None:
         """Add a line to the trace. Callers that build long texts check `lines` first."""

@@ -12,7 +12,8 @@ from typing import Any
 from ..cluster.slots.table import Holder, SlotTable
 from ..cluster.transport.memory_stream import Path
 from ..netsplit.policy import OPERATIONS
-from .checkers import leases, roles, sides, slots, unanswered
+from . import relay
+from .checkers import leases, primaries, relay_bounds, roles, sides, slots, unanswered
 from .history import Attempt
 from .machines import ClusterMachine
 from .workload.roaming_client import RoamingClient
@@ -127,12 +128,12 @@ class Unanswered:
                 self._calm_since.pop(name, None)
             else:
                 self._calm_since.setdefault(name, now)
-        homes = {client.host.name for client in world.clients if client.spec.filters}
+        homes = {client.server.name for client in world.clients if client.spec.filters}
         waited_for = {name: now - self._calm_since.get(name, now) for name in nodes | homes}
         attempts = [
             flight.attempt
             for client in world.clients
-            if client.connected and client.host.name in nodes and client.reads
+            if client.connected and client.server.name in nodes and client.host.name in nodes and client.reads
             if client.is_read or not world.network.slowed  # else its node waits for a slow link before it reads more
             for flight in client.sender.open.values()
             if not flight.released and _accepted(world, client, flight.attempt)
@@ -168,7 +169,7 @@ def _accepted(world: ClusterWorld, client: RoamingClient, attempt: Attempt) -> b
     """
     assert client.connection is not None
     flag = world.swarm.options.allow_publish_during_netsplit
-    opened_at, between, name = client.connection.opened_at, world.history.views.between, client.host.name
+    opened_at, between, name = client.connection.opened_at, world.history.views.between, client.server.name
     sent_at = max(attempt.sent_at, opened_at)
     come_at = max(sent_at + world.swarm.delay_s[1], unanswered.denied_at(world.history.events, attempt, sent_at))
     arrival, later = between(name, sent_at, come_at), between(name, come_at, world.loop.now_s)
@@ -184,6 +185,7 @@ def invariants() -> tuple[Judge, ...]:
         Unanswered(),
         Slots(),
         _refused,
+        _relays,
     )
 
 
@@ -194,6 +196,17 @@ def _refused(world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
         problem = "" if member is None else member.registrar.problem
         if problem and node is not None and any(session.online for session in node.sessions.in_memory()):
             yield f"refused: {machine.name} serves ({problem})"
+
+
+def _relays(world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
+    """Sessions are served by their primaries, and nothing in the relays exceeds its limit (H-31)."""
+    if not world.plan.relay:
+        return
+    leased = {each.node for each in held}
+    running = [machine for machine in world.machines.values() if not machine.gate.shut]
+    yield from primaries.judge(each for machine in running for each in relay.served(machine, machine.name in leased))
+    for machine in running:
+        yield from relay_bounds.judge(machine.name, relay.levels(machine))
 
 
 class InvariantMonitor:

@@ -16,6 +16,7 @@ from .engine.machine import Machine
 from .engine.network import SimNetwork
 from .history import History
 from .recording_disk import RecordingDisk
+from .relay import FixedLocator
 from .shared_assignments import record_assignments
 from .workload.swarm import Swarm
 
@@ -76,5 +77,8 @@ class ClusterMachine(Machine):
             metadata.log_limit = self._plan.log_dots
         if self._plan.sync_ms:
             metadata.sync_interval_ms, metadata.sync_leeway_ms = self._plan.sync_ms, self._plan.sync_ms // 2
+        if self._plan.relay:
+            assert self.node is not None
+            self.node.relay_by(FixedLocator(self._plan.nodes, self.member))
         if self.on_member is not None:
             self.on_member(self)

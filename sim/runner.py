@@ -43,7 +43,7 @@ class RunOptions:
     `seconds` is the virtual time under faults. `kinds` are the kinds of faults; None lets each seed decide. `workload`
     is a key of `WORKLOADS`, "" for the clients that each seed draws. `variants` are keys of `VARIANTS`, for several
     nodes; None lets each seed decide. `scenario` is a key of `SCENARIOS`: hand-written faults and clients, instead of
-    those that the seed draws. `bug` is a key of `NODE_BUGS` or `CLUSTER_BUGS`.
+    those that the seed draws. `relay`: clients connect to any node, for several nodes. `bug` is a key of `NODE_BUGS` or `CLUSTER_BUGS`.
     """
 
     seconds: float = SECONDS
@@ -54,6 +54,7 @@ class RunOptions:
     workload: str = ""
     variants: tuple[str, ...] | None = ()
     scenario: str = ""
+    relay: bool = False
 
 
 WORKLOADS: dict[str, Callable[[ClusterPlan], ClusterPlan]] = {"groups": with_groups, "routes": with_changing_routes}
@@ -106,12 +107,17 @@ def _simulation(seed: int, options: RunOptions, trace: bool) -> NodeSimulation |
     if scenario is not None:
         found = scenario.plan(seed, max(scenario.nodes, options.nodes), options.durability, options.seconds)
         varied = vary(found, options.variants) if options.variants else found
+        varied = _relayed(varied, options)
         return ClusterSimulation(varied, trace, None if bug is None else bug.apply, scenario.begin)
     if options.nodes > 1:
         drawn = plan(seed, options.nodes, options.durability, options.seconds, options.kinds)
-        varied = vary(drawn, options.variants)
+        varied = _relayed(vary(drawn, options.variants), options)
         return ClusterSimulation(WORKLOADS[options.workload](varied) if options.workload else varied, trace)
     return _node_simulation(seed, options, trace)
+
+
+def _relayed(found: ClusterPlan, options: RunOptions) -> ClusterPlan:
+    return replace(found, relay=True, late=()) if options.relay else found
 
 
 def _node_simulation(seed: int, options: RunOptions, trace: bool) -> NodeSimulation:

@@ -19,6 +19,7 @@ from .faults.cluster_injector import ClusterFaultInjector
 from .faults.node_injector import NodeFaultInjector
 from .invariants import InvariantMonitor
 from .machines import ClusterMachine
+from .relay import small_credit
 from .shared_assignments import record_assignments
 from .workload.swarm import Swarm
 from .world import ClusterWorld, NodeWorld
@@ -264,6 +265,11 @@ class ClusterSimulation(Simulation[ClusterWorld]):
             world.loop.call_later(at_s, partial(self.injector.rejoin, world.machines[name]))
         for behaviour in world.behaviours:
             behaviour.begin()
+
+    def run(self) -> Outcome:
+        """Run all phases and return the verdict."""
+        with small_credit(self.world.plan):
+            return super().run()
 
     def begin_faults(self) -> None:
         """Inject faults from now on, and start the script."""

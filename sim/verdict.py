@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..broker.node import Node
 from ..netsplit.policy import ViewState
+from . import relay
 from .checkers import (
     ack_order,
     agreement,
@@ -19,6 +20,7 @@ from .checkers import (
     owners,
     packet_ids,
     policies,
+    relay_bounds,
     rest,
     retained,
     sessions,
@@ -34,6 +36,9 @@ from .machines import ClusterMachine
 from .workload.client import ModelClient
 from .workload.swarm import Swarm
 from .world import ClusterWorld, NodeWorld
+
+RELAY_S = 30.0
+"""The longest time, in seconds, in which one end of a relay does not know the end of the other: cuts and restarts."""
 
 CHECKERS: tuple[Checker, ...] = (
     complaints.check,
@@ -118,6 +123,10 @@ def _waiting(world: ClusterWorld) -> Iterator[str]:
         for session in node.sessions.in_memory():
             if session.online and (session.queue.inflight or session.queue.size):
                 yield f"{machine.name}: queue of {session.client_id}"
+        if world.plan.relay and (waiting := node.gateways.counts["relay_waiting_connects"]):
+            yield f"{machine.name}: {waiting} CONNECTs wait for a primary"
+    if world.plan.relay:
+        yield from relay_bounds.ends(*relay.ends(list(world.machines.values())))
 
 
 def _still(world: ClusterWorld) -> Iterator[Pause | Freeze]:
@@ -166,6 +175,7 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
     sessions = {client.name: client.epoch for client in world.clients if client.connected}
     case = Case(history, world.swarm, sessions, not history.power_lost, history.now(), found)
     case.scattered = True
+    case.relay_s = RELAY_S if world.plan.relay else 0.0
     case.drift = max(abs(rate - 1.0) for rate in world.plan.rates) * 2
     case.stood_s = sum(fault.s for fault in _still(world))
     lengths = {str(fault): fault.s for fault in _still(world)}

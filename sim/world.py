@@ -21,6 +21,7 @@ from .engine.network import SimNetwork
 from .engine.pipe import Mark
 from .history import NEVER, History, Subscribed
 from .machines import ClusterMachine, NodeMachine
+from .relay import server_of
 from .workload.behaviour import Behaviour
 from .workload.client import ModelClient
 from .workload.roaming_client import RoamingClient
@@ -77,7 +78,7 @@ class World(Generic[M, C]):
             self.on_started(machine)
         for connections in history.connections.values():
             for connection in connections:
-                if connection.node == machine.name and connection.noticed_at is None and connection.asked_at < now:
+                if connection.gateway == machine.name and connection.noticed_at is None and connection.asked_at < now:
                     connection.came_back_at = now
 
     def crash(self, machine: M, power: bool) -> None:
@@ -157,7 +158,9 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
         places = tuple(self.machines.values()) if spec.name in plan.roaming else (home,)
         kept_s = swarm.options.persistent_client_expiration_s or None
         rng = Random(f"{swarm.seed}/{spec.name}")
-        client = RoamingClient(spec, home, places, self.history, rng, swarm.delay_s, kept_s)
+        if plan.relay:
+            home, places = self.machines[server_of(plan.nodes, spec.name)], tuple(self.machines.values())
+        client = RoamingClient(spec, home, places, self.history, rng, swarm.delay_s, kept_s, plan.relay)
         if plan.publish_at_suback:
             client.on_granted = self._publish_at_once
         return client
@@ -166,12 +169,12 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
         """After a SUBACK let one writer at each other node publish on a topic of the filter."""
         asked = {granted.node}
         for client in self.clients:
-            if self.history.healed != NEVER or client.host.name in asked or not client.connected:
+            if self.history.healed != NEVER or client.server.name in asked or not client.connected:
                 continue
             _, pattern = parse_shared(granted.filter)
             topics = [topic for topic in client.spec.topics if topic[0] != "r" and topic_matches(pattern, topic)]
             if topics:
-                asked.add(client.host.name)
+                asked.add(client.server.name)
                 client.sender.publish(topics[0], 1)
 
     def hears(self, a: str, b: str) -> bool:
@@ -185,7 +188,7 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
         that the unanswered CONNECT has made.
         """
         for client in self.clients:
-            if client.host is machine:
+            if client.server is machine:
                 client.receiver.forget()
         self.history.life(machine.name).emptied.append(self.loop.now_s)
         machine.lose_disk()

@@ -24,6 +24,7 @@ class Case:
     `sessions` has the epoch of every client that is connected at the end. `kept` is False if the durability promises
     nothing: the power was lost with `os`. `end_s` is the time of the end. `pending` has a sentence for everything that
     is not at rest. `scattered`: the world has several nodes. `drift` is the greatest difference of the clocks' rates.
+    `relay_s`: how much earlier or later than its gateway a node notices the end of a relayed connection, at most.
     `stood_s` is the total time of suspensions; `stood` has (node, from, to) of each suspension.
     """
 
@@ -37,12 +38,13 @@ class Case:
     drift: float = 0.0
     stood_s: float = 0.0
     stood: tuple[tuple[str, float, float], ...] = ()
+    relay_s: float = 0.0
     _matches: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     @property
     def slack_s(self) -> float:
         """The largest difference between a deadline in cluster time and in true time, in s."""
-        return (SLEW + self.drift) * self.end_s + self.stood_s + 0.05
+        return (SLEW + self.drift) * self.end_s + self.stood_s + self.relay_s + 0.05
 
     @property
     def commit_s(self) -> float:

@@ -73,6 +73,11 @@ class ModelClient:
     # -- connecting
 
     @property
+    def server(self) -> Host:
+        """The machine with the session of the client."""
+        return self.host
+
+    @property
     def connected(self) -> bool:
         """Whether CONNACK has arrived and the connection is open."""
         return self.connection is not None and self.connection.opened != NEVER
@@ -99,7 +104,7 @@ class ModelClient:
             self.name, number, spec.version, clean, expiry, history.next(), history.now(), will, self.epoch
         )
         connection.pipe = peer.pipe
-        connection.node = self.host.name
+        connection.node, connection.gateway = self.server.name, self.host.name
         self.sender.go_to(connection.node)
         self.lists.append(connection)
         self.peer, self.connection = peer, connection
@@ -279,13 +284,13 @@ class ModelClient:
         connection.opened_at = self.history.now()
         self.sender.limit = min(10, (packet.properties or {}).get("receive_maximum", 65535))
         self.receiver.begin(connection.number)
-        self.receiver.window = self.spec.window if self.spec.version == 5 else self.host.options.max_inflight_messages
+        self.receiver.window = self.spec.window if self.spec.version == 5 else self.server.options.max_inflight_messages
         self.sender.resume()
         self.subscribe(self.wants)
 
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
         """Whether this refusal is allowed: the node may refuse a CONNECT while its disk is full."""
-        full = mark[1] <= self.history.life(self.host.name).full_until
+        full = mark[1] <= self.history.life(self.server.name).full_until
         return operation == "register" and reason in REFUSED_FOR_DISK and full
 
     def _had_session(self) -> bool:
@@ -303,7 +308,7 @@ class ModelClient:
         for name in names:
             self.dropped.discard(name)
             found = Subscribed(self.name, self.epoch, name, qos[name], self.history.next())
-            found.node, found.asked_at = self.host.name, self.history.now()
+            found.node, found.asked_at = self.server.name, self.history.now()
             asked.append(found)
         self.history.subscriptions += asked
         self.asked[self._packet_id] = asked

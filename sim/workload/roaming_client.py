@@ -11,19 +11,25 @@ from random import Random
 
 from ...mqtt import packets
 from ...netsplit.policy import ViewState
+from ..engine.host import Host
 from ..engine.machine import Machine
 from ..engine.pipe import Mark
 from ..history import NEVER, History, Subscribed
 from .client import ModelClient
 from .swarm import ClientSpec
 
+HEALING_S = 30.0
+"""A gateway that found no primary before the end of all faults may say so until this many seconds later."""
 AGAIN_S = 0.6
 """Seconds after which the client repeats a refused SUBSCRIBE."""
 REFUSALS = {"register": (3, 0x88), "subscribe": (0x80, 0x83, 0x87), "unsubscribe": (0x83,)}
 
 
 class RoamingClient(ModelClient):
-    """A client of `home`. If `machines` has several, the client chooses one of them for each connection."""
+    """A client of `home`. If `machines` has several, the client chooses one of them for each connection.
+
+    `relayed`: its session is always at `home`.
+    """
 
     def __init__(
         self,
@@ -34,28 +40,39 @@ class RoamingClient(ModelClient):
         rng: Random,
         delay_s: tuple[float, float],
         kept_s: int | None,
+        relayed: bool = False,
     ) -> None:
         super().__init__(spec, home, history, rng, delay_s, kept_s)
         self._machines = machines
+        self._server = home if relayed else None
         self.on_granted: Callable[[Subscribed], None] | None = None
         """Called with each filter that a SUBACK has granted."""
 
     def connect(self, clean: bool) -> None:
         """Open a connection (`ModelClient.connect`). A client with several `machines` chooses one of them first."""
-        if len(self._machines) > 1 and self.peer is None:
+        if len(self._machines) > 1 and self.peer is None and not self._may_come_late():
             self.host = self.rng.choice(self._machines)
         super().connect(clean)
 
+    @property
+    def server(self) -> Host:
+        """The machine with the session of the client."""
+        return self.host if self._server is None else self._server
+
+    def _may_come_late(self) -> bool:
+        """Whether an unanswered CONNECT, which ends the session, may arrive after one at another node."""
+        return self._server is not None and bool(self.lists) and self.lists[-1].opened == NEVER and self.lists[-1].clean
+
     def _had_session(self) -> bool:
         """Whether the node should have a session; the CONNACK of MQTT 3.1 does not say. A lost disk has no sessions."""
-        emptied = self.history.life(self.host.name).emptied
+        emptied = self.history.life(self.server.name).emptied
         last = max((each.opened_at for each in self.lists[:-1] if each.opened != NEVER), default=0.0)
         return super()._had_session() and not any(at_s >= last for at_s in emptied)
 
     def take_over(self) -> None:
         """Take over the own connection, with one machine. With several the client reconnects instead, because two nodes
         would each continue to serve their connection."""
-        if len(self._machines) > 1:
+        if len(self._machines) > 1 and self._server is None:
             self.lose()
             self.connect(self.spec.expiry_s == 0)
         else:
@@ -67,14 +84,19 @@ class RoamingClient(ModelClient):
             return True
         assert self.connection is not None
         since = self.connection.asked_at if operation == "register" else self.history.now() - 30
+        relayed = self.connection.relayed and operation == "register"
+        if relayed and reason in REFUSALS[operation] and self.history.now() < self.history.healed_until(HEALING_S):
+            return True  # the nodes may not have reached each other
         return reason in REFUSALS[operation] and self._lacked_whole_view(since)
 
     def _lacked_whole_view(self, since_s: float) -> bool:
-        """Whether the client's node did not see the whole cluster at some time since then, or does not now."""
-        node = self.host.node
-        if node is not None and node.policy.view_state is not ViewState.WHOLE:
-            return True
-        return self.history.views.lacked_whole_view(self.host.name, since_s)
+        """Whether a node of the client did not see the whole cluster at some time since then, or does not now."""
+        for host in (self.host, self.server):
+            if host.node is not None and host.node.policy.view_state is not ViewState.WHOLE:
+                return True
+            if self.history.views.lacked_whole_view(host.name, since_s):
+                return True
+        return False
 
     def not_granted(self, subscribed: Subscribed) -> None:
         """Subscribe again after `AGAIN_S` seconds."""

@@ -1,0 +1,165 @@
+"""Clients that connect to any node, and are relayed to the node of their slot.
+
+The table of slots is fixed: a client id belongs to one node for ever. The slot has no primary while that node is not in
+the applied view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+from ..broker.gateway import credit, gateway_connection, gateways, outflow
+from ..cluster.identity import slot_of
+from ..cluster.node import ClusterNode
+from .checkers.primaries import Served
+from .checkers.relay_bounds import Level
+from .cluster_plan import ClusterPlan
+from .engine.cluster_host import ClusterHost
+
+BASES = (40, 300, credit.BASE_BYTES)
+"""The credit, in bytes, that a relayed connection always has. The seed chooses one of them."""
+
+
+def server_of(nodes: tuple[str, ...], client: str) -> str:
+    """Returns the node that has the session of a client id."""
+    return nodes[slot_of("", client) % len(nodes)]
+
+
+class FixedLocator:
+    """A `SlotLocator`: slot s belongs to node s modulo the number of nodes. The epoch is the id of the view in which
+    the node entered."""
+
+    def __init__(self, nodes: tuple[str, ...], member: ClusterNode) -> None:
+        self._nodes = nodes
+        self._member = member
+        self._epochs: dict[str, int] = {}
+
+    def primary_of(self, slot: int) -> str | None:
+        """As `SlotLocator.primary_of`: a standalone node has all slots."""
+        member, me = self._member, self._member.me
+        if not member.clustered:
+            return me.node
+        node = self._nodes[slot % len(self._nodes)]
+        row = member.view.row(node)
+        if row is None or not row.serving or (node == me.node and row.boot != me.boot):
+            return None
+        return node
+
+    def epoch_of(self, slot: int) -> int:
+        """As `SlotLocator.epoch_of`."""
+        node = self._nodes[slot % len(self._nodes)]
+        row = self._member.view.row(node)
+        if row is not None and row.serving:
+            self._epochs[node] = row.entered_in_view
+        return self._epochs.get(node, 0)
+
+    def when_changed(self, changed: Callable[[], None]) -> None:
+        """As `SlotLocator.when_changed`: call `changed` after each applied view, and after each change of the lease."""
+        events = self._member.listener
+        applied, leased = events.view_applied, events.lease_changed
+
+        def view_applied(*views: object) -> None:
+            applied(*views)  # type: ignore[arg-type]
+            changed()
+
+        def lease_changed() -> None:
+            leased()
+            changed()
+
+        events.view_applied = view_applied  # type: ignore[method-assign]
+        events.lease_changed = lease_changed  # type: ignore[method-assign]
+
+
+@contextmanager
+def small_credit(plan: ClusterPlan) -> Iterator[None]:
+    """While a world with a relay runs, connections have little credit, so that they use it up."""
+    if not plan.relay:
+        yield
+        return
+    before, most = credit.BASE_BYTES, credit.MOST_BYTES
+    base = Random(f"relay/{plan.swarm.seed}").choice(BASES)
+    credit.BASE_BYTES = outflow.BASE_BYTES = base
+    credit.MOST_BYTES = 4 * base
+    try:
+        yield
+    finally:
+        credit.BASE_BYTES = outflow.BASE_BYTES = before
+        credit.MOST_BYTES = most
+
+
+def served(machine: ClusterHost, leased: bool) -> Iterator[Served]:
+    """Yield the clients that a node serves now, its own and those of gateways."""
+    node = machine.node
+    if node is None or node.closing:
+        return
+    locator = node.gateways.locator
+    opened: dict[int, int] = {}
+    for peer in _peers(node.gateways):
+        for transport, client in peer.served.values():
+            opened[id(client)] = transport.epoch
+    for session in node.sessions.in_memory():
+        connection = session.connection
+        if connection is None or connection.closed:
+            continue
+        slot = slot_of(session.mountpoint, session.client_id)
+        yield Served(
+            machine.name, session.client_id, locator.primary_of(slot), locator.epoch_of(slot),
+            opened.get(id(connection)), leased,
+        )  # fmt: skip
+
+
+def levels(machine: ClusterHost) -> Iterator[Level]:
+    """Yield everything in the relay of a node that has a limit, with its present value."""
+    node, member = machine.node, machine.member
+    if node is None or member is None:
+        return
+    relay: Any = node.gateways
+    yield Level("waiting CONNECTs", len(relay._waiting), gateways.WAITING_MOST)
+    for waiting in relay._waiting:
+        yield Level("bytes behind a CONNECT", sum(map(len, waiting._pending)), gateway_connection.PENDING_BYTES)
+    for peer in _peers(relay):
+        yield Level("early OPENs", len(peer.early), gateways.EARLY_MOST)
+        yield Level("bytes of an OPEN", len(peer.part), gateways.OPENING_BYTES)
+        windows = [each.flow.window for each in peer.asked.values() if each.flow is not None]
+        yield from _windows("down", windows, peer.node.room_down.free)
+        windows = [transport.window for transport, _ in peer.served.values()]
+        yield from _windows("up", windows, peer.node.room_up.free)
+        for each in peer.asked.values():
+            if each.flow is not None:
+                yield Level("bytes that a socket did not take", each.flow.unpassed, each.flow.window.size)
+                yield Level("credit of a gateway", each.flow.out.credit, credit.MOST_BYTES)
+        for transport, _ in peer.served.values():
+            yield Level("bytes that wait at a primary", sum(map(len, transport._arrived)), transport.window.size)
+            yield Level("credit of a primary", transport.out.credit, credit.MOST_BYTES)
+    for name, link in member.links._out.items():
+        yield Level(f"bytes in the tunnel to {name}", link.tunnel.waiting_bytes, machine.settings.links.buffer_bytes)
+
+
+def _windows(way: str, windows: Collection[credit.Window], free: int) -> Iterator[Level]:
+    grown = 0
+    for window in windows:
+        yield Level(f"a window {way}", window.size, credit.MOST_BYTES)
+        yield Level(f"credit in a window {way}", window.left, window.size)
+        grown += window.size - credit.BASE_BYTES
+    yield Level(f"growth of windows {way}", grown, credit.BUDGET_BYTES)
+    yield Level(f"growth {way} that no window has", credit.BUDGET_BYTES - free - grown, 0)
+
+
+def ends(machines: Collection[ClusterHost]) -> tuple[dict[tuple[str, str], set[int]], dict[tuple[str, str], set[int]]]:
+    """Returns (gateway, primary) -> numbers of the connections, as the gateways have them and as the primaries do."""
+    asked: dict[tuple[str, str], set[int]] = {}
+    found: dict[tuple[str, str], set[int]] = {}
+    for machine in machines:
+        if machine.node is None:
+            continue
+        for name, peer in machine.node.gateways._peers.items():
+            asked[machine.name, name] = set(peer.asked)
+            found[name, machine.name] = set(peer.served)
+    return asked, found
+
+
+def _peers(relay: Any) -> Collection[Any]:
+    return relay._peers.values()
