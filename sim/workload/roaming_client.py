@@ -15,7 +15,7 @@ from ..engine.host import Host
 from ..engine.machine import Machine
 from ..engine.pipe import Mark
 from ..history import NEVER, History, Subscribed
-from .client import ModelClient
+from .client import REFUSED_FOR_DISK, ModelClient
 from .swarm import ClientSpec
 
 HEALING_S = 30.0
@@ -85,8 +85,8 @@ class RoamingClient(ModelClient):
         assert self.connection is not None
         since = self.connection.asked_at if operation == "register" else self.history.now() - 30
         relayed = self.connection.relayed and operation == "register"
-        if relayed and reason in REFUSALS[operation] and self.history.now() < self.history.healed_until(HEALING_S):
-            return True  # the nodes may not have reached each other
+        if relayed and reason in (*REFUSALS[operation], *REFUSED_FOR_DISK) and self.history.now() < self.history.healed_until(HEALING_S):
+            return True  # the nodes may not have reached each other, or the disk of the gateway is full
         return reason in REFUSALS[operation] and self._lacked_whole_view(since)
 
     def _lacked_whole_view(self, since_s: float) -> bool:
