@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from ..broker.gateway import credit, gateway_connection, gateways, outflow
+from ..broker.gateway import credit, gateway_connection, gateways, messages, outflow
 from ..cluster.identity import slot_of
+from ..cluster.membership.view import View
 from ..cluster.node import ClusterNode
 from .checkers.primaries import Served
 from .checkers.relay_bounds import Level
@@ -61,8 +62,8 @@ class FixedLocator:
         events = self._member.listener
         applied, leased = events.view_applied, events.lease_changed
 
-        def view_applied(*views: object) -> None:
-            applied(*views)  # type: ignore[arg-type]
+        def view_applied(before: View, after: View) -> None:
+            applied(before, after)
             changed()
 
         def lease_changed() -> None:
@@ -79,14 +80,15 @@ def small_credit(plan: ClusterPlan) -> Iterator[None]:
     if not plan.relay:
         yield
         return
+    sender: Any = outflow  # both modules have the constant
     before, most = credit.BASE_BYTES, credit.MOST_BYTES
     base = Random(f"relay/{plan.swarm.seed}").choice(BASES)
-    credit.BASE_BYTES = outflow.BASE_BYTES = base
+    credit.BASE_BYTES = sender.BASE_BYTES = base
     credit.MOST_BYTES = 4 * base
     try:
         yield
     finally:
-        credit.BASE_BYTES = outflow.BASE_BYTES = before
+        credit.BASE_BYTES = sender.BASE_BYTES = before
         credit.MOST_BYTES = most
 
 
@@ -101,7 +103,7 @@ def served(machine: ClusterHost, leased: bool) -> Iterator[Served]:
         for transport, client in peer.served.values():
             opened[id(client)] = transport.epoch
     for session in node.sessions.in_memory():
-        connection = session.connection
+        connection: Any = session.connection
         if connection is None or connection.closed:
             continue
         slot = slot_of(session.mountpoint, session.client_id)
@@ -122,7 +124,7 @@ def levels(machine: ClusterHost) -> Iterator[Level]:
         yield Level("bytes behind a CONNECT", sum(map(len, waiting._pending)), gateway_connection.PENDING_BYTES)
     for peer in _peers(relay):
         yield Level("early OPENs", len(peer.early), gateways.EARLY_MOST)
-        yield Level("bytes of an OPEN", len(peer.part), gateways.OPENING_BYTES)
+        yield Level("bytes of an OPEN", len(peer.part), messages.OPENING_BYTES)
         windows = [each.flow.window for each in peer.asked.values() if each.flow is not None]
         yield from _windows("down", windows, peer.node.room_down.free)
         windows = [transport.window for transport, _ in peer.served.values()]
@@ -162,4 +164,4 @@ def ends(machines: Collection[ClusterHost]) -> tuple[dict[tuple[str, str], set[i
 
 
 def _peers(relay: Any) -> Collection[Any]:
-    return relay._peers.values()
+    return list(relay._peers.values())

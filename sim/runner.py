@@ -43,7 +43,8 @@ class RunOptions:
     `seconds` is the virtual time under faults. `kinds` are the kinds of faults; None lets each seed decide. `workload`
     is a key of `WORKLOADS`, "" for the clients that each seed draws. `variants` are keys of `VARIANTS`, for several
     nodes; None lets each seed decide. `scenario` is a key of `SCENARIOS`: hand-written faults and clients, instead of
-    those that the seed draws. `relay`: clients connect to any node, for several nodes. `bug` is a key of `NODE_BUGS` or `CLUSTER_BUGS`.
+    those that the seed draws. `relay`: clients connect to any node, for several nodes.
+    `bug` is a key of `NODE_BUGS` or `CLUSTER_BUGS`.
     """
 
     seconds: float = SECONDS

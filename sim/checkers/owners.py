@@ -8,7 +8,6 @@ from math import inf
 from ..history import NEVER
 from .case import Case
 
-
 LATE_S = 10.0
 """A gateway closes the socket of a client that has been taken over at most this many seconds later, without faults."""
 

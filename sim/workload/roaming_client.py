@@ -85,7 +85,11 @@ class RoamingClient(ModelClient):
         assert self.connection is not None
         since = self.connection.asked_at if operation == "register" else self.history.now() - 30
         relayed = self.connection.relayed and operation == "register"
-        if relayed and reason in (*REFUSALS[operation], *REFUSED_FOR_DISK) and self.history.now() < self.history.healed_until(HEALING_S):
+        if (
+            relayed
+            and reason in (*REFUSALS[operation], *REFUSED_FOR_DISK)
+            and self.history.now() < self.history.healed_until(HEALING_S)
+        ):
             return True  # the nodes may not have reached each other, or the disk of the gateway is full
         return reason in REFUSALS[operation] and self._lacked_whole_view(since)
 
