@@ -49,6 +49,10 @@ class FixedLocator:
             return None
         return node
 
+    def registrar_of(self, slot: int) -> str | None:
+        """As `SlotLocator.registrar_of`: the primary, because there are no deputies here."""
+        return self.primary_of(slot)
+
     def epoch_of(self, slot: int) -> int:
         """As `SlotLocator.epoch_of`."""
         node = self._nodes[slot % len(self._nodes)]
@@ -93,7 +97,7 @@ def small_credit(plan: ClusterPlan) -> Iterator[None]:
 
 
 def served(machine: ClusterHost, leased: bool) -> Iterator[Served]:
-    """Yield the clients that a node serves now, its own and those of gateways."""
+    """Yield the clients with durable sessions that a node serves now, its own and those of gateways."""
     node = machine.node
     if node is None or node.closing:
         return
@@ -104,8 +108,8 @@ def served(machine: ClusterHost, leased: bool) -> Iterator[Served]:
             opened[id(client)] = transport.epoch
     for session in node.sessions.in_memory():
         connection: Any = session.connection
-        if connection is None or connection.closed:
-            continue
+        if connection is None or connection.closed or not session.durable:
+            continue  # a client without durable state stays at its gateway
         slot = slot_of(session.mountpoint, session.client_id)
         yield Served(
             machine.name, session.client_id, locator.primary_of(slot), locator.epoch_of(slot),
