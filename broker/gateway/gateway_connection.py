@@ -280,6 +280,7 @@ class GatewayConnection:
 
     def gone(self) -> None:
         """The primary has closed the connection: what it wrote before is written."""
+        self._drop_useless_rest()
         self.end("")
 
     def grow(self) -> bool:
@@ -306,6 +307,7 @@ class GatewayConnection:
         The primary may have served it: the session may exist, and its will may be published. Only a client that has
         sent another CONNECT expects that.
         """
+        self._drop_useless_rest()
         self.end("")
 
     def end(self, reason: str) -> None:
@@ -393,6 +395,12 @@ class GatewayConnection:
             self._owner.forget(self)
         else:
             self._look()
+
+    def _drop_useless_rest(self) -> None:
+        """Forget the last bytes of a client that has gone: no primary reads them."""
+        if self.over:
+            self._owner.env.timers.cancel(self._timer)
+            self._owner.forget(self)
 
     def _drop_rest(self) -> None:
         if self.flow is not None:

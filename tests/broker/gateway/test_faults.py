@@ -162,6 +162,28 @@ def test_a_node_that_may_have_made_the_session_is_not_asked_again() -> None:
     assert client.closed and client.take() == [] and cluster.counts(1) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("breaks", [False, True])
+def test_the_last_bytes_of_a_client_are_dropped_when_the_primary_has_closed_the_connection(breaks: bool) -> None:
+    """They wait for credit, which nobody gives any more."""
+    cluster = RelayHarness(max_message_size=0)
+    client = cluster[1].client("c")
+    ((transport, _),) = cluster[2].node.gateways._peers["n1"].served.values()
+    transport.pause_reading()
+    client.send(publish("t", bytes(600_000), 1, 1))
+    cluster.settle()
+    client.break_off()
+    cluster.settle()
+    ((number, connection),) = cluster[1].node.gateways._peers["n2"].asked.items()
+    assert connection.over and connection.flow is not None and connection.flow.out.waiting > 0
+    if breaks:
+        cluster[1].node.gateways.tunnel_broken("n2", "test")
+    else:
+        cluster[2].client("c")
+    cluster.settle()
+    assert cluster.counts(1) == (0, 0, 0) and connection.flow.out.waiting == 0
+    assert number not in cluster[1].node.gateways._peers["n2"].asked
+
+
 def test_a_node_that_is_not_the_primary_is_asked_once_for_each_table() -> None:
     """H-36: the gateway asks again when its own table changes, not before."""
     cluster = RelayHarness(3)
