@@ -185,7 +185,7 @@ def invariants() -> tuple[Judge, ...]:
         Unanswered(),
         Slots(),
         _refused,
-        _relays,
+        Relays(),
     )
 
 
@@ -198,15 +198,32 @@ def _refused(world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
             yield f"refused: {machine.name} serves ({problem})"
 
 
-def _relays(world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
-    """Sessions are served by their primaries, and nothing in the relays exceeds its limit (H-31)."""
-    if not world.plan.relay:
-        return
-    leased = {each.node for each in held}
-    running = [machine for machine in world.machines.values() if not machine.gate.shut]
-    yield from primaries.judge(each for machine in running for each in relay.served(machine, machine.name in leased))
-    for machine in running:
-        yield from relay_bounds.judge(machine.name, relay.levels(machine))
+class Relays:
+    """Sessions are served by their primaries, nothing in the relays exceeds its limit (H-31), and both ends of a relay
+    know the same connections (H-32)."""
+
+    def __init__(self) -> None:
+        self._one_end = relay_bounds.OneEnd()
+
+    def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
+        """Check now."""
+        if not world.plan.relay:
+            return
+        leased = {each.node for each in held}
+        running = [machine for machine in world.machines.values() if not machine.gate.shut]
+        found = [each for machine in running for each in relay.served(machine, machine.name in leased)]
+        yield from primaries.judge(found)
+        for machine in running:
+            yield from relay_bounds.judge(machine.name, relay.levels(machine))
+        for sender, receiver, has, gave in relay.credits(running):
+            yield from relay_bounds.credit(sender, receiver, has, gave)
+        linked = relay.linked(running)
+        asked, served = relay.ends(running)
+        yield from self._one_end.judge(
+            world.loop.now_s,
+            {pair: numbers for pair, numbers in asked.items() if pair in linked},
+            {pair: numbers for pair, numbers in served.items() if pair in linked},
+        )
 
 
 class InvariantMonitor:

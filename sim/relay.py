@@ -154,6 +154,31 @@ def _windows(way: str, windows: Collection[credit.Window], free: int) -> Iterato
     yield Level(f"growth {way} that no window has", credit.BUDGET_BYTES - free - grown, 0)
 
 
+def credits(machines: Collection[ClusterHost]) -> Iterator[tuple[str, str, int, int]]:
+    """Yield sender, receiver, credit at the sender and credit at the receiver, for both ways of each connection."""
+    nodes = {machine.name: machine.node for machine in machines if machine.node is not None}
+    for gateway, node in nodes.items():
+        for primary, peer in node.gateways._peers.items():
+            there = nodes[primary].gateways._peers.get(gateway) if primary in nodes else None
+            for number, connection in peer.asked.items():
+                if there is None or number not in there.served or connection.flow is None:
+                    continue
+                transport, _ = there.served[number]
+                yield gateway, primary, connection.flow.out.credit, transport.window.left
+                yield primary, gateway, transport.out.credit, connection.flow.window.left
+
+
+def linked(machines: Collection[ClusterHost]) -> set[tuple[str, str]]:
+    """Returns each two running nodes whose tunnel is open at both ends, and has no items that wait."""
+    ready = set()
+    for machine in machines:
+        if machine.node is not None and machine.member is not None:
+            for name, link in machine.member.links._out.items():
+                if link.tunnel.open and not link.tunnel.waiting_bytes:
+                    ready.add((machine.name, name))
+    return {(a, b) for a, b in ready if (b, a) in ready}
+
+
 def ends(machines: Collection[ClusterHost]) -> tuple[dict[tuple[str, str], set[int]], dict[tuple[str, str], set[int]]]:
     """Returns (gateway, primary) -> numbers of the connections, as the gateways have them and as the primaries do."""
     asked: dict[tuple[str, str], set[int]] = {}
@@ -163,7 +188,7 @@ def ends(machines: Collection[ClusterHost]) -> tuple[dict[tuple[str, str], set[i
             continue
         for name, peer in machine.node.gateways._peers.items():
             asked[machine.name, name] = set(peer.asked)
-            found[name, machine.name] = set(peer.served)
+            found[name, machine.name] = set(peer.served) | set(peer.early)
     return asked, found
 
 

@@ -183,6 +183,9 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
     case.stood = tuple(stood)
     for check in CHECKERS:
         yield from check(case)
+    for machine in world.machines.values():
+        lines = {line for level, line in machine.lines if level == "error" and "relayed client" in line}
+        yield from [f"relay error: {machine.name}: {line}" for line in sorted(lines)]
     yield from stale.check(case, world.history.views.between)
     yield from policies.check(case, world.history.views.between)
     if not found:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+LONGEST_S = 5.0
+"""The longest time, in seconds, in which one end of a relay does not know what the other does, with an open tunnel."""
+
 
 @dataclass(frozen=True, slots=True)
 class Level:
@@ -20,6 +23,34 @@ def judge(node: str, levels: Iterable[Level]) -> Iterator[str]:
     for each in levels:
         if not 0 <= each.value <= each.most:
             yield f"relay limit: {node} has {each.what} {each.value}, of {each.most}"
+
+
+class OneEnd:
+    """Remembers since when only one of two nodes has a connection."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str, int], float] = {}
+
+    def judge(
+        self, now_s: float, asked: Mapping[tuple[str, str], set[int]], served: Mapping[tuple[str, str], set[int]]
+    ) -> Iterator[str]:
+        """Yield the connections that only one node has for `LONGEST_S`. The pairs have an open, empty tunnel."""
+        found: dict[tuple[str, str, int], float] = {}
+        for pair in asked.keys() & served.keys():
+            for number in asked[pair] ^ served[pair]:
+                one = (*pair, number)
+                found[one] = self._since.get(one, now_s)
+        self._since = found
+        for (gateway, primary, number), since_s in found.items():
+            if now_s - since_s > LONGEST_S:
+                has = gateway if number in asked[gateway, primary] else primary
+                yield f"one end: only {has} has a relayed connection between gateway {gateway} and primary {primary}"
+
+
+def credit(sender: str, receiver: str, has: int, gave: int) -> Iterator[str]:
+    """Check one direction of a connection: the sender has no more credit than the receiver gave."""
+    if has > gave:
+        yield f"relay limit: {sender} has credit of {has} bytes at {receiver}, which gave {gave}"
 
 
 def ends(asked: Mapping[tuple[str, str], set[int]], served: Mapping[tuple[str, str], set[int]]) -> Iterator[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from strogoff.broker.gateway import credit, outflow
+from strogoff.broker.gateway.messages import GONE, ROOM
 from strogoff.sim.cluster_plan import ClusterPlan, plan
 from strogoff.sim.machines import ClusterMachine
 from strogoff.sim.relay import server_of, small_credit
@@ -15,6 +17,8 @@ from strogoff.sim.runner import RunOptions, run_seed
 from strogoff.sim.simulation import ClusterSimulation
 
 from .clusters import quiet
+
+SEEDS = 8
 
 
 def relayed(seed: int) -> ClusterPlan:
@@ -41,11 +45,26 @@ def test_the_small_credit_ends_with_the_world() -> None:
     assert (credit.BASE_BYTES, outflow.__dict__["BASE_BYTES"], credit.MOST_BYTES) == before
 
 
-@pytest.mark.parametrize("seed", [720063, 720071])
+@pytest.mark.parametrize("seed", [720063, 720071, 720078])
 def test_seeds_that_failed(seed: int) -> None:
     """A gateway asked the same node twice for one CONNECT: a session was present that the client did not know of, and
-    the will of a client was published whose socket was open."""
+    the will of a client was published whose socket was open.
+    The last bytes of a client waited for credit of a connection that the primary had closed."""
     assert run_seed(seed, RunOptions(nodes=3, relay=True, variants=None)).violations == ()
+
+
+def at_peers(machine: ClusterMachine, name: str, change: Callable[[Any], Any]) -> None:
+    """Replace a method of the tunnel to each other node."""
+    relay: Any = machine.node.gateways  # type: ignore[union-attr]
+    make = relay._peer
+
+    def making(node: str) -> Any:
+        peer = make(node)
+        if type(peer.node).__name__ != "Planted":
+            peer.node.__class__ = type("Planted", (type(peer.node),), {"__slots__": (), name: change(peer.node)})
+        return peer
+
+    relay._peer = making
 
 
 def serves_itself(machine: ClusterMachine) -> None:
@@ -53,15 +72,37 @@ def serves_itself(machine: ClusterMachine) -> None:
     machine.node.services.relay = lambda connection: False  # type: ignore[union-attr]
 
 
+def gone_not_sent(machine: ClusterMachine) -> None:
+    """The gateway does not report the end of its connections."""
+
+    def change(peer: Any) -> Any:
+        send = type(peer).send
+        return lambda self, kind, number, body: None if kind == GONE else send(self, kind, number, body)
+
+    at_peers(machine, "send", change)
+
+
+def credit_twice(machine: ClusterMachine) -> None:
+    """The gateway gives the credit of each byte back twice."""
+
+    def change(peer: Any) -> Any:
+        say = type(peer).say
+        return lambda self, kind, number, value: say(self, kind, number, value * (2 if kind == ROOM else 1))
+
+    at_peers(machine, "say", change)
+
+
 @pytest.mark.parametrize(
     ("bug", "found"),
     [
         (serves_itself, ("primary", "two owners")),
+        (gone_not_sent, ("one end",)),
+        (credit_twice, ("relay error", "relay limit")),
     ],
 )
 def test_a_bug_of_the_relay_is_found(bug: Callable[[ClusterMachine], None], found: tuple[str, ...]) -> None:
     seen: list[str] = []
-    for seed in range(5):
+    for seed in range(SEEDS):
         seen += ClusterSimulation(relayed(seed), apply_bug=bug).run().violations
         if any(text.startswith(found) for text in seen):
             return
