@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from math import inf
 
+from ...broker.connection.connection import FAILOVER_GRACE_S
 from ..history import NEVER, Connection
 from ..workload.swarm import WATCHER, WILL_FILTER
 from .case import Case
@@ -110,7 +111,8 @@ def _told(case: Case, connection: Connection, kind: str) -> Iterator[float]:
 def _late(case: Case, connection: Connection, later: Connection | None, who: str) -> Iterator[str]:
     """Check that a due will is published by its time, or when the node is up again after that."""
     begins, ends = detached(case, connection)
-    earliest, latest = begins + _delay(connection) - case.slack_s, ends + _delay(connection) + case.slack_s
+    earliest = begins + _delay(connection) - case.slack_s
+    latest = ends + _delay(connection) + _grace(case, connection) + case.slack_s
     if connection.closed == NEVER or connection.polite or latest > case.end_s:
         return
     if later is not None and later.asked_at <= latest:
@@ -132,19 +134,26 @@ def _expected(case: Case, connection: Connection, later: Connection | None) -> t
         return 0, 0
     if connection.polite:
         return 0, 0 if heeded(case, connection) else 1
-    delay = _delay(connection)
-    earliest, latest = begins + delay - case.slack_s, ends + delay + case.slack_s
+    delay, grace = _delay(connection), _grace(case, connection)
+    earliest, latest = begins + delay - case.slack_s, ends + delay + grace + case.slack_s
     if later is None:
         return (1 if latest < case.end_s else 0), 1
-    if delay == 0:
+    if delay == 0 and not grace:
         return 1, 1
     if later.clean:
         return (1 if later.opened != NEVER else 0), 1
     if later.asked_at > latest:
         return 1, 1
-    if later.opened != NEVER and later.opened_at < earliest:
+    if delay and later.opened != NEVER and later.opened_at < earliest:
         return 0, 0
     return 0, 1
+
+
+def _grace(case: Case, connection: Connection) -> float:
+    """Returns the seconds for which the will may wait after an end that the cluster made itself (H-39)."""
+    if not case.relay_s or connection.expiry_s == 0:
+        return 0.0
+    return float(FAILOVER_GRACE_S)
 
 
 def _delay(connection: Connection) -> float:

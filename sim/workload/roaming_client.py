@@ -28,7 +28,7 @@ REFUSALS = {"register": (3, 0x88), "subscribe": (0x80, 0x83, 0x87), "unsubscribe
 class RoamingClient(ModelClient):
     """A client of `home`. If `machines` has several, the client chooses one of them for each connection.
 
-    `relayed`: its session is always at `home`.
+    `relayed`: its durable session is always at `home`.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class RoamingClient(ModelClient):
         super().__init__(spec, home, history, rng, delay_s, kept_s)
         self._machines = machines
         self._server = home if relayed else None
+        self._stays = False
         self.on_granted: Callable[[Subscribed], None] | None = None
         """Called with each filter that a SUBACK has granted."""
 
@@ -52,12 +53,14 @@ class RoamingClient(ModelClient):
         """Open a connection (`ModelClient.connect`). A client with several `machines` chooses one of them first."""
         if len(self._machines) > 1 and self.peer is None and not self._may_come_late():
             self.host = self.rng.choice(self._machines)
+        if self.peer is None:
+            self._stays = clean and (self.spec.version != 5 or self.spec.expiry_s == 0)
         super().connect(clean)
 
     @property
     def server(self) -> Host:
-        """The machine with the session of the client."""
-        return self.host if self._server is None else self._server
+        """The machine with the session of the client. Without durable state that is its gateway."""
+        return self.host if self._server is None or self._stays else self._server
 
     def _may_come_late(self) -> bool:
         """Whether an unanswered CONNECT, which ends the session, may arrive after one at another node."""
