@@ -180,3 +180,42 @@ def test_one_client_id_is_served_once_whoever_registers_it() -> None:
         other = cluster[number].client("c", expiry_s=600 * (number % 2))
         assert client.closed and not other.closed
         client = other
+
+
+def registrar(cluster: SlotCluster, client_id: str) -> str | None:
+    """The registrar of a client id, in the tables of all running nodes."""
+    slot = slot_of("", client_id)
+    (found,) = {locator_of(harness).registrar_of(slot) for harness in cluster.nodes if harness.host.up}
+    return found
+
+
+def test_while_the_primary_is_away_its_deputy_registers_clients_without_state() -> None:
+    cluster = SlotCluster()
+    cluster.give("c", 3)
+    client = cluster[1].client("c")
+    cluster[3].kill()
+    cluster.until(lambda: cluster.places("c")[0][0] is None)
+    assert registrar(cluster, "c") in ("n1", "n2") and not client.closed
+    other = cluster[2].client("c")
+    assert client.closed and not other.closed
+    cluster[3].start()
+    cluster.relay(cluster[3])
+    cluster.whole()
+    again = cluster[3].client("c")
+    assert other.closed and not again.closed and registrar(cluster, "c") == "n3"
+
+
+def test_a_process_that_reads_its_log_again_is_deputy_of_nothing_yet() -> None:
+    """The log names an earlier process of this node."""
+    cluster = SlotCluster(5)
+    cluster.give("c", 3)
+    cluster[3].kill()
+    cluster.until(lambda: cluster.places("c")[0][0] is None)
+    deputy = int(str(registrar(cluster, "c"))[1:])
+    cluster.isolate(deputy)
+    cluster.restart(deputy)
+    cluster.pass_s(1)
+    slot = slot_of("", "c")
+    row = member_of(cluster[deputy]).slots.row(slot)
+    assert row.deputy is not None and row.deputy.node == f"n{deputy}"
+    assert cluster.locator(deputy).registrar_of(slot) is None
