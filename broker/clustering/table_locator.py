@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from ...cluster.node import ClusterNode
 from ...cluster.slots.table import Holder, SlotRow
@@ -12,21 +12,23 @@ class TableLocator:
     """The applied slot table of a cluster node, as `SlotLocator`.
 
     A node that has restarted reads its log again, and so meets tables in which an earlier process of this node was
-    primary or deputy. This process has only the slots whose rows name its own entrance into the view.
+    primary or deputy. This process has only the slots whose rows name its own entrance into the view. `closed`: the
+    slots that this node is handing over.
     """
 
-    def __init__(self, member: ClusterNode) -> None:
+    def __init__(self, member: ClusterNode, closed: Container[int] = ()) -> None:
         self._member = member
+        self._closed = closed
 
     def _row(self, slot: int) -> SlotRow:
         return self._member.slots.row(slot)
 
     def primary_of(self, slot: int) -> str | None:
-        """As `SlotLocator.primary_of`. A node in no cluster runs all its sessions."""
+        """As `SlotLocator.primary_of`. A node in no cluster runs all its sessions. None for a closed slot."""
         member = self._member
         if not member.clustered:
             return member.me.node
-        return self._named(self._row(slot).primary)
+        return None if slot in self._closed else self._named(self._row(slot).primary)
 
     def registrar_of(self, slot: int) -> str | None:
         """As `SlotLocator.registrar_of`."""

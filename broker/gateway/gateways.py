@@ -431,7 +431,11 @@ class Gateways:
             return
         expires = connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
         fresh = packet.clean_start and not expires
-        if (registrar if fresh else self.locator.primary_of(slot)) != self.name or self.closing:
+        primary = self.locator.primary_of(slot)
+        if not fresh and primary is None and registrar == self.name and len(peer.early) < EARLY_MOST:
+            peer.early[number] = opening  # this node is handing the slot over, or keeps it
+            return
+        if (registrar if fresh else primary) != self.name or self.closing:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))
             return
         if not self._policy.allows("register", admission.modifiers) and len(peer.early) < EARLY_MOST:

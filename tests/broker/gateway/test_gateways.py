@@ -10,6 +10,7 @@ import pytest
 from strogoff.broker.connection.transport import ConnectionOrigin
 from strogoff.broker.gateway import gateway_connection
 from strogoff.broker.plugins.hooks import Allow, Refuse
+from strogoff.cluster.identity import SLOTS
 from strogoff.configs.listeners import ListenerSettings
 from strogoff.mqtt import packets as p
 from strogoff.mqtt.encoder import encode
@@ -276,3 +277,17 @@ def test_decisions_of_plugins_that_cannot_be_sent_refuse_the_client(monkeypatch:
     assert connack.reason == 0x83 and props(connack)["reason_string"] == "the decisions cannot be sent"
     assert client.closed and cluster.nothing_left()
     assert ("error", "client 'c' is refused: the decisions cannot be sent") in cluster[1].host.lines
+
+
+def test_a_client_whose_slot_is_being_handed_over_waits_and_is_served_where_the_slot_stays() -> None:
+    cluster = RelayHarness()
+    table = cluster.tables["n2"]
+    table.apply(None, 1)
+    table.deputies = dict.fromkeys(range(SLOTS), "n2")
+    client = cluster[1].connect_soon("c")
+    cluster.pass_s(0.5)
+    assert client.take() == [] and len(cluster[2].node.sessions) == 0
+    table.apply("n2", 1)
+    cluster.settle()
+    (connack,) = client.take()
+    assert isinstance(connack, p.Connack) and connack.reason == 0 and len(cluster[2].node.sessions) == 1
