@@ -100,7 +100,6 @@ class ClusterAdapter:
             node.env.after_turn,
         )  # fmt: skip
         self.handover = SlotHandover(member, self._empty_slots, node.gateways.table_changed, node.env.log)
-        node.gateways.locator = TableLocator(member, self.handover.closed)
         self.incidents = IncidentMonitor(node, member)
         member.on_tick = self._tick
         self.config = SharedConfig(member.metadata)
@@ -112,6 +111,7 @@ class ClusterAdapter:
         node.env.cluster = self
         node.gateways.bind(member.links)
         member.links.tunnel_events = node.gateways
+        node.gateways.locator = TableLocator(member, self.handover.closed)
         node.reopen_handshakes()
         node.policy.settling = node.policy.view_state is ViewState.MINORITY
         if node.policy.settling:

@@ -74,6 +74,7 @@ class SlotHandover:
         """Table or view have changed: go on with the slots that are being handed over, and look for others."""
         opened = self._handover.follow(self._member.membership.slots, self._member.own_holder, self._present())
         self._requested_ms = self._looked_ms = 0.0
+        self._from = 0
         if opened:
             self._log("notice", f"slots {_texts(opened)} stay at this node: the node that should have them has left")
             self._opened()

@@ -45,6 +45,12 @@ class TableLocator:
                 return None
         return None if holder is None else holder.node
 
+    def holds(self, slot: int) -> bool:
+        """As `SlotLocator.holds`."""
+        me = self._member.me
+        holders = self._row(slot).in_sync
+        return not self._member.clustered or any((each.node, each.disk) == (me.node, me.disk) for each in holders)
+
     def epoch_of(self, slot: int) -> int:
         """As `SlotLocator.epoch_of`: 0 in no cluster, otherwise the index of a log entry."""
         return self._row(slot).epoch

@@ -28,7 +28,7 @@ def test_all_nodes_have_the_same_places() -> None:
 
 def test_a_session_is_found_from_every_node_and_goes_with_the_table() -> None:
     cluster = SlotCluster()
-    cluster.give("c", 3)
+    cluster.give("c", cluster[3])
     for number in (1, 2, 3, 2):
         client, connack = cluster[number].connect("c", clean=False, expiry_s=600)
         assert connack.reason == 0 and connack.session_present is (number != 1 or client is None)
@@ -45,16 +45,15 @@ def test_a_session_is_found_from_every_node_and_goes_with_the_table() -> None:
 
 def test_incarnations_have_the_epoch_of_the_slot() -> None:
     cluster = SlotCluster()
-    cluster.give("c", 3)
+    cluster.give("c", cluster[3])
     cluster[1].client("c", clean=False, expiry_s=600)
     session = cluster[3].node.sessions.get("", "c")
     assert session is not None
     assert (session.incarnation >> 32) & 0x7FFFFFFF == cluster.places("c")[0][1]
 
 
-def test_a_node_without_the_relay_numbers_sessions_without_epochs() -> None:
-    """Its sessions live where their clients connect, whatever the table says."""
-    cluster = ClusterHarness(2)
+def test_a_node_in_no_cluster_numbers_sessions_without_epochs() -> None:
+    cluster = ClusterHarness(1, joined=False)
     cluster[1].client("c", clean=False, expiry_s=600)
     session = cluster[1].node.sessions.get("", "c")
     assert session is not None and (session.incarnation >> 32) & 0x7FFFFFFF == 0
@@ -65,7 +64,7 @@ def test_while_the_primary_is_away_its_clients_wait(snapshots: bool, monkeypatch
     if snapshots:
         snapshots_only(monkeypatch)
     cluster = SlotCluster()
-    cluster.give("c", 3)
+    cluster.give("c", cluster[3])
     (before, epoch), *_ = cluster.places("c")
     client = cluster[1].client("c", clean=False, expiry_s=600)
     client.subscribe(("t", 1))
@@ -79,7 +78,6 @@ def test_while_the_primary_is_away_its_clients_wait(snapshots: bool, monkeypatch
     publisher = cluster[1].client("clean")
     publisher.send(publish("t", b"1", 1))
     cluster[3].start()
-    cluster.relay(cluster[3])
     answers: list[object] = []
 
     def answered() -> bool:
@@ -112,7 +110,7 @@ def test_a_process_that_reads_its_log_again_is_primary_of_nothing_yet() -> None:
 
 def test_one_client_id_is_served_once_whoever_registers_it() -> None:
     cluster = SlotCluster()
-    cluster.give("c", 2)
+    cluster.give("c", cluster[2])
     client = cluster[3].client("c")
     for number in (1, 2, 3, 1):
         other = cluster[number].client("c", expiry_s=600 * (number % 2))
@@ -129,7 +127,7 @@ def registrar(cluster: SlotCluster, client_id: str) -> str | None:
 
 def test_while_the_primary_is_away_its_deputy_registers_clients_without_state() -> None:
     cluster = SlotCluster()
-    cluster.give("c", 3)
+    cluster.give("c", cluster[3])
     client = cluster[1].client("c")
     cluster[3].kill()
     cluster.until(lambda: cluster.places("c")[0][0] is None)
@@ -137,7 +135,6 @@ def test_while_the_primary_is_away_its_deputy_registers_clients_without_state() 
     other = cluster[2].client("c")
     assert client.closed and not other.closed
     cluster[3].start()
-    cluster.relay(cluster[3])
     cluster.whole()
     again = cluster[3].client("c")
     assert other.closed and not again.closed and registrar(cluster, "c") == "n3"
@@ -146,7 +143,7 @@ def test_while_the_primary_is_away_its_deputy_registers_clients_without_state() 
 def test_a_process_that_reads_its_log_again_is_deputy_of_nothing_yet() -> None:
     """The log names an earlier process of this node."""
     cluster = SlotCluster(5)
-    cluster.give("c", 3)
+    cluster.give("c", cluster[3])
     cluster[3].kill()
     cluster.until(lambda: cluster.places("c")[0][0] is None)
     deputy = int(str(registrar(cluster, "c"))[1:])

@@ -15,8 +15,7 @@ from strogoff.configs.listeners import ListenerSettings
 from strogoff.mqtt import packets as p
 from strogoff.mqtt.encoder import encode
 from strogoff.sim.engine.host import AllowAll
-from tests.harness.broker import PacketClient, connect, option, publish
-from tests.harness.cluster import ClusterHarness
+from tests.harness.broker import BrokerHarness, PacketClient, connect, option, publish
 
 from .relay_harness import RelayHarness, props
 
@@ -248,11 +247,10 @@ def test_a_packet_behind_auth_is_a_protocol_error() -> None:
     assert cluster.nothing_left() and cluster.counts(1) == (0, 0, 0)
 
 
-def test_without_a_table_nothing_is_relayed() -> None:
-    cluster = ClusterHarness(2)
-    client = cluster[1].client("c")
-    client.subscribe(("t", 1))
-    node = cluster[1].node
+def test_outside_a_cluster_nothing_is_relayed() -> None:
+    broker = BrokerHarness()
+    broker.client("c").subscribe(("t", 1))
+    node = broker.node
     assert node.services.relay is None and len(node.sessions) == 1 and len(node.connections) == 1
     assert not next(iter(node.connections.values())).decoder.stops
 

@@ -365,6 +365,13 @@ def test_a_node_that_leaves_loses_the_slots_of_which_it_has_the_only_copy() -> N
     assert membership.slots.row(7) == SlotRow(7, 5, 5, HOLDER_B, (HOLDER_B,))
 
 
+def test_a_node_that_leaves_without_sessions_loses_nothing() -> None:
+    membership = slotted()
+    happened = apply(membership, Leave("a", empty=True))
+    assert not [each for each in happened if isinstance(each, SlotsLost)]
+    assert membership.slots.row(7) == SlotRow(7, 5, 5, HOLDER_B, (HOLDER_B,))
+
+
 def test_another_disk_and_a_stale_member_lose_them_too() -> None:
     membership = slotted()
     happened = apply(membership, join("a", disk="new", boot=ABOVE))
