@@ -16,7 +16,6 @@ from .engine.machine import Machine
 from .engine.network import SimNetwork
 from .history import History
 from .recording_disk import RecordingDisk
-from .relay import FixedLocator
 from .shared_assignments import record_assignments
 from .workload.swarm import Swarm
 
@@ -79,6 +78,6 @@ class ClusterMachine(Machine):
             metadata.sync_interval_ms, metadata.sync_leeway_ms = self._plan.sync_ms, self._plan.sync_ms // 2
         if self._plan.relay:
             assert self.node is not None
-            self.node.relay_by(FixedLocator(self._plan.nodes, self.member))
+            self.node.relay_by(self.node.gateways.locator)
         if self.on_member is not None:
             self.on_member(self)

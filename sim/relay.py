@@ -1,20 +1,15 @@
-"""Clients that connect to any node, and are relayed to the node of their slot.
-
-The table of slots is fixed: a client id belongs to one node for ever. The slot has no primary while that node is not in
-the applied view.
-"""
+"""Clients that connect to any node, and are relayed to the primary of their slot."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
 
 from ..broker.gateway import credit, gateway_connection, gateways, messages, outflow
 from ..cluster.identity import slot_of
-from ..cluster.membership.view import View
-from ..cluster.node import ClusterNode
+from ..cluster.slots.table import SlotTable
 from .checkers.primaries import Served
 from .checkers.relay_bounds import Level
 from .cluster_plan import ClusterPlan
@@ -24,62 +19,15 @@ BASES = (40, 300, credit.BASE_BYTES)
 """The credit, in bytes, that a relayed connection always has. The seed chooses one of them."""
 
 
-def server_of(nodes: tuple[str, ...], client: str) -> str:
-    """Returns the node that has the session of a client id."""
-    return nodes[slot_of("", client) % len(nodes)]
+def server_of(machines: Iterable[ClusterHost], client: str) -> str | None:
+    """Returns the node that has the session of a client id, or that had it before it went away.
 
-
-class FixedLocator:
-    """A `SlotLocator`: slot s belongs to node s modulo the number of nodes. The epoch is the id of the view in which
-    the node entered."""
-
-    def __init__(self, nodes: tuple[str, ...], member: ClusterNode) -> None:
-        self._nodes = nodes
-        self._member = member
-        self._epochs: dict[str, int] = {}
-
-    def primary_of(self, slot: int) -> str | None:
-        """As `SlotLocator.primary_of`: a standalone node has all slots."""
-        member, me = self._member, self._member.me
-        if not member.clustered:
-            return me.node
-        node = self._nodes[slot % len(self._nodes)]
-        row = member.view.row(node)
-        if row is None or not row.serving or (node == me.node and row.boot != me.boot):
-            return None
-        return node
-
-    def registrar_of(self, slot: int) -> str | None:
-        """As `SlotLocator.registrar_of`: the primary, because there are no deputies here."""
-        return self.primary_of(slot)
-
-    def holds(self, slot: int) -> bool:
-        """As `SlotLocator.holds`."""
-        return self._nodes[slot % len(self._nodes)] == self._member.me.node
-
-    def epoch_of(self, slot: int) -> int:
-        """As `SlotLocator.epoch_of`."""
-        node = self._nodes[slot % len(self._nodes)]
-        row = self._member.view.row(node)
-        if row is not None and row.serving:
-            self._epochs[node] = row.entered_in_view
-        return self._epochs.get(node, 0)
-
-    def when_changed(self, changed: Callable[[], None]) -> None:
-        """As `SlotLocator.when_changed`: call `changed` after each applied view, and after each change of the lease."""
-        events = self._member.listener
-        applied, leased = events.view_applied, events.lease_changed
-
-        def view_applied(before: View, after: View) -> None:
-            applied(before, after)
-            changed()
-
-        def lease_changed() -> None:
-            leased()
-            changed()
-
-        events.view_applied = view_applied  # type: ignore[method-assign]
-        events.lease_changed = lease_changed  # type: ignore[method-assign]
+    The newest slot table of all nodes tells. None before the table begins.
+    """
+    tables = [machine.member.slots for machine in machines if machine.member is not None]
+    row = max(tables, key=lambda table: table.index, default=SlotTable()).row(slot_of("", client))
+    holders = [holder for holder in (row.primary, *row.in_sync) if holder is not None]
+    return holders[0].node if holders else None
 
 
 @contextmanager

@@ -107,11 +107,16 @@ class World(Generic[M, C]):
         history = self.history
         if kind == "store.state":
             history.life(machine.name).full_until = self.loop.now_s if row["state"] == "serving" else inf
+        if kind == "slot.lost":
+            self.lost_slots(row["target"])
         if kind in RECORDED_EVENTS:
             history.events.append((self.loop.now_s, row))
         if history.lines is not None:
             shown = {name: value for name, value in row.items() if name not in _HEADER}
             history.trace(machine.speaker, f"{kind} {shown}")
+
+    def lost_slots(self, node: str) -> None:
+        """The cluster has given up the disk of a node, and the log says so."""
 
 
 class NodeWorld(World[NodeMachine, ModelClient]):
@@ -158,12 +163,22 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
         places = tuple(self.machines.values()) if spec.name in plan.roaming else (home,)
         kept_s = swarm.options.persistent_client_expiration_s or None
         rng = Random(f"{swarm.seed}/{spec.name}")
+        find = None
         if plan.relay:
-            home, places = self.machines[server_of(plan.nodes, spec.name)], tuple(self.machines.values())
-        client = RoamingClient(spec, home, places, self.history, rng, swarm.delay_s, kept_s, plan.relay)
+            places = tuple(self.machines.values())
+            find = partial(self._server, spec.name)
+        client = RoamingClient(spec, home, places, self.history, rng, swarm.delay_s, kept_s, find)
         if plan.publish_at_suback:
             client.on_granted = self._publish_at_once
         return client
+
+    def _server(self, client: str, gateway: str) -> ClusterMachine | None:
+        """Returns the machine with the session of a client; None if `gateway`, its next one, is in no cluster."""
+        member = self.machines[gateway].member
+        if member is not None and not member.clustered:
+            return None
+        name = server_of(self.machines.values(), client)
+        return None if name is None else self.machines[name]
 
     def _publish_at_once(self, granted: Subscribed) -> None:
         """After a SUBACK let one writer at each other node publish on a topic of the filter."""
@@ -176,6 +191,12 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
             if topics:
                 asked.add(client.server.name)
                 client.sender.publish(topics[0], 1)
+
+    def lost_slots(self, node: str) -> None:
+        """Take note that the sessions of a node are lost, once for all nodes that report it."""
+        emptied, now = self.history.life(node).emptied, self.loop.now_s
+        if not emptied or emptied[-1] < now - 1:
+            emptied.append(now)
 
     def hears(self, a: str, b: str) -> bool:
         """Whether machine `a` hears machine `b`: both run, and no cut blocks the direction from `b` to `a`."""

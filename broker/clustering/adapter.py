@@ -391,6 +391,8 @@ class ClusterAdapter:
             self._node.policy.settling = False
         if state is not self._node.policy.view_state:
             self._node.policy.view_state = state
+            if state is not ViewState.MINORITY:
+                self._node.gateways.lease_is_back()
 
     def replaced(self, node: str) -> None:
         """As `ClusterEvents.replaced`: forget the node's routes, the copies for it, and its earlier boots."""

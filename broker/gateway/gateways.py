@@ -148,6 +148,7 @@ class Gateways:
         slot = slot_of(connection.mountpoint, connection.client_id)
         client = keys.client_key(slot, connection.mountpoint, connection.client_id)
         if self._policy.view_state is ViewState.MINORITY and (fresh or self.locator.holds(slot)):
+            self.registration.unknown_clients = True
             return False  # the policy `on` asks no other node
         node = self.locator.registrar_of(slot) if fresh else self.locator.primary_of(slot)
         if node == self.name and self.registration.registrar.is_free_now(client, self.name):
@@ -239,6 +240,10 @@ class Gateways:
     def view_changed(self, others: tuple[str, ...]) -> None:
         """These other nodes are in the view now."""
         self.registration.view_changed(others)
+
+    def lease_is_back(self) -> None:
+        """This node has a lease again: registrars have to learn of the clients that it has served without one."""
+        self.registration.lease_is_back()
 
     def closed(self, connection: ClientConnection) -> None:
         """A client connection of this node has ended."""

@@ -38,6 +38,7 @@ RECALL: give back so many bytes of credit. RETURNED: so many are given back. GON
 reason. SILENT: the client was silent for so many ms, longer than OPENED allows.
 LOCAL: serve this client yourself, it needs no session here. EVICT: end the client with this number; GONE is the answer.
 ASK: which clients without durable state do you serve in these slots (`encode_slots`)? The number names the question.
+From a gateway, without content: ask me, I have served clients without a lease.
 REPORT: some of them (`encode_clients`). REPORTED: that were all."""
 
 FROM_PRIMARY = 0x80

@@ -100,6 +100,11 @@ class Registrar:
         if missing:
             self._ask(node, missing)
 
+    def ask_again(self, node: str) -> None:
+        """The node has clients that this registrar does not know."""
+        if node in self._others:
+            self._begin(node, self._epochs)
+
     def broken(self, node: str) -> None:
         """The tunnel to a node is broken: what that node has said since may be lost, so nothing of it is known."""
         if node in self._others:

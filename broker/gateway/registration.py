@@ -36,7 +36,7 @@ QUESTIONS_MOST = 100
 REPORTED_AT_ONCE = 100
 """Clients in one REPORT. A client id has up to 65,535 bytes, so a REPORT may hold fewer."""
 
-KINDS = frozenset((LOCAL | FROM_PRIMARY, EVICT | FROM_PRIMARY, ASK | FROM_PRIMARY, REPORT, REPORTED))
+KINDS = frozenset((LOCAL | FROM_PRIMARY, EVICT | FROM_PRIMARY, ASK | FROM_PRIMARY, ASK, REPORT, REPORTED))
 """The messages that `Registration.received` takes."""
 
 
@@ -55,6 +55,8 @@ class Registration:
         self.name = name
         self.locator: SlotLocator = EverySlotHere(name)
         self._used = False
+        self.unknown_clients = False
+        """True if this node has served a client that no registrar knows, because it had no lease."""
         self.registrar = Registrar(name, self)
         self.local = LocalClients(env, sessions, self._ended, self._claimed)
         self._env = env
@@ -84,6 +86,14 @@ class Registration:
         """These other nodes are in the view now."""
         self._others = others
         self.table_changed()
+
+    def lease_is_back(self) -> None:
+        """Let the other nodes ask for the clients of this one (H-37). Those without a tunnel ask when it opens."""
+        if self.unknown_clients:
+            self.unknown_clients = False
+            for node in self._others:
+                if self._peer(node).open:
+                    self._peer(node).send(ASK, 0, b"")
 
     def broken(self, node: str) -> None:
         """The tunnel to a node is broken."""
@@ -148,6 +158,8 @@ class Registration:
             if len(questions) < QUESTIONS_MOST:
                 questions[number] = decode_slots(body)
                 self._answer(node)
+        elif kind == ASK:
+            self.registrar.ask_again(node)
         elif kind == REPORT:
             for client, connection in decode_clients(body):
                 self._reported(node, number, client, connection)

@@ -45,10 +45,12 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _emptied(case: Case, connection: Connection) -> bool:
-    """Whether the node has lost its disk since the first connection of the client."""
-    before = case.history.connections[connection.client][0]
-    emptied = case.history.life(connection.node).emptied
-    return any(before.asked_at < at_s < connection.opened_at for at_s in emptied)
+    """Whether a node that had a session of the client has lost its disk since then."""
+    return any(
+        before.asked_at < at_s < connection.opened_at
+        for before in case.history.connections[connection.client]
+        for at_s in case.history.life(before.node).emptied
+    )
 
 
 def _answer(case: Case, known: _Known, connection: Connection) -> Iterator[str]:

@@ -88,9 +88,7 @@ class ModelClient:
         if self.gone or self.peer is not None:
             return
         spec = self.spec
-        if self.discarded or self._perhaps_expired():
-            # a client that ended its session, or cannot know whether it exists, must ask for a new one
-            clean = True
+        clean = clean or self.must_begin
         try:
             peer = Peer(self.host, spec.version, self.rng, delay_s=self.delay_s)
         except ConnectionRefusedError:
@@ -114,6 +112,11 @@ class ModelClient:
         peer.send(self._connect_packet(clean, expiry, will))
         history.trace(self.name, f"CONNECT #{number} clean={clean}")
         self.loop.call_later(PATIENCE_S, partial(self._impatient, peer))
+
+    @property
+    def must_begin(self) -> bool:
+        """Whether the client must ask for a new session: it has ended its session, or cannot know whether it exists."""
+        return self.discarded or self._perhaps_expired()
 
     def _connect_packet(self, clean: bool, expiry_s: int | None, will: Will | None) -> packets.Connect:
         properties: dict[str, Any] | None = None

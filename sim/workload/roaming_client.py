@@ -28,7 +28,8 @@ REFUSALS = {"register": (3, 0x88), "subscribe": (0x80, 0x83, 0x87), "unsubscribe
 class RoamingClient(ModelClient):
     """A client of `home`. If `machines` has several, the client chooses one of them for each connection.
 
-    `relayed`: its durable session is always at `home`.
+    `find`, if clients are relayed, returns the machine that has the durable session of the client, for the name of a
+    gateway; None if that one is in no cluster yet.
     """
 
     def __init__(
@@ -40,11 +41,11 @@ class RoamingClient(ModelClient):
         rng: Random,
         delay_s: tuple[float, float],
         kept_s: int | None,
-        relayed: bool = False,
+        find: Callable[[str], Machine | None] | None = None,
     ) -> None:
         super().__init__(spec, home, history, rng, delay_s, kept_s)
         self._machines = machines
-        self._server = home if relayed else None
+        self._find = find
         self._stays = False
         self.on_granted: Callable[[Subscribed], None] | None = None
         """Called with each filter that a SUBACK has granted."""
@@ -53,29 +54,35 @@ class RoamingClient(ModelClient):
         """Open a connection (`ModelClient.connect`). A client with several `machines` chooses one of them first."""
         if len(self._machines) > 1 and self.peer is None and not self._may_come_late():
             self.host = self.rng.choice(self._machines)
+        if self.peer is None and self._find is not None and self._find(self.host.name) is None:
+            self.wanted = True
+            self.again()  # the node has not joined yet: another one will have the slots of its sessions
+            return
         if self.peer is None:
-            self._stays = clean and (self.spec.version != 5 or self.spec.expiry_s == 0)
+            self._stays = (clean or self.must_begin) and (self.spec.version != 5 or self.spec.expiry_s == 0)
         super().connect(clean)
 
     @property
     def server(self) -> Host:
         """The machine with the session of the client. Without durable state that is its gateway."""
-        return self.host if self._server is None or self._stays else self._server
+        found = None if self._find is None or self._stays else self._find(self.host.name)
+        return self.host if found is None else found
 
     def _may_come_late(self) -> bool:
         """Whether an unanswered CONNECT, which ends the session, may arrive after one at another node."""
-        return self._server is not None and bool(self.lists) and self.lists[-1].opened == NEVER and self.lists[-1].clean
+        return self._find is not None and bool(self.lists) and self.lists[-1].opened == NEVER and self.lists[-1].clean
 
     def _had_session(self) -> bool:
         """Whether the node should have a session; the CONNACK of MQTT 3.1 does not say. A lost disk has no sessions."""
-        emptied = self.history.life(self.server.name).emptied
-        last = max((each.opened_at for each in self.lists[:-1] if each.opened != NEVER), default=0.0)
-        return super()._had_session() and not any(at_s >= last for at_s in emptied)
+        last = next((each for each in reversed(self.lists[:-1]) if each.opened != NEVER), None)
+        if last is None or not super()._had_session():
+            return False
+        return not any(at_s >= last.opened_at for at_s in self.history.life(last.node).emptied)
 
     def take_over(self) -> None:
         """Take over the own connection, with one machine. With several the client reconnects instead, because two nodes
         would each continue to serve their connection."""
-        if len(self._machines) > 1 and self._server is None:
+        if len(self._machines) > 1 and self._find is None:
             self.lose()
             self.connect(self.spec.expiry_s == 0)
         else:
@@ -116,6 +123,12 @@ class RoamingClient(ModelClient):
             return
         if name not in self.granted and name not in self.dropped:
             self.subscribe([name])
+
+    def _connack(self, packet: packets.Connack, mark: Mark) -> None:
+        if self.connection is not None and not packet.reason:
+            self.connection.node = self.server.name
+            self.sender.go_to(self.connection.node)
+        super()._connack(packet, mark)
 
     def _suback(self, packet: packets.Suback, mark: Mark) -> None:
         asked = self.asked.get(packet.packet_id, [])

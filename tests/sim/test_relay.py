@@ -32,7 +32,7 @@ def test_clients_are_relayed_to_the_node_of_their_slot() -> None:
     assert any(each.relayed and each.present is not None for connections in lists.values() for each in connections)
     for name, connections in lists.items():
         lasting = {each.node for each in connections if each.expiry_s != 0}
-        assert lasting <= {server_of(simulation.world.plan.nodes, name)}
+        assert lasting <= {server_of(simulation.world.machines.values(), name)}
 
 
 def test_the_small_credit_ends_with_the_world() -> None:

@@ -9,8 +9,9 @@ import pytest
 from strogoff.broker.gateway.gateway_connection import OPEN_BOUND_MS
 from strogoff.broker.gateway.local_clients import RESOLVE_MS
 from strogoff.mqtt import packets as p
+from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import PacketClient, connect, publish
-from tests.harness.cluster import MAJORITY
+from tests.harness.cluster import MAJORITY, ON
 
 from .relay_harness import RelayHarness, props
 
@@ -245,6 +246,20 @@ def test_a_primary_that_comes_back_ends_the_sessions_that_were_discarded_meanwhi
     cluster.apply("n2", 3)
     cluster.settle()
     assert not client.closed and len(cluster[2].node.sessions) == 0 and cluster.registered(2) == 1
+
+
+def test_a_client_that_was_served_without_a_lease_is_registered_when_the_lease_is_back() -> None:
+    cluster = RelayHarness(3, **ON)
+    node, clustering = cluster[1].node, cluster[1].host.clustering
+    assert clustering is not None
+    node.policy.view_state = ViewState.MINORITY
+    client = clean(cluster, 1)
+    assert cluster.registered(2) == 0
+    clustering.lease_changed()
+    cluster.settle()
+    assert cluster.registered(2) == 1 and not client.closed
+    clean(cluster, 3)
+    assert client.closed and cluster.registered(2) == 1
 
 
 # -- messages on their way
