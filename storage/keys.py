@@ -68,6 +68,12 @@ def mountpoint_of(client: bytes) -> str:
     return client[3:end].decode()
 
 
+def end_of_client_key(data: bytes) -> int:
+    """The place behind the `client_key` that the data begin with."""
+    end = 3 + int.from_bytes(data[1:3], "big")
+    return end + 2 + int.from_bytes(data[end : end + 2], "big")
+
+
 def session_key(client: bytes) -> bytes:
     """The key of the session record of a client."""
     return b"s" + client

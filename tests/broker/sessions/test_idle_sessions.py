@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.routing.subscriptions import DormantSession
+from strogoff.broker.routing.dormant import DormantSession
 from strogoff.mqtt.packets import Pubrec, Pubrel
 from strogoff.storage import keys
 
@@ -208,7 +208,7 @@ def test_the_table_refers_to_the_session_or_to_its_key() -> None:
     assert keys.parse_client_key(held.session.key) == ("", "s")
     session = broker.node.sessions.get("", "s")
     (again,) = broker.node.router.table("").holders("t")
-    assert again is held and held.session is session
+    assert again.session is session and session.subscriptions == {"t": again}
 
 
 def test_a_sleeping_session_ends_with_a_clean_start() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.queues.records import decode_subscription
+from strogoff.broker.queues.records import decode_subscription, encode
+from strogoff.broker.routing.subscriptions import PARTS
 from strogoff.broker.sessions import snapshots as module
-from strogoff.broker.sessions.snapshots import restored
+from strogoff.broker.sessions.snapshots import LAYOUT, restored
 from strogoff.broker.sessions.startup import Startup
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import SubscribeOptions
@@ -181,13 +182,16 @@ def test_rows_of_a_snapshot_that_became_smaller_go(monkeypatch: pytest.MonkeyPat
     assert table(broker) == wanted and len(wanted) == 3
 
 
-@pytest.mark.parametrize("value", [b"\xc1", b"\x93\x90\x90\x90"])
+DAMAGED_PARTS = encode(["", 1, [1] * PARTS]), encode(["", 1, [[["a"], []]] * PARTS])
+
+
+@pytest.mark.parametrize("value", [b"\xc1", b"\x93\x90\x90\x90", encode(["", 1, []]), *DAMAGED_PARTS])
 def test_a_snapshot_that_cannot_be_read_costs_time_only(value: bytes) -> None:
     broker = BrokerHarness(snapshot_notes=1)
     for number in range(4):
         subscribe(broker, f"c{number}", ("t", 1))
     broker.pass_s(10)
-    broker.node.env.store.put(broker.keys(b"v")[1], value)
+    broker.node.env.store.put(broker.keys(b"v")[1], bytes((LAYOUT,)) + value)
     broker.settle()
     wanted = rows(broker)
     broker.restart()
