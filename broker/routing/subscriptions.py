@@ -197,16 +197,13 @@ class SubscriptionTable:
                 if "+" in text or "#" in text:
                     self._enlist(text)
                 continue
-            if type(known) is not dict:
-                value, key = _divided(known)  # type: ignore[arg-type]
-                known = part[text] = {key: value}
-            if held[0] < IDENTIFIED:  # as `split`, in half the time
-                key = held[1:]
-                if key not in known:
-                    known[key] = held[:1]
-                    added += 1
-                continue
-            head, key = split(held)
+            # as `split`, in half the time
+            head, key = (held[:1], held[1:]) if held[0] < IDENTIFIED else split(held)
+            if not isinstance(known, dict):
+                value, first = _divided(known)
+                if first == key:
+                    continue
+                known = part[text] = {first: value}
             if key not in known:
                 known[key] = head
                 added += 1
