@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -204,9 +204,9 @@ class PlanCache:
         if bytes in map(type, matched):
             for client in self._table.dormant(topic):
                 self._wake(client)
-            matched = self._table.match(topic)
-        # bytes: the disk fails to return the session, or this subscription of it
-        awake = [each for each in matched if isinstance(each, Subscription)]
+            # still bytes: the disk fails to return the session, or this subscription of it
+            matched = [each for each in self._table.match(topic) if isinstance(each, Subscription)]
+        awake = cast("list[Subscription]", matched)
         for each in awake:
             each.session.planned = True
         return awake

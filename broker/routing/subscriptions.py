@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple
-from zlib import crc32
+from zlib import adler32
 
 import msgspec
 
@@ -34,10 +34,8 @@ from .dormant import (
 )
 from .level_tree import LevelTree
 
-PARTS = 64
-"""Parts of a table. A power of two."""
-
-_LAST_PART = PARTS - 1
+PARTS = 61
+"""Parts of a table. A prime: so the part of a filter depends on both halves of its Adler-32."""
 
 SORTED = 10_000
 """Up to so many filters `SubscriptionTable.filters` yields in the order of their texts."""
@@ -84,7 +82,7 @@ Picker = Callable[[list[str]], Any]
 
 def part_of(text: str) -> int:
     """The part of a table that has this filter. Snapshots on disk rely on it (`sessions/snapshots.py`, `LAYOUT`)."""
-    return crc32(text.encode()) & _LAST_PART
+    return adler32(text.encode()) % PARTS
 
 
 def shape_of(text: str) -> Shape | None:
@@ -307,43 +305,42 @@ class SubscriptionTable:
 
         Bytes stand for a subscription of a session that only the disk has. `dormant` gives these sessions.
         """
-        found: list[Held] = []
-        for held in self._matching(topic):
-            if type(held) is dict:
-                found += held.values()
-            else:
-                found.append(held)  # type: ignore[arg-type]
-        return found
-
-    def dormant(self, topic: str) -> list[bytes]:
-        """The client keys of the sessions with matching subscriptions that only the disk has."""
-        found = []
-        for held in self._matching(topic):
-            if isinstance(held, bytes):
-                found.append(client_of(held))
-            elif isinstance(held, dict):
-                heads = [(head, key) for key, head in held.items() if isinstance(head, bytes)]
-                found += [parse_subscriber_key(head, key)[0] for head, key in heads]
-        return found
-
-    def _matching(self, topic: str) -> list[Holders]:
         parts = self._parts
-        found = []
-        held = parts[crc32(topic.encode()) & _LAST_PART].get(topic)
-        if held is not None:
-            found.append(held)
+        held = parts[adler32(topic.encode()) % PARTS].get(topic)
+        found: list[Held] = [] if held is None else list(held.values()) if isinstance(held, dict) else [held]
         if self._shapes:
             levels = topic.split("/")
             pickers = self._pickers_for(len(levels), topic.startswith("$"))
             levels += ("+", "#")
             for pick in pickers:
                 text = "/".join(pick(levels))
-                held = parts[crc32(text.encode()) & _LAST_PART].get(text)
+                held = parts[adler32(text.encode()) % PARTS].get(text)
                 if held is not None:
-                    found.append(held)
+                    if isinstance(held, dict):
+                        found += held.values()
+                    else:
+                        found.append(held)
         if self._tree_shapes:
-            found += [self._part(text)[text] for text in self._tree.filters_for(topic)]
+            for text in self._tree.filters_for(topic):
+                held = self._part(text)[text]
+                found += held.values() if isinstance(held, dict) else (held,)
         return found
+
+    def dormant(self, topic: str) -> list[bytes]:
+        """The client keys of the sessions with matching subscriptions that only the disk has."""
+        levels = topic.split("/")
+        pickers = self._pickers_for(len(levels), topic.startswith("$"))
+        levels += ("+", "#")
+        texts = [topic, *["/".join(pick(levels)) for pick in pickers], *self._tree.filters_for(topic)]
+        clients = []
+        for text in texts:
+            held = self._part(text).get(text)
+            if isinstance(held, bytes):
+                clients.append(client_of(held))
+            elif isinstance(held, dict):
+                heads = [(head, key) for key, head in held.items() if isinstance(head, bytes)]
+                clients += [parse_subscriber_key(head, key)[0] for head, key in heads]
+        return clients
 
     def _pickers_for(self, levels: int, hidden: bool) -> list[Picker]:
         """Return, cached, a picker for each shape that can match a topic with this number of levels.
