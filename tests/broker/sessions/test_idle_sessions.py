@@ -129,7 +129,11 @@ def test_a_plan_is_made_again_after_a_session_left_memory() -> None:
     broker.pass_s(5)
     assert broker.node.sessions.known("", "s") is None
     publish(broker, b"2", topic="t/a")
-    assert [message.payload for message in broker.persistent("s").drain()] == [b"1", b"2"]
+    broker.pass_s(5)
+    client = broker.persistent("s")
+    assert [message.payload for message in client.drain()] == [b"1", b"2"]
+    publish(broker, b"3", topic="t/a")
+    assert client.payloads() == [b"3"]
 
 
 def test_members_of_a_shared_subscription_sleep() -> None:
