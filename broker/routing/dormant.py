@@ -19,8 +19,8 @@ IDENTIFIED = 0x40
 SHARED = 0x80
 """The flag of a shared subscription."""
 
-_OPTIONS = tuple([(packed & 3, bool(packed & 4), bool(packed & 8), packed >> 4) for packed in range(IDENTIFIED)])
-"""Number in the lower six bits of the first byte -> QoS, No Local, Retain As Published, Retain Handling."""
+_UNPACKED = tuple([(each & 3, bool(each & 4), bool(each & 8), each >> 4 & 3, 0) for each in range(256)])
+"""First byte -> QoS, No Local, Retain As Published, Retain Handling, no identifier."""
 
 
 class DormantSession(bytes):
@@ -46,11 +46,7 @@ class DormantSession(bytes):
         return mountpoint_of(self)
 
 
-def pack_head(
-    options: tuple[int, bool, bool, int],
-    identifier: int,
-    shared: bool,
-) -> bytes:
+def pack_head(options: tuple[int, bool, bool, int], identifier: int, shared: bool) -> bytes:
     """The head of a subscription. `options` are QoS, No Local, Retain As Published and Retain Handling."""
     qos, no_local, retain_as_published, retain_handling = options
     packed = qos | no_local << 2 | retain_as_published << 3 | retain_handling << 4 | (SHARED if shared else 0)
@@ -61,7 +57,8 @@ def pack_head(
 
 def unpack_head(head: bytes) -> tuple[int, bool, bool, int, int]:
     """QoS, No Local, Retain As Published, Retain Handling and identifier of a head."""
-    return *_OPTIONS[head[0] & 0x3F], int.from_bytes(head[1:], "big")
+    unpacked = _UNPACKED[head[0]]
+    return unpacked if len(head) == 1 else (*unpacked[:4], int.from_bytes(head[1:], "big"))
 
 
 def split(packed: bytes) -> tuple[bytes, bytes]:
