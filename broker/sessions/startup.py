@@ -119,7 +119,8 @@ class Startup:
 
     def _steps(self) -> Iterator[int]:
         """Load everything; yields how many rows were read since the last time."""
-        self._snapshots.load()
+        for notes in self._snapshots.load():
+            yield notes // 4
         yield from self._subscriptions()
         self.ready = True
         self._snapshots.begin()

@@ -252,6 +252,7 @@ def test_random_changes_and_kills(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     rng = Random(seed)
     monkeypatch.setattr(module, "CLIENTS", rng.choice((1, 2, 2000)))
     monkeypatch.setattr(module, "ROWS", rng.choice((1, 2, 500)))
+    monkeypatch.setattr(module, "NOTES", rng.choice((1, 2, 1000)))
     monkeypatch.setattr(module, "PAUSE_MS", rng.choice((0, 3, 1000)))
     load_step, idle = rng.choice((1, 2000)), rng.choice((0, 60))
     broker = BrokerHarness(snapshot_notes=rng.choice((1, 2)), load_step=load_step, idle_session_s=idle)
