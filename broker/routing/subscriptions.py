@@ -312,7 +312,9 @@ class SubscriptionTable:
         """
         parts = self._parts
         held = parts[adler32(topic.encode()) % PARTS].get(topic)
-        found: list[Held] = [] if held is None else list(held.values()) if isinstance(held, dict) else [held]
+        found: list[Held] = []
+        if held is not None:
+            found = list(held.values()) if isinstance(held, dict) else [held]
         if self._shapes:
             levels = topic.split("/")
             pickers = self._pickers_for(len(levels), topic.startswith("$"))
