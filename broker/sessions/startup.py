@@ -235,7 +235,7 @@ class Startup:
         found = self._env.store.scan(prefix, keys.after(prefix))
         for key, value in found:
             self._load_row(key, value)
-        return len(found) + 1
+        return len(found) + SEEK // 2
 
     def _count(self) -> Iterator[int]:
         start = b"s"
