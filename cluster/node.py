@@ -17,7 +17,7 @@ from .links.ports import Lane, LinkPorts, SetAside, Timer, Unreadable
 from .links.refusal import RefusalReason
 from .membership.admission import JOIN, LEAVE, CallAnswer, encode_call, member_mismatch
 from .membership.boot import TAKEN_OUT, BootRegistrar
-from .membership.commands import Boot, decode_command
+from .membership.commands import Boot, SetSlots, decode_command, encode_command
 from .membership.consensus import Consensus
 from .membership.events import (
     BarriersAllowed,
@@ -45,7 +45,7 @@ from .replicated_map.map import ReplicatedMap
 from .replicated_map.messages import Contradiction, MalformedMapMessage
 from .replicated_map.namespaces import Namespace
 from .replicated_map.ports import MapPorts
-from .slots.table import SlotTable
+from .slots.table import Holder, SlotRow, SlotTable
 
 _PUBLISH = Lane.PUBLISH
 LEFT = b"L"
@@ -137,6 +137,12 @@ class ClusterNode:
     def incarnation(self) -> Incarnation | None:
         """This process in the applied view."""
         return None if self.lease_service is None else self.lease_service.holder.incarnation
+
+    @property
+    def own_holder(self) -> Holder | None:
+        """This process as a holder of slots; None while it is not in the applied view."""
+        own = self.incarnation
+        return None if own is None else Holder(own.node, self.me.disk, own.entered_in_view)
 
     @property
     def standalone(self) -> bool:
@@ -451,6 +457,27 @@ class ClusterNode:
                 self.lease_service.accept_goodbye(goodbye)
         elif kind == Datagram.BOOT_REFUSED:
             self.registrar.refusal_received(data)
+        elif kind == Datagram.SET_SLOTS:
+            command = decode_command(data)
+            if isinstance(command, SetSlots):
+                self._slots_requested(node, command.changes)
+
+    def request_slots(self, changes: tuple[SlotRow, ...]) -> None:
+        """Ask the leader to change rows of slots of which this node is primary. The request may be lost."""
+        leader = None if self.consensus is None else self.consensus.leader
+        if leader == self.me.node:
+            self._slots_requested(leader, changes)
+        elif leader is not None:
+            self.links.datagram(leader, Datagram.SET_SLOTS, encode_command(SetSlots(changes)))
+
+    def _slots_requested(self, node: str, changes: tuple[SlotRow, ...]) -> None:
+        """A primary asks to change rows: propose those of which that node is primary, if this node leads."""
+        if self.lease_service is None or self.consensus is None or not self.consensus.leads:
+            return
+        primaries = {change.slot: self.slots.row(change.slot).primary for change in changes}
+        own = tuple([each for each in changes if (primary := primaries[each.slot]) and primary.node == node])
+        if own:
+            self.lease_service.request_slots(SetSlots(own))
 
     # -- events of the links
 

@@ -28,6 +28,7 @@ class Datagram(IntEnum):
     BOOT_REFUSED = 5
     METADATA = 6
     GOODBYE = 7
+    SET_SLOTS = 8
 
 
 GOODBYE_S = 0.1

@@ -35,6 +35,10 @@ DATAGRAMS = {
     Datagram.BOOT: ("the leader", "a start of a member; repeated every 300 ms until the log has it"),
     Datagram.BOOT_REFUSED: ("the started node", "the process that the log refused, and the reason"),
     Datagram.GOODBYE: ("the leader", "a process that stops, and gives up its lease"),
+    Datagram.SET_SLOTS: (
+        "the leader",
+        "rows of the slot table that their primary asks to change; repeated every second",
+    ),
     Datagram.METADATA: ("any peer", "`ClockReport`: the sender's clocks, for collecting tombstones"),
 }
 LANES = {

@@ -53,6 +53,10 @@ class FixedLocator:
         """As `SlotLocator.registrar_of`: the primary, because there are no deputies here."""
         return self.primary_of(slot)
 
+    def holds(self, slot: int) -> bool:
+        """As `SlotLocator.holds`."""
+        return self._nodes[slot % len(self._nodes)] == self._member.me.node
+
     def epoch_of(self, slot: int) -> int:
         """As `SlotLocator.epoch_of`."""
         node = self._nodes[slot % len(self._nodes)]

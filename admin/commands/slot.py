@@ -45,8 +45,9 @@ def _owner(row: SlotRow) -> tuple[str, str]:
 def _one(row: SlotRow, zones: Mapping[str, str]) -> Table:
     nodes, state = _owner(row)
     held = ", ".join(map(_held, row.in_sync)) or None
-    columns = ("Slot", "Node", "Zone", "State", "Epoch", "Version", "In sync")
-    return Table(columns, [(row.slot, nodes or None, zones.get(nodes), state, row.epoch, row.version, held)])
+    deputy = row.deputy.node if row.deputy is not None else None
+    columns = ("Slot", "Node", "Zone", "State", "Epoch", "Version", "In sync", "Deputy")
+    return Table(columns, [(row.slot, nodes or None, zones.get(nodes), state, row.epoch, row.version, held, deputy)])
 
 
 def _held(holder: Holder) -> str:

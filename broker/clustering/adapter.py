@@ -37,6 +37,7 @@ from .retained import RETAINED, SharedRetained
 from .route_advertiser import RouteAdvertiser
 from .routes import LASTING, MalformedRoute, Routes
 from .routes import NAMESPACES as ROUTES
+from .slot_handover import SlotHandover
 from .table_locator import TableLocator
 
 CLUSTER_SPACES: dict[bytes, Namespace] = {**NAMESPACES, PUBLISHED: Namespace(durable=False, stamped=False)}
@@ -69,9 +70,9 @@ class ClusterAdapter:
         self.advertiser: RouteAdvertiser
         self.missed: MissedPublishes
         self.incidents: IncidentMonitor
+        self.handover: SlotHandover
         self.config: SharedConfig
         self.retained: SharedRetained
-        self._entered_since = 0
         self._over: dict[str, int] = {}
         self._present: dict[str, bytes] = {}
         self._waits: list[tuple[PendingAcks, int]] = []
@@ -98,8 +99,9 @@ class ClusterAdapter:
             member.metadata,
             node.env.after_turn,
         )  # fmt: skip
-        node.gateways.locator = TableLocator(member)
+        self.handover = SlotHandover(member, self._empty_slots, node.gateways.table_changed, node.env.log)
         self.incidents = IncidentMonitor(node, member)
+        member.on_tick = self._tick
         self.config = SharedConfig(member.metadata)
         self.retained = SharedRetained(node, member.metadata)
         self.missed = MissedPublishes(node, member)
@@ -109,6 +111,7 @@ class ClusterAdapter:
         node.env.cluster = self
         node.gateways.bind(member.links)
         member.links.tunnel_events = node.gateways
+        node.gateways.locator = TableLocator(member, self.handover.closed)
         node.reopen_handshakes()
         node.policy.settling = node.policy.view_state is ViewState.MINORITY
         if node.policy.settling:
@@ -327,7 +330,7 @@ class ClusterAdapter:
             if row.serving:  # a snapshot may skip the view in which the node entered
                 self.routes.drop(row.node, row.entered_in_view - 1)
         self._purge(after)
-        self._node.gateways.table_changed()
+        self.slots_changed()
         self.incidents.changed()
 
     def _purge(self, view: View) -> None:
@@ -350,7 +353,26 @@ class ClusterAdapter:
 
     def slots_changed(self) -> None:
         """As `ClusterEvents.slots_changed`."""
+        self.handover.table_changed()
         self._node.gateways.table_changed()
+        self._node.env.after_turn(self._hand_over)
+
+    def _empty_slots(self, slots: Collection[int]) -> list[int]:
+        """Which of these slots have no session here, and get none from another node. Without the relay the sessions
+        live where their clients connect, so none counts as empty."""
+        node = self._node
+        if node.services.relay is None:
+            return []
+        registrar = node.gateways.registration.registrar
+        return [slot for slot in node.sessions.empty(slots) if registrar.is_complete(slot)]
+
+    def _tick(self) -> None:
+        self.incidents.tick()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if not self._member.closed and not self._node.closing:
+            self.handover.tick(self._member.ports.now_ms())
 
     def lease_changed(self) -> None:
         """As `ClusterEvents.lease_changed`: set the view state of the node."""
@@ -406,7 +428,7 @@ class ClusterAdapter:
         """This node enters the view `since`: cancel its unacknowledged publishes, and disconnect their publishers."""
         node = self._node
         node.env.tick()
-        if self._entered_since:
+        if self.sender.since:  # this process was in a view before
             self.sender.void_all()
             self.sender.proven()
             for connection in list(node.connections.values()):
@@ -415,7 +437,7 @@ class ClusterAdapter:
                     connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, self._no_lease())
             for session in node.sessions.in_memory():
                 session.inbound.cancel_forwards()
-        self._entered_since = self.sender.since = since
+        self.sender.since = since
 
     def announce(self, since: int, announced: Callable[[int], None]) -> None:
         """Write all routes; then call `announced` with the number of the last write."""

@@ -28,16 +28,15 @@ class IncidentMonitor:
         self.partition_monitor = PartitionMonitor(SuspicionTracker(), self.incident_log, self._totals)
         self._running = False
         self._looked_ms = -inf
-        member.on_tick = self._tick
 
     def begin(self) -> None:
         """Watch from now on."""
         if not self._running:
             self._running = True
-            self._tick()
+            self.tick()
 
-    def _tick(self) -> None:
-        """A turn of the loop: once in each heartbeat, check which peers were heard since the last check."""
+    def tick(self) -> None:
+        """Check which peers were heard since the last check. Call it in each tick: it acts once in each heartbeat."""
         node, member = self._node, self._member
         mono = member.ports.now_ms()
         if not self._running or node.closing or member.closed or mono - self._looked_ms < HEARTBEAT_MS * 0.9:

@@ -528,12 +528,12 @@ class ClusterRuntime:
             lambda: not len(node.sessions), timeout_s, f"{len(node.sessions)} sessions of {self.name} are still there"
         )
         await self._passed_on()
-        await self._take_out(self.name)
+        await self._take_out(self.name, empty=True)
         self._member.left()
         return "Done"
 
-    async def _take_out(self, node: str) -> None:
-        request = encode_call(LeaveRequest(node, True))
+    async def _take_out(self, node: str, empty: bool = False) -> None:
+        request = encode_call(LeaveRequest(node, True, empty))
         answer = await ask_leader(self._transport, self._member.me.address, LEAVE, request)
         if answer.problem:
             raise ClusterError(answer.problem)

@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from ...cluster.node import ClusterNode
-from ...cluster.slots.table import SlotRow
+from ...cluster.slots.table import Holder, SlotRow
 
 
 class TableLocator:
     """The applied slot table of a cluster node, as `SlotLocator`.
 
     A node that has restarted reads its log again, and so meets tables in which an earlier process of this node was
-    primary. This process is primary only of rows that name its own entrance into the view.
+    primary or deputy. This process has only the slots whose rows name its own entrance into the view. `closed`: the
+    slots that this node is handing over.
     """
 
-    def __init__(self, member: ClusterNode) -> None:
+    def __init__(self, member: ClusterNode, closed: Container[int] = ()) -> None:
         self._member = member
+        self._closed = closed
 
     def _row(self, slot: int) -> SlotRow:
         return self._member.slots.row(slot)
 
     def primary_of(self, slot: int) -> str | None:
-        """As `SlotLocator.primary_of`. A node in no cluster runs all its sessions."""
+        """As `SlotLocator.primary_of`. A node in no cluster runs all its sessions. None for a closed slot."""
         member = self._member
         if not member.clustered:
             return member.me.node
-        primary = self._row(slot).primary
-        if primary is None:
-            return None
-        if primary.node == member.me.node:
-            own = member.incarnation
-            if own is None or own.entered_in_view != primary.entered_in_view:
-                return None
-        return primary.node
+        return None if slot in self._closed else self._named(self._row(slot).primary)
 
     def registrar_of(self, slot: int) -> str | None:
-        """As `SlotLocator.registrar_of`: the primary."""
-        return self.primary_of(slot)
+        """As `SlotLocator.registrar_of`."""
+        if not self._member.clustered:
+            return self._member.me.node
+        row = self._row(slot)
+        return self._named(row.primary or row.deputy)
+
+    def _named(self, holder: Holder | None) -> str | None:
+        """The node of a holder; None if this holder is an earlier process of this node."""
+        if holder is not None and holder.node == self._member.me.node:
+            own = self._member.incarnation
+            if own is None or own.entered_in_view != holder.entered_in_view:
+                return None
+        return None if holder is None else holder.node
+
+    def holds(self, slot: int) -> bool:
+        """As `SlotLocator.holds`."""
+        me = self._member.me
+        holders = self._row(slot).in_sync
+        return not self._member.clustered or any((each.node, each.disk) == (me.node, me.disk) for each in holders)
 
     def epoch_of(self, slot: int) -> int:
         """As `SlotLocator.epoch_of`: 0 in no cluster, otherwise the index of a log entry."""

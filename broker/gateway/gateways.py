@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ...cluster.identity import slot_of
 from ...mqtt.errors import WireError
 from ...mqtt.reasons import ReasonCode
+from ...netsplit.policy import ViewState
 from ...storage import keys
 from ..connection import connect
 from ..connection.connection import ClientConnection
@@ -136,7 +137,8 @@ class Gateways:
         """Find the node that serves an admitted client; False if this node serves it now.
 
         A client that needs a session is relayed to the primary of its client id. Another one stays here, once the
-        registrar of its client id knows that. Meanwhile the client waits, and is refused after `OPEN_BOUND_MS`.
+        registrar of its client id knows that. Meanwhile the client waits, and is refused after `OPEN_BOUND_MS`. Without
+        a lease only the policy `on` admits clients: this node serves what it can without the other nodes.
         """
         assert isinstance(connection, ClientConnection)
         if self.registration.local.number_of(connection):
@@ -145,6 +147,8 @@ class Gateways:
         fresh = packet.clean_start and not connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
         slot = slot_of(connection.mountpoint, connection.client_id)
         client = keys.client_key(slot, connection.mountpoint, connection.client_id)
+        if self._policy.view_state is ViewState.MINORITY and (fresh or self.locator.holds(slot)):
+            return False  # the policy `on` asks no other node
         node = self.locator.registrar_of(slot) if fresh else self.locator.primary_of(slot)
         if node == self.name and self.registration.registrar.is_free_now(client, self.name):
             return False
@@ -431,7 +435,11 @@ class Gateways:
             return
         expires = connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
         fresh = packet.clean_start and not expires
-        if (registrar if fresh else self.locator.primary_of(slot)) != self.name or self.closing:
+        primary = self.locator.primary_of(slot)
+        if not fresh and primary is None and registrar == self.name and len(peer.early) < EARLY_MOST:
+            peer.early[number] = opening  # this node is handing the slot over, or keeps it
+            return
+        if (registrar if fresh else primary) != self.name or self.closing:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))
             return
         if not self._policy.allows("register", admission.modifiers) and len(peer.early) < EARLY_MOST:

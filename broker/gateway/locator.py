@@ -20,6 +20,13 @@ class SlotLocator(Protocol):
         """
         ...
 
+    def holds(self, slot: int) -> bool:
+        """True if the sessions of a slot are on the disk of this node, by the last table that it has applied.
+
+        The node may have been cut off since, so another one may be primary.
+        """
+        ...
+
     def epoch_of(self, slot: int) -> int:
         """Return the number of the slot's present registrar. It rises with each change of the registrar."""
         ...
@@ -42,6 +49,10 @@ class EverySlotHere:
     def registrar_of(self, _slot: int) -> str | None:
         """As `SlotLocator.registrar_of`: this node."""
         return self._node
+
+    def holds(self, _slot: int) -> bool:
+        """As `SlotLocator.holds`: always."""
+        return True
 
     def epoch_of(self, _slot: int) -> int:
         """As `SlotLocator.epoch_of`: always 0."""

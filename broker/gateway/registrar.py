@@ -71,6 +71,10 @@ class Registrar:
         """Slots whose CONNECTs wait because the clients of some node are not known yet."""
         return len(self._missing)
 
+    def is_complete(self, slot: int) -> bool:
+        """True if this node registers the slot, and knows the clients of every node in the view."""
+        return slot in self._epochs and slot not in self._missing
+
     # -- the table, the view, the tunnels
 
     def applied(self, slots: dict[int, int], others: Iterable[str]) -> None:

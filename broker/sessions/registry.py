@@ -10,7 +10,7 @@ message or a deadline needs it, and releases it when nobody uses it (`idle_sessi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -175,6 +175,21 @@ class SessionRegistry:
         key = keys.session_key(client)
         try:
             return self._env.store.is_waiting(key) or self._env.store.get(key) is not None
+        except StorageError:
+            return True
+
+    def empty(self, slots: Collection[int]) -> list[int]:
+        """Return those of these slots that have no durable session and no will that waits.
+
+        A slot that the disk fails to read counts as one with sessions.
+        """
+        used = {key[0] for key, session in self._sessions.items() if session.durable}
+        return [slot for slot in slots if slot not in used and not self._has_rows(slot)]
+
+    def _has_rows(self, slot: int) -> bool:
+        prefixes = [keys.of_slot(kind, slot) for kind in (b"s", b"z")]
+        try:
+            return any(self._env.store.keys(prefix, keys.after(prefix), 1) for prefix in prefixes)
         except StorageError:
             return True
 

@@ -51,10 +51,12 @@ class JoinRequest(Struct, array_like=True, frozen=True):
 
 
 class LeaveRequest(Struct, array_like=True, frozen=True):
-    """Remove a member. `accept_loss`: remove it even if it has the only copy of some sessions."""
+    """Remove a member. `accept_loss`: remove it even if it has the only copy of some sessions. `empty`: it says itself
+    that it has none."""
 
     node: Name
     accept_loss: bool
+    empty: bool = False
 
 
 class CallAnswer(Struct, array_like=True, frozen=True):

@@ -79,9 +79,10 @@ class Boot(_Start, array_like=True, frozen=True, tag=2):
 
 
 class Leave(Struct, array_like=True, frozen=True, tag=3):
-    """Remove the member."""
+    """Remove the member. `empty`: it has no session, so nothing is lost with its slots."""
 
     node: Name
+    empty: bool = False
 
 
 class Stale(Struct, array_like=True, frozen=True, tag=4):

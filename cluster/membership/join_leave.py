@@ -204,7 +204,7 @@ class JoinLeaveService:
                 start = (request.node, request.disk, request.boot, request.process, request.address)
                 lease_service.submit(Join(*start, request.zone))
             else:
-                lease_service.submit(Leave(request.node))
+                lease_service.submit(Leave(request.node, request.empty))
             return
         leader = member.membership.members.get(consensus.leader or "")
         if isinstance(waiting.request, JoinRequest) and leader is not None and leader.node == waiting.request.node:

@@ -139,7 +139,8 @@ class MembershipState:
         if self.view is not before:
             happened = (*happened, ViewChanged(before, self.view))
         if self.slots.index and (self.view is not before or isinstance(command, Join | Leave | Stale)):
-            happened = (*happened, *self._follow())
+            lost = self._follow()
+            happened = happened if isinstance(command, Leave) and command.empty else (*happened, *lost)
         if self.slots is not slots:
             happened = (*happened, SlotsChanged(slots, self.slots))
         return happened
@@ -152,8 +153,8 @@ class MembershipState:
                 return self._join(command)
             case Boot():
                 return self._boot(command)
-            case Leave(node):
-                return self._leave(node)
+            case Leave():
+                return self._leave(command)
             case Stale(node):
                 return self._stale(node)
             case Away():
@@ -252,11 +253,12 @@ class MembershipState:
         )
         return (Booted(command.node, command.boot),)
 
-    def _leave(self, node: str) -> tuple[MembershipEvent, ...]:
+    def _leave(self, command: Leave) -> tuple[MembershipEvent, ...]:
+        node = command.node
         if node not in self.members:
             return ()
         if len(self.members) == 1:
-            return (Refused(Leave(node), "the last member cannot leave"),)
+            return (Refused(command, "the last member cannot leave"),)
         self._remove_row(node)
         self._forget(node)
         del self.members[node]

@@ -33,10 +33,11 @@ class Holder(Struct, array_like=True, frozen=True, order=True):
 class SlotRow(Struct, array_like=True, frozen=True):
     """One slot.
 
-    `epoch`: log index of the entry that set the primary, another one also if the same node gets the slot again.
-    `version`: log index of the row's last change. `primary` is None while no holder is in the view. Each holder of
-    `in_sync` has every acknowledged change of the slot. If all of them are away, they stay in `in_sync`, marked as
-    away. `in_sync` is empty if no node has a copy.
+    `epoch`: log index of the entry that set the primary or the deputy, another one also if the same node gets the slot
+    again. `version`: log index of the row's last change. `primary` is None while no holder is in the view. Each holder
+    of `in_sync` has every acknowledged change of the slot. If all of them are away, they stay in `in_sync`, marked as
+    away. `in_sync` is empty if no node has a copy. `deputy`: while there is no primary, the serving node that registers
+    the clients without durable state (P3); None if no node serves.
     """
 
     slot: Slot
@@ -44,6 +45,7 @@ class SlotRow(Struct, array_like=True, frozen=True):
     version: Natural
     primary: Holder | None = None
     in_sync: tuple[Holder, ...] = ()
+    deputy: Holder | None = None
 
 
 NO_ROWS = tuple([SlotRow(slot, 0, 0) for slot in range(SLOTS)])
@@ -83,11 +85,12 @@ def standalone_table(node: str, disk: str) -> SlotTable:
 
 class PackedTable(Struct, array_like=True, frozen=True):
     """A table in a snapshot. `rows`, one for each slot: epoch, version, primary and in-sync set, as positions in
-    `holders`; -1 stands for no primary."""
+    `holders`; -1 stands for no primary. `deputies`: slot -> position of its deputy."""
 
     index: Natural
     holders: tuple[Holder, ...]
     rows: tuple[tuple[Natural, Natural, int, tuple[Natural, ...]], ...]
+    deputies: dict[Slot, Natural] = {}
 
 
 def pack(table: SlotTable) -> PackedTable:
@@ -98,7 +101,8 @@ def pack(table: SlotTable) -> PackedTable:
     rows = tuple(
         [(row.epoch, row.version, number[row.primary], tuple([number[h] for h in row.in_sync])) for row in table.rows]
     )
-    return PackedTable(table.index, tuple(holders), rows)
+    deputies = {row.slot: number[row.deputy] for row in table.rows if row.deputy is not None}
+    return PackedTable(table.index, tuple(holders), rows, deputies)
 
 
 def unpack(packed: PackedTable) -> SlotTable:
@@ -109,10 +113,12 @@ def unpack(packed: PackedTable) -> SlotTable:
     holders = packed.holders
     rows = []
     for slot, (epoch, version, primary, in_sync) in enumerate(packed.rows):
-        if not -1 <= primary < len(holders) or any(at >= len(holders) for at in in_sync):
+        deputy = packed.deputies.get(slot, -1)
+        if not -1 <= primary < len(holders) or any(at >= len(holders) for at in (deputy, *in_sync)):
             raise ValueError(f"slot {slot}: a holder that is not among the {len(holders)} of this table")
         held = tuple([holders[at] for at in in_sync])
-        rows.append(SlotRow(slot, epoch, version, None if primary < 0 else holders[primary], held))
+        named = [None if at < 0 else holders[at] for at in (primary, deputy)]
+        rows.append(SlotRow(slot, epoch, version, named[0], held, named[1]))
     return SlotTable(tuple(rows), packed.index)
 
 
@@ -129,4 +135,4 @@ def ranges(slots: Iterable[int]) -> list[str]:
 
 
 def _named(row: SlotRow) -> tuple[Holder, ...]:
-    return row.in_sync if row.primary is None else (row.primary, *row.in_sync)
+    return (*row.in_sync, *[holder for holder in (row.primary, row.deputy) if holder is not None])

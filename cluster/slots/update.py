@@ -5,6 +5,8 @@
     no primary, holders away      --one of them enters with the same disk----->  that one, in a new epoch
     any                           --the last holder's disk is given up-------->  lost: empty, at a serving node
 
+A slot without primary gets a serving node as its deputy, in a new epoch, and keeps it while that node serves.
+
 The rows are a function of the log, the same on every node. The in-sync set loses a holder when another one is left in
 it. It loses its last holder only with that holder's disk (H-23).
 """
@@ -42,6 +44,7 @@ class TableUpdate:
         self.index = index
         self.lost: dict[str, list[int]] = {}
         self._primaries: dict[str, int] = {}
+        self._deputies: dict[str, int] = {}
 
     def begin(self, node: str) -> None:
         """The table begins: all slots go to this node, which is in the view."""
@@ -52,9 +55,12 @@ class TableUpdate:
     def follow(self) -> None:
         """Change the rows that follow from the members and the view."""
         self._primaries = dict.fromkeys(self.roll.present, 0)
+        self._deputies = dict.fromkeys(self.roll.serving, 0)
         for row in self.table.rows:
             if row.primary is not None and self.is_present(row.primary):
                 self._primaries[row.primary.node] += 1
+            elif row.deputy is not None and self.is_serving(row.deputy):
+                self._deputies[row.deputy.node] += 1
         self._replace([self._followed(row) for row in self.table.rows])
 
     def change(self, changes: tuple[SlotRow, ...]) -> list[tuple[SlotRow, str]]:
@@ -84,6 +90,10 @@ class TableUpdate:
         """Whether exactly this incarnation is in the view."""
         return self.roll.present.get(holder.node) == holder
 
+    def is_serving(self, holder: Holder) -> bool:
+        """Whether exactly this incarnation is in the view and serves."""
+        return holder.node in self.roll.serving and self.is_present(holder)
+
     def _followed(self, row: SlotRow) -> SlotRow:
         """Returns the row that follows from the members and the view; this row if nothing changes."""
         if row.primary is not None and len(row.in_sync) == 1 and self.is_present(row.primary):
@@ -95,7 +105,8 @@ class TableUpdate:
             return self._given(row)
         holders = tuple([holder for holder in known if self.is_present(holder)]) or self.returned(known)
         if not holders:
-            return self.changed(row, None, tuple([Holder(holder.node, holder.disk, 0) for holder in known]))
+            away = tuple([Holder(holder.node, holder.disk, 0) for holder in known])
+            return self.changed(row, None, away, self._deputy(row))
         primary = row.primary if row.primary in holders else self._fewest(holders)
         return self.changed(row, primary, holders)
 
@@ -125,15 +136,28 @@ class TableUpdate:
         self._primaries[best.node] += 1
         return best
 
-    def changed(self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...]) -> SlotRow:
-        """Returns the row with this primary and in-sync set; this row if it has them already.
+    def _deputy(self, row: SlotRow) -> Holder | None:
+        """Returns the deputy of a slot without primary: the present one, else the one of the fewest slots."""
+        if row.deputy is not None and self.is_serving(row.deputy):
+            return row.deputy
+        if not self.roll.serving:
+            return None
+        node = min(self.roll.serving, key=lambda node: (self._deputies[node], node))
+        self._deputies[node] += 1
+        return self.roll.present[node]
 
-        Another primary begins an epoch. The same node with another incarnation is another primary.
+    def changed(
+        self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...], deputy: Holder | None = None
+    ) -> SlotRow:
+        """Returns the row with this primary, in-sync set and deputy; this row if it has them already.
+
+        Another primary or deputy begins an epoch. The same node with another incarnation is another one.
         """
-        if row.primary == primary and row.in_sync == in_sync:
+        if row.primary == primary and row.in_sync == in_sync and row.deputy == deputy:
             return row
-        epoch = row.epoch if primary is None or primary == row.primary else self.index
-        return SlotRow(row.slot, epoch, self.index, primary, in_sync)
+        begins = (primary is not None and primary != row.primary) or (deputy is not None and deputy != row.deputy)
+        epoch = self.index if begins else row.epoch
+        return SlotRow(row.slot, epoch, self.index, primary, in_sync, deputy)
 
     # -- requests
 

@@ -8,11 +8,12 @@ from ...cluster.slots.table import Holder, SlotTable
 
 
 class SlotHistory:
-    """Remembers the tables that nodes had, by the log index of their last change, and the primary of each epoch."""
+    """Remembers the tables that nodes had, by the log index of their last change, and the primary or deputy of each
+    epoch."""
 
     def __init__(self) -> None:
         self._tables: dict[int, tuple[str, SlotTable]] = {}
-        self._primaries: dict[tuple[int, int], tuple[str, Holder]] = {}
+        self._registrars: dict[tuple[int, int], tuple[str, Holder]] = {}
 
     def judge(self, node: str, table: SlotTable, present: Mapping[str, Holder]) -> Iterator[str]:
         """Yield the violations in the table of a node. `present`: the incarnations in the view that it has applied."""
@@ -22,13 +23,14 @@ class SlotHistory:
         if known.rows != table.rows:
             yield f"slots: {first} and {node} have different tables after entry {table.index}"
         for row in table.rows:
-            holder = row.primary
+            holder = row.primary or row.deputy
             if holder is None:
                 continue
-            if any(present.get(each.node) != each for each in row.in_sync) or holder not in row.in_sync:
+            named = (holder,) if row.primary is None else (holder, *row.in_sync)
+            if any(present.get(each.node) != each for each in named) or row.primary not in (None, *row.in_sync):
                 yield f"slots: {node} has a holder of slot {row.slot} that is not in its view: {row}"
                 return
-            source, other = self._primaries.setdefault((row.slot, row.epoch), (node, holder))
+            source, other = self._registrars.setdefault((row.slot, row.epoch), (node, holder))
             if other != holder:
                 yield f"slots: slot {row.slot} has two primaries in epoch {row.epoch}: {other} at {source}, {holder}"
                 return

@@ -80,7 +80,7 @@ def slot_table() -> SlotTable:
     """This node is primary of slots 0 to 99 but for 17, whose holders are away; b of the others; 255 is empty."""
     mine, other = Holder(THIS_NODE, "d1", 5), Holder("b@127.0.0.1", "d2", 6)
     rows = [SlotRow(row.slot, 40, 41, mine if row.slot < 100 else other, (mine, other)) for row in NO_ROWS]
-    rows[17] = SlotRow(17, 30, 44, None, (Holder("b@127.0.0.1", "d2", 0), Holder("c@127.0.0.1", "d3", 0)))
+    rows[17] = SlotRow(17, 30, 44, None, (Holder("b@127.0.0.1", "d2", 0), Holder("c@127.0.0.1", "d3", 0)), mine)
     rows[255] = SlotRow(255, 30, 44)
     return SlotTable(tuple(rows), 44)
 

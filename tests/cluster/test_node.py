@@ -9,6 +9,10 @@ import pytest
 
 from strogoff.cluster.links.hello import PeerInfo
 from strogoff.cluster.links.ports import Lane
+from strogoff.cluster.membership.commands import Leave, MalformedCommand, encode_command
+from strogoff.cluster.membership.consensus import Consensus
+from strogoff.cluster.ports import Datagram
+from strogoff.cluster.slots.table import SlotRow
 from tests.harness.members import Machine, MemberHarness
 
 
@@ -444,3 +448,52 @@ def test_a_follower_stands_for_election_at_its_deadline() -> None:
     cluster.network.cut(machine.name, cluster.leader().name)
     cluster.until(lambda: consensus.raft.role != "follower", 1.0)
     assert abs(machine.member.ports.now_ms() - due_ms) < 20
+
+
+def lead(cluster: MemberHarness, number: int) -> None:
+    """Make this node the leader."""
+    consensus = of(cluster.leader())
+    if cluster.leader() is not cluster[number]:
+        cluster.until(lambda: len(consensus.raft.configuration.voters) == 3 and len(consensus.raft.quorums) == 1)
+        consensus.raft.transfer(cluster[number].member.peer)
+        cluster.until(lambda: not consensus.leads)
+        cluster.until(lambda: all(of(machine).leader == f"n{number}" for machine in cluster.machines))
+
+
+def of(machine: Machine) -> Consensus:
+    """The consensus of a node that runs."""
+    assert machine.member.consensus is not None
+    return machine.member.consensus
+
+
+def in_sync(machine: Machine, slot: int, other: Machine) -> SlotRow:
+    """The request that another node should hold this slot too."""
+    row, target = machine.member.slots.row(slot), other.member.own_holder
+    assert target is not None
+    return SlotRow(slot, row.epoch, row.version, row.primary, (*row.in_sync, target))
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_the_primary_of_a_slot_can_have_its_row_changed(leader: int) -> None:
+    cluster = MemberHarness(3)
+    lead(cluster, leader)
+    cluster[1].member.request_slots((in_sync(cluster[1], 7, cluster[3]),))
+    cluster.until(lambda: len(cluster[2].member.slots.row(7).in_sync) == 2)
+
+
+@pytest.mark.parametrize("asker", [2, 3])
+def test_no_other_node_can_have_a_row_changed(asker: int) -> None:
+    cluster = MemberHarness(3)
+    lead(cluster, 3)
+    cluster[asker].member.request_slots((in_sync(cluster[1], 7, cluster[3]),))
+    cluster.pass_s(1)
+    assert len(cluster[2].member.slots.row(7).in_sync) == 1
+
+
+def test_a_request_about_slots_that_cannot_be_decoded_is_an_error_of_its_sender() -> None:
+    cluster = MemberHarness(2)
+    with pytest.raises(MalformedCommand, match="command of 4 bytes"):
+        cluster[1].member.datagram("n2", Datagram.SET_SLOTS, b"junk")
+    cluster[1].member.datagram("n2", Datagram.SET_SLOTS, encode_command(Leave("n1")))
+    cluster.pass_s(1)
+    assert "n1" in cluster[2].member.membership.members

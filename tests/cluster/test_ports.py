@@ -14,6 +14,7 @@ def test_the_kinds_of_datagrams_are_on_the_wire_and_never_change() -> None:
         "BOOT_REFUSED": 5,
         "METADATA": 6,
         "GOODBYE": 7,
+        "SET_SLOTS": 8,
     }
 
 

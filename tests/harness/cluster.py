@@ -10,9 +10,13 @@ import pytest
 
 from strogoff.broker.node import Node
 from strogoff.broker.options import Options
+from strogoff.cluster.identity import slot_of
+from strogoff.cluster.membership.commands import SetSlots
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, wanted_voters
+from strogoff.cluster.node import ClusterNode
 from strogoff.cluster.ports import Settings
 from strogoff.cluster.raft.interface import Settings as RaftSettings
+from strogoff.cluster.slots.table import SlotRow
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
@@ -45,6 +49,17 @@ class PausableHost(ClusterHost):
 
     gate: ProcessGate
     wall_ahead_ms = 0.0
+    spreads = False
+    """Whether the node gives away empty slots. Otherwise the test decides where they are."""
+
+    def bound(self) -> None:
+        """Let the node relay by the slot table, and give slots away only if `spreads`."""
+        super().bound()
+        assert self.clustering is not None and self.node is not None
+        self.node.relay_by(self.node.gateways.locator)
+        handover = self.clustering.handover
+        tick = handover.tick
+        handover.tick = lambda now_ms: tick(now_ms) if self.spreads else None  # type: ignore[method-assign]
 
     def _wall_ms(self) -> float:
         return super()._wall_ms() + self.wall_ahead_ms
@@ -95,6 +110,11 @@ class NodeHarness:
         return self.host.node
 
     @property
+    def member(self) -> ClusterNode:
+        assert self.host.member is not None
+        return self.host.member
+
+    @property
     def leads(self) -> bool:
         """Whether this node leads the cluster."""
         member = self.host.member
@@ -116,16 +136,22 @@ class NodeHarness:
     def connect(
         self, client_id: str, version: int = 5, clean: bool = True, **fields: Any
     ) -> tuple[PacketClient, packets.Connack]:
-        client = PacketClient(self, version)  # type: ignore[arg-type]
-        client.send(self._packet(client_id, version, clean, fields))
-        self.settle()
-        connack, *client.received = client.take()
+        client = self.connect_soon(client_id, version, clean, **fields)
+        found: list[Any] = []
+
+        def answered() -> bool:
+            found.extend(client.take())
+            return bool(found)
+
+        self.cluster.until(answered)
+        connack, *client.received = found
         assert isinstance(connack, packets.Connack)
         return client, connack
 
     def connect_soon(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> PacketClient:
         """Returns a client that has sent CONNECT, without waiting for CONNACK."""
         client = PacketClient(self, version)  # type: ignore[arg-type]
+        self.cluster.place(client_id, self)
         client.send(self._packet(client_id, version, clean, fields))
         self.settle()
         return client
@@ -223,6 +249,48 @@ class ClusterHarness(Simulation[GatedNetwork]):
     def __getitem__(self, number: int) -> NodeHarness:
         """Returns a node; n1 has number 1."""
         return self.nodes[number - 1]
+
+    def place(self, client_id: str, node: NodeHarness) -> None:
+        """Give the slot of a client id to the node to which it connects, if the slot has no session yet.
+
+        So its session lives there, unless the cluster cannot change its slot table now.
+        """
+        slot = slot_of("", client_id)
+        running = [harness for harness in self.nodes if harness.host.up]
+        if self._quiet() and all(harness.node.sessions.empty([slot]) for harness in running):
+            primary = node.member.slots.row(slot).primary
+            if primary is not None and primary.node != node.host.name:
+                self.give(client_id, node)
+
+    def _quiet(self) -> bool:
+        """Whether all running nodes serve, and none of them is paused, cut off or slow."""
+        running = [harness for harness in self.nodes if harness.host.up]
+        names = {harness.host.name for harness in running}
+        return sum(harness.leads for harness in running) == 1 and all(
+            {*each.member.view.serving} == names and each.member.leased() and not each.host.gate.shut
+            for each in running
+        )
+
+    def put(self, **nodes: int) -> None:
+        """Give the slots of client ids to nodes, before these clients connect: client id -> number of the node."""
+        for client_id, number in nodes.items():
+            self.place(client_id, self[number])
+
+    def give(self, client_id: str, node: NodeHarness) -> None:
+        """Give the slot of a client id, which has no session, to a node."""
+        slot = slot_of("", client_id)
+        while (row := node.member.slots.row(slot)).primary != (target := node.member.own_holder):
+            assert row.primary is not None and target is not None
+            both = target in row.in_sync
+            wanted = (target,) if both else (*row.in_sync, target)
+            change = SlotRow(slot, row.epoch, row.version, target if both else row.primary, wanted)
+            service = next(each for each in self.nodes if each.leads and each.member.leased()).member.lease_service
+            assert service is not None
+            service.request_slots(SetSlots((change,)))
+            self.until(lambda row=row: node.member.slots.row(slot) != row)
+        epoch = node.member.slots.row(slot).epoch
+        running = [harness.member for harness in self.nodes if harness.host.up and harness.member.leased()]
+        self.until(lambda: all(member.slots.row(slot).epoch >= epoch for member in running))
 
     def isolate(self, number: int) -> None:
         """Cut all links between this node and the others."""

@@ -48,17 +48,18 @@ def test_slots_by_primary_and_state(tmp_path: Path) -> None:
     [
         (
             "3",
-            (3, THIS_NODE, "rack1", "primary", 40, 41, f"{THIS_NODE} since view 5, b@127.0.0.1 since view 6"),
+            (3, THIS_NODE, "rack1", "primary", 40, 41, f"{THIS_NODE} since view 5, b@127.0.0.1 since view 6", None),
         ),
-        ("17", (17, "b@127.0.0.1 c@127.0.0.1", None, "away", 30, 44, "b@127.0.0.1 away, c@127.0.0.1 away")),
-        ("255", (255, None, None, "empty", 30, 44, None)),
+        ("17", (17, "b@127.0.0.1 c@127.0.0.1", None, "away", 30, 44, "b@127.0.0.1 away, c@127.0.0.1 away", THIS_NODE)),
+        ("255", (255, None, None, "empty", 30, 44, None, None)),
     ],
 )
 def test_one_slot(tmp_path: Path, slot: str, row: tuple[object, ...]) -> None:
     async def test(harness: ServerHarness) -> None:
         give(harness)
         (found,) = (await harness.good("slot", "show", f"slot={slot}", "--format=json")).table
-        assert found == dict(zip(("Slot", "Node", "Zone", "State", "Epoch", "Version", "In sync"), row, strict=True))
+        columns = ("Slot", "Node", "Zone", "State", "Epoch", "Version", "In sync", "Deputy")
+        assert found == dict(zip(columns, row, strict=True))
 
     run_with_server(tmp_path, test)
 

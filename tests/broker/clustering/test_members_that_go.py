@@ -15,6 +15,7 @@ from tests.harness.cluster import MAJORITY, ClusterHarness
 def test_a_node_without_members_returns_a_message_to_the_origin_before_it_dies() -> None:
     """H-09: after a relay by the dying node itself no node would know which member has the message."""
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(third=3, second=1)
     first = cluster[2].client("first")
     first.subscribe(("$share/g/a", 2))
     cluster.network.delay("n1", "n2", 0.2)
@@ -40,6 +41,7 @@ def test_a_node_without_members_returns_a_message_to_the_origin_before_it_dies()
 def test_a_resumed_handshake_asks_the_node_of_an_unsubscribed_member(arrives: bool) -> None:
     """[MQTT5-4.8.2-5]: the old member may have the message; if not, another member gets it."""
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(second=3)
     first = cluster[2].client("first", clean=False, expiry_s=600)
     first.subscribe(("$share/g/a", 2))
     cluster.network.delay(*(("n2", "n1") if arrives else ("n1", "n2")), 0.3)
@@ -67,6 +69,7 @@ def test_a_resumed_handshake_asks_the_node_of_an_unsubscribed_member(arrives: bo
 @pytest.mark.parametrize("arrives", [True, False])
 def test_an_unsubscribed_durable_member_may_still_get_its_message(arrives: bool) -> None:
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(second=3)
     first = cluster[2].client("first", clean=False, expiry_s=600)
     first.subscribe(("$share/g/a", 2))
     writer = cluster[1].client("writer", clean=False, expiry_s=600)
@@ -91,13 +94,12 @@ def test_an_unsubscribed_durable_member_may_still_get_its_message(arrives: bool)
 def test_a_message_that_expires_while_it_waits_for_a_node_is_not_reassigned(interval_s: int) -> None:
     """MQTT5-3.3.2-5 (3 nodes, seed 45471)."""
     cluster = ClusterHarness(3, **MAJORITY)
-    gone = cluster[2].client("gone")
+    gone, other = cluster[2].client("gone"), cluster[1].client("other")
     gone.subscribe(("$share/g/t", 1))
     writer = cluster[1].client("writer")
     cluster.network.one_way("n1", "n2")
     assert writer.publish("t", b"m", 1, message_expiry_interval=interval_s) == []
     cluster[2].kill()
-    other = cluster[1].client("other")
     other.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 1)], None))
     cluster.state_of(1, ViewState.MAJORITY)
     cluster.settle()
@@ -110,6 +112,7 @@ def test_a_message_that_expires_while_it_waits_for_a_node_is_not_reassigned(inte
 def test_a_message_that_expires_on_its_way_to_a_gone_member_is_reported(qos: int) -> None:
     """P8: a node that still has a member records the expiry."""
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(other=3)
     chosen = cluster[2].client("chosen")
     chosen.subscribe(("$share/g/a", 2))
     writer = cluster[1].client("writer")
@@ -151,6 +154,7 @@ def test_messages_of_an_ended_member_move_after_the_session_is_off_the_disk() ->
 @pytest.mark.parametrize("stays", [True, False])
 def test_a_moved_message_goes_to_a_member_present_at_that_time(stays: bool) -> None:
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(second=3)
     first = cluster[2].client("first", clean=False, expiry_s=2)
     first.subscribe(("$share/g/a", 2))
     first.leave()
@@ -175,6 +179,7 @@ def test_a_moved_message_goes_to_a_member_present_at_that_time(stays: bool) -> N
 def test_a_member_that_cannot_hold_the_message_is_not_chosen(qos: int) -> None:
     """P1: this member is offline with QoS 0, the chosen member has left, and another node has a member."""
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(other=3)
     chosen, away = cluster[2].client("chosen"), cluster[2].client("away", clean=False, expiry_s=600)
     chosen.subscribe(("$share/g/a", 2))
     away.subscribe(("$share/g/a", 0))

@@ -77,6 +77,7 @@ def test_clean_start_during_a_delivery_ends_the_wait_of_the_publisher() -> None:
 def test_a_lease_that_ends_after_routing_stops_the_acknowledgement() -> None:
     """H-04 (c): the process stops after routing, before it has sent the acknowledgement."""
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(reader=2)
     writer = cluster[1].client("writer", clean=False, expiry_s=600)
     own = cluster[1].client("own", clean=False, expiry_s=600)
     own.subscribe(("t", 1))

@@ -34,6 +34,7 @@ def test_a_message_routed_by_outdated_routes_is_routed_again() -> None:
     subscribed meanwhile have the message.
     """
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(reader=2)
     writer = _durable(cluster[1], "writer")
     writer.publish("u", b"", 0)
     cluster[1].disks[0].stall_until = cluster.loop.now_s + 0.01

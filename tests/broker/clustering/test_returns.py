@@ -170,12 +170,14 @@ def test_a_cut_off_node_learns_the_routes_of_a_replaced_node(
     if snapshot:
         snapshots_only(monkeypatch)
     cluster = ClusterHarness(5, **MAJORITY)
+    cluster.put(reader=2)
     cluster.isolate(1)
     cluster.state_of(2, ViewState.MAJORITY)
     cluster[5].replace_disk()
     cluster[5].host.start()
     assert cluster[5].join("n2:1") == ""
     cluster.state_of(5, ViewState.MAJORITY)
+    cluster.give("reader", cluster[5])
     reader_at(cluster[5]).leave()
     if away:
         cluster[5].kill()

@@ -81,6 +81,7 @@ def test_a_qos_2_message_waits_for_the_node_of_a_durable_member(lost: str, dies:
     nodes, seed 1303).
     """
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(other=3)
     chosen = cluster[2].client("chosen", clean=False, expiry_s=1000)
     chosen.subscribe(("$share/g/t", 2))
     writer = cluster[1].client("writer")
@@ -151,6 +152,7 @@ def test_a_restarted_node_refuses_a_message_for_its_lost_member() -> None:
 def test_messages_not_yet_relayed_by_a_killed_node_are_sent_again(qos: int) -> None:
     """P1: a later message that is safe on the disk of the node proves nothing about the earlier one."""
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(writer=3)
     first, second = cluster[2].client("first"), cluster[1].client("second")
     for member in (first, second):
         member.subscribe(("$share/g/a", 2))
@@ -239,7 +241,8 @@ def test_a_resumed_handshake_does_not_reassign_a_message_relayed_back() -> None:
 def test_a_relay_chooses_again_when_the_next_node_dies() -> None:
     """P1: the dead node had taken the message and delivered it to no member."""
     cluster = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
-    first, third = cluster[2].client("first"), cluster[3].client("third")
+    cluster.put(writer=1)
+    first, second, third = cluster[2].client("first"), cluster[2].client("second"), cluster[3].client("third")
     for member in (first, third):
         member.subscribe(("$share/g/a", 2))
     cluster.network.delay("n1", "n2", 0.2)
@@ -253,7 +256,6 @@ def test_a_relay_chooses_again_when_the_next_node_dies() -> None:
     cluster.pass_s(0.3)
     got = [each.payload for each in third.drain()]
     cluster[3].kill()
-    second = cluster[2].client("second")
     second.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
     cluster.state_of(1, ViewState.MAJORITY)
     cluster.pass_s(1.0)
@@ -293,6 +295,7 @@ def test_a_resumed_handshake_does_not_reassign_a_reassigned_message() -> None:
 def test_a_resumed_handshake_uses_the_node_of_the_last_choice() -> None:
     """P2: the node that was chosen first has a member again (3 nodes, seed 42375)."""
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(second=3, writer=1)
     cluster[2].client("first").subscribe(("$share/g/a", 2))
     cluster.network.delay("n1", "n2", 0.2)
     writer = cluster[1].client("writer", clean=False, expiry_s=600)

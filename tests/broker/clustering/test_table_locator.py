@@ -4,74 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.clustering.table_locator import TableLocator
 from strogoff.cluster.identity import SLOTS, slot_of
-from strogoff.cluster.membership.commands import SetSlots
-from strogoff.cluster.node import ClusterNode
-from strogoff.cluster.slots.table import Holder, SlotRow
 from strogoff.mqtt import packets as p
 from tests.harness.broker import PacketClient, connect, publish
-from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness, snapshots_only
+from tests.harness.cluster import ClusterHarness, snapshots_only
 
-
-def member_of(harness: NodeHarness) -> ClusterNode:
-    member = harness.host.member
-    assert member is not None
-    return member
-
-
-def locator_of(harness: NodeHarness) -> TableLocator:
-    locator = harness.node.gateways.locator
-    assert isinstance(locator, TableLocator)
-    return locator
-
-
-class SlotCluster(ClusterHarness):
-    """A cluster whose nodes relay by the slot table. All slots belong to n1, the eldest node, until `give`."""
-
-    def __init__(self, nodes: int = 3, **options: object) -> None:
-        super().__init__(nodes, **{**MAJORITY, **options})
-        for harness in self.nodes:
-            self.relay(harness)
-        self.settle()
-
-    def locator(self, number: int) -> TableLocator:
-        return locator_of(self[number])
-
-    def relay(self, harness: NodeHarness) -> None:
-        harness.node.relay_by(locator_of(harness))
-
-    def restart(self, number: int) -> None:
-        self[number].kill()
-        self[number].start()
-        self.relay(self[number])
-
-    def places(self, client_id: str) -> list[tuple[str | None, int]]:
-        """Returns primary and epoch of the client id's slot, in the table of each running node."""
-        slot = slot_of("", client_id)
-        locators = [self.locator(number) for number, harness in enumerate(self.nodes, 1) if harness.host.up]
-        return [(each.primary_of(slot), each.epoch_of(slot)) for each in locators]
-
-    def give(self, client_id: str, number: int) -> None:
-        """Give the slot of the client id, which has no session, to a node."""
-        slot = slot_of("", client_id)
-        member = member_of(self[number])
-        row = member.view.row(f"n{number}")
-        assert row is not None
-        target = Holder(row.node, member.me.disk, row.entered_in_view)
-        for step in ("in sync", "primary"):
-            present = member.slots.row(slot)
-            assert present.primary is not None
-            if step == "in sync":
-                wanted = SlotRow(slot, present.epoch, present.version, present.primary, (*present.in_sync, target))
-            else:
-                wanted = SlotRow(slot, present.epoch, present.version, target, (target,))
-            leader = next(each for each in self.nodes if each.leads)
-            service = member_of(leader).lease_service
-            assert service is not None
-            service.request_slots(SetSlots((wanted,)))
-            self.until(lambda version=present.version: member.slots.row(slot).version != version)
-        self.until(lambda: len(set(self.places(client_id))) == 1)
+from .slot_cluster import SlotCluster, locator_of, member_of
 
 
 def test_a_node_in_no_cluster_runs_all_its_sessions() -> None:
@@ -90,7 +28,7 @@ def test_all_nodes_have_the_same_places() -> None:
 
 def test_a_session_is_found_from_every_node_and_goes_with_the_table() -> None:
     cluster = SlotCluster()
-    cluster.give("c", 3)
+    cluster.give("c", cluster[3])
     for number in (1, 2, 3, 2):
         client, connack = cluster[number].connect("c", clean=False, expiry_s=600)
         assert connack.reason == 0 and connack.session_present is (number != 1 or client is None)
@@ -107,16 +45,15 @@ def test_a_session_is_found_from_every_node_and_goes_with_the_table() -> None:
 
 def test_incarnations_have_the_epoch_of_the_slot() -> None:
     cluster = SlotCluster()
-    cluster.give("c", 3)
+    cluster.give("c", cluster[3])
     cluster[1].client("c", clean=False, expiry_s=600)
     session = cluster[3].node.sessions.get("", "c")
     assert session is not None
     assert (session.incarnation >> 32) & 0x7FFFFFFF == cluster.places("c")[0][1]
 
 
-def test_a_node_without_the_relay_numbers_sessions_without_epochs() -> None:
-    """Its sessions live where their clients connect, whatever the table says."""
-    cluster = ClusterHarness(2)
+def test_a_node_in_no_cluster_numbers_sessions_without_epochs() -> None:
+    cluster = ClusterHarness(1, joined=False)
     cluster[1].client("c", clean=False, expiry_s=600)
     session = cluster[1].node.sessions.get("", "c")
     assert session is not None and (session.incarnation >> 32) & 0x7FFFFFFF == 0
@@ -127,7 +64,7 @@ def test_while_the_primary_is_away_its_clients_wait(snapshots: bool, monkeypatch
     if snapshots:
         snapshots_only(monkeypatch)
     cluster = SlotCluster()
-    cluster.give("c", 3)
+    cluster.give("c", cluster[3])
     (before, epoch), *_ = cluster.places("c")
     client = cluster[1].client("c", clean=False, expiry_s=600)
     client.subscribe(("t", 1))
@@ -141,7 +78,6 @@ def test_while_the_primary_is_away_its_clients_wait(snapshots: bool, monkeypatch
     publisher = cluster[1].client("clean")
     publisher.send(publish("t", b"1", 1))
     cluster[3].start()
-    cluster.relay(cluster[3])
     answers: list[object] = []
 
     def answered() -> bool:
@@ -174,9 +110,47 @@ def test_a_process_that_reads_its_log_again_is_primary_of_nothing_yet() -> None:
 
 def test_one_client_id_is_served_once_whoever_registers_it() -> None:
     cluster = SlotCluster()
-    cluster.give("c", 2)
+    cluster.give("c", cluster[2])
     client = cluster[3].client("c")
     for number in (1, 2, 3, 1):
         other = cluster[number].client("c", expiry_s=600 * (number % 2))
         assert client.closed and not other.closed
         client = other
+
+
+def registrar(cluster: SlotCluster, client_id: str) -> str | None:
+    """The registrar of a client id, in the tables of all running nodes."""
+    slot = slot_of("", client_id)
+    (found,) = {locator_of(harness).registrar_of(slot) for harness in cluster.nodes if harness.host.up}
+    return found
+
+
+def test_while_the_primary_is_away_its_deputy_registers_clients_without_state() -> None:
+    cluster = SlotCluster()
+    cluster.give("c", cluster[3])
+    client = cluster[1].client("c")
+    cluster[3].kill()
+    cluster.until(lambda: cluster.places("c")[0][0] is None)
+    assert registrar(cluster, "c") in ("n1", "n2") and not client.closed
+    other = cluster[2].client("c")
+    assert client.closed and not other.closed
+    cluster[3].start()
+    cluster.whole()
+    again = cluster[3].client("c")
+    assert other.closed and not again.closed and registrar(cluster, "c") == "n3"
+
+
+def test_a_process_that_reads_its_log_again_is_deputy_of_nothing_yet() -> None:
+    """The log names an earlier process of this node."""
+    cluster = SlotCluster(5)
+    cluster.give("c", cluster[3])
+    cluster[3].kill()
+    cluster.until(lambda: cluster.places("c")[0][0] is None)
+    deputy = int(str(registrar(cluster, "c"))[1:])
+    cluster.isolate(deputy)
+    cluster.restart(deputy)
+    cluster.pass_s(1)
+    slot = slot_of("", "c")
+    row = member_of(cluster[deputy]).slots.row(slot)
+    assert row.deputy is not None and row.deputy.node == f"n{deputy}"
+    assert cluster.locator(deputy).registrar_of(slot) is None

@@ -54,6 +54,7 @@ def test_a_will_of_a_connection_that_ends_during_a_pause_of_the_node_is_sent() -
     since.
     """
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(reader=2)
     mortal = _mortal(cluster[1])
     cluster[1].pause_process()
     cluster.state_of(2, ViewState.MAJORITY)

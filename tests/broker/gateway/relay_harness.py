@@ -32,6 +32,9 @@ class Table:
     def registrar_of(self, slot: int) -> str | None:
         return self.rows[slot][0] or self.deputies.get(slot)
 
+    def holds(self, slot: int) -> bool:
+        return True
+
     def epoch_of(self, slot: int) -> int:
         return self.rows[slot][1]
 
@@ -56,6 +59,9 @@ class RelayHarness(ClusterHarness):
             harness.durable = True
             self.relay(harness, primary)
         self.settle()
+
+    def place(self, client_id: str, node: NodeHarness) -> None:
+        """Do nothing: the tables of this harness decide."""
 
     def relay(self, harness: NodeHarness, primary: str | None) -> None:
         """Switch the relay of a node on."""

@@ -10,12 +10,12 @@ import pytest
 from strogoff.broker.connection.transport import ConnectionOrigin
 from strogoff.broker.gateway import gateway_connection
 from strogoff.broker.plugins.hooks import Allow, Refuse
+from strogoff.cluster.identity import SLOTS
 from strogoff.configs.listeners import ListenerSettings
 from strogoff.mqtt import packets as p
 from strogoff.mqtt.encoder import encode
 from strogoff.sim.engine.host import AllowAll
-from tests.harness.broker import PacketClient, connect, option, publish
-from tests.harness.cluster import ClusterHarness
+from tests.harness.broker import BrokerHarness, PacketClient, connect, option, publish
 
 from .relay_harness import RelayHarness, props
 
@@ -247,11 +247,10 @@ def test_a_packet_behind_auth_is_a_protocol_error() -> None:
     assert cluster.nothing_left() and cluster.counts(1) == (0, 0, 0)
 
 
-def test_without_a_table_nothing_is_relayed() -> None:
-    cluster = ClusterHarness(2)
-    client = cluster[1].client("c")
-    client.subscribe(("t", 1))
-    node = cluster[1].node
+def test_outside_a_cluster_nothing_is_relayed() -> None:
+    broker = BrokerHarness()
+    broker.client("c").subscribe(("t", 1))
+    node = broker.node
     assert node.services.relay is None and len(node.sessions) == 1 and len(node.connections) == 1
     assert not next(iter(node.connections.values())).decoder.stops
 
@@ -276,3 +275,17 @@ def test_decisions_of_plugins_that_cannot_be_sent_refuse_the_client(monkeypatch:
     assert connack.reason == 0x83 and props(connack)["reason_string"] == "the decisions cannot be sent"
     assert client.closed and cluster.nothing_left()
     assert ("error", "client 'c' is refused: the decisions cannot be sent") in cluster[1].host.lines
+
+
+def test_a_client_whose_slot_is_being_handed_over_waits_and_is_served_where_the_slot_stays() -> None:
+    cluster = RelayHarness()
+    table = cluster.tables["n2"]
+    table.apply(None, 1)
+    table.deputies = dict.fromkeys(range(SLOTS), "n2")
+    client = cluster[1].connect_soon("c")
+    cluster.pass_s(0.5)
+    assert client.take() == [] and len(cluster[2].node.sessions) == 0
+    table.apply("n2", 1)
+    cluster.settle()
+    (connack,) = client.take()
+    assert isinstance(connack, p.Connack) and connack.reason == 0 and len(cluster[2].node.sessions) == 1

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Connack, Disconnect, Pingreq, Pingresp, Puback, Pubrec
+from strogoff.storage import keys
+from strogoff.storage.engine import StorageError
 
 from ...harness.broker import BrokerHarness, connect, publish
 from ...harness.transcript import CLOSED, RawClient, accepted, will
@@ -320,3 +323,34 @@ def test_a_full_disk_and_the_end_of_a_session() -> None:
     broker.disk.full = False
     broker.pass_s(10)
     assert broker.connect("c", 5)[1].reason == 0
+
+
+# -- slots
+
+
+def test_slots_without_sessions_are_empty() -> None:
+    broker = BrokerHarness()
+    broker.client("clean")
+    durable = broker.client("durable", 5, clean=False, expiry_s=600)
+    slot, clean = slot_of("", "durable"), slot_of("", "clean")
+    sessions = broker.node.sessions
+    assert sessions.empty([slot, clean, 9]) == [clean, 9]
+    durable.leave()
+    broker.restart()
+    assert not broker.node.sessions.in_memory() and broker.node.sessions.empty([slot, clean]) == [clean]
+
+
+def test_a_slot_with_a_will_that_waits_is_not_empty() -> None:
+    broker = BrokerHarness()
+    broker.node.env.store.put(keys.will_key(7, 1), b"")
+    assert broker.node.sessions.empty([7, 8]) == [8]
+
+
+def test_a_slot_that_the_disk_fails_to_read_is_not_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = BrokerHarness()
+
+    def fail(*_: object) -> None:
+        raise StorageError("damaged")
+
+    monkeypatch.setattr(type(broker.node.env.store), "keys", fail)
+    assert broker.node.sessions.empty([7]) == []

@@ -70,7 +70,7 @@ def test_a_wrong_field_is_named(fields: list[Any], where: str) -> None:
 
 
 def test_a_later_version_may_add_fields_at_the_end() -> None:
-    assert decode_leave(msgspec.msgpack.encode(["n", True, "more"])) == LeaveRequest("n", True)
+    assert decode_leave(msgspec.msgpack.encode(["n", True, False, "more"])) == LeaveRequest("n", True)
 
 
 ROW = MemberRow("n2", "disk", 5, "process", "n2:1", 3)

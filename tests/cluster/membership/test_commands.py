@@ -70,7 +70,7 @@ def test_any_bytes_are_a_command_or_malformed(data: bytes) -> None:
 
 
 def test_a_later_version_may_add_a_field() -> None:
-    assert decode_command(msgspec.msgpack.encode([3, "a", "new"])) == Leave("a")
+    assert decode_command(msgspec.msgpack.encode([3, "a", False, "new"])) == Leave("a")
 
 
 def test_commands_of_an_earlier_version_begin_no_table() -> None:

@@ -352,7 +352,7 @@ def test_a_view_without_the_primary_leaves_slots_without_one_until_it_enters() -
     membership = slotted()
     happened = apply(membership, boot("a", 2))
     assert [type(each) for each in happened[-2:]] == [ViewChanged, SlotsChanged]
-    assert membership.slots.row(7) == SlotRow(7, 1, 5, None, (Holder("a", "disk-a", 0),))
+    assert membership.slots.row(7) == SlotRow(7, 5, 5, None, (Holder("a", "disk-a", 0),), HOLDER_B)
     apply(membership, SetView(4, (Row("a", 2, 5), B)))
     entered = Holder("a", "disk-a", 5)
     assert membership.slots.row(7) == SlotRow(7, 6, 6, entered, (entered,))
@@ -362,6 +362,13 @@ def test_a_node_that_leaves_loses_the_slots_of_which_it_has_the_only_copy() -> N
     membership = slotted()
     happened = apply(membership, Leave("a"))
     assert SlotsLost("a", tuple(range(256))) in happened
+    assert membership.slots.row(7) == SlotRow(7, 5, 5, HOLDER_B, (HOLDER_B,))
+
+
+def test_a_node_that_leaves_without_sessions_loses_nothing() -> None:
+    membership = slotted()
+    happened = apply(membership, Leave("a", empty=True))
+    assert not [each for each in happened if isinstance(each, SlotsLost)]
     assert membership.slots.row(7) == SlotRow(7, 5, 5, HOLDER_B, (HOLDER_B,))
 
 

@@ -40,8 +40,10 @@ class GivesToAnybody(TableUpdate):
 class KeepsTheEpoch(TableUpdate):
     """The same node gets the slot back in its former epoch (H-24)."""
 
-    def changed(self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...]) -> SlotRow:
-        found = super().changed(row, primary, in_sync)
+    def changed(
+        self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...], deputy: Holder | None = None
+    ) -> SlotRow:
+        found = super().changed(row, primary, in_sync, deputy)
         if found is row or primary is None or row.primary is not None or row.in_sync[:1] == ():
             return found
         same = primary.node == row.in_sync[0].node
@@ -70,6 +72,24 @@ class KeepsGivenUpDisks(TableUpdate):
         return row.in_sync
 
 
+class KeepsDeputies(TableUpdate):
+    """A deputy stays after it has left the view, or has stopped to serve."""
+
+    def _deputy(self, row: SlotRow) -> Holder | None:
+        return row.deputy or super()._deputy(row)
+
+
+class DeputiesBeginNoEpoch(TableUpdate):
+    """A deputy begins in the epoch of the primary before it."""
+
+    def changed(
+        self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...], deputy: Holder | None = None
+    ) -> SlotRow:
+        found = super().changed(row, primary, in_sync, deputy)
+        epoch = row.epoch if primary is None else found.epoch
+        return SlotRow(found.slot, epoch, found.version, found.primary, found.in_sync, found.deputy)
+
+
 PLANTS: dict[type[TableUpdate], int] = {
     ComparesByNode: 3,
     AcceptsTheAbsent: 3,
@@ -79,5 +99,7 @@ PLANTS: dict[type[TableUpdate], int] = {
     IgnoresVersions: 3,
     TakesAnyPrimary: 3,
     KeepsGivenUpDisks: 3,
+    KeepsDeputies: 3,
+    DeputiesBeginNoEpoch: 3,
 }
 """Planted bug -> the number of seeds within which it must be found."""

@@ -42,7 +42,7 @@ class Walk:
         self.update = update
         self.truth = self._state()
         self.replica = self._state()
-        self.primaries: dict[tuple[int, int], Holder] = {}
+        self.registrars: dict[tuple[int, int], Holder] = {}
         self.disks = 0
         self.late: list[tuple[SlotRow, ...]] = []
         self.accepted = self.refused = self.lost = 0
@@ -152,6 +152,7 @@ class Walk:
             problem = (
                 self._numbers(old, row, index)
                 or _holders(row, present, disks)
+                or self._deputy(row, present)
                 or _succession(old, row, row.slot in lost, isinstance(command, SetSlots), disks)
             )
             if problem:
@@ -170,9 +171,18 @@ class Walk:
             return "the version is not the entry of the last change"
         if row.epoch != old.epoch and row.epoch != index:
             return "the epoch is not the entry that set the primary"
-        if row.primary is not None and self.primaries.setdefault((row.slot, row.epoch), row.primary) != row.primary:
-            return f"a second primary in epoch {row.epoch}"
+        registrar = row.primary or row.deputy
+        if registrar is not None and self.registrars.setdefault((row.slot, row.epoch), registrar) != registrar:
+            return f"a second primary or deputy in epoch {row.epoch}"
         return ""
+
+    def _deputy(self, row: SlotRow, present: dict[str, Holder]) -> str:
+        serving = self.truth.view.serving
+        if row.primary is not None or not serving:
+            return "" if row.deputy is None else "a deputy beside a primary, or one that does not serve"
+        if row.deputy is None:
+            return "neither primary nor deputy, although a node serves"
+        return "" if row.deputy.node in serving and present.get(row.deputy.node) == row.deputy else "a former deputy"
 
     def _requests(self, command: SetSlots, happened: tuple[MembershipEvent, ...], before: tuple[SlotRow, ...]) -> None:
         refused = [

@@ -15,6 +15,7 @@ def table() -> SlotTable:
     rows = [SlotRow(slot, 1000 + slot, 2000, NODES[slot % 3], (NODES[slot % 3],)) for slot in range(SLOTS)]
     rows[5] = SlotRow(5, 9, 2001, None, (Holder("d", "disk-d", 0), Holder("e", "disk-e", 0)))
     rows[6] = SlotRow(6, 9, 2001)
+    rows[7] = SlotRow(7, 2001, 2001, None, (Holder("d", "disk-d", 0),), Holder("f", "disk-f", 8))
     return SlotTable(tuple(rows), 2001)
 
 
@@ -31,7 +32,7 @@ def test_each_row_stands_at_the_index_of_its_slot() -> None:
 
 def test_slots_by_primary() -> None:
     found = table().slots_by_primary
-    assert found[None] == (5, 6) and found[NODES[0].node][:4] == (0, 3, 9, 12)
+    assert found[None] == (5, 6, 7) and found[NODES[0].node][:4] == (0, 3, 9, 12)
     assert sum(map(len, found.values())) == SLOTS
 
 
@@ -49,6 +50,7 @@ def test_the_compact_form_is_small_and_exact() -> None:
         ("rows", ((1, 1, -2, ()),) * SLOTS, "slot 0: a holder that is not among the 1"),
         ("rows", ((1, 1, 1, ()),) * SLOTS, "slot 0: a holder that is not among the 1"),
         ("rows", ((1, 1, 0, (0,)),) * 255 + ((1, 1, 0, (1,)),), "slot 255: a holder"),
+        ("deputies", {9: 1}, "slot 9: a holder"),
     ],
 )
 def test_a_wrong_compact_form_is_refused(field: str, value: object, says: str) -> None:

@@ -22,10 +22,10 @@ def roll(*present: Holder, serving: str = "", gone: str = "") -> Roll:
     return Roll({holder.node: holder for holder in present}, nodes if serving != "-" else (), disks)
 
 
-def table(*in_sync: Holder, primary: Holder | None = None) -> SlotTable:
+def table(*in_sync: Holder, deputy: Holder | None = None) -> SlotTable:
     """All slots have these holders, since entry 10; the first is primary, unless they are away."""
-    present = primary or (in_sync[0] if in_sync and in_sync[0].entered_in_view else None)
-    return SlotTable(tuple([SlotRow(row.slot, 10, 10, present, in_sync) for row in NO_ROWS]), 10)
+    primary = in_sync[0] if in_sync[0].entered_in_view else None
+    return SlotTable(tuple([SlotRow(row.slot, 10, 10, primary, in_sync, deputy) for row in NO_ROWS]), 10)
 
 
 def follow(before: SlotTable, after: Roll, index: int = 20) -> TableUpdate:
@@ -42,7 +42,7 @@ def test_the_table_begins_with_all_slots_at_one_node() -> None:
 
 
 def test_nothing_changes_without_a_reason() -> None:
-    for before in (table(A), table(A, B), table(away(A), away(B))):
+    for before in (table(A), table(A, B), table(away(A), away(B), deputy=C)):
         present = roll(A, B, C) if before.row(0).primary else roll(C)
         assert follow(before, present).table is before
 
@@ -67,13 +67,36 @@ def test_the_holder_with_the_fewest_slots_follows() -> None:
 
 
 def test_without_a_holder_in_the_view_there_is_no_primary_and_no_holder_is_forgotten() -> None:
-    row = follow(table(A, B), roll(C)).table.row(7)
+    row = follow(table(A, B), roll(C, serving="-")).table.row(7)
     assert row == SlotRow(7, 10, 20, None, (away(A), away(B)))
+
+
+def test_slots_without_primary_get_the_serving_nodes_as_deputies_in_another_epoch() -> None:
+    found = follow(table(A), roll(B, C)).table
+    assert found.row(7) == SlotRow(7, 20, 20, None, (away(A),), C) and found.row(6).deputy == B
+    assert sum(row.deputy == B for row in found.rows) == sum(row.deputy == C for row in found.rows) == SLOTS // 2
+    joining = follow(table(A), roll(B, C, serving="c")).table
+    assert {row.deputy for row in joining.rows} == {C}
+
+
+def test_a_deputy_stays_while_it_serves() -> None:
+    kept = follow(table(away(A), deputy=C), roll(B, C), 30).table
+    assert kept.index == 10 and kept.row(7).deputy == C
+    again = Holder("c", "disk-c", 9)
+    assert follow(table(away(A), deputy=C), roll(again), 30).table.row(7) == SlotRow(7, 30, 30, None, (away(A),), again)
+    assert follow(table(away(A), deputy=C), roll(B, C, serving="b")).table.row(7).deputy == B
+    nobody = follow(table(away(A), deputy=C), roll(C, serving="-")).table.row(7)
+    assert nobody == SlotRow(7, 10, 20, None, (away(A),))
+
+
+def test_the_deputy_ends_with_the_return_of_a_primary() -> None:
+    again = Holder("a", "disk-a", 5)
+    assert follow(table(away(A), deputy=C), roll(again, C)).table.row(7) == SlotRow(7, 20, 20, again, (again,))
 
 
 def test_the_first_holder_that_returns_with_its_disk_gets_the_slot_in_another_epoch() -> None:
     returned = Holder("b", "disk-b", 5)
-    row = follow(table(away(A), away(B)), roll(returned, C, serving="c")).table.row(7)
+    row = follow(table(away(A), away(B), deputy=C), roll(returned, C, serving="c")).table.row(7)
     assert row == SlotRow(7, 20, 20, returned, (returned,))
     assert follow(table(away(A)), roll(A), 30).table.row(7) == SlotRow(7, 30, 30, A, (A,))
 
@@ -93,7 +116,7 @@ def test_another_incarnation_is_no_holder() -> None:
 
 def test_a_disk_that_is_given_up_goes_without_loss_if_another_holder_is_left() -> None:
     update = follow(table(away(A), away(B)), roll(C, gone="a"))
-    assert update.table.row(7) == SlotRow(7, 10, 20, None, (away(B),)) and not update.lost
+    assert update.table.row(7) == SlotRow(7, 20, 20, None, (away(B),), C) and not update.lost
 
 
 def test_the_last_disk_that_is_given_up_loses_the_slot_and_a_serving_node_gets_it_empty() -> None:

@@ -32,6 +32,20 @@ def test_two_primaries_in_one_epoch() -> None:
     assert text.startswith("slots: slot 0 has two primaries in epoch 5")
 
 
+def test_a_deputy_and_a_primary_in_one_epoch() -> None:
+    history = SlotHistory()
+    assert list(history.judge("n1", table(A), VIEW)) == []
+    rows = [SlotRow(row.slot, 5, 6, None, (), B) for row in NO_ROWS]
+    (text,) = history.judge("n1", SlotTable(tuple(rows), 6), VIEW)
+    assert text.startswith("slots: slot 0 has two primaries in epoch 5")
+
+
+def test_a_former_incarnation_as_deputy() -> None:
+    rows = [SlotRow(row.slot, 6, 6, None, (), B) for row in NO_ROWS]
+    (text,) = SlotHistory().judge("n1", SlotTable(tuple(rows), 6), {"a": A})
+    assert text.startswith("slots: n1 has a holder of slot 0 that is not in its view")
+
+
 def test_a_former_incarnation() -> None:
     (text,) = SlotHistory().judge("n1", table(A), {"a": Holder("a", "d", 4)})
     assert text.startswith("slots: n1 has a holder of slot 0 that is not in its view")

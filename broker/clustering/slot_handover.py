@@ -1,0 +1,118 @@
+"""Spreads the slots over the nodes: this node gives away the empty slots that another node should have.
+
+`cluster/slots/handover.py` has the rules. This module watches table, view and sessions, and asks the leader. A slot
+with durable sessions stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+from ...cluster.membership.state_machine import MembershipState, zone_of
+from ...cluster.slots.handover import Handover, misplaced
+from ...cluster.slots.table import Holder, SlotRow, ranges
+
+REPEAT_MS = 1_000
+"""How often a request is repeated: the datagram may be lost, and a new leader does not know it."""
+LOOK_MS = 5_000
+"""How often a node looks for slots that have become empty."""
+AT_ONCE = 64
+"""Rows in one request, about 100 bytes each. A node looks at this many slots in one turn."""
+
+
+class SlotMember(Protocol):
+    """What the handover needs of the cluster node."""
+
+    @property
+    def membership(self) -> MembershipState:
+        """Members, view and table, as applied here."""
+        ...
+
+    @property
+    def own_holder(self) -> Holder | None:
+        """This process as a holder of slots; None while it is not in the view."""
+        ...
+
+    def leased(self) -> bool:
+        """Whether this node may acknowledge now."""
+        ...
+
+    def request_slots(self, changes: tuple[SlotRow, ...]) -> None:
+        """Ask the leader to change these rows. The request may be lost."""
+        ...
+
+
+class SlotHandover:
+    """The handover at one node.
+
+    `empty` returns which of these slots have no durable session and get none from another node. `opened` is called when
+    slots that were closed are open again. `log` gets level and text.
+    """
+
+    def __init__(
+        self,
+        member: SlotMember,
+        empty: Callable[[Collection[int]], list[int]],
+        opened: Callable[[], None],
+        log: Callable[[str, str], None],
+    ) -> None:
+        self._member = member
+        self._empty = empty
+        self._opened = opened
+        self._log = log
+        self._handover = Handover()
+        self._requested_ms = self._looked_ms = 0.0
+        self._from = 0
+
+    @property
+    def closed(self) -> Mapping[int, SlotRow]:
+        """The slots in which no session may begin at this node."""
+        return self._handover.closed
+
+    def table_changed(self) -> None:
+        """Table or view have changed: go on with the slots that are being handed over, and look for others."""
+        opened = self._handover.follow(self._member.membership.slots, self._member.own_holder, self._present())
+        self._requested_ms = self._looked_ms = 0.0
+        self._from = 0
+        if opened:
+            self._log("notice", f"slots {_texts(opened)} stay at this node: the node that should have them has left")
+            self._opened()
+
+    def tick(self, now_ms: float) -> None:
+        """Send and repeat requests, and look for empty slots. Call it often; `now_ms` is the monotonic clock."""
+        if now_ms - self._looked_ms >= LOOK_MS and self._look():
+            self._looked_ms = now_ms
+        if self.closed and now_ms - self._requested_ms >= REPEAT_MS:
+            self._requested_ms = now_ms
+            requests = self._handover.requests()
+            for first in range(0, len(requests), AT_ONCE):
+                self._member.request_slots(tuple(requests[first : first + AT_ONCE]))
+
+    def _look(self) -> bool:
+        """Close some empty slots that another node should have. Returns False if there may be more."""
+        member, membership = self._member, self._member.membership
+        own, view = member.own_holder, membership.view
+        if own is None or own.node not in view.serving or not member.leased():
+            return False
+        zones = {node: zone_of(membership.members[node]) for node in view.serving}
+        wanted = misplaced(membership.slots, own, zones)
+        slots = [slot for slot in wanted if slot >= self._from and slot not in self.closed][:AT_ONCE]
+        self._from = slots[-1] + 1 if len(slots) == AT_ONCE else 0
+        present = self._present()
+        given: dict[str, list[int]] = {}
+        for slot in self._empty(slots):
+            self._handover.close(membership.slots.row(slot), present[wanted[slot]])
+            given.setdefault(wanted[slot], []).append(slot)
+        for node, some in given.items():
+            self._requested_ms = 0.0
+            self._log("info", f"this node gives {node} the empty slots {_texts(some)}")
+        return not self._from
+
+    def _present(self) -> dict[str, Holder]:
+        members, rows = self._member.membership.members, self._member.membership.view.rows
+        return {row.node: Holder(row.node, members[row.node].disk, row.entered_in_view) for row in rows}
+
+
+def _texts(slots: list[int]) -> str:
+    return " ".join(ranges(slots))

@@ -1,0 +1,71 @@
+"""Hands the empty slots of a primary to the nodes that should have them.
+
+    open   --the slot is empty-->                               closed: no session may begin in it
+    closed --the target is in sync-->                           closed, and the target is asked to be primary
+    closed --another primary, or none-->                        not of this node
+    closed --the row has changed, or the target has left-->     open
+
+A request travels slowly, and may be applied late. So a slot stays closed while its last request could still be
+accepted: until the row has a higher version, or the named target has left the view. While the target is in sync, the
+slot stays closed in any case: the target would become primary without the sessions that begin here (H-40).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .placement import wanted
+from .table import Holder, SlotRow, SlotTable
+
+
+def misplaced(table: SlotTable, own: Holder, zones: Mapping[str, str]) -> dict[int, str]:
+    """Returns slot -> the node that should have it, for the slots that `own` alone holds and that belong elsewhere.
+
+    `zones`: serving node -> its zone.
+    """
+    found = {}
+    for slot in table.slots_by_primary.get(own.node, ()):
+        if table.row(slot).in_sync == (own,):
+            (node,) = wanted(slot, zones, 1)
+            if node != own.node:
+                found[slot] = node
+    return found
+
+
+class Handover:
+    """The slots that this process is handing over. `closed`: slot -> the last request for its row."""
+
+    def __init__(self) -> None:
+        self.closed: dict[int, SlotRow] = {}
+
+    def close(self, row: SlotRow, target: Holder) -> None:
+        """Begin to hand over an empty slot of which this node is the only holder."""
+        self.closed[row.slot] = SlotRow(row.slot, row.epoch, row.version, row.primary, (*row.in_sync, target))
+
+    def follow(self, table: SlotTable, own: Holder | None, present: Mapping[str, Holder]) -> list[int]:
+        """Take note of the applied table and view. Returns the slots that are open again at this node.
+
+        `own`: this process in the view, None while it is not in it. `present`: node -> its incarnation in the view.
+        """
+        opened = []
+        for slot, asked in list(self.closed.items()):
+            row = table.row(slot)
+            if own is None or row.primary != own:
+                del self.closed[slot]
+            elif len(row.in_sync) > 1:
+                target = _target(row)
+                self.closed[slot] = SlotRow(slot, row.epoch, row.version, target, (target,))
+            elif row.version > asked.version or _target(asked) not in present.values():
+                del self.closed[slot]
+                opened.append(slot)
+        return opened
+
+    def requests(self) -> list[SlotRow]:
+        """Returns the requests to send, and to repeat until the rows have changed."""
+        return list(self.closed.values())
+
+
+def _target(row: SlotRow) -> Holder:
+    """The holder that is not primary; or the primary, if it is the only one."""
+    others: Iterable[Holder] = (holder for holder in row.in_sync if holder != row.primary)
+    return next(iter(others), row.in_sync[0])
