@@ -68,6 +68,12 @@ def mountpoint_of(client: bytes) -> str:
     return client[3:end].decode()
 
 
+def end_of_client_key(data: bytes, at: int = 0) -> int:
+    """The place behind the `client_key` that begins at `at`."""
+    end = at + 3 + int.from_bytes(data[at + 1 : at + 3], "big")
+    return end + 2 + int.from_bytes(data[end : end + 2], "big")
+
+
 def session_key(client: bytes) -> bytes:
     """The key of the session record of a client."""
     return b"s" + client
@@ -90,19 +96,13 @@ def subscription_prefix(client: bytes, incarnation: int) -> bytes:
 
 def parse_subscription_key(key: bytes) -> tuple[bytes, str]:
     """The client key and the filter, `$share` included, of a subscription."""
-    end = _end_of_client(key)
+    end = end_of_client_key(key, 1)
     return key[1:end], key[end + 8 :].decode()
 
 
 def client_of(key: bytes) -> bytes:
     """The client key in a key of the kinds s, b, q and i."""
-    return key[1 : _end_of_client(key)]
-
-
-def _end_of_client(key: bytes) -> int:
-    """The place behind the client in a key that begins with kind, slot and client."""
-    end = 4 + int.from_bytes(key[2:4], "big")
-    return end + 2 + int.from_bytes(key[end : end + 2], "big")
+    return key[1 : end_of_client_key(key, 1)]
 
 
 def inbound_prefix(client: bytes, incarnation: int) -> bytes:

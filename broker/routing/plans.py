@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from .remote import RemoteMembers, RemoteTarget
 from .remote_table import NOWHERE, RemoteMatch
 from .shared import SharedGroup
-from .subscriptions import DormantSession, Subscription, SubscriptionTable
+from .subscriptions import Subscription, SubscriptionTable
 
 
 class Target(msgspec.Struct):
@@ -151,8 +151,8 @@ class PlanCache:
     keeps at most `limit` plans, with at most `max_targets` targets in all unless a single plan has more. It drops the
     oldest first. `remote` returns the subscribers on other nodes for a topic (`Routes.match`). The code that changes
     its answer must call `invalidate` with the filter. A session's `queue` stays the same object while the session is in
-    memory. `wake` makes the session of a `DormantSession`; it returns None if the disk fails to return the session, and
-    then the plan leaves that out.
+    memory. `wake` makes the session of a client key that only the disk has; it returns None if the disk fails to return
+    the session, and then the plan leaves that out.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class PlanCache:
     def build(self, topic: str) -> Plan:
         """Make and cache the plan for a valid topic name."""
         self._drop(topic)
-        plan = make_plan(self._awake(self._table.match(topic)), self._remote(topic))
+        plan = make_plan(self._awake(topic), self._remote(topic))
         weight = plan.weight
         plans = self.plans
         while plans and (len(plans) >= self._limit or self._targets + weight > self._max_targets):
@@ -197,17 +197,19 @@ class PlanCache:
         self._topics.setdefault(topic.partition("/")[0], {})[topic] = weight
         return plan
 
-    def _awake(self, matched: list[Subscription]) -> list[Subscription]:
-        """Make the sessions that are not in memory, and note in each session that a plan refers to it."""
-        missing = False
-        for each in matched:
-            if type(each.session) is DormantSession:
-                self._wake(each.session)
-            if type(each.session) is DormantSession:
-                missing = True  # the disk fails to return the session, or this subscription of it
-            else:
-                each.session.planned = True
-        return [each for each in matched if type(each.session) is not DormantSession] if missing else matched
+    def _awake(self, topic: str) -> list[Subscription]:
+        """The subscriptions that match. Make the sessions that are not in memory, and note in each session that a plan
+        refers to it."""
+        matched = self._table.match(topic)
+        if bytes in map(type, matched):
+            for client in self._table.dormant(topic):
+                self._wake(client)
+            # still bytes: the disk fails to return the session, or this subscription of it
+            matched = [each for each in self._table.match(topic) if isinstance(each, Subscription)]
+        awake = cast("list[Subscription]", matched)
+        for each in awake:
+            each.session.planned = True
+        return awake
 
     def invalidate(self, text: str) -> None:
         """Drop the plans that a change of this filter's subscribers may change."""

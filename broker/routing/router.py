@@ -16,10 +16,11 @@ from ..queues import shared_payloads
 from ..queues.message import Message
 from ..queues.queue import Entry, Queue
 from .ack_context import AckContext, unanswered
+from .dormant import DormantSession
 from .plans import Plan, PlanCache, Target
 from .remote import RemoteMembers
 from .shared import Chosen, Progress, SharedGroup, choose, redistribute, takes
-from .subscriptions import DormantSession, Subscription, SubscriptionTable
+from .subscriptions import Subscription, SubscriptionTable
 
 NO_MATCH = 0
 """No subscription matches."""
@@ -339,17 +340,18 @@ class Router:
             if group is None:
                 name, pattern = parse_shared(entry.group)
                 assert name is not None
-                members = [held for held in table.holders(pattern) if held.group == name and self._is_awake(held)]
-                group = groups[entry.group] = SharedGroup(name, pattern, tuple(members))
+                group = groups[entry.group] = SharedGroup(name, pattern, self._awake_members(table, name, pattern))
             return self._give(session, group, entry)
 
         session.queue.hand_over(give)
 
-    def _is_awake(self, member: Subscription) -> bool:
-        """Make the member's session, if it is not in memory. False if the disk fails to return it."""
-        if type(member.session) is DormantSession:
-            self._wake(member.session)
-        return type(member.session) is not DormantSession
+    def _awake_members(self, table: SubscriptionTable, name: str, text: str) -> tuple[Subscription, ...]:
+        """The members of a group. Make their sessions; leave out those that the disk fails to return."""
+        for held in table.holders(text):
+            if held.group == name and type(held.session) is DormantSession:
+                self._wake(held.session)
+        found = [held for held in table.holders(text) if held.group == name]
+        return tuple([held for held in found if type(held.session) is not DormantSession])
 
     def _give(self, session: LeavingMember, group: SharedGroup, entry: Entry) -> bool:
         """Give one entry of a leaving member to another; False if it stays."""

@@ -1,68 +1,58 @@
 """The subscriptions of this node's sessions, for one mountpoint.
 
-All filters live in a flat dict, which is cut into 64 parts: a dict of two million filters would stop the loop for 70 ms
-each time it grows. A topic is looked up as it is, and once for each *shape* of wildcard filters in use:
-how many levels, which of them are `+`, and whether `#` follows. From the topic `a/b/c` and the shape `+` at level 1
-comes the key `a/+/c`. A deployment has few shapes, whatever the number of its filters. Filters of a shape that appears
-when `shape_limit` shapes are in use go to a tree instead. Existing filters are never moved between tree and shapes.
+All filters live in a flat dict, which is cut into 61 parts: a dict of two million filters would stop the loop for 70 ms
+each time it grows. A subscription of a session in memory is a `Subscription`. That of a session that only the disk has
+is bytes (`dormant.py`), because a node may have millions of them, and loads all of them when it starts.
+
+A topic is looked up as it is, and once for each *shape* of wildcard filters in use: how many levels, which of them are
+`+`, and whether `#` follows. From the topic `a/b/c` and the shape `+` at level 1 comes the key `a/+/c`. A deployment
+has few shapes, whatever the number of its filters. Filters of a shape that appears when `shape_limit` shapes are in use
+go to a tree instead. Existing filters are never moved between tree and shapes.
 
 Measured with tracemalloc on CPython 3.11, the text of the filter included, the session not: bytes per subscription of
 200,000 (and of 1,000,000) are 207 (200) for exact filters, 203 (196) for filters of a few shapes, 272 (259) for the
 same in the tree, 292 (279) for 128 shapes in the tree, 263 (260) where two sessions share each filter, 140 (142) where
-ten do. A match takes 0.3 us for topics that come again and again, 1.2 us more where a wildcard shape fits and 0.4 us
-for each further one; for random topics out of 200,000, with nothing in the processor's cache, 0.8 and 1.3 us a shape.
+ten do. Without the session in memory, with a client key of 18 bytes: 148 (143) for exact filters, 210 (208) where two
+sessions share each filter, 98 where a hundred do. A match takes 0.3 us for topics that come again and again, 1.2 us
+more where a wildcard shape fits and 0.4 us for each further one; for random topics out of 200,000, with nothing in the
+processor's cache, 0.8 and 1.3 us a shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple
+from zlib import adler32
 
 import msgspec
 
-from ...mqtt.topics import parse_shared
-from ...storage.keys import mountpoint_of
+from .dormant import (
+    IDENTIFIED,
+    DormantSession,
+    client_of,
+    pack_head,
+    parse_subscriber_key,
+    split,
+    subscriber_key,
+    unpack_head,
+)
 from .level_tree import LevelTree
 
-_PARTS = 64
+PARTS = 61
+"""Parts of a table. A prime: so the part of a filter depends on both halves of its Adler-32."""
 
 SORTED = 10_000
 """Up to so many filters `SubscriptionTable.filters` yields in the order of their texts."""
-
-OPTIONS = tuple([(packed & 3, bool(packed & 4), bool(packed & 8), packed >> 4) for packed in range(64)])
-"""The number that `pack` returns -> QoS, No Local, Retain As Published, Retain Handling."""
-
-
-class DormantSession(bytes):
-    """A durable session that only the disk has, as the subscriber of its subscriptions. The bytes are its client key.
-
-    A dormant session takes no memory beside its subscriptions. `SessionRegistry.wake` makes a `Session` of it.
-    """
-
-    __slots__ = ()
-
-    durable = True
-    online = False
-    ending = False
-
-    @property
-    def key(self) -> bytes:
-        """The client key, as `Session.key`."""
-        return self
-
-    @property
-    def mountpoint(self) -> str:
-        """The mountpoint of the client."""
-        return mountpoint_of(self)
 
 
 class Subscription(msgspec.Struct, eq=False):
     """One subscription of one session.
 
-    `session` is the subscriber: a `Session`, or a `DormantSession` with the same `key`. `filter` is without
-    `$share/GROUP/`; the share name is in `group`. `identifier` is the v5 subscription identifier, 0 for none. The
-    options are those of MQTT 5.0 section 3.8.3.1; in a v3 subscription all are 0.
+    `session` is the subscriber: a `Session`, or a `DormantSession` with the same `key` if the table has made this
+    object of bytes for a caller. `filter` is without `$share/GROUP/`; the share name is in `group`. `identifier` is the
+    v5 subscription identifier, 0 for none. The options are those of MQTT 5.0 section 3.8.3.1; in a v3 subscription all
+    are 0.
     """
 
     session: Any
@@ -83,32 +73,21 @@ class Shape(NamedTuple):
     multi: bool
 
 
-def pack(qos: int, no_local: bool, retain_as_published: bool, retain_handling: int) -> int:
-    """The options of a subscription as one number, an index of `OPTIONS`."""
-    return qos | no_local << 2 | retain_as_published << 3 | retain_handling << 4
+Held = Subscription | bytes
+"""A subscription in a table. Bytes are one of a session that only the disk has (`dormant.py`)."""
 
-
-class SubscriptionRow(msgspec.Struct, array_like=True, gc=False):
-    """The subscriptions of many clients of a mountpoint, in the form that is fast to restore.
-
-    `clients` are client keys. `counts` has the number of subscriptions of each client; these follow each other in
-    `filters` (`$share` included), `options` (by `pack`) and `identifiers`.
-    """
-
-    mountpoint: str
-    clients: list[bytes]
-    counts: list[int]
-    filters: list[str]
-    options: list[int]
-    identifiers: list[int]
-
-
-Holders = Subscription | dict[Any, Subscription]
-"""The subscriptions to one filter: a single one, the most frequent case, or a dict by `_key` in order of arrival."""
+Holders = Held | dict[bytes, Held]
+"""The subscriptions to one filter: a single one, the most frequent case, or a dict by subscriber key in order of
+arrival. The bytes in a dict are only the head."""
 
 
 Picker = Callable[[list[str]], Any]
 """A function that `_picker` makes."""
+
+
+def part_of(text: str) -> int:
+    """The part of a table that has this filter. Snapshots on disk rely on it (`sessions/snapshots.py`, `LAYOUT`)."""
+    return adler32(text.encode()) % PARTS
 
 
 def shape_of(text: str) -> Shape | None:
@@ -129,7 +108,7 @@ class SubscriptionTable:
 
     def __init__(self, shape_limit: int = 32) -> None:
         self.changed: list[Callable[[str], None]] = []
-        self._parts: tuple[dict[str, Holders], ...] = tuple([{} for _ in range(_PARTS)])
+        self._parts: tuple[dict[str, Holders], ...] = tuple([{} for _ in range(PARTS)])
         self._size = 0
         self._shape_limit = shape_limit
         self._shapes: dict[Shape, int] = {}
@@ -162,21 +141,19 @@ class SubscriptionTable:
             yield from list(part)
 
     def holders(self, text: str) -> list[Subscription]:
-        """The subscriptions to exactly this filter, in order of arrival."""
-        held = self._part(text).get(text)
-        return [] if held is None else _listed(held)
+        """The subscriptions to exactly this filter, in order of arrival.
 
-    def find(self, client: bytes, text: str, group: str | None) -> Subscription | None:
-        """The subscription of the session with this client key; None if there is none."""
+        Those of a session that only the disk has are made for the caller, with a `DormantSession`: 1 us for each.
+        """
         held = self._part(text).get(text)
+        if held is None:
+            return []
         if isinstance(held, dict):
-            return held.get(client if group is None else (client, group))
-        if held is not None and held.session.key == client and held.group == group:
-            return held
-        return None
+            return [_made(text, each, key) if isinstance(each, bytes) else each for key, each in held.items()]
+        return [_made(text, *split(held)) if isinstance(held, bytes) else held]
 
     def _part(self, text: str) -> dict[str, Holders]:
-        return self._parts[hash(text) % _PARTS]
+        return self._parts[part_of(text)]
 
     # -- changes
 
@@ -190,92 +167,101 @@ class SubscriptionTable:
         return replaced
 
     def restore(self, subscription: Subscription) -> None:
-        """Add a subscription that the disk has, unless the table has it already. Plans are not invalidated.
+        """Add a subscription of a session that was made from its record. Plans are not invalidated.
 
-        Nothing is routed while subscriptions are restored.
+        It takes the place of the bytes that `release` or `load` left.
         """
-        if self.find(subscription.session.key, subscription.filter, subscription.group) is None:
-            self._put(subscription)
+        self._put(subscription)
 
-    def restore_row(self, row: SubscriptionRow, without: set[bytes]) -> None:
-        """As `restore` for all subscriptions of the row, but for those of the clients in `without`.
+    def release(self, subscription: Subscription) -> None:
+        """The session leaves memory: keep its subscription as bytes. Plans are not invalidated."""
+        text = subscription.filter
+        part = self._part(text)
+        held = part[text]
+        head, key = _packed(subscription)
+        if isinstance(held, dict):
+            held[key] = head
+        else:
+            part[text] = head + key
 
-        Takes 1 us for a subscription, a third of `restore`: a start restores millions.
+    def load(self, number: int, packed: Iterable[tuple[str, bytes]]) -> None:
+        """Add subscriptions of sessions that only the disk has, unless the table has them already.
+
+        `packed` are filters of the part with this number (`part_of`), each with a subscription as bytes. Plans are not
+        invalidated: nothing is routed while subscriptions are loaded. Takes 0.5 us for a subscription, if the calls
+        follow each other by part: then the processor's cache has the part.
         """
-        parts, filters, options, identifiers = self._parts, row.filters, row.options, row.identifiers
-        end = 0
-        for client, count in zip(row.clients, row.counts, strict=True):
-            at, end = end, end + count
-            if client in without:
+        part = self._parts[number]
+        added = 0
+        for text, held in packed:
+            known = part.setdefault(text, held)
+            if known is held:
+                added += 1
+                if "+" in text or "#" in text:
+                    self._enlist(text)
                 continue
-            session = DormantSession(client)
-            for place in range(at, end):
-                text = filters[place]
-                qos, no_local, as_published, handling = OPTIONS[options[place]]
-                part = parts[hash(text) % _PARTS]
-                held = part.get(text)
-                if held is None and text[0] != "$":
-                    part[text] = Subscription(
-                        session, text, None, qos, no_local, as_published, handling, identifiers[place]
-                    )
-                    self._size += 1
-                    if "+" in text or "#" in text:
-                        self._enlist(text)
-                elif type(held) is dict and session not in held:
-                    for first in held.values():
-                        text = first.filter  # one text for all subscribers of a filter
-                        break
-                    held[session] = Subscription(
-                        session, text, None, qos, no_local, as_published, handling, identifiers[place]
-                    )
-                    self._size += 1
-                else:
-                    group, text = parse_shared(text)
-                    self.restore(
-                        Subscription(session, text, group, qos, no_local, as_published, handling, identifiers[place])
-                    )
+            # as `split`, in half the time
+            head, key = (held[:1], held[1:]) if held[0] < IDENTIFIED else split(held)
+            if not isinstance(known, dict):
+                value, first = _divided(known)
+                if first == key:
+                    continue
+                known = part[text] = {first: value}
+            if key not in known:
+                known[key] = head
+                added += 1
+        self._size += added
 
     def _put(self, subscription: Subscription) -> Subscription | None:
         text = subscription.filter
         part = self._part(text)
         held = part.get(text)
-        replaced: Subscription | None = None
         if held is None:
             part[text] = subscription
             self._enlist(text)
-        elif isinstance(held, dict):
-            key = _key(subscription)
-            replaced = held.get(key)
-            held[key] = subscription
-            subscription.filter = next(iter(held.values())).filter  # one text for all subscribers of a filter
-        else:
-            subscription.filter = held.filter
-            if held.session.key == subscription.session.key and held.group == subscription.group:
-                replaced = held
+            self._size += 1
+            return None
+        key = subscriber_key(subscription.session.key, subscription.group)
+        if not isinstance(held, dict):
+            value, first = _divided(held)
+            if first == key:
                 part[text] = subscription
-            else:
-                part[text] = {_key(each): each for each in (held, subscription)}
+                return _made(text, value, key) if isinstance(value, bytes) else value
+            held = part[text] = {first: value}
+        for first_value in held.values():
+            if isinstance(first_value, Subscription):
+                subscription.filter = first_value.filter  # one text for all subscribers of a filter
+            break
+        replaced = held.get(key)
+        held[key] = subscription
         if replaced is None:
             self._size += 1
-        return replaced
+        return _made(text, replaced, key) if isinstance(replaced, bytes) else replaced
 
     def remove(self, client: bytes, text: str, group: str | None) -> Subscription | None:
         """Remove the subscription of the session with this client key; returns it, or None if there was none."""
         part = self._part(text)
         held = part.get(text)
-        removed: Subscription | None = None
+        if held is None:
+            return None
+        key = subscriber_key(client, group)
+        removed: Held | None = None
         if isinstance(held, dict):
-            removed = held.pop(client if group is None else (client, group), None)
+            removed = held.pop(key, None)
             if len(held) == 1:
-                (part[text],) = held.values()
-        elif held is not None and held.session.key == client and held.group == group:
-            removed = held
-            del part[text]
-            self._delist(text)
-        if removed is not None:
-            self._size -= 1
-            self.tell(text)
-        return removed
+                ((last, value),) = held.items()
+                part[text] = value + last if isinstance(value, bytes) else value
+        else:
+            value, only = _divided(held)
+            if only == key:
+                removed = value
+                del part[text]
+                self._delist(text)
+        if removed is None:
+            return None
+        self._size -= 1
+        self.tell(text)
+        return _made(text, removed, key) if isinstance(removed, bytes) else removed
 
     def tell(self, text: str) -> None:
         """Call the functions of `changed`: a subscriber of this filter has changed."""
@@ -319,24 +305,49 @@ class SubscriptionTable:
 
     # -- matching
 
-    def match(self, topic: str) -> list[Subscription]:
-        """The subscriptions that match a topic (MQTT 5.0 section 4.7); those of one filter in order of arrival."""
+    def match(self, topic: str) -> list[Held]:
+        """The subscriptions that match a topic (MQTT 5.0 section 4.7); those of one filter in order of arrival.
+
+        Bytes stand for a subscription of a session that only the disk has. `dormant` gives these sessions.
+        """
         parts = self._parts
-        held = parts[hash(topic) % _PARTS].get(topic)
-        found = [] if held is None else _listed(held)
+        held = parts[adler32(topic.encode()) % PARTS].get(topic)
+        found: list[Held] = []
+        if held is not None:
+            found = list(held.values()) if isinstance(held, dict) else [held]
         if self._shapes:
             levels = topic.split("/")
             pickers = self._pickers_for(len(levels), topic.startswith("$"))
             levels += ("+", "#")
             for pick in pickers:
                 text = "/".join(pick(levels))
-                held = parts[hash(text) % _PARTS].get(text)
+                held = parts[adler32(text.encode()) % PARTS].get(text)
                 if held is not None:
-                    found += _listed(held)
+                    if isinstance(held, dict):
+                        found += held.values()
+                    else:
+                        found.append(held)
         if self._tree_shapes:
             for text in self._tree.filters_for(topic):
-                found += self.holders(text)
+                held = self._part(text)[text]
+                found += held.values() if isinstance(held, dict) else (held,)
         return found
+
+    def dormant(self, topic: str) -> list[bytes]:
+        """The client keys of the sessions with matching subscriptions that only the disk has."""
+        levels = topic.split("/")
+        pickers = self._pickers_for(len(levels), topic.startswith("$"))
+        levels += ("+", "#")
+        texts = [topic, *["/".join(pick(levels)) for pick in pickers], *self._tree.filters_for(topic)]
+        clients = []
+        for text in texts:
+            held = self._part(text).get(text)
+            if isinstance(held, bytes):
+                clients.append(client_of(held))
+            elif isinstance(held, dict):
+                heads = [(head, key) for key, head in held.items() if isinstance(head, bytes)]
+                clients += [parse_subscriber_key(head, key)[0] for head, key in heads]
+        return clients
 
     def _pickers_for(self, levels: int, hidden: bool) -> list[Picker]:
         """Return, cached, a picker for each shape that can match a topic with this number of levels.
@@ -357,13 +368,25 @@ class SubscriptionTable:
         return fitting
 
 
-def _key(subscription: Subscription) -> Any:
-    client = subscription.session.key
-    return client if subscription.group is None else (client, subscription.group)
+def _packed(subscription: Subscription) -> tuple[bytes, bytes]:
+    """The head and the subscriber key of a subscription."""
+    each = subscription
+    options = each.qos, each.no_local, each.retain_as_published, each.retain_handling
+    head = pack_head(options, each.identifier, each.group is not None)
+    return head, subscriber_key(each.session.key, each.group)
 
 
-def _listed(held: Holders) -> list[Subscription]:
-    return list(held.values()) if isinstance(held, dict) else [held]
+def _divided(held: Held) -> tuple[Held, bytes]:
+    """The value and the key that a single subscription gets in a dict."""
+    if isinstance(held, bytes):
+        return split(held)
+    return held, subscriber_key(held.session.key, held.group)
+
+
+def _made(text: str, head: bytes, key: bytes) -> Subscription:
+    """The subscription that these bytes are."""
+    client, group = parse_subscriber_key(head, key)
+    return Subscription(DormantSession(client), text, group, *unpack_head(head))
 
 
 def _picker(shape: Shape) -> Picker:

@@ -340,13 +340,8 @@ class SessionRegistry:
         for key, value in store.scan(prefix, keys.after(prefix)):
             text = key[len(prefix) :].decode()
             record = decode_subscription(key, value)
-            fresh = restored(session, text, record)
-            subscription = table.find(session.key, fresh.filter, fresh.group)
-            if subscription is None:
-                # the start has not read it yet
-                table.restore(fresh)
-                subscription = fresh
-            subscription.session = session
+            subscription = restored(session, text, record)
+            table.restore(subscription)
             session.subscriptions[text] = subscription
             if record.due:
                 session.due[text] = RESTARTED

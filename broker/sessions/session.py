@@ -25,7 +25,7 @@ from ..queues.session_cleanup import SessionCleanup
 from ..routing.ack_context import AckContext
 from ..routing.retained_store import RetainedStore
 from ..routing.router import Router
-from ..routing.subscriptions import DormantSession, Subscription
+from ..routing.subscriptions import Subscription
 from ..timers import Timer
 from .deadlines import Deadlines
 from .inbound_qos2 import InboundHandshakes
@@ -228,7 +228,7 @@ class Session:
         )
 
     def release(self) -> None:
-        """Leave this session to the disk: its subscriptions get a `DormantSession` as subscriber.
+        """Leave this session to the disk: the table keeps its subscriptions as bytes.
 
         The record on disk then tells how many messages wait, if they have been counted. It is written with the next
         batch, because an older one only costs a count of the queue.
@@ -239,10 +239,9 @@ class Session:
         if queue.reserved != queue.next_seq:
             queue.reserved = queue.next_seq
             self.env.store.write_later(keys.session_key(self.key), encode(self._record(queue.counted)))
-        dormant = DormantSession(self.key)
         table = self.parts.router.table(self.mountpoint)
         for each in self.subscriptions.values():
-            each.session = dormant
+            table.release(each)
             if self.planned:
                 table.tell(each.filter)
         self.subscriptions = {}

@@ -1,7 +1,11 @@
 """Snapshots of subscriptions, one for each slot, so that a node with many sessions starts fast.
 
-A start needs every subscription before it routes a message. One row for each subscription takes 10 s to read for a
-million sessions with two each; a snapshot has the subscriptions of thousands of clients in one row, and takes 2 s.
+A start needs every subscription before it routes a message. One row for each subscription takes 9 s to read for a
+million sessions with two each. A snapshot has the subscriptions of thousands of clients in one row, and takes 1.5 s.
+
+A row has the subscriptions in the form of the router's tables (`routing/dormant.py`), and in their parts
+(`routing/subscriptions.part_of`). So a start fills one part of a table after the other, from all rows. In this order it
+takes half the time, because the processor's cache has the part.
 
 The rows of the subscriptions stay the truth. A change of a client's subscriptions writes a note in the same batch: the
 snapshot is wrong about this client. A new snapshot of a slot deletes the notes that it includes. Notes and snapshots
@@ -21,13 +25,21 @@ from ...storage import keys
 from ...storage.engine import StorageError
 from ..environment import Environment
 from ..queues.records import RecordError, SubscriptionRecord, decode_subscription, encode
-from ..routing.subscriptions import Subscription, SubscriptionRow, pack
+from ..routing.dormant import pack_head, subscriber_key
+from ..routing.subscriptions import PARTS, Subscription, part_of
+
+LAYOUT = 2
+"""The first byte of a row. It changes with the form of the row, with that of a subscription as bytes, and with the
+parts of a table. Rows with another number are not used: the start reads the rows of the subscriptions instead."""
 
 CLIENTS = 2000
 """Clients in one row of a snapshot."""
 
 ROWS = 500
 """Subscriptions that one turn reads to make a snapshot."""
+
+NOTES = 1000
+"""Notes that one step of the start reads."""
 
 PAUSE_MS = 1000
 """Milliseconds between two snapshots. It bounds the work: a snapshot of 4,000 clients takes about 20 ms in all."""
@@ -36,15 +48,54 @@ SHARE = 16
 """A new snapshot is due when the notes are this part of the slot's clients, and at least `Options.snapshot_notes`."""
 
 
-_decoder = msgspec.msgpack.Decoder(SubscriptionRow)
+class SnapshotRow(msgspec.Struct, array_like=True):
+    """The subscriptions of many clients of a mountpoint. `parts` has `PARTS` items, each an encoded `SnapshotPart`."""
+
+    mountpoint: str
+    clients: int
+    parts: list[msgspec.Raw]
 
 
-def decode_snapshot(key: bytes, value: bytes) -> SubscriptionRow:
-    """The row of a snapshot at `key`. Raises `RecordError`."""
+class SnapshotPart(msgspec.Struct, array_like=True, gc=False):
+    """Filters of one part of a table, without `$share`, each with a subscription as bytes."""
+
+    filters: list[str]
+    subscriptions: list[bytes]
+
+
+_row = msgspec.msgpack.Decoder(SnapshotRow)
+_part = msgspec.msgpack.Decoder(SnapshotPart)
+
+
+def decode_snapshot(key: bytes, value: bytes) -> SnapshotRow | None:
+    """The row of a snapshot at `key`, None if it has another layout. Raises `RecordError`."""
+    if value[:1] != bytes((LAYOUT,)):
+        return None
     try:
-        return _decoder.decode(value)
+        row = _row.decode(value[1:])
+        if len(row.parts) != PARTS:
+            raise msgspec.ValidationError(f"it has {len(row.parts)} parts")
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RecordError(f"message database: the snapshot at key {key!r} cannot be read: {error}") from None
+    return row
+
+
+def decode_part(slot: int, raw: msgspec.Raw) -> SnapshotPart:
+    """One part of a row in the snapshot of this slot. Raises `RecordError`."""
+    try:
+        part = _part.decode(raw)
+        if len(part.filters) != len(part.subscriptions):
+            raise msgspec.ValidationError("a filter has no subscription")
+        return part
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RecordError(f"message database: the snapshot of slot {slot} cannot be read: {error}") from None
+
+
+def packed(client: bytes, text: str, record: SubscriptionRecord) -> tuple[str, bytes]:
+    """The filter without `$share`, and the subscription as bytes. `text` is the filter, `$share` included."""
+    group, text = parse_shared(text)
+    options = record.qos, record.no_local, record.retain_as_published, record.retain_handling
+    return text, pack_head(options, record.identifier, group is not None) + subscriber_key(client, group)
 
 
 def restored(session: Any, text: str, record: SubscriptionRecord) -> Subscription:
@@ -62,8 +113,23 @@ def restored(session: Any, text: str, record: SubscriptionRecord) -> Subscriptio
     )
 
 
-def _empty(mountpoint: str) -> SubscriptionRow:
-    return SubscriptionRow(mountpoint, [], [], [], [], [])
+class _Row:
+    """A row that is being made. Clients come one after the other, each with all its subscriptions."""
+
+    def __init__(self, mountpoint: str) -> None:
+        self.mountpoint = mountpoint
+        self.clients = 0
+        self._parts = [SnapshotPart([], []) for _ in range(PARTS)]
+
+    def add(self, client: bytes, text: str, record: SubscriptionRecord) -> None:
+        text, subscription = packed(client, text, record)
+        part = self._parts[part_of(text)]
+        part.filters.append(text)
+        part.subscriptions.append(subscription)
+
+    def encoded(self) -> bytes:
+        parts = [msgspec.Raw(encode(part)) for part in self._parts]
+        return bytes((LAYOUT,)) + encode(SnapshotRow(self.mountpoint, self.clients, parts))
 
 
 class Snapshots:
@@ -76,7 +142,7 @@ class Snapshots:
         self._clients = [0] * SLOTS
         self._uncovered = [0] * SLOTS
         self._due: dict[int, None] = {}
-        self._running = False
+        self._running = True  # until `begin`
         self.later: Callable[[Callable[[], None]], object] = env.after_turn
         """Runs the next step in another turn of the loop."""
 
@@ -88,10 +154,19 @@ class Snapshots:
             self._env.store.put(keys.changed_key(client), b"")
             self._look(client[0])
 
-    def load(self) -> None:
-        """Read the notes. `read` needs them."""
-        for key in self._env.store.keys(b"f", b"g"):
-            self.changed_clients[key[1]].add(key[1:])
+    def begin(self) -> None:
+        """The start has read all subscriptions: make snapshots from now on. Before, a new snapshot would take the notes
+        that the start still needs."""
+        self._end()
+
+    def load(self) -> Iterator[int]:
+        """Read the notes in steps; yields how many. The start needs all of them before it reads a snapshot."""
+        start = b"f"
+        while found := self._env.store.keys(start, b"g", NOTES):
+            for key in found:
+                self.changed_clients[key[1]].add(key[1:])
+            yield len(found)
+            start = found[-1] + b"\x00"
 
     def covers(self, slot: int, clients: int) -> None:
         """The start has read the snapshot of this slot, which has so many clients."""
@@ -141,34 +216,26 @@ class Snapshots:
         """Read the rows of the slot in steps, then write the snapshot in one batch."""
         store = self._env.store
         start, stop = keys.of_slot(b"b", slot), keys.after(keys.of_slot(b"b", slot))
-        rows = [_empty("")]
-        clients = 0
+        rows = [_Row("")]
+        clients, last = 0, b""
         while found := store.scan(start, stop, ROWS):
             for key, value in found:
                 client, text = keys.parse_subscription_key(key)
-                record = decode_subscription(key, value)
-                row = rows[-1]
-                if not row.clients or row.clients[-1] != client:
+                if client != last:
+                    last = client
                     mountpoint = keys.mountpoint_of(client)
-                    if len(row.clients) == CLIENTS or row.mountpoint != mountpoint:
-                        row = _empty(mountpoint)
-                        rows.append(row)
-                    row.clients.append(client)
-                    row.counts.append(0)
+                    if rows[-1].clients == CLIENTS or rows[-1].mountpoint != mountpoint:
+                        rows.append(_Row(mountpoint))
+                    rows[-1].clients += 1
                     clients += 1
-                row.counts[-1] += 1
-                row.filters.append(text)
-                row.options.append(
-                    pack(record.qos, record.no_local, record.retain_as_published, record.retain_handling)
-                )
-                row.identifiers.append(record.identifier)
+                rows[-1].add(client, text, decode_subscription(key, value))
             start = found[-1][0] + b"\x00"
             yield
         before = store.keys(keys.of_slot(b"v", slot), keys.after(keys.of_slot(b"v", slot)))
         for key in before[len(rows) :]:
             store.delete(key)
         for part, row in enumerate(rows):
-            store.put(keys.snapshot_key(slot, part), encode(row))
+            store.put(keys.snapshot_key(slot, part), row.encoded())
         for client in noted - self.changed_clients[slot]:
             store.delete(keys.changed_key(client))
         self._clients[slot] = clients

@@ -11,17 +11,18 @@ is made from its record, and its packets behind CONNECT wait for step 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ...cluster.identity import SLOTS
 from ...storage import keys
 from ...storage.engine import StorageError
 from ..environment import Environment
 from ..queues.records import RecordError, decode_subscription
+from ..routing.dormant import client_of
 from ..routing.router import Router
-from ..routing.subscriptions import DormantSession
+from ..routing.subscriptions import PARTS, part_of
 from .deadlines import Deadlines
-from .snapshots import Snapshots, decode_snapshot, restored
+from .snapshots import SnapshotRow, Snapshots, decode_part, decode_snapshot, packed
 
 ATTACHED = 100
 """Sessions whose absence begins in one turn."""
@@ -63,6 +64,7 @@ class Startup:
         self._absent = absent
         self._in_memory = in_memory
         self._counted_to = b""
+        self._other_layout = 0
         self._waiting: list[Callable[[], None]] = []
         self.dormant = 0
         self.ready = False
@@ -117,9 +119,11 @@ class Startup:
 
     def _steps(self) -> Iterator[int]:
         """Load everything; yields how many rows were read since the last time."""
-        self._snapshots.load()
+        for notes in self._snapshots.load():
+            yield notes // 4
         yield from self._subscriptions()
         self.ready = True
+        self._snapshots.begin()
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback()
@@ -140,63 +144,98 @@ class Startup:
         yield from self._count()
 
     def _subscriptions(self) -> Iterator[int]:
+        rows: list[tuple[int, SnapshotRow]] = []
         without = 0
-        # one row at a time: it has the subscriptions of thousands of clients
-        while found := self._env.store.scan(keys.of_slot(b"v", without) if without < SLOTS else b"w", b"w", 1):
-            slot = found[0][0][1]
+        while found := self._env.store.keys(keys.of_slot(b"v", without) if without < SLOTS else b"w", b"w", 1):
+            slot = found[0][1]
             if without < slot:
                 yield from self._rows(without, slot)
-            yield from self._snapshot(slot)
+            yield from self._snapshot(slot, rows)
             without = slot + 1
         if without < SLOTS:
             yield from self._rows(without, SLOTS)
+        if self._other_layout:
+            text = "snapshots of subscriptions have another layout; the node makes new ones of their slots"
+            self._env.log("notice", f"{self._other_layout} {text}")
+        yield from self._parts(rows)
+
+    def _snapshot(self, slot: int, rows: list[tuple[int, SnapshotRow]]) -> Iterator[int]:
+        """Add the rows of the snapshot of a slot, or read its subscriptions one by one if they cannot be used."""
+        start, stop = keys.of_slot(b"v", slot), keys.after(keys.of_slot(b"v", slot))
+        own: list[tuple[int, SnapshotRow]] = []
+        try:
+            # one row at a time: it has the subscriptions of thousands of clients
+            while found := self._env.store.scan(start, stop, 1):
+                row = decode_snapshot(*found[0])
+                if row is None:
+                    self._other_layout += 1
+                    break
+                own.append((slot, row))
+                yield row.clients
+                start = found[0][0] + b"\x00"
+            else:
+                rows += own
+                return
+        except (StorageError, RecordError) as error:
+            self._unreadable(slot, error)
+        yield from self._rows(slot, slot + 1)
+
+    def _unreadable(self, slot: int, error: Exception) -> None:
+        self._env.log("warning", f"{error}; the node reads the subscriptions of slot {slot} one by one")
 
     def _rows(self, first: int, end: int) -> Iterator[int]:
         """Read the subscriptions of all slots from `first` to before `end`, row by row."""
         stop = b"c" if end == SLOTS else keys.of_slot(b"b", end)
         start = keys.of_slot(b"b", first)
-        session = DormantSession()
+        last = b""
         while found := self._env.store.scan(start, stop, ROWS):
             for key, value in found:
-                client, text = keys.parse_subscription_key(key)
-                if client != session:
-                    session = DormantSession(client)
+                client = self._load_row(key, value)
+                if client != last:
+                    last = client
                     self._snapshots.uncovered(client[0])
-                record = decode_subscription(key, value)
-                self._router.table(session.mountpoint).restore(restored(session, text, record))
             yield len(found)
             start = found[-1][0] + b"\x00"
 
-    def _snapshot(self, slot: int) -> Iterator[int]:
-        """Read the subscriptions of a slot from its snapshot, and those of clients with a note from their rows."""
-        changed = self._snapshots.changed_clients[slot]
-        start, stop = keys.of_slot(b"v", slot), keys.after(keys.of_slot(b"v", slot))
-        clients = 0
-        try:
-            while found := self._env.store.scan(start, stop, 1):
-                ((key, value),) = found
-                row = decode_snapshot(key, value)
-                clients += len(row.clients)
-                self._router.table(row.mountpoint).restore_row(row, changed)
-                yield len(row.filters)
-                start = key + b"\x00"
-        except (StorageError, RecordError) as error:
-            self._env.log("warning", f"{error}; the node reads the subscriptions of slot {slot} one by one")
-            yield from self._rows(slot, slot + 1)
-            return
-        self._snapshots.covers(slot, clients)
-        for client in sorted(changed):
-            yield self._of_client(client)
+    def _load_row(self, key: bytes, value: bytes) -> bytes:
+        """Add the subscription of a row to the table; returns the client key."""
+        client, text = keys.parse_subscription_key(key)
+        text, subscription = packed(client, text, decode_subscription(key, value))
+        self._router.table(keys.mountpoint_of(client)).load(part_of(text), ((text, subscription),))
+        return client
+
+    def _parts(self, rows: list[tuple[int, SnapshotRow]]) -> Iterator[int]:
+        """Fill the tables, one part after the other, from the snapshots. Then read the clients with a note."""
+        clients: dict[int, int] = {}
+        for slot, row in rows:
+            clients[slot] = clients.get(slot, 0) + row.clients
+        for number in range(PARTS):
+            for slot, row in rows:
+                if slot not in clients:
+                    continue
+                try:
+                    part = decode_part(slot, row.parts[number])
+                except RecordError as error:
+                    self._unreadable(slot, error)
+                    del clients[slot]
+                    yield from self._rows(slot, slot + 1)
+                    continue
+                found: Iterable[tuple[str, bytes]] = zip(part.filters, part.subscriptions, strict=True)
+                if changed := self._snapshots.changed_clients[slot]:
+                    found = [each for each in found if client_of(each[1]) not in changed]
+                self._router.table(row.mountpoint).load(number, found)
+                yield len(part.filters)
+        for slot, count in clients.items():
+            self._snapshots.covers(slot, count)
+            for client in sorted(self._snapshots.changed_clients[slot]):
+                yield self._of_client(client)
 
     def _of_client(self, client: bytes) -> int:
         prefix = b"b" + client
-        session = DormantSession(client)
         found = self._env.store.scan(prefix, keys.after(prefix))
         for key, value in found:
-            record = decode_subscription(key, value)
-            text = keys.parse_subscription_key(key)[1]
-            self._router.table(session.mountpoint).restore(restored(session, text, record))
-        return len(found) + 1
+            self._load_row(key, value)
+        return len(found) + SEEK // 2
 
     def _count(self) -> Iterator[int]:
         start = b"s"

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from strogoff.broker.routing.subscriptions import Shape, Subscription, SubscriptionTable, shape_of
+from strogoff.broker.routing.dormant import DormantSession, pack_head, subscriber_key
+from strogoff.broker.routing.subscriptions import PARTS, Shape, Subscription, SubscriptionTable, part_of, shape_of
 from strogoff.mqtt.topics import matches
+from strogoff.storage.keys import client_key
 
 from .test_level_tree import FILTERS, TOPICS
 
@@ -25,15 +27,38 @@ class Subscriber(msgspec.Struct, eq=False):
     @property
     def key(self) -> bytes:
         """The client key."""
-        return self.client_id.encode()
+        return client_key(7, "", self.client_id)
 
 
-def make(session: Any, text: str, group: str | None = None, qos: int = 0) -> Subscription:
-    return Subscription(session, text, group, qos, False, False, 0, 0)
+def make(session: Any, text: str, group: str | None = None, qos: int = 0, identifier: int = 0) -> Subscription:
+    return Subscription(session, text, group, qos, qos == 1, qos == 2, qos, identifier)
+
+
+def value(each: Subscription) -> tuple[Any, ...]:
+    """A subscription as a value that can be compared."""
+    options = each.qos, each.no_local, each.retain_as_published, each.retain_handling, each.identifier
+    return each.session.key, each.filter, each.group, *options
+
+
+def packed(each: Subscription) -> bytes:
+    """The subscription as bytes."""
+    options = each.qos, each.no_local, each.retain_as_published, each.retain_handling
+    return pack_head(options, each.identifier, each.group is not None) + subscriber_key(each.session.key, each.group)
+
+
+def awake(table: SubscriptionTable, topic: str) -> list[Subscription]:
+    """Returns the subscriptions that match, all of sessions in memory."""
+    found = table.match(topic)
+    assert table.dormant(topic) == []
+    return [each for each in found if isinstance(each, Subscription)]
+
+
+GROUPS = st.sampled_from([None, "g", "h"])
+IDENTIFIERS = st.sampled_from([0, 1, 268_435_455])
 
 
 class TableMachine(RuleBasedStateMachine):
-    """Subscribes, unsubscribes and matches at random; the model is a dict in the order of subscribing."""
+    """Subscribes, unsubscribes, releases and matches at random; the model is a dict in the order of subscribing."""
 
     @initialize(limit=st.sampled_from([0, 1, 3, 32]))
     def start(self, limit: int) -> None:
@@ -42,33 +67,72 @@ class TableMachine(RuleBasedStateMachine):
         self.table.changed.append(self.told.append)
         self.sessions = [Subscriber(f"c{number}") for number in range(4)]
         self.model: dict[tuple[int, str, str | None], Subscription] = {}
+        self.dormant: set[tuple[int, str, str | None]] = set()
 
-    @rule(who=st.integers(0, 3), text=FILTERS, group=st.sampled_from([None, "g", "h"]), qos=st.integers(0, 2))
-    def subscribe(self, who: int, text: str, group: str | None, qos: int) -> None:
-        subscription = make(self.sessions[who], text, group, qos)
+    def same(self, found: Subscription | None, key: tuple[int, str, str | None], wanted: Subscription | None) -> None:
+        """Check an answer of the table. It makes an object for a dormant subscription."""
+        if key in self.dormant:
+            assert found is not None and wanted is not None and value(found) == value(wanted)
+            assert type(found.session) is DormantSession
+            self.dormant.discard(key)
+        else:
+            assert found is wanted
+
+    @rule(who=st.integers(0, 3), text=FILTERS, group=GROUPS, qos=st.integers(0, 2), identifier=IDENTIFIERS)
+    def subscribe(self, who: int, text: str, group: str | None, qos: int, identifier: int) -> None:
+        subscription = make(self.sessions[who], text, group, qos, identifier)
         replaced = self.table.add(subscription)
-        assert replaced is self.model.get((who, text, group))
+        self.same(replaced, (who, text, group), self.model.get((who, text, group)))
         self.model[who, text, group] = subscription
         assert self.told.pop() == text
 
-    @rule(who=st.integers(0, 3), text=FILTERS, group=st.sampled_from([None, "g", "h"]), data=st.data())
+    @rule(who=st.integers(0, 3), text=FILTERS, group=GROUPS, qos=st.integers(0, 2), identifier=IDENTIFIERS)
+    def load(self, who: int, text: str, group: str | None, qos: int, identifier: int) -> None:
+        subscription = make(self.sessions[who], text, group, qos, identifier)
+        self.table.load(part_of(text), [(text, packed(subscription))])
+        if (who, text, group) not in self.model:
+            self.model[who, text, group] = subscription
+            self.dormant.add((who, text, group))
+
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        if in_memory := sorted(self.model.keys() - self.dormant, key=str):
+            key = data.draw(st.sampled_from(in_memory))
+            self.table.release(self.model[key])
+            self.dormant.add(key)
+
+    @rule(data=st.data())
+    def wake(self, data: st.DataObject) -> None:
+        if self.dormant:
+            key = who, text, group = data.draw(st.sampled_from(sorted(self.dormant, key=str)))
+            known = self.model[key]
+            self.model[key] = make(self.sessions[who], text, group, known.qos, known.identifier)
+            self.table.restore(self.model[key])
+            self.dormant.discard(key)
+
+    @rule(who=st.integers(0, 3), text=FILTERS, group=GROUPS, data=st.data())
     def unsubscribe(self, who: int, text: str, group: str | None, data: st.DataObject) -> None:
         known = data.draw(st.booleans())
         if self.model and known:
             who, text, group = data.draw(st.sampled_from(sorted(self.model, key=str)))
         removed = self.table.remove(self.sessions[who].key, text, group)
-        assert removed is self.model.pop((who, text, group), None)
+        self.same(removed, (who, text, group), self.model.pop((who, text, group), None))
         assert self.told == ([text] if removed else [])
         self.told.clear()
 
     @rule(topic=TOPICS)
     def match(self, topic: str) -> None:
         found = self.table.match(topic)
-        wanted = [each for each in self.model.values() if matches(each.filter, topic)]
-        assert sorted(map(id, found)) == sorted(map(id, wanted))
-        for text in {each.filter for each in wanted}:
-            in_order = [each for each in wanted if each.filter == text]
-            assert [each for each in found if each.filter == text] == in_order == self.table.holders(text)
+        wanted = {key: each for key, each in self.model.items() if matches(each.filter, topic)}
+        in_memory = [each for key, each in wanted.items() if key not in self.dormant]
+        awake = [each for each in found if isinstance(each, Subscription)]
+        assert sorted(map(id, awake)) == sorted(map(id, in_memory)) and len(found) == len(wanted)
+        dormant = [each.session.key for key, each in wanted.items() if key in self.dormant]
+        assert sorted(self.table.dormant(topic)) == sorted(dormant)
+        for text in {each.filter for each in wanted.values()}:
+            in_order = [each for each in wanted.values() if each.filter == text]
+            assert [each for each in awake if each.filter == text] == [each for each in in_order if each in in_memory]
+            assert list(map(value, self.table.holders(text))) == list(map(value, in_order))
         assert found == self.table.match(topic)
 
     @invariant()
@@ -113,7 +177,7 @@ def test_a_new_subscription_replaces_the_old_one_in_its_place() -> None:
     table.add(make(two, "a/b"))
     new = make(one, "a/b", qos=2)
     assert table.add(new) is old
-    assert [(each.session, each.qos) for each in table.match("a/b")] == [(one, 2), (two, 0)]
+    assert [(each.session, each.qos) for each in awake(table, "a/b")] == [(one, 2), (two, 0)]
     assert len(table) == 2
 
 
@@ -123,7 +187,7 @@ def test_a_shared_and_an_ordinary_subscription_to_one_filter_are_two() -> None:
     session = Subscriber("one")
     for group in (None, "g", "h"):
         assert table.add(make(session, "a/+", group)) is None
-    assert [each.group for each in table.match("a/b")] == [None, "g", "h"]
+    assert [each.group for each in awake(table, "a/b")] == [None, "g", "h"]
     assert table.remove(session.key, "a/+", "x") is None
     removed = table.remove(session.key, "a/+", "g")
     assert removed is not None and removed.group == "g"
@@ -135,8 +199,8 @@ def test_first_level_wildcards_do_not_match_dollar_topics() -> None:
         table = SubscriptionTable(limit)
         for text in ("#", "+/monitor", "$SYS/#", "$SYS/+"):
             table.add(make(Subscriber(text), text))
-        assert sorted(each.filter for each in table.match("$SYS/monitor")) == ["$SYS/#", "$SYS/+"]
-        assert sorted(each.filter for each in table.match("SYS/monitor")) == ["#", "+/monitor"]
+        assert sorted(each.filter for each in awake(table, "$SYS/monitor")) == ["$SYS/#", "$SYS/+"]
+        assert sorted(each.filter for each in awake(table, "SYS/monitor")) == ["#", "+/monitor"]
 
 
 def test_filters_beyond_the_shape_limit_go_to_the_tree_and_nothing_moves() -> None:
@@ -154,7 +218,7 @@ def test_filters_beyond_the_shape_limit_go_to_the_tree_and_nothing_moves() -> No
     table.add(make(session, "a/b/+"))
     assert len(table._shapes) == 2
     assert len(table._tree) == 4
-    assert [each.filter for each in table.match("q/x")] == ["+/x"]
+    assert [each.filter for each in awake(table, "q/x")] == ["+/x"]
 
 
 def test_work_per_match_is_bounded_by_shapes_not_filters() -> None:
@@ -163,7 +227,7 @@ def test_work_per_match_is_bounded_by_shapes_not_filters() -> None:
         table.add(make(Subscriber(str(number)), f"devices/{number}/+"))
     assert len(table._shapes) == 1
     assert len(table._tree) == 0
-    assert [each.filter for each in table.match("devices/77/state")] == ["devices/77/+"]
+    assert [each.filter for each in awake(table, "devices/77/state")] == ["devices/77/+"]
     for depth in range(1, 500):
         table.match("/".join(["x"] * depth))
     assert len(table._fitting) <= 4
@@ -177,10 +241,39 @@ def test_subscribers_of_one_filter_share_its_text() -> None:
     assert held[1].filter is held[0].filter and held[2].filter is held[0].filter
 
 
+def test_a_loaded_subscription_replaces_nothing() -> None:
+    """The client was served while the node started: its session knows more than the snapshot."""
+    table = SubscriptionTable()
+    one, two = Subscriber("one"), Subscriber("two")
+    known = make(one, "a", qos=2)
+    table.add(known)
+    stale = [("a", packed(make(one, "a"))), ("a", packed(make(two, "a", "g", 1, 5)))]
+    for _ in range(2):
+        table.load(part_of("a"), stale)
+        assert [value(each) for each in table.holders("a")] == [value(known), value(make(two, "a", "g", 1, 5))]
+        assert table.match("a")[0] is known and table.dormant("a") == [two.key] and len(table) == 2
+
+
+def test_a_dormant_subscription_takes_no_object_of_its_own_among_others() -> None:
+    table = SubscriptionTable()
+    for number in range(3):
+        table.load(part_of("all"), [("all", packed(make(Subscriber(str(number)), "all", qos=1)))])
+    held = table._parts[part_of("all")]["all"]
+    assert isinstance(held, dict)
+    heads = list(held.values())
+    assert heads[0] is heads[1] is heads[2]
+
+
+def test_parts_stay_as_they_are_on_disk() -> None:
+    """Rows of snapshots are divided as the table. If this changes, `LAYOUT` in `sessions/snapshots.py` must change."""
+    assert PARTS == 61
+    assert [part_of(text) for text in ("a", "a/b", "devices/77/+", "#", "\u00e9")] == [58, 16, 53, 35, 19]
+
+
 @given(st.integers(1, 40))
 def test_a_long_filter_of_wildcards(levels: int) -> None:
     table = SubscriptionTable()
     text = "/".join(["+"] * levels)
     table.add(make(Subscriber("one"), text))
-    assert len(table.match("/".join(["x"] * levels))) == 1
-    assert table.match("/".join(["x"] * (levels + 1))) == []
+    assert len(awake(table, "/".join(["x"] * levels))) == 1
+    assert awake(table, "/".join(["x"] * (levels + 1))) == []

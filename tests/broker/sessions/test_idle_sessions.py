@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.routing.subscriptions import DormantSession
+from strogoff.broker.routing.dormant import DormantSession
 from strogoff.mqtt.packets import Pubrec, Pubrel
 from strogoff.storage import keys
 
@@ -129,7 +129,11 @@ def test_a_plan_is_made_again_after_a_session_left_memory() -> None:
     broker.pass_s(5)
     assert broker.node.sessions.known("", "s") is None
     publish(broker, b"2", topic="t/a")
-    assert [message.payload for message in broker.persistent("s").drain()] == [b"1", b"2"]
+    broker.pass_s(5)
+    client = broker.persistent("s")
+    assert [message.payload for message in client.drain()] == [b"1", b"2"]
+    publish(broker, b"3", topic="t/a")
+    assert client.payloads() == [b"3"]
 
 
 def test_members_of_a_shared_subscription_sleep() -> None:
@@ -208,7 +212,7 @@ def test_the_table_refers_to_the_session_or_to_its_key() -> None:
     assert keys.parse_client_key(held.session.key) == ("", "s")
     session = broker.node.sessions.get("", "s")
     (again,) = broker.node.router.table("").holders("t")
-    assert again is held and held.session is session
+    assert again.session is session and session.subscriptions == {"t": again}
 
 
 def test_a_sleeping_session_ends_with_a_clean_start() -> None:

@@ -6,17 +6,19 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
-from strogoff.broker.queues.records import decode_subscription
+from strogoff.broker.queues.records import decode_subscription, encode
+from strogoff.broker.routing.subscriptions import PARTS
 from strogoff.broker.sessions import snapshots as module
-from strogoff.broker.sessions.snapshots import restored
+from strogoff.broker.sessions.snapshots import LAYOUT, SnapshotPart, SnapshotRow, restored
 from strogoff.broker.sessions.startup import Startup
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import SubscribeOptions
 from strogoff.sim.engine.host import STEP_S
 from strogoff.storage import keys
 
-from ...harness.broker import BrokerHarness, PacketClient
+from ...harness.broker import BrokerHarness, PacketClient, connect
 
 Held = tuple[bytes, str, str | None, int, bool, bool, int, int]
 
@@ -181,18 +183,67 @@ def test_rows_of_a_snapshot_that_became_smaller_go(monkeypatch: pytest.MonkeyPat
     assert table(broker) == wanted and len(wanted) == 3
 
 
-@pytest.mark.parametrize("value", [b"\xc1", b"\x93\x90\x90\x90"])
+DAMAGED_PARTS = encode(["", 1, [1] * PARTS]), encode(["", 1, [[["a"], []]] * PARTS])
+
+
+@pytest.mark.parametrize("value", [b"\xc1", b"\x93\x90\x90\x90", encode(["", 1, []]), *DAMAGED_PARTS])
 def test_a_snapshot_that_cannot_be_read_costs_time_only(value: bytes) -> None:
     broker = BrokerHarness(snapshot_notes=1)
     for number in range(4):
         subscribe(broker, f"c{number}", ("t", 1))
     broker.pass_s(10)
-    broker.node.env.store.put(broker.keys(b"v")[1], value)
+    broker.node.env.store.put(broker.keys(b"v")[1], bytes((LAYOUT,)) + value)
     broker.settle()
     wanted = rows(broker)
     broker.restart()
     assert table(broker) == wanted
     assert any("one by one" in line for _, line in broker.host.lines)
+
+
+def test_a_snapshot_of_another_layout_is_not_used() -> None:
+    """The node reads the rows of the subscriptions, and makes a new snapshot."""
+    broker = BrokerHarness(snapshot_notes=1)
+    for number in range(4):
+        subscribe(broker, f"c{number}", ("t", 1))
+    broker.pass_s(10)
+    key = broker.keys(b"v")[1]
+    client = next(client for client, *_ in rows(broker) if client[0] == key[1])
+    wrong = SnapshotRow("", 1, [Raw(encode(SnapshotPart(["x"], [b"\x00" + client])))] * PARTS)
+    broker.node.env.store.put(key, bytes((LAYOUT + 1,)) + encode(wrong))
+    broker.settle()
+    wanted = rows(broker)
+    broker.restart()
+    assert table(broker) == wanted
+    assert [line for _, line in broker.host.lines if "layout" in line] == [
+        "1 snapshots of subscriptions have another layout; the node makes new ones of their slots"
+    ]
+    broker.pass_s(2)
+    assert {value[0] for key, value in broker.disk.content().items() if key[:1] == b"v"} == {LAYOUT}
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_no_snapshot_is_made_while_the_start_reads(damaged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take the notes away, and the start would read the subscriptions of ended sessions."""
+    monkeypatch.setattr(module, "PAUSE_MS", 0)
+    broker = BrokerHarness(snapshot_notes=1, load_step=1)
+    for number in range(20):
+        subscribe(broker, f"c{number}", (f"t/{number}", 1), ("all", 1))
+    broker.pass_s(1)
+    assert broker.keys(b"f") == []
+    if damaged:
+        broker.node.env.store.put(broker.keys(b"v")[7], bytes((LAYOUT,)) + DAMAGED_PARTS[0])
+        broker.settle()
+    broker.disk.crash(False)
+    broker.host.kill()
+    broker.settle()
+    broker.disk = broker.disk.reopen()
+    broker.host.start()
+    for number in range(10):
+        assert not broker.node.sessions.startup.ready
+        PacketClient(broker, 4).send(connect(f"c{number}"))  # Clean Start: the session ends
+        broker.pass_s(STEP_S)
+    broker.pass_s(1)
+    assert table(broker) == rows(broker) and len(rows(broker)) == 20
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -201,6 +252,7 @@ def test_random_changes_and_kills(seed: int, monkeypatch: pytest.MonkeyPatch) ->
     rng = Random(seed)
     monkeypatch.setattr(module, "CLIENTS", rng.choice((1, 2, 2000)))
     monkeypatch.setattr(module, "ROWS", rng.choice((1, 2, 500)))
+    monkeypatch.setattr(module, "NOTES", rng.choice((1, 2, 1000)))
     monkeypatch.setattr(module, "PAUSE_MS", rng.choice((0, 3, 1000)))
     load_step, idle = rng.choice((1, 2000)), rng.choice((0, 60))
     broker = BrokerHarness(snapshot_notes=rng.choice((1, 2)), load_step=load_step, idle_session_s=idle)
