@@ -76,6 +76,8 @@ class ClusterPlan:
     publish_at_suback: bool = False
     slow_data: tuple[tuple[str, str, float], ...] = ()
     """Two nodes, and the extra delay of data between them, in seconds."""
+    placed: bool = False
+    """The session of each client is at its home, as far as two clients do not share a slot."""
     relay: bool = False
     """Clients connect to any node, and are relayed to the node of their slot (`relay`)."""
 

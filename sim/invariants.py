@@ -207,8 +207,6 @@ class Relays:
 
     def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
         """Check now."""
-        if not world.plan.relay:
-            return
         leased = {each.node for each in held}
         running = [machine for machine in world.machines.values() if not machine.gate.shut]
         found = [each for machine in running for each in relay.served(machine, machine.name in leased)]

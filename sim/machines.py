@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 
+from ..cluster.slots.handover import first_wanted
 from ..storage.engine import Durability
 from .cluster_plan import ClusterPlan
 from .drop_recorder import DropRecorder
@@ -16,6 +17,7 @@ from .engine.machine import Machine
 from .engine.network import SimNetwork
 from .history import History
 from .recording_disk import RecordingDisk
+from .relay import home_of
 from .shared_assignments import record_assignments
 from .workload.swarm import Swarm
 
@@ -76,8 +78,15 @@ class ClusterMachine(Machine):
             metadata.log_limit = self._plan.log_dots
         if self._plan.sync_ms:
             metadata.sync_interval_ms, metadata.sync_leeway_ms = self._plan.sync_ms, self._plan.sync_ms // 2
-        if self._plan.relay:
-            assert self.node is not None
-            self.node.relay_by(self.node.gateways.locator)
+        assert self.node is not None
+        self.node.relay_by(self.node.gateways.locator)
+        if self._plan.placed:
+            assert self.clustering is not None
+            self.clustering.handover.place = self._home_of
         if self.on_member is not None:
             self.on_member(self)
+
+    def _home_of(self, slot: int, zones: Mapping[str, str]) -> str:
+        """As `Place`: the home of the client with this slot, if it serves."""
+        home = home_of(self._plan, slot)
+        return first_wanted(slot, zones) if home is None or home not in zones else home

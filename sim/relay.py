@@ -30,6 +30,17 @@ def server_of(machines: Iterable[ClusterHost], client: str) -> str | None:
     return holders[0].node if holders else None
 
 
+def home_of(plan: ClusterPlan, slot: int) -> str | None:
+    """Returns the home of the first client with this slot; None if no client has it."""
+    homes = [home for client, home in sorted(plan.homes.items()) if slot_of("", client) == slot]
+    return homes[0] if homes else None
+
+
+def all_placed(plan: ClusterPlan, machines: Collection[ClusterHost]) -> bool:
+    """Whether the slots of all clients are at their homes."""
+    return all(server_of(machines, client) == home_of(plan, slot_of("", client)) for client in plan.homes)
+
+
 @contextmanager
 def small_credit(plan: ClusterPlan) -> Iterator[None]:
     """While a world with a relay runs, connections have little credit, so that they use it up."""

@@ -19,7 +19,7 @@ from .faults.cluster_injector import ClusterFaultInjector
 from .faults.node_injector import NodeFaultInjector
 from .invariants import InvariantMonitor
 from .machines import ClusterMachine
-from .relay import small_credit
+from .relay import all_placed, small_credit
 from .shared_assignments import record_assignments
 from .workload.swarm import Swarm
 from .world import ClusterWorld, NodeWorld
@@ -259,12 +259,19 @@ class ClusterSimulation(Simulation[ClusterWorld]):
         begin_s = world.loop.now_s
         while not _joined(joining) and world.loop.now_s < begin_s + JOIN_S:
             world.loop.run_for(0.1)
+        while self._places() and world.loop.now_s < begin_s + JOIN_S:
+            world.loop.run_for(0.01)
         if not _joined(joining):
             self.monitor.report("the nodes did not become one cluster")
         for at_s, name in world.plan.late:
             world.loop.call_later(at_s, partial(self.injector.rejoin, world.machines[name]))
         for behaviour in world.behaviours:
             behaviour.begin()
+
+    def _places(self) -> bool:
+        """Whether slots are still on their way to the homes of the clients."""
+        plan = self.world.plan
+        return plan.placed and not all_placed(plan, list(self.world.machines.values()))
 
     def run(self) -> Outcome:
         """Run all phases and return the verdict."""

@@ -123,10 +123,9 @@ def _waiting(world: ClusterWorld) -> Iterator[str]:
         for session in node.sessions.in_memory():
             if session.online and (session.queue.inflight or session.queue.size):
                 yield f"{machine.name}: queue of {session.client_id}"
-        if world.plan.relay and (waiting := node.gateways.counts["relay_waiting_connects"]):
+        if waiting := node.gateways.counts["relay_waiting_connects"]:
             yield f"{machine.name}: {waiting} CONNECTs wait for a primary"
-    if world.plan.relay:
-        yield from relay_bounds.ends(*relay.ends(list(world.machines.values())))
+    yield from relay_bounds.ends(*relay.ends(list(world.machines.values())))
 
 
 def _still(world: ClusterWorld) -> Iterator[Pause | Freeze]:
@@ -175,7 +174,7 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
     sessions = {client.name: client.epoch for client in world.clients if client.connected}
     case = Case(history, world.swarm, sessions, not history.power_lost, history.now(), found)
     case.scattered = True
-    case.relay_s = RELAY_S if world.plan.relay else 0.0
+    case.relay_s = RELAY_S
     case.drift = max(abs(rate - 1.0) for rate in world.plan.rates) * 2
     case.stood_s = sum(fault.s for fault in _still(world))
     lengths = {str(fault): fault.s for fault in _still(world)}

@@ -163,10 +163,9 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
         places = tuple(self.machines.values()) if spec.name in plan.roaming else (home,)
         kept_s = swarm.options.persistent_client_expiration_s or None
         rng = Random(f"{swarm.seed}/{spec.name}")
-        find = None
         if plan.relay:
             places = tuple(self.machines.values())
-            find = partial(self._server, spec.name)
+        find = partial(self._server, spec.name)
         client = RoamingClient(spec, home, places, self.history, rng, swarm.delay_s, kept_s, find)
         if plan.publish_at_suback:
             client.on_granted = self._publish_at_once

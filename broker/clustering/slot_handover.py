@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from ...cluster.membership.state_machine import MembershipState, zone_of
-from ...cluster.slots.handover import Handover, misplaced
+from ...cluster.slots.handover import Handover, Place, first_wanted, misplaced
 from ...cluster.slots.table import Holder, SlotRow, ranges
 
 REPEAT_MS = 1_000
@@ -61,6 +61,7 @@ class SlotHandover:
         self._empty = empty
         self._opened = opened
         self._log = log
+        self.place: Place = first_wanted
         self._handover = Handover()
         self._requested_ms = self._looked_ms = 0.0
         self._from = 0
@@ -96,7 +97,7 @@ class SlotHandover:
         if own is None or own.node not in view.serving or not member.leased():
             return False
         zones = {node: zone_of(membership.members[node]) for node in view.serving}
-        wanted = misplaced(membership.slots, own, zones)
+        wanted = misplaced(membership.slots, own, zones, self.place)
         slots = [slot for slot in wanted if slot >= self._from and slot not in self.closed][:AT_ONCE]
         self._from = slots[-1] + 1 if len(slots) == AT_ONCE else 0
         present = self._present()

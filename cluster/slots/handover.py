@@ -12,13 +12,21 @@ slot stays closed in any case: the target would become primary without the sessi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from .placement import wanted
 from .table import Holder, SlotRow, SlotTable
 
+Place = Callable[[int, Mapping[str, str]], str]
+"""Returns the node that should have a slot, of those that serve: node -> its zone."""
 
-def misplaced(table: SlotTable, own: Holder, zones: Mapping[str, str]) -> dict[int, str]:
+
+def first_wanted(slot: int, zones: Mapping[str, str]) -> str:
+    """As `Place`: the first node of `placement.wanted`."""
+    return wanted(slot, zones, 1)[0]
+
+
+def misplaced(table: SlotTable, own: Holder, zones: Mapping[str, str], place: Place = first_wanted) -> dict[int, str]:
     """Returns slot -> the node that should have it, for the slots that `own` alone holds and that belong elsewhere.
 
     `zones`: serving node -> its zone.
@@ -26,7 +34,7 @@ def misplaced(table: SlotTable, own: Holder, zones: Mapping[str, str]) -> dict[i
     found = {}
     for slot in table.slots_by_primary.get(own.node, ()):
         if table.row(slot).in_sync == (own,):
-            (node,) = wanted(slot, zones, 1)
+            node = place(slot, zones)
             if node != own.node:
                 found[slot] = node
     return found

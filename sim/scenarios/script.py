@@ -72,7 +72,9 @@ def with_script(
         options=options,
         delay_s=(0.001, 0.01),
     )
-    return replace(plan, swarm=scripted_swarm, homes=homes, roaming=frozenset(), late=(), restart_all=False)
+    return replace(
+        plan, swarm=scripted_swarm, homes=homes, roaming=frozenset(), late=(), restart_all=False, placed=True
+    )
 
 
 _FLAGS = tuple([f"allow_{each}_during_netsplit" for each in ("register", "publish", "subscribe", "unsubscribe")])

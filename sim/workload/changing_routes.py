@@ -41,7 +41,7 @@ def with_changing_routes(plan: ClusterPlan) -> ClusterPlan:
         options=_options(rng, swarm.options),
         delay_s=(0.0005, 0.005),
     )
-    return replace(plan, swarm=swarm, homes=homes, roaming=frozenset(), publish_at_suback=True)
+    return replace(plan, swarm=swarm, homes=homes, roaming=frozenset(), publish_at_suback=True, placed=True)
 
 
 def _writer(rng: Random, name: str) -> ClientSpec:

@@ -1,4 +1,5 @@
-"""A model client of a cluster. It stays at its node while it has a session there, and tolerates allowed refusals.
+"""A model client of a cluster. It stays at its gateway, or chooses one for each connection, and tolerates refusals that
+are allowed.
 
 A node that does not see the whole cluster may refuse operations that its policies forbid (docs/netsplit.md).
 """
@@ -28,8 +29,8 @@ REFUSALS = {"register": (3, 0x88), "subscribe": (0x80, 0x83, 0x87), "unsubscribe
 class RoamingClient(ModelClient):
     """A client of `home`. If `machines` has several, the client chooses one of them for each connection.
 
-    `find`, if clients are relayed, returns the machine that has the durable session of the client, for the name of a
-    gateway; None if that one is in no cluster yet.
+    `find` returns the machine that has the durable session of the client, for the name of a gateway; None if that one
+    is in no cluster yet.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class RoamingClient(ModelClient):
         rng: Random,
         delay_s: tuple[float, float],
         kept_s: int | None,
-        find: Callable[[str], Machine | None] | None = None,
+        find: Callable[[str], Machine | None],
     ) -> None:
         super().__init__(spec, home, history, rng, delay_s, kept_s)
         self._machines = machines
@@ -54,7 +55,7 @@ class RoamingClient(ModelClient):
         """Open a connection (`ModelClient.connect`). A client with several `machines` chooses one of them first."""
         if len(self._machines) > 1 and self.peer is None and not self._may_come_late():
             self.host = self.rng.choice(self._machines)
-        if self.peer is None and self._find is not None and self._find(self.host.name) is None:
+        if self.peer is None and self._find(self.host.name) is None:
             self.wanted = True
             self.again()  # the node has not joined yet: another one will have the slots of its sessions
             return
@@ -65,12 +66,12 @@ class RoamingClient(ModelClient):
     @property
     def server(self) -> Host:
         """The machine with the session of the client. Without durable state that is its gateway."""
-        found = None if self._find is None or self._stays else self._find(self.host.name)
+        found = None if self._stays else self._find(self.host.name)
         return self.host if found is None else found
 
     def _may_come_late(self) -> bool:
         """Whether an unanswered CONNECT, which ends the session, may arrive after one at another node."""
-        return self._find is not None and bool(self.lists) and self.lists[-1].opened == NEVER and self.lists[-1].clean
+        return bool(self.lists) and self.lists[-1].opened == NEVER and self.lists[-1].clean
 
     def _had_session(self) -> bool:
         """Whether the node should have a session; the CONNACK of MQTT 3.1 does not say. A lost disk has no sessions."""
@@ -78,15 +79,6 @@ class RoamingClient(ModelClient):
         if last is None or not super()._had_session():
             return False
         return not any(at_s >= last.opened_at for at_s in self.history.life(last.node).emptied)
-
-    def take_over(self) -> None:
-        """Take over the own connection, with one machine. With several the client reconnects instead, because two nodes
-        would each continue to serve their connection."""
-        if len(self._machines) > 1 and self._find is None:
-            self.lose()
-            self.connect(self.spec.expiry_s == 0)
-        else:
-            super().take_over()
 
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
         """Whether this refusal is allowed: a policy may forbid the operation, or the disk may be full."""

@@ -12,10 +12,11 @@ def test_clients_forget_their_qos_2_ids_with_the_disk_of_their_node() -> None:
     """The new disk never releases the ids, and the CONNACK that says so may be lost (3 nodes, seed 110977)."""
     world = joined().world
     mine, other = world.clients[:2]
-    mine.host, other.host = world.machines["n3"], world.machines["n1"]
+    other.host, other._stays = world.machines["n3"], True  # its session is at its gateway
+    assert mine.server is world.machines["n1"]
     for client in (mine, other):
         client.receiver.held[7] = "w-1"
-    machine = world.machines["n3"]
+    machine = world.machines[mine.server.name]
     world.crash(machine, True)
     world.lose_disk(machine)
     assert (mine.receiver.held, other.receiver.held) == ({}, {7: "w-1"})

@@ -12,6 +12,8 @@ from bench.steady import SteadyClient
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.broker.clustering.runtime import DEPART, ClusterRuntime
 from strogoff.cli import main
+from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.cluster.slots.placement import wanted
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
@@ -254,7 +256,8 @@ def test_durable_sessions_are_given_up_only_on_request(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
-        client = await harness.client("n2", "c", clean=False)
+        client_id = await id_at(two, "n2@127.0.0.1")
+        client = await harness.client("n1", client_id, clean=False)
         with pytest.raises(ClusterError, match="has 1 durable sessions"):
             await said(one, "n2@127.0.0.1")
         other = await harness.client("n2", "other")  # a refused leave keeps the listeners open
@@ -262,6 +265,28 @@ def test_durable_sessions_are_given_up_only_on_request(tmp_path: Path) -> None:
         assert (await said(one, "n2@127.0.0.1", accept_loss=True))[-1] == "Done"
         await client.abort()
         await other.abort()
+
+    run(tmp_path, scenario)
+
+
+async def id_at(runtime: ClusterRuntime, node: str) -> str:
+    """Returns a client id whose slot belongs to this node, when all slots are where they should be."""
+    assert runtime.member is not None
+    names = dict.fromkeys(runtime.member.view.serving, "")
+    count = sum(wanted(slot, names, 1) == (node,) for slot in range(SLOTS))
+    await until(lambda: len(runtime.slots()[0].slots_by_primary.get(node, ())) == count)
+    ids = [f"c{number}" for number in range(99)]
+    return next(each for each in ids if wanted(slot_of("", each), names, 1) == (node,))
+
+
+def test_a_node_that_leaves_without_sessions_loses_no_slots(tmp_path: Path) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        await id_at(two, "n2@127.0.0.1")
+        assert (await said(one, "n2@127.0.0.1"))[-1] == "Done"
+        await until(lambda: len(one.slots()[0].slots_by_primary["n1@127.0.0.1"]) == SLOTS)
+        assert [line for line in harness.log["n1"] if "lost" in line] == []
 
     run(tmp_path, scenario)
 

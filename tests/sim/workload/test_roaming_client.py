@@ -18,7 +18,7 @@ def test_clients_without_a_session_change_their_node() -> None:
     simulation = ClusterSimulation(plan(seed, 3, kinds=()))
     world = simulation.world
     assert simulation.run().violations == ()
-    places = {name: {each.node for each in known} for name, known in world.history.connections.items()}
+    places = {name: {each.gateway for each in known} for name, known in world.history.connections.items()}
     assert all(places[name] == {world.plan.homes[name]} for name in places if name not in world.plan.roaming)
     assert any(len(places[name]) > 1 for name in world.plan.roaming)
 

@@ -16,7 +16,7 @@ from strogoff.mqtt import packets
 
 from ..brokers import run_test
 from .probe import Probe
-from .test_commands import crosses, lasting_session, members
+from .test_commands import crosses, id_at, lasting_session, members
 from .test_faults import serves_without
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
@@ -110,7 +110,8 @@ def test_a_disk_is_lost(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with three(tmp_path) as nodes:
             first, second, third = nodes
-            await lasting_session(third, "keeper", "kept/#")
+            client_id = await id_at(third)
+            await lasting_session(third, client_id, "kept/#")
             await third.kill()
             shutil.rmtree(third.data)
             await third.start()
@@ -119,7 +120,7 @@ def test_a_disk_is_lost(tmp_path: Path) -> None:
             await third.start()
             await whole(nodes)
             assert await members(first) == [node.name for node in nodes]
-            keeper = Probe(third, "keeper")
+            keeper = Probe(third, client_id)
             assert not (await keeper.connect(clean=False)).session_present
             await keeper.close()
             await crosses(third, second)
