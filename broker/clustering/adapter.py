@@ -15,6 +15,7 @@ from ...cluster.links.ports import Lane, Refuse
 from ...cluster.membership.view import View
 from ...cluster.node import ClusterNode
 from ...cluster.replicated_map.namespaces import NAMESPACES, Namespace
+from ...cluster.slots.table import ranges
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
 from ..cluster_port import ClusterMember, Pausable
@@ -393,6 +394,19 @@ class ClusterAdapter:
             self._node.policy.view_state = state
             if state is not ViewState.MINORITY:
                 self._node.gateways.lease_is_back()
+                self._report_unreachable()
+
+    def _report_unreachable(self) -> None:
+        """Log which slots have sessions on this disk although they belong to other nodes: no client finds them."""
+        mine = self._node.name
+        others = [row.slot for row in self._member.slots.rows if row.primary and row.primary.node != mine]
+        lost = set(others) - set(self._node.sessions.empty(others))
+        if lost:
+            self._node.env.log(
+                "error",
+                f"this node has durable sessions of slots {' '.join(ranges(lost))}, which belong to other nodes: no "
+                "client finds them. A version without slots, or a node that was alone, has made them",
+            )
 
     def replaced(self, node: str) -> None:
         """As `ClusterEvents.replaced`: forget the node's routes, the copies for it, and its earlier boots."""

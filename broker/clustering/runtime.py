@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ...cluster.links.frames import MalformedFrame
 from ...cluster.links.hello import decode_hello
 from ...cluster.links.ports import Timer
@@ -26,6 +28,7 @@ from ...cluster.slots.table import SlotTable
 from ...cluster.transport.wire import Accepted, CallFailed, Refused, Transport, Wire
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
+from ..connection.connection import FAILOVER_GRACE_S
 from ..shared_config import SharedConfig
 from .adapter import CLUSTER_SPACES, ClusterAdapter, operations_on
 from .asking import CALL_S, ask_leader
@@ -121,6 +124,8 @@ class ClusterRuntime:
         self.operate: Callable[[bytes], Awaitable[bytes]] | None = None
         self.when_renumbered: Callable[[], None] = lambda: None
         member = meta.get(CLUSTERED) is not None
+        if member:
+            node.env.options = msgspec.structs.replace(node.env.options, restart_grace_s=FAILOVER_GRACE_S)
         if member or discover:
             node.policy.view_state = ViewState.MINORITY  # until it has a lease
         node.policy.fenced = not member and bool(discover)
@@ -398,6 +403,12 @@ class ClusterRuntime:
         if self._renumbered:
             raise ClusterError(self._renumbered)
         sessions, retained = len(self._node.sessions), self._node.retained.count
+        if durable := self._node.sessions.durable:
+            raise ClusterError(
+                f"{self.name} has {durable} durable sessions of its own. In the cluster other nodes would have their "
+                "client ids, and no client would find them. Let the nodes without sessions join this one, or start "
+                "this node with an empty data directory"
+            )
         if (sessions or retained) and not merge:
             raise ClusterError(
                 f"{self.name} has {sessions} sessions and {retained} retained messages of its own: use --merge to "

@@ -424,7 +424,8 @@ class Session:
             if self.expiry_s != NEVER:
                 self.expires_at = now + self.expiry_s * 1000
             if self.will is not None:
-                self.will_at = now + min(self.will.delay_s, self.expiry_s) * 1000
+                delay_s = max(self.will.delay_s, self.env.options.restart_grace_s)
+                self.will_at = now + min(delay_s, self.expiry_s) * 1000
             self.save()
         if 0 < self.will_at <= now:
             self._will_due()

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from ...broker.clustering.adapter import CLUSTER_SPACES, ClusterAdapter
+from ...broker.connection.connection import FAILOVER_GRACE_S
 from ...broker.node import Node
 from ...broker.options import Options
 from ...cluster.membership.admission import (
@@ -96,6 +99,7 @@ class ClusterHost(Host):
         """Open Raft's store. A member begins in the state MINORITY, because it acknowledges nothing without a lease."""
         self.meta_store = Store(self._new_meta(self), self.soon, self.later)
         if self.meta_store.get(CLUSTERED) is not None:
+            node.env.options = msgspec.structs.replace(node.env.options, restart_grace_s=FAILOVER_GRACE_S)
             node.policy.view_state = ViewState.MINORITY
         else:
             node.env.clock.trust_wall()

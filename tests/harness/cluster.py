@@ -151,7 +151,8 @@ class NodeHarness:
     def connect_soon(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> PacketClient:
         """Returns a client that has sent CONNECT, without waiting for CONNACK."""
         client = PacketClient(self, version)  # type: ignore[arg-type]
-        self.cluster.place(client_id, self)
+        if client_id not in self.cluster.pinned:
+            self.cluster.place(client_id, self)
         client.send(self._packet(client_id, version, clean, fields))
         self.settle()
         return client
@@ -213,6 +214,8 @@ class ClusterHarness(Simulation[GatedNetwork]):
     def __init__(self, nodes: int = 3, joined: bool = True, seed: int = 0, level: int = 1, **options: Any) -> None:
         super().__init__(GatedNetwork)
         loop = self.loop
+        self.pinned: set[str] = set()
+        """Client ids whose slots stay where `put` has put them."""
         self.nodes: list[NodeHarness] = []
         settings = Options(**{"allow_anonymous": True, "systree_enabled": False, **options})
         for number in range(1, nodes + 1):
@@ -275,6 +278,7 @@ class ClusterHarness(Simulation[GatedNetwork]):
         """Give the slots of client ids to nodes, before these clients connect: client id -> number of the node."""
         for client_id, number in nodes.items():
             self.place(client_id, self[number])
+            self.pinned.add(client_id)
 
     def give(self, client_id: str, node: NodeHarness) -> None:
         """Give the slot of a client id, which has no session, to a node."""

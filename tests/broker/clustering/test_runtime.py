@@ -204,11 +204,26 @@ def test_own_sessions_are_merged_only_on_request(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         await harness.start("n1")
         two = await harness.start("n2")
-        client = await harness.client("n2", "c", clean=False)
+        client = await harness.client("n2", "c")
         with pytest.raises(ClusterError, match=r"has 1 sessions and 0 retained messages of its own: use --merge"):
             await two.join("127.0.0.1:44001", False)
         await two.join("127.0.0.1:44001", True)
         assert two.status().members == 2
+        await client.abort()
+
+    run(tmp_path, scenario)
+
+
+def test_a_node_with_durable_sessions_joins_no_other_node_but_others_join_it(tmp_path: Path) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        client = await harness.client("n2", "c", clean=False)
+        with pytest.raises(ClusterError, match=r"n2@127.0.0.1 has 1 durable sessions of its own"):
+            await two.join("127.0.0.1:44001", True)
+        await one.join("127.0.0.1:44002", False)
+        await until(lambda: "n1@127.0.0.1" in two.slots()[0].slots_by_primary)
+        slot = two.slots()[0].row(slot_of("", "c"))
+        assert slot.primary is not None and slot.primary.node == "n2@127.0.0.1"
         await client.abort()
 
     run(tmp_path, scenario)

@@ -103,3 +103,22 @@ def test_wills_on_both_sides_of_a_cut_arrive_once() -> None:
     cluster.whole()
     cluster.pass_s(2.0)
     assert [sorted(each.payload for each in reader.drain()) for reader in readers] == [[b"1", b"2"]] * 2
+
+
+def test_a_client_that_comes_back_after_a_restart_of_its_primary_keeps_its_will() -> None:
+    """H-39: the client at the other node was well all the time."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(mortal=2)
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("will", 1))
+    cluster[1].client("mortal", clean=False, expiry_s=600, will=packets.Will("will", b"gone", 1, False))
+    cluster[2].kill()
+    cluster[2].start()
+    cluster.whole()
+    cluster.pass_s(1)
+    assert watcher.take() == []
+    again = cluster[1].client("mortal", clean=False, expiry_s=600, will=packets.Will("will", b"gone", 1, False))
+    cluster.pass_s(20)
+    assert watcher.take() == []
+    again.vanish()
+    assert [each.payload for each in watcher.drain()] == [b"gone"]

@@ -136,30 +136,32 @@ def test_impossible_joins_and_leaves(tmp_path: Path) -> None:
 
 
 def test_join_with_sessions(tmp_path: Path) -> None:
-    """A node with sessions is refused, and unchanged; with --merge its sessions are kept."""
+    """A node with durable sessions is refused, and unchanged. The other node joins it; its messages need --merge."""
 
     async def scenario() -> None:
         async with some(tmp_path, 2, joined=False) as (first, second):
             await lasting_session(second, "keeper", "kept/#")
-            writer = Probe(second, "writer")
+            writer = Probe(first, "writer")
             assert (await writer.connect()).reason == 0
             assert await writer.publish("kept/before", b"before", retain=True) == 0
             await writer.close()
-            word = f"discovery-node={first.address}"
-            refused = await admin(second, "cluster", "join", word)
-            assert refused.status == 1 and "sessions" in refused.wrong and "--merge" in refused.wrong, refused
+            refused = await admin(second, "cluster", "join", f"discovery-node={first.address}", "--merge")
+            assert refused.status == 1 and "1 durable sessions" in refused.wrong, refused
             assert await members(first) == [first.name]
-            assert (await admin(second, "cluster", "join", word, "--merge")).status == 0
+            word = f"discovery-node={second.address}"
+            refused = await admin(first, "cluster", "join", word)
+            assert refused.status == 1 and "retained messages" in refused.wrong and "--merge" in refused.wrong, refused
+            assert (await admin(first, "cluster", "join", word, "--merge")).status == 0
             await whole([first, second])
-            late = Probe(first, "late")
+            late = Probe(second, "late")
             assert (await late.connect()).reason == 0
             assert await late.publish("kept/after", b"after") == 0
             assert await late.subscribe("kept/#") == 1
             assert await late.got(1) == [b"before"]
             await late.close()
-            keeper = Probe(second, "keeper")
+            keeper = Probe(first, "keeper")
             assert (await keeper.connect(clean=False)).session_present
-            assert await keeper.got(2) == [b"before", b"after"]
+            assert await keeper.got(1) == [b"after"]
             await keeper.close()
 
     run_test(scenario())
