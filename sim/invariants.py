@@ -128,7 +128,10 @@ class Unanswered:
                 self._calm_since.pop(name, None)
             else:
                 self._calm_since.setdefault(name, now)
-        homes = {client.server.name for client in world.clients if client.spec.filters}
+        readers = [client for client in world.clients if client.spec.filters]
+        homes = {client.server.name for client in readers}
+        # a node that was away for too long waits for an empty disk; its former sessions are waited for until then
+        homes.update([each.node for client in readers for each in client.lists])
         waited_for = {name: now - self._calm_since.get(name, now) for name in nodes | homes}
         attempts = [
             flight.attempt
