@@ -47,8 +47,8 @@ class TableLocator:
 
     def holds(self, slot: int) -> bool:
         """As `SlotLocator.holds`."""
-        me = self._member.me
-        holders = self._row(slot).in_sync
+        me, row = self._member.me, self._row(slot)
+        holders = row.in_sync if row.primary is None else (row.primary,)
         return not self._member.clustered or any((each.node, each.disk) == (me.node, me.disk) for each in holders)
 
     def epoch_of(self, slot: int) -> int:

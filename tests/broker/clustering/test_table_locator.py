@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.cluster.slots.table import SlotRow
 from strogoff.mqtt import packets as p
 from tests.harness.broker import PacketClient, connect, publish
 from tests.harness.cluster import ClusterHarness, snapshots_only
@@ -154,3 +155,20 @@ def test_a_process_that_reads_its_log_again_is_deputy_of_nothing_yet() -> None:
     row = member_of(cluster[deputy]).slots.row(slot)
     assert row.deputy is not None and row.deputy.node == f"n{deputy}"
     assert cluster.locator(deputy).registrar_of(slot) is None
+
+
+def test_a_slot_is_held_by_its_primary_alone() -> None:
+    """A slot that is being handed over has two holders; the sessions may begin at the primary only (H-40)."""
+    cluster = SlotCluster(2)
+    slot = slot_of("", "c")
+    row, target = member_of(cluster[1]).slots.row(slot), member_of(cluster[2]).own_holder
+    assert target is not None
+    change = SlotRow(slot, row.epoch, row.version, row.primary, (*row.in_sync, target))
+    member_of(cluster[1]).request_slots((change,))
+    cluster.until(lambda: all(len(member_of(harness).slots.row(slot).in_sync) == 2 for harness in cluster.nodes))
+    assert [cluster.locator(number).holds(slot) for number in (1, 2)] == [True, False]
+    cluster.give("c", cluster[2])
+    assert [cluster.locator(number).holds(slot) for number in (1, 2)] == [False, True]
+    cluster[2].kill()
+    cluster.until(lambda: cluster.places("c")[0][0] is None)
+    assert not cluster.locator(1).holds(slot)
