@@ -133,7 +133,7 @@ COMMANDS = (
         _join,
         arguments=(Argument("discovery-node", "any node of that cluster"),),
         flags=(
-            Flag("merge", "join although this node has sessions; it keeps them"),
+            Flag("merge", "join although this node has retained messages or clean sessions"),
             Flag("replace", "replace the member with this node's name, which has lost its disk; its sessions are lost"),
         ),
     ),

@@ -1,8 +1,7 @@
 """The registration of client ids, and all sessions of the node (docs/architecture.md, section 3).
 
 Only the primary of a client id's slot registers it. A client id has one connection at a time: the old one is closed
-before the new one gets its answer (P3). Today every slot is local, and a registration is a function call. The answer
-still comes through `reply`, because the primary may later be another node.
+before the new one gets its answer (P3). In a cluster `broker/gateway/` brings the clients of other nodes here.
 
 A durable session whose client is absent is on disk only. The registry makes it from its record when a CONNECT, a
 message or a deadline needs it, and releases it when nobody uses it (`idle_sessions.py`).
