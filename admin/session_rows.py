@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..broker.operations import queue_size, queued_messages
@@ -26,6 +26,8 @@ SESSION = (
     "num_sessions",
     "clean_session",
     "waiting_acks",
+    "gateway",
+    "slot",
 )
 QUEUE = ("queue_size", "online_messages", "offline_messages")
 SUBSCRIPTION = ("topic", "qos", "rap", "no_local")
@@ -37,11 +39,12 @@ DEFAULT = ("client_id", "is_online", "mountpoint", "peer_host", "peer_port", "us
 async def rows(context: Context, query: Query) -> AsyncIterator[Row]:
     """All rows that pass the filters: one for each session, subscription or message, as the query asks."""
     time_slice = context.time_slice()
+    gateways = context.node.gateways.of_connections() if query.wants("gateway") else {}
     for session in context.node.sessions.everything():
         await time_slice.yield_if_due()
         if session.ending:
             continue
-        row = _session(context.node.name, session)
+        row = _session(context.node.name, session, gateways)
         if not query.holds(row):
             continue
         if query.wants(*QUEUE):
@@ -51,7 +54,7 @@ async def rows(context: Context, query: Query) -> AsyncIterator[Row]:
                 yield whole
 
 
-def _session(node: str, session: Session) -> Row:
+def _session(node: str, session: Session, gateways: Mapping[int, str]) -> Row:
     connection = session.connection
     return {
         "node": node,
@@ -67,6 +70,8 @@ def _session(node: str, session: Session) -> Row:
         "num_sessions": int(connection is not None),
         "clean_session": not session.durable,
         "waiting_acks": len(session.queue.inflight),
+        "gateway": gateways.get(id(connection), node) if connection is not None else None,
+        "slot": session.key[0],
     }
 
 

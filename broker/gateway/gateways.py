@@ -131,6 +131,10 @@ class Gateways:
             ),
         }
 
+    def of_connections(self) -> dict[int, str]:
+        """Return id of a client connection -> its gateway, for the clients that this node serves for others."""
+        return {id(client): name for name, peer in self._peers.items() for _, client in peer.served.values()}
+
     # -- the gateway
 
     def relay(self, connection: object) -> bool:

@@ -10,6 +10,7 @@ from strogoff.admin.columns import Query
 from strogoff.admin.grammar import Call
 from strogoff.admin.session_rows import DEFAULT, FIELDS, rows
 from strogoff.broker.sessions.session import Session
+from strogoff.cluster.identity import slot_of
 
 from .server_harness import ServerHarness, run_with_server
 
@@ -45,6 +46,8 @@ def test_every_column(tmp_path: Path) -> None:
             "num_sessions": 0,
             "clean_session": False,
             "waiting_acks": 0,
+            "gateway": None,
+            "slot": 7,
             "queue_size": 1,
             "online_messages": 0,
             "offline_messages": 1,
@@ -58,9 +61,10 @@ def test_every_column(tmp_path: Path) -> None:
             "payload": "x\\xff",
         }
         (online,) = await found(
-            harness, ("client_id", "clean"), *[(name, None) for name in (*FIELDS[:13], "queue_size")]
+            harness, ("client_id", "clean"), *[(name, None) for name in (*FIELDS[:15], "queue_size")]
         )
         assert online["peer_host"] == "127.0.0.1" and online["peer_port"] == clean.port
+        assert online["gateway"] == "VerneMQ@127.0.0.1" and online["slot"] == slot_of("", "clean")
         assert (online["statename"], online["clean_session"], online["user"]) == ("online", True, "bob")
 
     run_with_server(tmp_path, test)

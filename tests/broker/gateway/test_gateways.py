@@ -289,3 +289,13 @@ def test_a_client_whose_slot_is_being_handed_over_waits_and_is_served_where_the_
     cluster.settle()
     (connack,) = client.take()
     assert isinstance(connack, p.Connack) and connack.reason == 0 and len(cluster[2].node.sessions) == 1
+
+
+def test_the_gateways_of_relayed_connections() -> None:
+    cluster = RelayHarness()
+    cluster[1].client("far", clean=False)
+    cluster[2].client("near", clean=False)
+    found = cluster.gateways(2).of_connections()
+    sessions = {session.client_id: session for session in cluster[2].node.sessions.in_memory()}
+    assert [found.get(id(sessions[name].connection)) for name in ("far", "near")] == ["n1", None]
+    assert cluster.gateways(1).of_connections() == {}
