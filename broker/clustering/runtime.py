@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ...cluster.links.frames import MalformedFrame
 from ...cluster.links.hello import decode_hello
 from ...cluster.links.ports import Timer
@@ -125,7 +123,7 @@ class ClusterRuntime:
         self.when_renumbered: Callable[[], None] = lambda: None
         member = meta.get(CLUSTERED) is not None
         if member:
-            node.env.options = msgspec.structs.replace(node.env.options, restart_grace_s=FAILOVER_GRACE_S)
+            node.env.options.restart_grace_s = FAILOVER_GRACE_S
         if member or discover:
             node.policy.view_state = ViewState.MINORITY  # until it has a lease
         node.policy.fenced = not member and bool(discover)
