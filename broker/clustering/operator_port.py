@@ -116,8 +116,8 @@ class OperatorPort(Protocol):
         ...
 
     async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:
-        """Become a member of the cluster of that node; `merge` allows it although this node has sessions of its own,
-        `replace` although the cluster has a member of its name with another disk, which is away.
+        """Become a member of the cluster of that node. `merge` allows it although this node has retained messages or
+        clean sessions, `replace` although the cluster has a member of its name with another disk, which is away.
 
         Returns when this node serves. Raises `ClusterError`.
         """

@@ -385,11 +385,11 @@ class ClusterRuntime:
         if self._joining.locked():
             raise ClusterError(f"{self.name} is joining already")
         async with self._joining:
-            self._member.join_leave.joining = True
+            self._member.join_leave.joining = self._node.gateways.joining = True
             try:
                 await self._join(discovery_node, merge, replace)
             finally:
-                self._member.join_leave.joining = False
+                self._member.join_leave.joining = self._node.gateways.joining = False
 
     async def _join(self, discovery_node: str, merge: bool, replace: bool) -> None:
         member = self._member

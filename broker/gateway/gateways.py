@@ -94,6 +94,8 @@ class Gateways:
         self.env = env
         self.locator: SlotLocator = EverySlotHere(name)
         self.closing = False
+        self.joining = False
+        """True while this node joins a cluster: it begins no durable session, for another node will be primary."""
         self._accept = accept
         self._policy = policy
         self._tunnel: TunnelPort | None = None
@@ -151,6 +153,9 @@ class Gateways:
         fresh = packet.clean_start and not connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
         slot = slot_of(connection.mountpoint, connection.client_id)
         client = keys.client_key(slot, connection.mountpoint, connection.client_id)
+        if self.joining and not fresh and self.locator.primary_of(slot) == self.name:
+            refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "this node is joining a cluster: connect again")
+            return True
         if self._policy.view_state is ViewState.MINORITY and (fresh or self.locator.holds(slot)):
             self.registration.unknown_clients = True
             return False  # the policy `on` asks no other node

@@ -299,3 +299,13 @@ def test_the_gateways_of_relayed_connections() -> None:
     sessions = {session.client_id: session for session in cluster[2].node.sessions.in_memory()}
     assert [found.get(id(sessions[name].connection)) for name in ("far", "near")] == ["n1", None]
     assert cluster.gateways(1).of_connections() == {}
+
+
+def test_a_node_that_joins_begins_no_durable_session() -> None:
+    """It would be at a node that is not its primary after the join."""
+    cluster = RelayHarness()
+    cluster.gateways(2).joining = True
+    _, refused = cluster[2].connect("durable", clean=False)
+    assert refused.reason == 0x88 and props(refused)["reason_string"] == "this node is joining a cluster: connect again"
+    assert cluster[2].connect("clean", expiry_s=0)[1].reason == 0
+    assert [session.client_id for session in cluster[2].node.sessions.in_memory()] == ["clean"]
