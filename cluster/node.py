@@ -474,8 +474,8 @@ class ClusterNode:
         """A primary asks to change rows: propose those of which that node is primary, if this node leads."""
         if self.lease_service is None or self.consensus is None or not self.consensus.leads:
             return
-        primaries = {change.slot: self.slots.row(change.slot).primary for change in changes}
-        own = tuple([each for each in changes if (primary := primaries[each.slot]) and primary.node == node])
+        slots = self.slots.slots_by_primary.get(node, ())
+        own = tuple([each for each in changes if each.slot in slots])
         if own:
             self.lease_service.request_slots(SetSlots(own))
 

@@ -79,7 +79,7 @@ class ClusterPlan:
     placed: bool = False
     """The session of each client is at its home, as far as two clients do not share a slot."""
     relay: bool = False
-    """Clients connect to any node, and are relayed to the node of their slot (`relay`)."""
+    """Each client chooses a node for each connection, and relayed connections have little credit (`sim/relay.py`)."""
 
 
 def plan(

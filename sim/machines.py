@@ -78,8 +78,6 @@ class ClusterMachine(Machine):
             metadata.log_limit = self._plan.log_dots
         if self._plan.sync_ms:
             metadata.sync_interval_ms, metadata.sync_leeway_ms = self._plan.sync_ms, self._plan.sync_ms // 2
-        assert self.node is not None
-        self.node.relay_by(self.node.gateways.locator)
         if self._plan.placed:
             assert self.clustering is not None
             self.clustering.handover.place = self._home_of

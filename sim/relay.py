@@ -31,7 +31,7 @@ def server_of(machines: Iterable[ClusterHost], client: str) -> str | None:
 
 
 def home_of(plan: ClusterPlan, slot: int) -> str | None:
-    """Returns the home of the first client with this slot; None if no client has it."""
+    """Returns the home node of the client with this slot (of several, the first by name); None if no client has it."""
     homes = [home for client, home in sorted(plan.homes.items()) if slot_of("", client) == slot]
     return homes[0] if homes else None
 

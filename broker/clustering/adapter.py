@@ -112,7 +112,7 @@ class ClusterAdapter:
         node.env.cluster = self
         node.gateways.bind(member.links)
         member.links.tunnel_events = node.gateways
-        node.gateways.locator = TableLocator(member, self.handover.closed)
+        node.relay_by(TableLocator(member, self.handover.closed))
         node.reopen_handshakes()
         node.policy.settling = node.policy.view_state is ViewState.MINORITY
         if node.policy.settling:
@@ -155,11 +155,8 @@ class ClusterAdapter:
         return self._member.view.incarnation(node) is not None
 
     def slot_epoch(self, slot: int) -> int:
-        """As `ClusterPort.slot_epoch`: 0 without the relay, because a session then lives where its client connected.
-
-        A node that numbered its sessions by an epoch, and later without one, would go back.
-        """
-        return 0 if self._node.services.relay is None else self._node.gateways.locator.epoch_of(slot)
+        """As `ClusterPort.slot_epoch`."""
+        return self._node.gateways.locator.epoch_of(slot)
 
     def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
         """As `ClusterPort.remote_matches`."""
@@ -359,13 +356,9 @@ class ClusterAdapter:
         self._node.env.after_turn(self._hand_over)
 
     def _empty_slots(self, slots: Collection[int]) -> list[int]:
-        """Which of these slots have no session here, and get none from another node. Without the relay the sessions
-        live where their clients connect, so none counts as empty."""
-        node = self._node
-        if node.services.relay is None:
-            return []
-        registrar = node.gateways.registration.registrar
-        return [slot for slot in node.sessions.empty(slots) if registrar.is_complete(slot)]
+        """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
+        registrar = self._node.gateways.registration.registrar
+        return [slot for slot in self._node.sessions.empty(slots) if registrar.is_complete(slot)]
 
     def _tick(self) -> None:
         self.incidents.tick()

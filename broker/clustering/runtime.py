@@ -157,7 +157,6 @@ class ClusterRuntime:
         )
         member = ClusterNode(me, ports, self._settings, CLUSTER_SPACES, self.clustering)
         self.clustering.bind(member)
-        node.relay_by(node.gateways.locator)
         member.open()
         self.clustering.load()
         self.clustering.config.load()

@@ -73,7 +73,8 @@ class SlotHandover:
 
     def table_changed(self) -> None:
         """Table or view have changed: go on with the slots that are being handed over, and look for others."""
-        opened = self._handover.follow(self._member.membership.slots, self._member.own_holder, self._present())
+        membership = self._member.membership
+        opened = self._handover.follow(membership.slots, self._member.own_holder, membership.holders())
         self._requested_ms = self._looked_ms = 0.0
         self._from = 0
         if opened:
@@ -100,7 +101,7 @@ class SlotHandover:
         wanted = misplaced(membership.slots, own, zones, self.place)
         slots = [slot for slot in wanted if slot >= self._from and slot not in self.closed][:AT_ONCE]
         self._from = slots[-1] + 1 if len(slots) == AT_ONCE else 0
-        present = self._present()
+        present = membership.holders()
         given: dict[str, list[int]] = {}
         for slot in self._empty(slots):
             self._handover.close(membership.slots.row(slot), present[wanted[slot]])
@@ -109,10 +110,6 @@ class SlotHandover:
             self._requested_ms = 0.0
             self._log("info", f"this node gives {node} the empty slots {_texts(some)}")
         return not self._from
-
-    def _present(self) -> dict[str, Holder]:
-        members, rows = self._member.membership.members, self._member.membership.view.rows
-        return {row.node: Holder(row.node, members[row.node].disk, row.entered_in_view) for row in rows}
 
 
 def _texts(slots: list[int]) -> str:

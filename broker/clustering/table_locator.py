@@ -39,11 +39,9 @@ class TableLocator:
 
     def _named(self, holder: Holder | None) -> str | None:
         """The node of a holder; None if this holder is an earlier process of this node."""
-        if holder is not None and holder.node == self._member.me.node:
-            own = self._member.incarnation
-            if own is None or own.entered_in_view != holder.entered_in_view:
-                return None
-        return None if holder is None else holder.node
+        if holder is None or (holder.node == self._member.me.node and holder != self._member.own_holder):
+            return None
+        return holder.node
 
     def holds(self, slot: int) -> bool:
         """As `SlotLocator.holds`."""

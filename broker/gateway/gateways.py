@@ -79,7 +79,7 @@ class _Peer:
 class Gateways:
     """The relay of one node. It relays nothing before `bind` and `use`. `accept` makes a client connection.
 
-    `locator` is the table that the node would use; in a cluster that is the replicated slot table.
+    `locator` is the table by which the node relays. A node with cluster links uses the replicated slot table.
     """
 
     def __init__(
@@ -95,7 +95,8 @@ class Gateways:
         self.locator: SlotLocator = EverySlotHere(name)
         self.closing = False
         self.joining = False
-        """True while this node joins a cluster: it begins no durable session, for another node will be primary."""
+        """True while this node joins a cluster. Until the end of the join it begins no durable session, because another
+        node may become the primary of this session."""
         self._accept = accept
         self._policy = policy
         self._tunnel: TunnelPort | None = None
@@ -134,7 +135,7 @@ class Gateways:
         }
 
     def of_connections(self) -> dict[int, str]:
-        """Return id of a client connection -> its gateway, for the clients that this node serves for others."""
+        """Return the gateway of each relayed client that this node serves, by the `id` of the connection object."""
         return {id(client): name for name, peer in self._peers.items() for _, client in peer.served.values()}
 
     # -- the gateway
@@ -247,8 +248,8 @@ class Gateways:
                     self._close(peer, OPEN, number, error)
 
     def view_changed(self, others: tuple[str, ...]) -> None:
-        """These other nodes are in the view now."""
-        self.registration.view_changed(others)
+        """These other nodes are in the view now. Call `table_changed` afterwards."""
+        self.registration.others = others
 
     def lease_is_back(self) -> None:
         """This node has a lease again: registrars have to learn of the clients that it has served without one."""
@@ -444,21 +445,18 @@ class Gateways:
         slot = slot_of(admission.mountpoint, admission.client_id)
         client = keys.client_key(slot, admission.mountpoint, admission.client_id)
         registrar, epoch = self._registrar_place(slot)
-        if opening.epoch > epoch and len(peer.early) < EARLY_MOST:
-            peer.early[number] = opening
+        if opening.epoch > epoch and self._keep(peer, number, opening):
             return
         expires = connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
         fresh = packet.clean_start and not expires
         primary = self.locator.primary_of(slot)
-        if not fresh and primary is None and registrar == self.name and len(peer.early) < EARLY_MOST:
-            peer.early[number] = opening  # this node is handing the slot over, or keeps it
-            return
+        if not fresh and primary is None and registrar == self.name and self._keep(peer, number, opening):
+            return  # this node is handing the slot over, or keeps it
         if (registrar if fresh else primary) != self.name or self.closing:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))
             return
-        if not self._policy.allows("register", admission.modifiers) and len(peer.early) < EARLY_MOST:
+        if not self._policy.allows("register", admission.modifiers) and self._keep(peer, number, opening):
             # this node has just started, and has no lease yet: the gateway has judged the client by its own
-            peer.early[number] = opening
             self._policy.when_accepting(lambda: self._open_again(peer, number))
             return
         stays = fresh or (not expires and not self._sessions.on_disk(admission.mountpoint, admission.client_id))
@@ -486,12 +484,18 @@ class Gateways:
         gateway = peer.node.node if stays else self.name
         if self.registration.registrar.is_free_now(client, gateway):
             return True
-        if len(peer.early) < EARLY_MOST:
-            peer.early[number] = opening
+        if self._keep(peer, number, opening):
             self.registration.registrar.is_free(client, gateway, lambda: self._open_again(peer, number))
         else:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(opening.epoch))
         return False
+
+    def _keep(self, peer: _Peer, number: int, opening: Opening) -> bool:
+        """Let an OPEN wait here. Returns False if too many wait already."""
+        if len(peer.early) >= EARLY_MOST:
+            return False
+        peer.early[number] = opening
+        return True
 
     def _open_again(self, peer: _Peer, number: int) -> None:
         opening = peer.early.pop(number, None)

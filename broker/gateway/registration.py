@@ -63,7 +63,8 @@ class Registration:
         self._sessions = sessions
         self._peer = peer
         self._asked = asked
-        self._others: tuple[str, ...] = ()
+        self.others: tuple[str, ...] = ()
+        """The other nodes of the view. Call `table_changed` after a change."""
         self._questions: dict[str, dict[int, dict[int, int]]] = {}
         """For each registrar its questions that have no answer yet, by number: slot -> epoch."""
 
@@ -78,20 +79,15 @@ class Registration:
             return
         locator = self.locator
         mine = {slot: locator.epoch_of(slot) for slot in range(SLOTS) if locator.registrar_of(slot) == self.name}
-        self.registrar.applied(mine, self._others)
+        self.registrar.applied(mine, self.others)
         for node in list(self._questions):
             self._answer(node)
-
-    def view_changed(self, others: tuple[str, ...]) -> None:
-        """These other nodes are in the view now."""
-        self._others = others
-        self.table_changed()
 
     def lease_is_back(self) -> None:
         """Let the other nodes ask for the clients of this one (H-37). Those without a tunnel ask when it opens."""
         if self.unknown_clients:
             self.unknown_clients = False
-            for node in self._others:
+            for node in self.others:
                 if self._peer(node).open:
                     self._peer(node).send(ASK, 0, b"")
 

@@ -155,8 +155,8 @@ class Snapshots:
             self._look(client[0])
 
     def begin(self) -> None:
-        """The start has read all subscriptions: make snapshots from now on. Before, a new snapshot would take the notes
-        that the start still needs."""
+        """Make snapshots from now on. Call this when the start has read all subscriptions: a snapshot deletes notes,
+        and the start needs them."""
         self._end()
 
     def load(self) -> Iterator[int]:

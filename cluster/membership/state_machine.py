@@ -345,15 +345,15 @@ class MembershipState:
 
     # -- the slot table
 
+    def holders(self) -> dict[str, Holder]:
+        """Returns node -> its incarnation in the view, as a holder of slots."""
+        rows = self.view.rows
+        return {row.node: Holder(row.node, self.members[row.node].disk, row.entered_in_view) for row in rows}
+
     def _updating(self) -> TableUpdate:
         """Returns the table, to be changed by the present entry."""
-        members = self.members.values()
-        rows = [(self.members[row.node], row.entered_in_view) for row in self.view.rows]
-        roll = Roll(
-            {member.node: Holder(member.node, member.disk, entered) for member, entered in rows},
-            self.view.serving,
-            {(member.node, member.disk) for member in members if not member.stale},
-        )
+        disks = {(member.node, member.disk) for member in self.members.values() if not member.stale}
+        roll = Roll(self.holders(), self.view.serving, disks)
         return self.table_update(self.slots, roll, self.index)
 
     def _begin_slots(self) -> None:

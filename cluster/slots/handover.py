@@ -12,7 +12,7 @@ slot stays closed in any case: the target would become primary without the sessi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from .placement import wanted
 from .table import Holder, SlotRow, SlotTable
@@ -41,7 +41,8 @@ def misplaced(table: SlotTable, own: Holder, zones: Mapping[str, str], place: Pl
 
 
 class Handover:
-    """The slots that this process is handing over. `closed`: slot -> the last request for its row."""
+    """The slots that this process is handing over. `closed`: slot -> the last request for its row, whose last holder is
+    the target."""
 
     def __init__(self) -> None:
         self.closed: dict[int, SlotRow] = {}
@@ -61,9 +62,9 @@ class Handover:
             if own is None or row.primary != own:
                 del self.closed[slot]
             elif len(row.in_sync) > 1:
-                target = _target(row)
+                target = next(holder for holder in row.in_sync if holder != own)
                 self.closed[slot] = SlotRow(slot, row.epoch, row.version, target, (target,))
-            elif row.version > asked.version or _target(asked) not in present.values():
+            elif row.version > asked.version or asked.in_sync[-1] not in present.values():
                 del self.closed[slot]
                 opened.append(slot)
         return opened
@@ -71,9 +72,3 @@ class Handover:
     def requests(self) -> list[SlotRow]:
         """Returns the requests to send, and to repeat until the rows have changed."""
         return list(self.closed.values())
-
-
-def _target(row: SlotRow) -> Holder:
-    """The holder that is not primary; or the primary, if it is the only one."""
-    others: Iterable[Holder] = (holder for holder in row.in_sync if holder != row.primary)
-    return next(iter(others), row.in_sync[0])

@@ -137,7 +137,10 @@ class TableUpdate:
         return best
 
     def _deputy(self, row: SlotRow) -> Holder | None:
-        """Returns the deputy of a slot without primary: the present one, else the one of the fewest slots."""
+        """Returns the deputy of a slot without primary, or None if no node serves.
+
+        A deputy stays while it serves. Its successor is the serving node that is deputy of the fewest slots.
+        """
         if row.deputy is not None and self.is_serving(row.deputy):
             return row.deputy
         if not self.roll.serving:

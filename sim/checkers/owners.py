@@ -9,7 +9,8 @@ from ..history import NEVER
 from .case import Case
 
 LATE_S = 10.0
-"""A gateway closes the socket of a client that has been taken over at most this many seconds later, without faults."""
+"""A client connects a second time. Without faults the gateway of its first connection closes that socket within this
+time, in seconds."""
 
 
 def check(case: Case) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, wanted_voter
 from strogoff.cluster.node import ClusterNode
 from strogoff.cluster.ports import Settings
 from strogoff.cluster.raft.interface import Settings as RaftSettings
+from strogoff.cluster.slots.handover import first_wanted
 from strogoff.cluster.slots.table import SlotRow
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.mqtt import packets
@@ -53,13 +54,13 @@ class PausableHost(ClusterHost):
     """Whether the node gives away empty slots. Otherwise the test decides where they are."""
 
     def bound(self) -> None:
-        """Let the node relay by the slot table, and give slots away only if `spreads`."""
+        """Let the node give slots away only if `spreads`."""
         super().bound()
-        assert self.clustering is not None and self.node is not None
-        self.node.relay_by(self.node.gateways.locator)
-        handover = self.clustering.handover
-        tick = handover.tick
-        handover.tick = lambda now_ms: tick(now_ms) if self.spreads else None  # type: ignore[method-assign]
+        assert self.clustering is not None
+        self.clustering.handover.place = self._place
+
+    def _place(self, slot: int, zones: Mapping[str, str]) -> str:
+        return first_wanted(slot, zones) if self.spreads else self.name
 
     def _wall_ms(self) -> float:
         return super()._wall_ms() + self.wall_ahead_ms

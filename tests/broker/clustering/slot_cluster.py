@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from strogoff.broker.clustering.table_locator import TableLocator
 from strogoff.cluster.identity import slot_of
-from strogoff.cluster.node import ClusterNode
 from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
-
-
-def member_of(harness: NodeHarness) -> ClusterNode:
-    return harness.member
 
 
 def locator_of(harness: NodeHarness) -> TableLocator:

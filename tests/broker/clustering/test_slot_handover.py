@@ -12,11 +12,11 @@ from strogoff.cluster.slots.placement import wanted
 from strogoff.cluster.slots.table import Holder, SlotRow
 from strogoff.mqtt import packets as p
 
-from .slot_cluster import SlotCluster, member_of
+from .slot_cluster import SlotCluster
 
 
 class FakeMember:
-    """Node a of a cluster of a and b. `grant` applies its requests; until then they are as good as lost."""
+    """Node a, in a cluster with node b. Its requests have no effect until the test calls `grant`."""
 
     def __init__(self) -> None:
         self.membership = MembershipState()
@@ -146,12 +146,12 @@ ZONES = {name: name for name in ("n1", "n2", "n3")}
 
 
 def counts(cluster: SlotCluster) -> dict[str | None, int]:
-    table = member_of(next(each for each in cluster.nodes if each.host.up)).slots
+    table = next(each for each in cluster.nodes if each.host.up).member.slots
     return {node: len(slots) for node, slots in table.slots_by_primary.items()}
 
 
 def spread(cluster: SlotCluster) -> bool:
-    rows = member_of(cluster[2]).slots.rows
+    rows = cluster[2].member.slots.rows
     return all(row.primary is not None and (row.primary.node,) == wanted(row.slot, ZONES, 1) for row in rows)
 
 

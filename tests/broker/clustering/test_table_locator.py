@@ -10,7 +10,7 @@ from strogoff.mqtt import packets as p
 from tests.harness.broker import PacketClient, connect, publish
 from tests.harness.cluster import ClusterHarness, snapshots_only
 
-from .slot_cluster import SlotCluster, locator_of, member_of
+from .slot_cluster import SlotCluster, locator_of
 
 
 def test_a_node_in_no_cluster_runs_all_its_sessions() -> None:
@@ -99,7 +99,7 @@ def test_a_process_that_reads_its_log_again_is_primary_of_nothing_yet() -> None:
     cluster.isolate(1)
     cluster.restart(1)
     cluster.pass_s(1)
-    assert member_of(cluster[1]).slots.row(0).primary is not None
+    assert cluster[1].member.slots.row(0).primary is not None
     assert cluster.locator(1).primary_of(0) is None
     client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
     client.send(connect("c", 5, False, 600))
@@ -152,7 +152,7 @@ def test_a_process_that_reads_its_log_again_is_deputy_of_nothing_yet() -> None:
     cluster.restart(deputy)
     cluster.pass_s(1)
     slot = slot_of("", "c")
-    row = member_of(cluster[deputy]).slots.row(slot)
+    row = cluster[deputy].member.slots.row(slot)
     assert row.deputy is not None and row.deputy.node == f"n{deputy}"
     assert cluster.locator(deputy).registrar_of(slot) is None
 
@@ -161,11 +161,11 @@ def test_a_slot_is_held_by_its_primary_alone() -> None:
     """A slot that is being handed over has two holders; the sessions may begin at the primary only (H-40)."""
     cluster = SlotCluster(2)
     slot = slot_of("", "c")
-    row, target = member_of(cluster[1]).slots.row(slot), member_of(cluster[2]).own_holder
+    row, target = cluster[1].member.slots.row(slot), cluster[2].member.own_holder
     assert target is not None
     change = SlotRow(slot, row.epoch, row.version, row.primary, (*row.in_sync, target))
-    member_of(cluster[1]).request_slots((change,))
-    cluster.until(lambda: all(len(member_of(harness).slots.row(slot).in_sync) == 2 for harness in cluster.nodes))
+    cluster[1].member.request_slots((change,))
+    cluster.until(lambda: all(len(harness.member.slots.row(slot).in_sync) == 2 for harness in cluster.nodes))
     assert [cluster.locator(number).holds(slot) for number in (1, 2)] == [True, False]
     cluster.give("c", cluster[2])
     assert [cluster.locator(number).holds(slot) for number in (1, 2)] == [False, True]
