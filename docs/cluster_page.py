@@ -64,8 +64,9 @@ CALLS = {
     ),
 }
 NAMESPACES = {
-    b"f": "routes: the filters of the node's clean sessions; only that node writes them",
-    b"l": "routes: the filters of the node's durable sessions; they outlive a restart of all other nodes",
+    b"f": "routes to nodes: the filters of the clean sessions there; only that node writes them",
+    b"h": "routes to slots: the filters of the durable sessions there; they outlive a restart of all nodes",
+    b"l": "routes that a former version wrote; every node removes them",
     b"t": "retained messages: mountpoint, topic",
     b"c": "settings of operators: overrides of the configuration, API keys",
     b"p": "`p node`: the last view with a member missing in which that node accepted a publish",

@@ -259,10 +259,10 @@ class ClusterSimulation(Simulation[ClusterWorld]):
         begin_s = world.loop.now_s
         while not _joined(joining) and world.loop.now_s < begin_s + JOIN_S:
             world.loop.run_for(0.1)
-        while self._places() and world.loop.now_s < begin_s + JOIN_S:
-            world.loop.run_for(0.01)
         if not _joined(joining):
             self.monitor.report("the nodes did not become one cluster")
+        while self._places() and world.loop.now_s < begin_s + JOIN_S:
+            world.loop.run_for(0.01)
         for at_s, name in world.plan.late:
             world.loop.call_later(at_s, partial(self.injector.rejoin, world.machines[name]))
         for behaviour in world.behaviours:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from ...cluster.identity import SLOTS
 from ...cluster.links.ports import Lane, Refuse
 from ...cluster.membership.view import View
 from ...cluster.node import ClusterNode
@@ -35,9 +36,8 @@ from .forward_sender import ForwardSender
 from .incident_monitor import IncidentMonitor
 from .missed_publishes import PUBLISHED, MissedPublishes
 from .retained import RETAINED, SharedRetained
-from .route_advertiser import RouteAdvertiser
-from .routes import LASTING, MalformedRoute, Routes
-from .routes import NAMESPACES as ROUTES
+from .route_advertiser import Ports, RouteAdvertiser
+from .routes import FORMER, LASTING, LIVE, MalformedRoute, Routes
 from .slot_handover import SlotHandover
 from .table_locator import TableLocator
 
@@ -96,9 +96,11 @@ class ClusterAdapter:
         )
         self.receiver.pass_on = self.relay_receiver.pass_on = self._pass_on
         self.advertiser = RouteAdvertiser(
-            node.name, lambda mountpoint: node.router.table(mountpoint), lambda: node.router.mountpoints,
-            member.metadata,
-            node.env.after_turn,
+            node.name,
+            Ports(
+                node.router.table, lambda: node.router.mountpoints, self.routes.owns, member.metadata,
+                node.env.after_turn, node.env.store.flush,
+            ),
         )  # fmt: skip
         self.handover = SlotHandover(member, self._empty_slots, node.gateways.table_changed, node.env.log)
         self.incidents = IncidentMonitor(node, member)
@@ -309,6 +311,7 @@ class ClusterAdapter:
         """As `ClusterEvents.view_applied`."""
         mine = self._node.name
         self._present.clear()
+        self.place_routes()
         self.missed.view_applied(before, after)
         for gone in before.incarnations:
             if gone not in after.incarnations and gone.node != mine:
@@ -332,8 +335,8 @@ class ClusterAdapter:
         self.incidents.changed()
 
     def _purge(self, view: View) -> None:
-        """Remove the old routes of a node: it serves under a later boot, is not a member any more, or has another
-        disk, even if it has not served with that one yet.
+        """Remove the old routes to a node: it serves under a later boot, is not a member any more, or has another
+        disk, even if it has not served with that one yet. Routes to slots stay: the primary of the slot removes them.
 
         Routes may arrive before the log entry about their node's start: routes of a later boot stay (H-04).
         """
@@ -346,14 +349,25 @@ class ClusterAdapter:
             over = node not in members or (row is not None and row.serving and boot < row.boot)
             return over and boot <= boots.get(node, 0)
 
-        for space in ROUTES:
-            self._member.metadata.purge(gone, space)
+        self._member.metadata.purge(gone, LIVE)
+        self._member.metadata.purge(lambda node, boot: True, FORMER)
 
     def slots_changed(self) -> None:
         """As `ClusterEvents.slots_changed`."""
+        self.place_routes()
         self.handover.table_changed()
         self._node.gateways.table_changed()
         self._node.env.after_turn(self._hand_over)
+
+    def place_routes(self) -> None:
+        """The table of slots has changed: send messages to the present primaries, and announce the slots of this node.
+
+        Messages for a slot without primary are kept for the node with its sessions.
+        """
+        locator = self._node.gateways.locator
+        arrived = self.routes.place([locator.home_of(slot) for slot in range(SLOTS)])
+        if arrived:
+            self.advertiser.arrived(arrived)
 
     def _empty_slots(self, slots: Collection[int]) -> list[int]:
         """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
@@ -461,9 +475,10 @@ class ClusterAdapter:
 
     def metadata_changed(self, key: bytes, value: bytes | None) -> None:
         """As `ClusterEvents.metadata_changed`: update routes, retained messages or settings."""
-        if key[:1] in ROUTES:
+        if key[:1] in (LIVE, LASTING):
             try:
-                self.routes.change(key, value)
+                if self.routes.change(key, value):
+                    self.advertiser.check(key)
             except MalformedRoute as error:  # every node has this entry: it must not stop any of them
                 self._node.env.log("error", str(error))
         elif key[:1] == RETAINED:

@@ -1,10 +1,13 @@
 """Writes this node's routes into the replicated map, so that other nodes know its subscriptions.
 
-The map itself holds the written routes, so a million subscriptions need no extra memory here. A filter has one route
-for its clean sessions and one for its durable sessions. They are computed from its subscribers, and written if the map
-holds other values. Some routes for durable sessions were written by an earlier process and are not written again: the
-node purges them when it serves (`adapter`). If a filter has many subscribers, their numbers are kept, so that the last
+The map itself holds the written routes, so a million subscriptions need no extra memory here. A filter has one route to
+this node, for its clean sessions, and one to each slot with durable ones. They are computed from its subscribers, and
+written if the map holds other values. If a filter has many subscribers, their numbers are kept, so that the last
 subscriber costs as much time as the first.
+
+A route to a slot is removed only when the store has the end of the subscription. Otherwise a crash could bring the
+subscription back after the other nodes forgot it (H-41). The primary of a slot also removes routes to it that another
+node wrote for subscriptions that it does not have.
 
 A change takes 3.6 us (CPython 3.11, a dict as the map, the write included), and 1 us for a filter with 100,000
 subscribers, which takes 17 ms to count once. To announce all again takes 3.3 us per subscription.
@@ -12,13 +15,16 @@ subscribers, which takes 17 ms to count once. To announce all again takes 3.3 us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import islice
 from typing import Any, Protocol
 
-from ...mqtt.topics import SHARE, parse_shared
+from msgspec import Struct
+
+from ...cluster.identity import SLOTS
+from ...mqtt.topics import SHARE
 from ..routing.subscriptions import Subscription, SubscriptionTable
-from .routes import LASTING, LIVE, encode_value, route_prefix
+from .routes import LASTING, MalformedRoute, encode_value, parse_route_key, prefix_to_node, prefix_to_slot
 
 COUNT_ABOVE = 16
 """The subscribers of a filter are counted when it has more than this many, until it has fewer than half as many."""
@@ -48,6 +54,10 @@ class RouteMap(Protocol):
         """Delete a value."""
         ...
 
+    def scan(self, prefix: bytes, /) -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values with this prefix. The map may change meanwhile."""
+        ...
+
 
 class Subscriber(Protocol):
     """The part of a session that this module uses, in addition to `durable` and `online`."""
@@ -56,36 +66,46 @@ class Subscriber(Protocol):
     subscriptions: dict[str, Subscription]
 
 
-class RouteAdvertiser:
-    """The routes of this node, for as long as it is in a view with others.
+class Ports(Struct):
+    """What a `RouteAdvertiser` needs. `table` gives the subscriptions of a mountpoint, `mountpoints` the names of all
+    mountpoints of this node. `owns` says whether this node is the primary of a slot. `soon` runs a function in another
+    turn, `when_safe` once the store has all that was written so far."""
 
-    `table` gives the subscriptions of a mountpoint, `mountpoints` the names of all mountpoints of this node, `soon`
-    runs a function in another turn. The caller reports each change of a table afterwards with `added` or `removed`, and
-    calls `presence` when a session gets or loses its connection. While the advertiser is stopped, only removals must be
-    reported.
+    table: Callable[[str], SubscriptionTable]
+    mountpoints: Callable[[], Iterable[str]]
+    owns: Callable[[int], bool]
+    routes: RouteMap
+    soon: Callable[[Callable[[], None]], object]
+    when_safe: Callable[[Callable[[], None]], object]
+
+
+Place = int | None
+"""A slot; None for the clean sessions of this node."""
+Filter = tuple[str, str, str | None, Place]
+"""Mountpoint, filter, group or None, and the place of some subscribers."""
+
+
+class RouteAdvertiser:
+    """The routes that this node writes, for as long as it is in a view with others.
+
+    The caller reports each change of a table afterwards with `added` or `removed`, and calls `presence` when a session
+    gets or loses its connection. While the advertiser is stopped, only removals must be reported.
     """
 
-    def __init__(
-        self,
-        node: str,
-        table: Callable[[str], SubscriptionTable],
-        mountpoints: Callable[[], Iterable[str]],
-        routes: RouteMap,
-        soon: Callable[[Callable[[], None]], object],
-    ) -> None:
+    def __init__(self, node: str, ports: Ports) -> None:
         self._node = node
-        self._table = table
-        self._mountpoints = mountpoints
-        self._routes = routes
-        self._soon = soon
+        self._ports = ports
+        self._routes = ports.routes
         self._since = -1
-        self._walk: Iterator[tuple[str, str, str | None]] | None = None
+        self._walk: Iterator[Filter] | None = None
         self._done: Callable[[int | None], None] | None = None
         self._counter: int | None = None
-        self._prefixes: dict[str, tuple[bytes, bytes]] = {}
+        self._prefixes: dict[tuple[str, Place], bytes] = {}
         self._values = b"", b""
         self._counted: dict[tuple[str, str], _SubscriberCounts] = {}
-        self._owed: dict[tuple[str, str, str | None], None] = {}
+        self._owed: dict[Filter, int] = {}
+        """Routes that may have to be removed, and the turn of their last change."""
+        self._turn = 0
         self._settling = False
 
     @property
@@ -106,10 +126,12 @@ class RouteAdvertiser:
         """
         self.stop()
         self._since = since
-        self._values = encode_value((since, True, False)), encode_value((since, False, True))
+        self._values = encode_value((since,)), encode_value((since, self._node))
         self._done = done
         self._walk = walk = self._everything()
-        self._soon(lambda: self._step(walk))
+        self._ports.soon(lambda: self._step(walk))
+        if self._owed:  # filters that had been announced, and lost subscribers while nothing was written
+            self._plan_settling()
 
     def stop(self) -> None:
         """This node is alone, or out of the view: nothing is written until `start`, and no `done` is called."""
@@ -117,27 +139,25 @@ class RouteAdvertiser:
         self._walk = self._done = None
         self._counted.clear()
 
-    def _everything(self) -> Iterator[tuple[str, str, str | None]]:
-        for mountpoint in self._mountpoints():
-            table = self._table(mountpoint)
+    def _everything(self) -> Iterator[Filter]:
+        for mountpoint in self._ports.mountpoints():
+            table = self._ports.table(mountpoint)
             for text in table.filters():
-                for group in dict.fromkeys([each.group for each in table.holders(text)]):
-                    yield mountpoint, text, group
-        # filters that had been announced, and lost subscribers while nothing was written
-        while self._owed:
-            yield self._owed.popitem()[0]
+                for group, place in dict.fromkeys([(each.group, _place(each)) for each in table.holders(text)]):
+                    yield mountpoint, text, group, place
 
-    def _step(self, walk: Iterator[tuple[str, str, str | None]]) -> None:
+    def _step(self, walk: Iterator[Filter]) -> None:
         if walk is not self._walk:
             return  # stopped, or started again
         seen = 0
-        for mountpoint, text, group in islice(walk, STEP):
-            self._announce(mountpoint, text, group)
+        for what in islice(walk, STEP):
+            self._announce(*what)
             seen += 1
         if seen == STEP:
-            self._soon(lambda: self._step(walk))
+            self._ports.soon(lambda: self._step(walk))
             return
         self._walk = None
+        self.arrived(range(SLOTS))
         done, self._done = self._done, None
         if done is not None:
             done(self._counter)
@@ -153,17 +173,21 @@ class RouteAdvertiser:
         counted = self._counted.get((mountpoint, subscription.filter))
         if counted is not None:
             counted.add(subscription, replaced is None)
-        return self._announce(mountpoint, subscription.filter, subscription.group)
+        return self._announce(mountpoint, subscription.filter, subscription.group, _place(subscription))
 
-    def removed(self, subscription: Subscription) -> int | None:
-        """Update the routes after the table has removed a subscription. Returns `counter`."""
+    def removed(self, subscription: Subscription) -> None:
+        """Update the routes after the table has removed a subscription: at once, or when the store has that."""
         mountpoint, text, group = subscription.session.mountpoint, subscription.filter, subscription.group
+        place = _place(subscription)
         if self._since < 0:
-            if any(self._routes.get(key) is not None for key in self._keys(mountpoint, text, group)):
-                self._owed[mountpoint, text, group] = None
-            return None
+            if any(self._routes.get(key) is not None for _, key in self._keys(mountpoint, text, group, place)):
+                self._owed[mountpoint, text, group, place] = self._turn
+            return
         self._uncount(subscription)
-        return self._announce(mountpoint, text, group)
+        if place is None:
+            self._announce(mountpoint, text, group, None)
+        else:
+            self._owe((mountpoint, text, group, place))
 
     def ended(self, subscription: Subscription) -> None:
         """As `removed`, for a session that has ended. No client waits for the routes, and there may be thousands: they
@@ -172,26 +196,65 @@ class RouteAdvertiser:
             self.removed(subscription)
             return
         self._uncount(subscription)
-        self._owed[subscription.session.mountpoint, subscription.filter, subscription.group] = None
-        if not self._settling:
-            self._settling = True
-            self._soon(self.settle)
+        self._owe((subscription.session.mountpoint, subscription.filter, subscription.group, _place(subscription)))
+
+    def arrived(self, slots: Container[int]) -> None:
+        """This node is primary of these slots now: remove routes that earlier primaries left behind, in later turns."""
+        if self._since >= 0:
+            walk = self._routes.scan(LASTING)
+            self._ports.soon(lambda: self._look(walk, slots))
+
+    def _look(self, walk: Iterator[tuple[bytes, bytes]], slots: Container[int]) -> None:
+        seen = 0
+        for key, _ in islice(walk, STEP):
+            if key[1] in slots:
+                self.check(key)
+            seen += 1
+        if seen == STEP:
+            self._ports.soon(lambda: self._look(walk, slots))
+
+    def check(self, key: bytes) -> None:
+        """Another node has written this route to a slot of this node: remove it if it has no subscriber here."""
+        try:
+            mountpoint, slot, group, text = parse_route_key(key)
+        except MalformedRoute:
+            return
+        assert isinstance(slot, int)
+        if self._since >= 0 and self._ports.owns(slot):
+            held = self._ports.table(mountpoint).holders(text)
+            if not any(each.group == group and _place(each) == slot for each in held):
+                self._owe((mountpoint, text, group, slot))
 
     @property
     def owing(self) -> bool:
-        """True while routes of ended sessions still have to be removed."""
+        """True while routes still have to be removed."""
         return self._since >= 0 and bool(self._owed)
 
-    def settle(self) -> None:
-        """Remove some of the routes; a stop leaves the rest to the next `start`."""
+    def _owe(self, what: Filter) -> None:
+        self._turn += 1
+        self._owed[what] = self._turn
+        self._plan_settling()
+
+    def _plan_settling(self) -> None:
+        if not self._settling:
+            self._settling = True
+            self._ports.soon(self._settle_when_safe)
+
+    def _settle_when_safe(self) -> None:
+        upto = self._turn
+        self._ports.when_safe(lambda: self._settle(upto))
+
+    def _settle(self, upto: int) -> None:
+        """Remove some of the routes, of those that the store has as removed; a stop leaves the rest to `start`."""
         self._settling = False
         if self._since < 0:
             return
-        for _ in range(min(len(self._owed), ENDED_STEP)):
-            self._announce(*self._owed.popitem()[0])
+        safe = (what for what, turn in self._owed.items() if turn <= upto)
+        for what in list(islice(safe, ENDED_STEP)):
+            del self._owed[what]
+            self._announce(*what)
         if self._owed:
-            self._settling = True
-            self._soon(self.settle)
+            self._plan_settling()
 
     def _uncount(self, subscription: Subscription) -> None:
         where = subscription.session.mountpoint, subscription.filter
@@ -200,17 +263,6 @@ class RouteAdvertiser:
             counted.remove(subscription)
             if counted.size < COUNT_ABOVE // 2:
                 del self._counted[where]
-
-    def changed(self, mountpoint: str, text: str) -> int | None:
-        """The subscribers of a filter, `$share/GROUP/` included, have changed without a call of `added` or `removed`.
-
-        Looks at all its subscribers, so `added` and `removed` are better. Returns `counter`.
-        """
-        if self._since < 0:
-            return None
-        group, text = parse_shared(text)
-        self._counted.pop((mountpoint, text), None)
-        return self._announce(mountpoint, text, group)
 
     def presence(self, session: Subscriber) -> None:
         """The session has got or lost its connection: update the routes of its shared subscriptions."""
@@ -222,61 +274,61 @@ class RouteAdvertiser:
                 counted = self._counted.get((mountpoint, each.filter))
                 if counted is not None:
                     counted.add(each, False)
-                self._announce(mountpoint, each.filter, each.group)
+                self._announce(mountpoint, each.filter, each.group, _place(each))
 
     # -- one filter
 
-    def _announce(self, mountpoint: str, text: str, group: str | None) -> int | None:
-        """Write the current routes, if the map holds others."""
+    def _announce(self, mountpoint: str, text: str, group: str | None, place: Place) -> int | None:
+        """Write the current route to a place, if the map holds another one; with a group also the one to this node,
+        which counts members with durable sessions too if they keep nothing."""
         counted = self._counted.get((mountpoint, text))
         if counted is None:
-            held = self._table(mountpoint).holders(text)
+            held = self._ports.table(mountpoint).holders(text)
             counted = _SubscriberCounts(held)
             if len(held) > COUNT_ABOVE:
                 self._counted[mountpoint, text] = counted
-        live: bytes | None = None
-        durable: bytes | None = None
-        if group is None:
-            if counted.live:
-                live = self._values[0]
-            if counted.durable:
-                durable = self._values[1]
-        else:
-            _, online, lasting, holding = counted.counts(group)
-            if online:
-                live = encode_value((self._since, online, 0, 0))
-            if lasting or holding:
-                durable = encode_value((self._since, lasting, holding, lasting))
-        live_key, durable_key = self._keys(mountpoint, text, group)
-        self._tell(live_key, live)
-        self._tell(durable_key, durable)
+        for at, key in self._keys(mountpoint, text, group, place):
+            value = self._value(counted, group, at)
+            if value != self._routes.get(key):
+                self._counter = self._routes.delete(key) if value is None else self._routes.put(key, value)
         return self._counter
 
-    def _tell(self, key: bytes, value: bytes | None) -> None:
-        if value != self._routes.get(key):
-            self._counter = self._routes.delete(key) if value is None else self._routes.put(key, value)
+    def _value(self, counted: _SubscriberCounts, group: str | None, place: Place) -> bytes | None:
+        if group is None:
+            return self._values[place is not None] if counted.plain.get(place) else None
+        if place is None:
+            online = counted.members(group, None, _ONLINE)
+            return encode_value((self._since, online)) if online else None
+        lasting, holding = counted.members(group, place, _LASTING), counted.members(group, place, _HOLDING)
+        return encode_value((self._since, self._node, lasting, holding, lasting)) if lasting or holding else None
 
-    def _keys(self, mountpoint: str, text: str, group: str | None) -> tuple[bytes, bytes]:
-        prefixes = self._prefixes.get(mountpoint)
-        if prefixes is None:
-            prefixes = self._prefixes[mountpoint] = (
-                route_prefix(mountpoint, self._node, LIVE),
-                route_prefix(mountpoint, self._node, LASTING),
-            )
+    def _keys(self, mountpoint: str, text: str, group: str | None, place: Place) -> list[tuple[Place, bytes]]:
+        """The places and keys of the routes for a subscriber at this place; none to a slot of another node."""
+        if place is not None and not self._ports.owns(place):
+            places: tuple[Place, ...] = () if group is None else (None,)
+        else:
+            places = (place,) if group is None or place is None else (None, place)
         raw = (text if group is None else f"{SHARE}{group}/{text}").encode()
-        return prefixes[0] + raw, prefixes[1] + raw
+        return [(each, self._prefix(mountpoint, each) + raw) for each in places]
+
+    def _prefix(self, mountpoint: str, place: Place) -> bytes:
+        found = self._prefixes.get((mountpoint, place))
+        if found is None:
+            found = prefix_to_node(mountpoint, self._node) if place is None else prefix_to_slot(mountpoint, place)
+            self._prefixes[mountpoint, place] = found
+        return found
 
 
 class _SubscriberCounts:
-    """The subscribers of one filter, counted."""
+    """The subscribers of one filter, counted. `plain`: how many ordinary ones are at each place."""
 
-    __slots__ = ("_groups", "durable", "live", "size")
+    __slots__ = ("_groups", "plain", "size")
 
     def __init__(self, held: list[Subscription]) -> None:
-        self.live = 0
-        self.durable = 0
+        self.plain: dict[Place, int] = {}
         self.size = 0
-        self._groups: dict[str, tuple[list[int], dict[Any, int]]] = {}  # members by state; the state of each member
+        self._groups: dict[str, tuple[dict[tuple[Place, int], int], dict[Any, int]]] = {}
+        """For each group the numbers of members by place and state, and the state of each member."""
         for each in held:
             self.add(each, True)
 
@@ -284,40 +336,45 @@ class _SubscriberCounts:
         """Count a subscriber that is new, or whose state may have changed."""
         self.size += new
         if each.group is None:
-            if each.session.durable:
-                self.durable += new
-            else:
-                self.live += new
+            place = _place(each)
+            self.plain[place] = self.plain.get(place, 0) + new
             return
         if each.group not in self._groups:
-            self._groups[each.group] = [0, 0, 0, 0], {}
+            self._groups[each.group] = {}, {}
         counts, members = self._groups[each.group]
         before = members.get(each.session.key)
         if before is not None:
-            counts[before] -= 1
+            counts[_counted_at(each, before)] -= 1
         elif not new:
             return  # this session is just being added or removed
         now = members[each.session.key] = _standing(each)
-        counts[now] += 1
+        where = _counted_at(each, now)
+        counts[where] = counts.get(where, 0) + 1
 
     def remove(self, each: Subscription) -> None:
         """Stop counting a subscriber that was removed."""
         self.size -= 1
         if each.group is None:
-            if each.session.durable:
-                self.durable -= 1
-            else:
-                self.live -= 1
-            assert self.live >= 0 and self.durable >= 0, each.filter
+            place = _place(each)
+            self.plain[place] -= 1
+            assert self.plain[place] >= 0, each.filter
             return
         counts, members = self._groups[each.group]
-        counts[members.pop(each.session.key)] -= 1
+        counts[_counted_at(each, members.pop(each.session.key))] -= 1
         if not members:
             del self._groups[each.group]
 
-    def counts(self, group: str) -> list[int]:
-        """Return the numbers of members by state: nothing; online; online and durable; offline and holding."""
-        return self._groups[group][0] if group in self._groups else [0, 0, 0, 0]
+    def members(self, group: str, place: Place, state: int) -> int:
+        """Return the number of members with a state; those that never keep messages are counted without a slot."""
+        return self._groups[group][0].get((place, state), 0) if group in self._groups else 0
+
+
+def _place(each: Subscription) -> Place:
+    return each.session.key[0] if each.session.durable else None
+
+
+def _counted_at(each: Subscription, state: int) -> tuple[Place, int]:
+    return (None if state in (_NOTHING, _ONLINE) else each.session.key[0]), state
 
 
 def _standing(member: Subscription) -> int:

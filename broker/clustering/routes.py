@@ -1,17 +1,19 @@
-"""Routes between nodes: node N has a subscriber for this filter (docs/cluster.md#the-replicated-map).
+"""Routes: which other nodes have subscribers for a filter (docs/cluster.md#the-replicated-map).
 
-A route is a key of the replicated map, written by its own node alone, so it needs no merging:
+    f mountpoint node filter     its clean sessions are at this node; mountpoint and node after two bytes of length
+    h slot mountpoint filter     its durable sessions are in this slot, in another namespace: also on disk
 
-    f mountpoint node filter     for the clean sessions; mountpoint and node each with two bytes of length in front
-    l mountpoint node filter     for the durable sessions, in another namespace: also on disk
+A route to a node is written by this node, a route to a slot by the primary of the slot. The table of slots says at
+which node a slot is. So when a slot moves, every route to it is right at once, without any message (H-41).
 
-A filter with both kinds of subscribers has both keys. If a node restarts while another node is away, it knows from its
-disk which durable sessions of that node must get messages. Clean sessions need no disk, and do not slow down a restart.
+A filter with both kinds of subscribers has both kinds of keys. If a node restarts while another node is away, it knows
+from its disk which durable sessions must get messages. Clean sessions need no disk, and do not slow down a restart.
 
 The filter stands as the subscribers wrote it, with `$share/GROUP/` in front of a shared one. The value is a msgpack
-array: `(since, live, durable)` of an ordinary filter, `(since, online, holding, lasting)` of a shared one; see
-`remote_table`. `since` is the id of the view in which the writer entered. When its incarnation leaves the view its
-clean sessions have ended (H-18), so its routes for them are void at once, without a message from any node.
+array: of a route to a node `(since,)`, or `(since, online)` with the members of a shared filter; of a route to a slot
+`(since, writer)`, or `(since, writer, online, holding, lasting)`; see `remote_table`. `since` is the id of the view in
+which the writer entered. When its incarnation leaves the view its clean sessions have ended (H-18), so the routes to
+them are void at once, without a message from any node.
 
 A change takes 5 us, for a filter with wildcards 9 us (CPython 3.11, tables of 1,000,000 routes, the key included). To
 forget a node with so many routes takes 25 us at once. The cleanup takes one or two seconds in later turns, at most 4 ms
@@ -20,37 +22,62 @@ in each turn but the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from ...cluster.identity import SLOTS
+from ...cluster.slots.table import SlotHome
 from ...mqtt.topics import parse_shared
-from ..routing.remote_table import NOWHERE, Peer, RemoteMatch, RemoteTable, Route, SharedRoute
+from ..routing.remote_table import NOWHERE, Home, Peer, Place, RemoteMatch, RemoteTable, Route, SharedRoute, is_dead
 
 LIVE = b"f"
-LASTING = b"l"
+LASTING = b"h"
 NAMESPACES = (LIVE, LASTING)
 """The letters of routes in the replicated map."""
+FORMER = b"l"
+"""The letter of routes from durable sessions to nodes, which former versions wrote."""
 
 STEP = 1000
 """Filters that one call looks at when a node is forgotten."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
+_Some = Annotated[int, msgspec.Meta(ge=1)]
+_Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 encode_value = msgspec.msgpack.Encoder().encode
-_plain_value = msgspec.msgpack.Decoder(tuple[_Count, bool, bool])
-_shared_value = msgspec.msgpack.Decoder(tuple[_Count, _Count, _Count, _Count])
+_decoders: dict[tuple[bytes, bool], msgspec.msgpack.Decoder[Any]] = {
+    (LIVE, False): msgspec.msgpack.Decoder(tuple[_Count]),
+    (LIVE, True): msgspec.msgpack.Decoder(tuple[_Count, _Some]),
+    (LASTING, False): msgspec.msgpack.Decoder(tuple[_Count, _Name]),
+    (LASTING, True): msgspec.msgpack.Decoder(tuple[_Count, _Name, _Count, _Count, _Count]),
+}
+"""By namespace, and whether the filter is shared."""
 
 
 class MalformedRoute(ValueError):
     """A key or value of the replicated map is not a valid route. The text names the key and the error."""
 
 
-def route_prefix(mountpoint: str, node: str, space: bytes = LIVE) -> bytes:
-    """Return the prefix of the keys of all routes of a node in a mountpoint; the filter follows it."""
-    return space + _sized(mountpoint) + _sized(node)
+class RouteKey(NamedTuple):
+    """The parts of a key. `place` is the name of a node, or the number of a slot; `group` is None without `$share`."""
+
+    mountpoint: str
+    place: str | int
+    group: str | None
+    filter: str
+
+
+def prefix_to_node(mountpoint: str, node: str) -> bytes:
+    """Return the prefix of the keys of all routes to a node in a mountpoint; the filter follows it."""
+    return LIVE + _sized(mountpoint) + _sized(node)
+
+
+def prefix_to_slot(mountpoint: str, slot: int) -> bytes:
+    """Return the prefix of the keys of all routes to a slot in a mountpoint; the filter follows it."""
+    return LASTING + bytes((slot,)) + _sized(mountpoint)
 
 
 def _sized(text: str) -> bytes:
@@ -58,27 +85,34 @@ def _sized(text: str) -> bytes:
     return len(raw).to_bytes(2, "big") + raw
 
 
-def parse_route_key(key: bytes) -> tuple[str, str, str]:
-    """`(mountpoint, node, filter)` of a key. Raises `MalformedRoute`."""
-    middle = 3 + int.from_bytes(key[1:3], "big")
-    end = middle + 2 + int.from_bytes(key[middle : middle + 2], "big")
+def parse_route_key(key: bytes) -> RouteKey:
+    """Return the parts of a key. Raises `MalformedRoute`."""
+    lasting = key[:1] == LASTING
+    at = 2 if lasting else 1
+    middle = at + 2 + int.from_bytes(key[at : at + 2], "big")
+    end = middle if lasting else middle + 2 + int.from_bytes(key[middle : middle + 2], "big")
     if key[:1] not in NAMESPACES or len(key) <= end:
-        raise MalformedRoute(f"route key {key!r}: not {LIVE!r} or {LASTING!r}, mountpoint, node and a filter")
+        raise MalformedRoute(
+            f"route key {key!r}: not {LIVE!r}, mountpoint, node, or {LASTING!r}, slot, mountpoint; filter"
+        )
     try:
-        return key[3:middle].decode(), key[middle + 2 : end].decode(), key[end:].decode()
-    except UnicodeDecodeError as error:
+        mountpoint, text = key[at + 2 : middle].decode(), key[end:].decode()
+        place: str | int = key[1] if lasting else key[middle + 2 : end].decode()
+        return RouteKey(mountpoint, place, *parse_shared(text))
+    except ValueError as error:  # a UnicodeDecodeError too
         raise MalformedRoute(f"route key {key!r}: {error}") from None
 
 
 class Routes:
-    """The routes of other nodes; `node` is this node, whose own routes are ignored here.
+    """The routes to the subscribers at other nodes; `node` is this node, whose own routes are ignored here.
 
     `changed` is a port: each of its functions is called with mountpoint and filter when the result of `match` may have
     changed for the topics of that filter. So plans are dropped before the change is acknowledged (H-04). The filter is
     `#` if any topic may be affected. `soon` runs a function in another turn.
 
-    A view changes the routes by three calls: `entered`; `drop_live` when an incarnation left; `drop` when an
-    incarnation serves or its node is no member any more. Their time does not depend on the number of routes.
+    A view changes the routes by `entered`, `drop_live` when an incarnation left, and `drop` when an incarnation serves
+    or its node is no member any more; a change of the slot table by `place`. Their time does not depend on the number
+    of routes.
     """
 
     def __init__(self, node: str, soon: Callable[[Callable[[], None]], object]) -> None:
@@ -87,7 +121,8 @@ class Routes:
         self._soon = soon
         self._tables: dict[str, RemoteTable] = {}
         self._peers: dict[str, Peer] = {}
-        self._plain: dict[tuple[str, bytes], Route] = {}  # by node and value: the one object for all such routes
+        self._homes = [Home(slot) for slot in range(SLOTS)]
+        self._plain: dict[tuple[str | int, bytes], Route] = {}  # by place and value: one object for all such routes
         self._sweeping: Iterator[tuple[RemoteTable, str]] | None = None
         self._sweep_again = False
 
@@ -102,31 +137,40 @@ class Routes:
 
     # -- what arrives
 
-    def change(self, key: bytes, value: bytes | None) -> None:
+    def change(self, key: bytes, value: bytes | None) -> bool:
         """Set a route to this value, or remove it (None). Call this before the write is acknowledged.
 
-        Raises `MalformedRoute`; then nothing has changed.
+        Returns True if this is a route to a slot of this node that another node wrote, or an earlier process of this
+        node: this process may lack such a subscriber. Raises `MalformedRoute`; then nothing has changed.
         """
-        mountpoint, node, text = parse_route_key(key)
-        if node == self._node:
-            return
-        group, text = _split(key, text)
+        mountpoint, place, group, text = parse_route_key(key)
+        if place == self._node:
+            return False
+        route = None if value is None else self._decode(key, value, place, group)
+        if route is not None and is_dead(route):
+            return False
+        if self._set(mountpoint, text, self._place(place), group, route):
+            for changed in self.changed:
+                changed(mountpoint, text)
+        if route is None or isinstance(place, str) or not self._homes[place].here:
+            return False
+        return route.writer != self._node or route.since <= self._homes[place].dead
+
+    def _set(
+        self, mountpoint: str, text: str, place: Place, group: str | None, route: Route | SharedRoute | None
+    ) -> bool:
+        """Set the route to a place; None, or a route that this node wrote, removes it. Returns False if nothing has
+        changed."""
         table = self._tables.get(mountpoint)
-        if value is None:
-            if table is None or not self._withdraw(table, text, node, group, key[:1] == LASTING):
-                return
+        if route is None or route.writer == self._node:
+            return table is not None and table.discard(text, place, group)
+        if table is None:
+            table = self._tables[mountpoint] = RemoteTable()
+        if isinstance(route, Route):
+            table.set(text, route)
         else:
-            route = self._decode(key, value, node, group)
-            if route.since <= route.peer.gone:
-                return  # written by an incarnation whose routes are forgotten
-            if table is None:
-                table = self._tables[mountpoint] = RemoteTable()
-            if isinstance(route, Route):
-                table.set(text, route)
-            else:
-                table.set_shared(text, route)
-        for changed in self.changed:
-            changed(mountpoint, text)
+            table.set_shared(text, route)
+        return True
 
     def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> list[str]:
         """Load keys and values from the disk. Leaves out malformed routes, and returns a line for each of them."""
@@ -138,52 +182,44 @@ class Routes:
                 problems.append(str(error))
         return problems
 
-    def _withdraw(self, table: RemoteTable, text: str, node: str, group: str | None, durable: bool) -> bool:
-        route = table.get(text, node, group, durable)
-        if route is None or (route.since <= route.peer.dead and not route.dead):
-            # The map forgets the writes of an incarnation that left the view; its durable sessions are still there
-            # and will be announced again, or `drop` is called.
-            return False
-        return table.discard(text, node, group, durable)
-
-    def _decode(self, key: bytes, value: bytes, node: str, group: str | None) -> Route | SharedRoute:
-        known = self._plain.get((node, value)) if group is None else None
-        if known is not None and known.durable is (key[:1] == LASTING):
+    def _decode(self, key: bytes, value: bytes, place: str | int, group: str | None) -> Route | SharedRoute:
+        known = self._plain.get((place, value)) if group is None else None
+        if known is not None:
             return known
-        durable = key[:1] == LASTING
+        lasting = key[:1] == LASTING
+        writer = ""
         try:
+            since, *rest = _decoders[key[:1], group is not None].decode(value)
+            if lasting:
+                writer, *rest = rest
             if group is not None:
-                since, online, holding, lasting = _shared_value.decode(value)
-                fits = holding + lasting > 0 if durable else online > 0 and not holding + lasting
-            else:
-                since, *flags = _plain_value.decode(value)
-                fits = flags == [not durable, durable]
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                online, holding, keeping = (*rest, 0, 0)[:3]
+                if lasting and not holding + keeping:
+                    raise ValueError("no member keeps messages")
+        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
             raise MalformedRoute(f"value {value!r} of route {key!r}: {error}") from None
-        if not fits:
-            raise MalformedRoute(f"value {value!r} of route {key!r}: not of the space {key[:1]!r}")
         if group is not None:
-            return SharedRoute(self._peer(node), since, group, online, holding, lasting)
-        route = self._plain[node, value] = Route(self._peer(node), since, durable)
+            return SharedRoute(self._place(place), since, group, online, holding, keeping, writer)
+        route = self._plain[place, value] = Route(self._place(place), since, writer)
         return route
+
+    def _place(self, place: str | int) -> Place:
+        return self._homes[place] if isinstance(place, int) else self._peer(place)
 
     def _peer(self, node: str) -> Peer:
         return self._peers.get(node) or self._peers.setdefault(node, Peer(node))
 
-    def lasting(self, key: bytes, node: str) -> bool:
-        """True if the key of the map is a route of `node` for durable sessions, and the route is known here."""
-        mountpoint, writer, text = parse_route_key(key)
-        group, text = _split(key, text)
+    def is_at(self, key: bytes, node: str) -> bool:
+        """True if the key of the map is a route to a slot that is at `node`, and the route is known here."""
+        mountpoint, place, group, text = parse_route_key(key)
         table = self._tables.get(mountpoint)
-        return writer == node and table is not None and table.get(text, node, group, True) is not None
+        route = None if table is None else table.get(text, self._place(place), group)
+        return isinstance(place, int) and route is not None and (route.place.node or route.writer) == node
 
     # -- views
 
     def entered(self, node: str, since: int) -> None:
-        """The incarnation that entered in view `since` is in the applied view.
-
-        Routes of an earlier incarnation for durable sessions count until `drop`. A repeated call changes nothing.
-        """
+        """The incarnation that entered in view `since` is in the applied view. A repeated call changes nothing."""
         peer = self._peer(node)
         if since > peer.dead and (peer.absent or since - 1 > peer.dead):
             peer.absent = False
@@ -191,10 +227,7 @@ class Routes:
             self._anything_changed()
 
     def drop_live(self, node: str, since: int) -> None:
-        """The incarnation that entered in view `since` has left: its clean sessions have ended.
-
-        Its durable sessions exist again when the node comes back: their routes stay, and their targets are `absent`.
-        """
+        """The incarnation that entered in view `since` has left: its clean sessions have ended."""
         peer = self._peer(node)
         if since > peer.dead:
             peer.absent = True
@@ -202,15 +235,34 @@ class Routes:
             self._anything_changed()
 
     def drop(self, node: str, through: int) -> None:
-        """Forget the routes of a node's incarnations that entered in a view up to `through`.
+        """Forget the clean sessions of a node's incarnations that entered in a view up to `through`.
 
-        For an incarnation that serves, `through` is `since - 1`, because it has announced all its routes. For a node
-        that is no member any more, it is the id of the view in which the node is no member.
+        For a node that is no member any more, it is the id of the view in which the node is no member.
         """
         peer = self._peer(node)
-        if through > peer.gone:
-            peer.gone = through
+        if through > peer.dead:
+            peer.dead = through
             self._anything_changed()
+
+    def place(self, homes: Sequence[SlotHome]) -> set[int]:
+        """The table of slots has these homes now, one for each slot. A repeated call changes nothing.
+
+        Returns the slots of which this node has become primary.
+        """
+        before = {home.slot for home in self._homes if self.owns(home.slot)}
+        changed = False
+        for home, (node, present, since) in zip(self._homes, homes, strict=True):
+            if (home.node, home.absent, home.dead) != (node, not present, since - 1):
+                home.node, home.absent, home.dead, home.here = node, not present, since - 1, node == self._node
+                changed = True
+        if changed:
+            self._anything_changed()
+        return {home.slot for home in self._homes if self.owns(home.slot)} - before
+
+    def owns(self, slot: int) -> bool:
+        """True if this node is the primary of a slot."""
+        home = self._homes[slot]
+        return home.here and not home.absent
 
     def _anything_changed(self) -> None:
         for mountpoint in self._tables:
@@ -235,17 +287,10 @@ class Routes:
             table.sweep(text)
             seen += 1
         if seen < STEP:
-            self._plain = {each: route for each, route in self._plain.items() if not route.dead}
+            self._plain = {each: route for each, route in self._plain.items() if route.since > route.place.dead}
             if not self._sweep_again:
                 self._sweeping = None
                 return
             self._sweep_again = False
             self._sweeping = self._everything()
         self._soon(self._sweep)
-
-
-def _split(key: bytes, text: str) -> tuple[str | None, str]:
-    try:
-        return parse_shared(text)
-    except ValueError as error:
-        raise MalformedRoute(f"route key {key!r}: {error}") from None

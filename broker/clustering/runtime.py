@@ -492,7 +492,7 @@ class ClusterRuntime:
             yield f"{node} runs: it closes its listeners"
             yield await self._ask_to_depart(node, kill_sessions, accept_loss)
         else:
-            lost = sum(1 for key, _ in member.metadata.scan(LASTING) if self.clustering.routes.lasting(key, node))
+            lost = sum(1 for key, _ in member.metadata.scan(LASTING) if self.clustering.routes.is_at(key, node))
             if lost and not accept_loss:
                 raise ClusterError(
                     f"{node} does not run, and it has {lost} subscriptions of durable sessions, whose messages are on "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from ...cluster.node import ClusterNode
-from ...cluster.slots.table import Holder, SlotRow
+from ...cluster.slots.table import Holder, SlotHome, SlotRow
 
 
 class TableLocator:
@@ -29,6 +29,18 @@ class TableLocator:
         if not member.clustered:
             return member.me.node
         return None if slot in self._closed else self._named(self._row(slot).primary)
+
+    def home_of(self, slot: int) -> SlotHome:
+        """As `SlotLocator.home_of`. While the slot has no primary, this is the first node of its in-sync set."""
+        member, row = self._member, self._row(slot)
+        if not member.clustered:
+            return SlotHome(member.me.node, True, 0)
+        primary = row.primary
+        if self._named(primary) is not None:
+            assert primary is not None
+            return SlotHome(primary.node, True, primary.entered_in_view)
+        last = primary or next(iter(row.in_sync), None)
+        return SlotHome("" if last is None else last.node, False, 0)
 
     def registrar_of(self, slot: int) -> str | None:
         """As `SlotLocator.registrar_of`."""

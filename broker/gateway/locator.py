@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from ...cluster.slots.table import SlotHome
+
 
 class SlotLocator(Protocol):
     """The table of slots, as this node has applied it."""
 
     def primary_of(self, slot: int) -> str | None:
         """Return the name of the node that runs the sessions of a slot (0 to 255); None while no node does."""
+        ...
+
+    def home_of(self, slot: int) -> SlotHome:
+        """Return the node with the sessions of a slot: messages for them go there."""
         ...
 
     def registrar_of(self, slot: int) -> str | None:
@@ -45,6 +51,10 @@ class EverySlotHere:
     def primary_of(self, _slot: int) -> str | None:
         """As `SlotLocator.primary_of`: this node."""
         return self._node
+
+    def home_of(self, _slot: int) -> SlotHome:
+        """As `SlotLocator.home_of`: this node."""
+        return SlotHome(self._node, True, 0)
 
     def registrar_of(self, _slot: int) -> str | None:
         """As `SlotLocator.registrar_of`: this node."""

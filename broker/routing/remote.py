@@ -6,15 +6,20 @@ from typing import NamedTuple
 
 
 class RemoteTarget(NamedTuple):
-    """A node with matching ordinary subscriptions: of clean sessions (`live`), of durable sessions (`durable`) or both.
+    """A node with matching ordinary subscriptions: of clean sessions (`live`), of durable sessions in `slots`, or both.
 
-    `absent` is True if the node's incarnation is not in the view: then only its durable sessions get the message.
+    `absent` is True if no process of the node serves its slots now: then only durable sessions get the message, later.
     """
 
     node: str
     live: bool
-    durable: bool
+    slots: tuple[int, ...] = ()
     absent: bool = False
+
+    @property
+    def durable(self) -> bool:
+        """True if a durable session there gets the message."""
+        return bool(self.slots)
 
 
 class RemoteMembers(NamedTuple):

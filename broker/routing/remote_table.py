@@ -31,66 +31,79 @@ class RemoteMatch(NamedTuple):
     away: tuple[RemoteMembers, ...] = ()
 
 
-_SharedKey = tuple[str, str, bool]
-"""Group, node, and whether the route is for members that keep messages while offline."""
-
 NOWHERE = RemoteMatch((), ())
 """No other node has a subscriber."""
 
 
 class Peer(msgspec.Struct, eq=False):
-    """The state of another node, which all its routes share. Numbers are view ids, as in `Incarnation.entered_in_view`.
+    """Another node, as the place of its clean sessions, which all its routes for these share.
 
-    While the node is `absent` from the view, only its durable routes count. Of an incarnation up to `dead` also only
-    durable routes count; of one up to `gone`, none. So a change applies to all routes of the node at once.
-    `RemoteTable.sweep` later removes the routes that can never count again.
+    While the node is `absent` from the view, none of these routes counts. Nor do routes of an incarnation that entered
+    in view `dead` or earlier. So a change applies to all routes at once. `RemoteTable.sweep` later removes the routes
+    that can never count again.
     """
 
     node: str
     absent: bool = True
     dead: int = -1
-    gone: int = -1
+
+
+class Home(msgspec.Struct, eq=False):
+    """The place of the durable sessions of a slot: the node that is its primary, or has been the last one.
+
+    `node` is empty while that is not known. It is `absent` while the slot has no primary. Routes that an incarnation
+    wrote which entered in view `dead` or earlier tell which sessions exist, but not which are online. `here`: the node
+    is this one, so that its subscription table has the subscribers.
+    """
+
+    slot: int
+    node: str = ""
+    absent: bool = True
+    dead: int = -1
+    here: bool = False
+
+
+Place = Peer | Home
 
 
 class Route(msgspec.Struct, eq=False, frozen=True, gc=False):
-    """The route of a node to a filter. Subscribers with clean sessions and with `durable` ones have a route each.
+    """The route to the subscribers of a filter at one place. Many filters may share one `Route` object.
 
-    Many filters may share one `Route` object.
+    `since`: id of the view in which its writer entered. `writer`: the node that wrote a route to a slot.
     """
 
-    peer: Peer
+    place: Place
     since: int
-    durable: bool
-
-    @property
-    def dead(self) -> bool:
-        """True if the route can never count again."""
-        return self.since <= self.peer.gone or (self.since <= self.peer.dead and not self.durable)
+    writer: str = ""
 
 
 class SharedRoute(msgspec.Struct, eq=False, frozen=True, gc=False):
-    """The route of a node to a group, with numbers of members.
+    """The route to the members of a group at one place, with their numbers.
 
     `holding` members are offline and keep messages; `lasting` is how many of the `online` ones would keep messages if
-    they were offline. Members that never keep messages are counted in a second route, which is not `durable`.
+    they were offline. The route to a node counts the online members that never keep messages, the routes to slots all
+    others. `since` and `writer` as in `Route`.
     """
 
-    peer: Peer
+    place: Place
     since: int
     group: str
     online: int
     holding: int
     lasting: int
+    writer: str = ""
 
-    @property
-    def durable(self) -> bool:
-        """True if a member there keeps messages while it is offline."""
-        return self.holding + self.lasting > 0
 
-    @property
-    def dead(self) -> bool:
-        """True if the route can never count again."""
-        return self.since <= self.peer.gone or (self.since <= self.peer.dead and not self.durable)
+def is_dead(route: Route | SharedRoute) -> bool:
+    """True if the route can never count again."""
+    return isinstance(route.place, Peer) and route.since <= route.place.dead
+
+
+def _node_of(route: Route | SharedRoute) -> str:
+    return route.place.node or route.writer
+
+
+_SharedKey = tuple[str, Place]
 
 
 class RemoteTable:
@@ -112,18 +125,18 @@ class RemoteTable:
     # -- changes
 
     def set(self, text: str, route: Route) -> None:
-        """Add the route of a node to a filter. It replaces an earlier route with the same node and `durable`."""
+        """Add the route to a filter. It replaces an earlier route to the same place."""
         held = self._plain.get(text)
         if held is None:
             self._enlist(text)
             self._plain[text] = route
         elif isinstance(held, tuple):
-            self._plain[text] = (*[each for each in held if not _replaces(route, each)], route)
+            self._plain[text] = (*[each for each in held if each.place is not route.place], route)
         else:
-            self._plain[text] = route if _replaces(route, held) else (held, route)
+            self._plain[text] = route if held.place is route.place else (held, route)
 
     def set_shared(self, text: str, route: SharedRoute) -> None:
-        """Add the route of a node to a group. It replaces an earlier route with the same node, group and `durable`."""
+        """Add the route to a group. It replaces an earlier route to the same group and place."""
         held = self._shared.get(text)
         if held is None:
             self._enlist(text)
@@ -133,21 +146,18 @@ class RemoteTable:
         else:
             self._shared[text] = route if _key(held) == _key(route) else {_key(held): held, _key(route): route}
 
-    def get(self, text: str, node: str, group: str | None, durable: bool) -> Route | SharedRoute | None:
-        """Return the route of a node to a filter, or to a group of that filter; None if there is none."""
+    def get(self, text: str, place: Place, group: str | None) -> Route | SharedRoute | None:
+        """Return the route to a place for a filter, or for a group of that filter; None if there is none."""
         if group is None:
-            for each in _routes(self._plain.get(text)):
-                if each.peer.node == node and each.durable is durable:
-                    return each
-            return None
+            return next((each for each in _routes(self._plain.get(text)) if each.place is place), None)
         held = self._shared.get(text)
         if isinstance(held, dict):
-            return held.get((group, node, durable))
-        return held if held is not None and _key(held) == (group, node, durable) else None
+            return held.get((group, place))
+        return held if held is not None and _key(held) == (group, place) else None
 
-    def discard(self, text: str, node: str, group: str | None, durable: bool) -> bool:
+    def discard(self, text: str, place: Place, group: str | None) -> bool:
         """Remove a route; False if there was none."""
-        route = self.get(text, node, group, durable)
+        route = self.get(text, place, group)
         if route is None:
             return False
         if group is None:
@@ -159,11 +169,11 @@ class RemoteTable:
     def sweep(self, text: str) -> None:
         """Remove the dead routes to a filter."""
         routes = _routes(self._plain.get(text))
-        if any(each.dead for each in routes):
-            self._keep(text, [each for each in routes if not each.dead])
+        if any(map(is_dead, routes)):
+            self._keep(text, [each for each in routes if not is_dead(each)])
         shared = _shared_routes(self._shared.get(text))
-        if any(each.dead for each in shared):
-            self._keep_shared(text, [each for each in shared if not each.dead])
+        if any(map(is_dead, shared)):
+            self._keep_shared(text, [each for each in shared if not is_dead(each)])
 
     def _keep(self, text: str, routes: list[Route]) -> None:
         if routes:
@@ -196,26 +206,22 @@ class RemoteTable:
             texts += self._wild.filters_for(topic)
         if not texts:
             return NOWHERE
-        targets: dict[str, RemoteTarget] = {}
+        targets: dict[str, _Target] = {}
         groups: dict[tuple[str, str, str], RemoteMembers] = {}
         away: dict[tuple[str, str, str], RemoteMembers] = {}
         for text in texts:
             for route in _routes(self._plain.get(text)):
                 _join(targets, route)
             for shared in _shared_routes(self._shared.get(text)):
-                _muster(away if shared.peer.absent else groups, text, shared)
-        plain = tuple([targets[node] for node in sorted(targets)] if len(targets) > 1 else targets.values())
+                _muster(away if shared.place.absent else groups, text, shared)
+        plain = tuple([targets[node].joined(node) for node in sorted(targets)])
         if groups or away:
             return RemoteMatch(plain, tuple(sorted(groups.values())), tuple(sorted(away.values())))
         return RemoteMatch(plain, ())
 
 
-def _replaces(route: Route, other: Route) -> bool:
-    return route.peer is other.peer and route.durable is other.durable
-
-
 def _key(route: SharedRoute) -> _SharedKey:
-    return route.group, route.peer.node, route.durable
+    return route.group, route.place
 
 
 def _routes(held: Route | tuple[Route, ...] | None) -> tuple[Route, ...]:
@@ -226,26 +232,44 @@ def _shared_routes(held: SharedRoute | dict[_SharedKey, SharedRoute] | None) -> 
     return list(held.values()) if isinstance(held, dict) else [] if held is None else [held]
 
 
-def _join(targets: dict[str, RemoteTarget], route: Route) -> None:
+class _Target(msgspec.Struct):
+    """The routes of one node that match."""
+
+    live: bool = False
+    absent: bool = True
+    slots: list[int] = []
+
+    def joined(self, node: str) -> RemoteTarget:
+        return RemoteTarget(node, self.live, tuple(sorted(set(self.slots))), self.absent)
+
+
+def _join(targets: dict[str, _Target], route: Route) -> None:
     """Add a route to the one target of its node."""
-    peer, durable = route.peer, route.durable
-    if route.dead or (peer.absent and not durable):
+    place = route.place
+    if isinstance(place, Home):
+        if place.here:
+            return
+    elif place.absent or is_dead(route):
         return
-    live = not durable
-    other = targets.get(peer.node)
-    if other is not None:
-        live, durable = live or other.live, durable or other.durable
-    targets[peer.node] = RemoteTarget(peer.node, live, durable, peer.absent)
+    node = _node_of(route)
+    target = targets.get(node)
+    if target is None:
+        target = targets[node] = _Target()
+    target.absent = target.absent and place.absent
+    if isinstance(place, Home):
+        target.slots.append(place.slot)
+    else:
+        target.live = True
 
 
 def _muster(found: dict[tuple[str, str, str], RemoteMembers], text: str, route: SharedRoute) -> None:
     """Add the members of a shared route, if any still count, to the one item of their group and node."""
-    peer, online, holding, lasting = route.peer, route.online, route.holding, route.holding + route.lasting
-    if peer.absent or route.since <= peer.dead:
+    place, online, holding, lasting = route.place, route.online, route.holding, route.holding + route.lasting
+    if place.absent or route.since <= place.dead:
         online, holding = 0, lasting
-    if route.dead or not (online or holding):
+    if not (online or holding) or (isinstance(place, Home) and place.here):
         return
-    key = route.group, text, peer.node
+    key = route.group, text, _node_of(route)
     other = found.get(key)
     if other is not None:
         online, holding, lasting = online + other.online, holding + other.holding, lasting + other.lasting

@@ -42,9 +42,10 @@ class Namespace:
 
 NAMESPACES = {
     b"f": Namespace(durable=False, stamped=False),
+    b"h": Namespace(durable=True, stamped=False),
     b"l": Namespace(durable=True, stamped=False),
     b"t": Namespace(durable=True),
     b"c": Namespace(durable=True),
 }
-"""Routes to clean sessions and to durable sessions, each written only by its own node; retained messages; configuration
-overrides."""
+"""Routes to nodes, each written only by its own node; routes to slots, written by the primary of the slot; routes of a
+former version; retained messages; configuration overrides."""

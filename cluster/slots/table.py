@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -46,6 +46,15 @@ class SlotRow(Struct, array_like=True, frozen=True):
     primary: Holder | None = None
     in_sync: tuple[Holder, ...] = ()
     deputy: Holder | None = None
+
+
+class SlotHome(NamedTuple):
+    """The node with the sessions of a slot; "" if none is known. `present` is True if it is the primary of the slot, in
+    the process that entered in view `since`; otherwise it has been the last primary."""
+
+    node: str
+    present: bool
+    since: int
 
 
 NO_ROWS = tuple([SlotRow(slot, 0, 0) for slot in range(SLOTS)])

@@ -94,7 +94,7 @@ LIMIT = "max_inflight_messages"
 
 def shared() -> tuple[RuntimeSettings, SharedConfig, list[list[str]], list[str]]:
     """Settings of the node n1 in a cluster, its shared configuration, the applied changes, and the log lines."""
-    changes, shelf = RuntimeSettings(SETTINGS, BrokerHarness().node.env.store, "n1"), SharedConfig(RouteMap())  # type: ignore[arg-type]
+    changes, shelf = RuntimeSettings(SETTINGS, BrokerHarness().node.env.store, "n1"), SharedConfig(RouteMap())
     applied: list[list[str]] = []
     log: list[str] = []
     changes.applied = lambda names: applied.append(list(names))
@@ -138,7 +138,7 @@ def test_changes_of_a_node_alone_move_to_its_cluster_once() -> None:
     alone.set("retry_interval", "3", EVERYWHERE)
     alone.set("max_client_id_size", "30", EVERYWHERE)
     store.put(b"nset.gone", b"1")
-    shelf = SharedConfig(RouteMap())  # type: ignore[arg-type]
+    shelf = SharedConfig(RouteMap())
     shelf.put(b"nset.\0retry_interval", b"4")
     shelf.put(b"nset.n1\0max_inflight_messages", b"6")
     shelf.put(b"nset.n2\0max_inflight_messages", b"9")
@@ -211,7 +211,7 @@ def test_values_in_force() -> None:
 
 def test_a_node_starts_with_the_last_settings_of_its_cluster() -> None:
     """Sessions are restored with their limits before the cluster's metadata is read."""
-    store, shelf = BrokerHarness().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
+    store, shelf = BrokerHarness().node.env.store, SharedConfig(RouteMap())
 
     def boot() -> RuntimeSettings:
         return RuntimeSettings(SETTINGS, store, "n1")
@@ -237,7 +237,7 @@ def test_a_node_starts_with_the_last_settings_of_its_cluster() -> None:
 
 
 def test_a_node_outside_its_cluster_keeps_its_settings_until_a_reset() -> None:
-    store, shelf = BrokerHarness().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
+    store, shelf = BrokerHarness().node.env.store, SharedConfig(RouteMap())
     clustered = RuntimeSettings(SETTINGS, store, "n1")
     clustered.share(shelf)
     clustered.set(LIMIT, "7")

@@ -158,9 +158,9 @@ class ForwardingHarness(BrokerHarness):
 
 def live(node: str) -> RemoteTarget:
     """Returns a target node with a clean session."""
-    return RemoteTarget(node, live=True, durable=False)
+    return RemoteTarget(node, live=True)
 
 
 def durable(node: str, absent: bool = False) -> RemoteTarget:
     """Returns a target node with a durable session."""
-    return RemoteTarget(node, live=False, durable=True, absent=absent)
+    return RemoteTarget(node, live=False, slots=(1,), absent=absent)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from strogoff.broker.clustering.route_advertiser import RouteAdvertiser
+from strogoff.broker.clustering.route_advertiser import Ports, RouteAdvertiser
 from strogoff.broker.clustering.routes import Routes
 from strogoff.broker.routing.plans import Plan, PlanCache
 from strogoff.broker.routing.subscriptions import Subscription, SubscriptionTable
 from strogoff.mqtt.topics import parse_shared
+from strogoff.storage.keys import client_key
 
 
 class Queue(msgspec.Struct):
@@ -22,10 +23,10 @@ class Queue(msgspec.Struct):
 class Client:
     """The part of a session that the advertiser, plans and shared groups use."""
 
-    def __init__(self, mountpoint: str, client_id: str, durable: bool) -> None:
+    def __init__(self, mountpoint: str, client_id: str, durable: bool, slot: int) -> None:
         self.mountpoint = mountpoint
         self.client_id = client_id
-        self.key = f"{mountpoint}/{client_id}".encode()
+        self.key = client_key(slot, mountpoint, client_id)
         self.durable = durable
         self.online = True
         self.subscriptions: dict[str, Subscription] = {}
@@ -50,6 +51,10 @@ class RouteMap:
         self.writes.append((key, value))
         return len(self.writes)
 
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yields all keys and values with this prefix."""
+        yield from [(key, value) for key, value in self.values.items() if key.startswith(prefix)]
+
     def delete(self, key: bytes) -> int:
         """Delete a key. Returns the number of writes so far."""
         del self.values[key]
@@ -57,11 +62,23 @@ class RouteMap:
         return len(self.writes)
 
 
+SLOTS_EACH = 3
+"""Slots of a node. Client ids of one node take turns among them."""
+
+
+def slots_of(name: str) -> range:
+    """Returns the slots of node n1, n2, ..."""
+    first = int(name[1:]) * 10
+    return range(first, first + SLOTS_EACH)
+
+
 class RouteNode:
     """One node: its clients, the routes that it announces, and the routes of other nodes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.unsafe: list[Callable[[], None]] | None = None
+        """What waits for the disk; None if the disk is quick."""
         self.later: list[Callable[[], None]] = []
         self.map = RouteMap()
         self.clients: dict[tuple[str, str], Client] = {}
@@ -69,8 +86,17 @@ class RouteNode:
         self.caches: dict[str, PlanCache] = {}
         self.routes = Routes(name, self.later.append)
         self.routes.changed.append(lambda mountpoint, text: self.cache(mountpoint).invalidate(text))
-        self.advertiser = RouteAdvertiser(name, self.table, lambda: self.tables, self.map, self.later.append)
+        ports = Ports(
+            self.table, lambda: self.tables, slots_of(name).__contains__, self.map, self.later.append, self._when_safe
+        )
+        self.advertiser = RouteAdvertiser(name, ports)
         self.announced: list[int | None] = []
+
+    def _when_safe(self, then: Callable[[], None]) -> None:
+        if self.unsafe is None:
+            then()
+        else:
+            self.unsafe.append(then)
 
     def table(self, mountpoint: str) -> SubscriptionTable:
         """Returns the subscriptions of a mountpoint."""
@@ -107,7 +133,8 @@ class RouteNode:
         """Returns the session of a client id, a new one if none exists."""
         client = self.clients.get((mountpoint, client_id))
         if client is None:
-            client = self.clients[mountpoint, client_id] = Client(mountpoint, client_id, durable)
+            slot = slots_of(self.name)[sum(client_id.encode()) % SLOTS_EACH]
+            client = self.clients[mountpoint, client_id] = Client(mountpoint, client_id, durable, slot)
         return client
 
     def subscribe(self, client: Client, text: str, qos: int = 1) -> int | None:
@@ -118,8 +145,17 @@ class RouteNode:
         return self.advertiser.added(subscription, self.table(client.mountpoint).add(subscription))
 
     def unsubscribe(self, client: Client, text: str) -> None:
-        """Unsubscribe."""
+        """Unsubscribe. The routes are withdrawn at once."""
         self.advertiser.removed(self._remove(client, text))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Run the turns in which routes are withdrawn, and no others."""
+        while self.unsafe is None and self.advertiser.owing:
+            turns = [each for each in self.later if each == self.advertiser._settle_when_safe]
+            for each in turns:
+                self.later.remove(each)
+                each()
 
     def _remove(self, client: Client, text: str) -> Subscription:
         subscription = client.subscriptions.pop(text)
@@ -140,5 +176,5 @@ class RouteNode:
         for text in list(client.subscriptions):
             self.advertiser.ended(self._remove(client, text))
         del self.clients[client.mountpoint, client.client_id]
-        while settled and self.advertiser.owing:
-            self.advertiser.settle()
+        if settled:
+            self._settle()

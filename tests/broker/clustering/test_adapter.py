@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.analytics.schema import MESSAGE, validate
 from strogoff.broker.clustering.adapter import NEVER_VOID
-from strogoff.broker.clustering.routes import LASTING, encode_value, route_prefix
+from strogoff.broker.clustering.routes import encode_value, prefix_to_node
 from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
 from strogoff.cluster.links.ports import Lane, Refuse
 from strogoff.mqtt import packets
@@ -221,7 +221,7 @@ def test_a_new_route_is_in_the_plan_in_the_same_turn(calm: ClusterHarness) -> No
     view = calm[1].host.member.view if calm[1].host.member is not None else None
     assert view is not None
     since = next(row.entered_in_view for row in view.rows if row.node == "n2")
-    clustering.metadata_changed(route_prefix("", "n2", LASTING) + b"planned/+", encode_value((since, False, True)))
+    clustering.metadata_changed(prefix_to_node("", "n2") + b"planned/+", encode_value((since,)))
     assert [target.node for target in plans.of("planned/x").remote] == ["n2"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering.routes import LASTING, LIVE, parse_route_key
+from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import PacketClient
@@ -18,10 +19,10 @@ def cluster() -> ClusterHarness:
     return ClusterHarness(3, **MAJORITY)
 
 
-def stored(cluster: ClusterHarness, number: int) -> list[tuple[str, str, str]]:
-    """Returns the routes on the disk of a node: space, writer, filter."""
-    keys = [key[1:] for key in cluster[number].disks[0].content() if key[:2] in (b"d" + LIVE, b"d" + LASTING)]
-    return sorted([(key[:1].decode(), *parse_route_key(key)[1:]) for key in keys])
+def known(cluster: ClusterHarness, number: int) -> list[tuple[str | int, str]]:
+    """Returns the routes to slots that a node has: slot and filter."""
+    keys = [parse_route_key(key) for key, _ in cluster[number].member.metadata.scan(LASTING)]
+    return sorted([(key.place, key.filter) for key in keys], key=str)
 
 
 def subscriber(cluster: ClusterHarness, number: int, text: str, name: str = "reader") -> PacketClient:
@@ -91,7 +92,8 @@ def test_routes_to_clean_sessions_are_not_on_disk(cluster: ClusterHarness) -> No
     cluster[3].client("clean").subscribe(("u", 1))
     cluster.pass_s(1.0)
     for number in (1, 2, 3):
-        assert stored(cluster, number) == [("l", "n3", "t")]
+        keys = [key[1:] for key in cluster[number].disks[0].content() if key[:2] in (b"d" + LIVE, b"d" + LASTING)]
+        assert [parse_route_key(key)[1:] for key in keys] == [(slot_of("", "reader"), None, "t")]
 
 
 @pytest.mark.parametrize("away", [1, None])
@@ -121,7 +123,7 @@ def test_routes_that_a_restarted_node_does_not_repeat_are_deleted_everywhere(
     subscriber(cluster, 3, "new")
     cluster.pass_s(1.0)
     for number in (1, 2, 3):
-        assert stored(cluster, number) == [("l", "n3", "new")]
+        assert known(cluster, number) == [(slot_of("", "reader"), "new")]
         assert len(cluster[number].host.clustering.routes) == (number != 3)  # type: ignore[union-attr]
 
 
@@ -134,7 +136,7 @@ def test_no_publish_waits_for_a_removed_node_after_a_restart(cluster: ClusterHar
     cluster.until(lambda: bool(problems))
     assert problems == [""]
     cluster.pass_s(1.0)
-    assert stored(cluster, 1) == stored(cluster, 2) == []
+    assert known(cluster, 1) == known(cluster, 2) == []
     for number in (1, 2):
         cluster[number].kill()
         cluster[number].start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering.retained import RETAINED
-from strogoff.broker.clustering.routes import LASTING, LIVE, route_prefix
+from strogoff.broker.clustering.routes import prefix_to_node, prefix_to_slot
 from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.ports import Settings
 from strogoff.mqtt import packets
@@ -19,8 +19,8 @@ BROKEN = [
     (MESSAGE + b"t", NO_RECORD, "retained message of the cluster is left out, key b't\\x00\\x00t'"),
     (MESSAGE + b"\xff", NO_RECORD, "invalid start byte"),
     (RETAINED + b"\0\1\xff", NO_RECORD, "invalid start byte"),
-    (route_prefix("", "n1", LIVE) + b"x", NO_RECORD, "of route"),
-    (route_prefix("", "n1", LASTING), NO_RECORD, "route key"),
+    (prefix_to_node("", "n1") + b"x", NO_RECORD, "of route"),
+    (prefix_to_slot("", 7), NO_RECORD, "route key"),
 ]
 SMALL_FRAMES = Settings(links=LinkSettings(max_frame_bytes=2 << 20))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
-import pytest
 
 from strogoff.broker.clustering.route_advertiser import COUNT_ABOVE, ENDED_STEP, STEP
-from strogoff.broker.clustering.routes import parse_route_key
+from strogoff.broker.clustering.routes import RouteKey, encode_value, parse_route_key, prefix_to_slot
 
-from ...harness.routes import RouteNode
+from ...harness.routes import SLOTS_EACH, Client, RouteNode, slots_of
 
 
 def started(since: int = 1) -> RouteNode:
@@ -19,11 +20,17 @@ def started(since: int = 1) -> RouteNode:
 
 
 def said(node: RouteNode) -> dict[str, tuple[object, ...]]:
-    """Returns space and filter -> value, as in the map."""
-    return {
-        f"{key[:1].decode()} {parse_route_key(key)[2]}": tuple(msgspec.msgpack.decode(value))
-        for key, value in node.map.values.items()
-    }
+    """Returns place and filter -> value, as in the map."""
+    return {_text(parse_route_key(key)): tuple(msgspec.msgpack.decode(value)) for key, value in node.map.values.items()}
+
+
+def _text(key: RouteKey) -> str:
+    return f"{key.place} {key.filter}" if key.group is None else f"{key.place} $share/{key.group}/{key.filter}"
+
+
+def at(client: Client, text: str) -> str:
+    """Returns place and filter of a route for a durable session."""
+    return f"{client.key[0]} {text}"
 
 
 def written(node: RouteNode) -> int:
@@ -40,7 +47,7 @@ def test_only_the_first_and_last_subscriber_of_a_kind_are_written() -> None:
     for client in (clean, other, durable):
         node.subscribe(client, "a/+")
         counts.append(written(node))
-    assert said(node) == {"f a/+": (7, True, False), "l a/+": (7, False, True)}
+    assert said(node) == {"n1 a/+": (7,), at(durable, "a/+"): (7, "n1")}
     for client in (clean, other, durable):
         node.unsubscribe(client, "a/+")
         counts.append(written(node))
@@ -70,18 +77,17 @@ def test_suback_waits_for_the_write_of_its_route() -> None:
 
 def test_a_node_alone_writes_nothing() -> None:
     node = RouteNode("n1")
-    one = node.client("one")
+    one, two = node.client("one"), node.client("two", True)
     assert node.subscribe(one, "a") is None
-    assert node.advertiser.changed("", "a") is None
     node.connect(one, False)
-    node.subscribe(node.client("two", True), "$share/g/b")
-    node.connect(node.clients["", "two"], False)
+    node.subscribe(two, "$share/g/b")
+    node.connect(two, False)
     assert node.advertiser.counter is None
     assert written(node) == 0
     node.enter(4)
     assert written(node) == 0
-    assert node.run() == 1
-    assert said(node) == {"l $share/g/b": (4, 0, 1, 0)}
+    assert node.run() == 2
+    assert said(node) == {at(two, "$share/g/b"): (4, "n1", 0, 1, 0)}
     assert node.announced == [1]
 
 
@@ -97,9 +103,9 @@ def test_routes_are_announced_in_steps() -> None:
         node.later.pop(0)()
         turns += 1
         assert written(node) <= STEP
-    assert turns == 4
+    assert turns == 4 + 2, "one more walk over the durable routes"
     assert len(said(node)) == 3000
-    assert set(said(node).values()) == {(2, True, False), (2, False, True)}
+    assert set(said(node).values()) == {(2,), (2, "n1")}
 
 
 def test_changes_during_the_announcement() -> None:
@@ -115,8 +121,8 @@ def test_changes_during_the_announcement() -> None:
     for client in (clients[0], clients[-1]):
         node.connect(client, False)
     node.run()
-    wanted = [f"f {client.client_id}" for client in clients[1:-1]]
-    assert sorted(said(node)) == sorted([*wanted, "f new"])
+    wanted = [f"n1 {client.client_id}" for client in clients[1:-1]]
+    assert sorted(said(node)) == sorted([*wanted, "n1 new"])
     assert node.announced == [len(node.map.writes)]
 
 
@@ -136,8 +142,9 @@ def test_routes_removed_out_of_the_view_are_deleted_on_entry() -> None:
     assert written(node) == 0
     node.enter(5)
     node.run()
-    assert said(node) == {f"l {text}": (5, False, True) for text in ("kept", "new", "half")}
-    assert written(node) == 5
+    wanted = {at(one, "kept"), at(one, "new"), at(two, "half")}
+    assert said(node) == dict.fromkeys(wanted, (5, "n1"))
+    assert written(node) == 3 + 2
 
 
 def test_an_announcement_can_be_stopped_and_started_again() -> None:
@@ -165,18 +172,18 @@ def test_members_of_a_group_are_counted() -> None:
     clean, lasting, zero = node.client("clean"), node.client("lasting", True), node.client("zero", True)
     for client, qos in ((clean, 1), (lasting, 1), (zero, 0)):
         node.subscribe(client, "$share/g/a/+", qos)
-    live, durable = "f $share/g/a/+", "l $share/g/a/+"
-    assert said(node) == {live: (3, 2, 0, 0), durable: (3, 1, 0, 1)}
+    live, durable = "n1 $share/g/a/+", at(lasting, "$share/g/a/+")
+    assert said(node) == {live: (3, 2), durable: (3, "n1", 1, 0, 1)}
     node.connect(lasting, False)
-    assert said(node) == {live: (3, 2, 0, 0), durable: (3, 0, 1, 0)}
+    assert said(node) == {live: (3, 2), durable: (3, "n1", 0, 1, 0)}
     node.connect(zero, False)
-    assert said(node) == {live: (3, 1, 0, 0), durable: (3, 0, 1, 0)}
+    assert said(node) == {live: (3, 1), durable: (3, "n1", 0, 1, 0)}
     node.connect(clean, False)
-    assert said(node) == {durable: (3, 0, 1, 0)}
+    assert said(node) == {durable: (3, "n1", 0, 1, 0)}
     node.end(lasting)
     assert said(node) == {}
     node.connect(zero, True)
-    assert said(node) == {live: (3, 1, 0, 0)}
+    assert said(node) == {live: (3, 1)}
 
 
 def test_a_client_id_that_changes_its_kind_changes_the_space() -> None:
@@ -186,9 +193,10 @@ def test_a_client_id_that_changes_its_kind_changes_the_space() -> None:
         one = node.client("one", durable)
         node.subscribe(one, "a")
         node.subscribe(one, "$share/g/a")
-        space = "l" if durable else "f"
-        members = (2, 1, 0, 1) if durable else (2, 1, 0, 0)
-        assert said(node) == {f"{space} a": (2, not durable, durable), f"{space} $share/g/a": members}
+        if durable:
+            assert said(node) == {at(one, "a"): (2, "n1"), at(one, "$share/g/a"): (2, "n1", 1, 0, 1)}
+        else:
+            assert said(node) == {"n1 a": (2,), "n1 $share/g/a": (2, 1)}
         node.end(one)
     assert said(node) == {}
 
@@ -208,7 +216,63 @@ def test_routes_of_an_earlier_process_are_announced_again_or_deleted() -> None:
         node.unsubscribe(two, text)
     node.enter(9)
     node.run()
-    assert said(node) == {"l kept": (9, False, True)}
+    assert said(node) == {at(two, "kept"): (9, "n1")}
+
+
+def test_routes_of_an_earlier_primary_are_removed() -> None:
+    """At the start, when a slot arrives, and when such a route arrives late. Routes to other slots stay."""
+    other = RouteNode("n2")
+    node = RouteNode("n1")
+    mine = node.client("mine", True)
+    slot = mine.key[0]
+    node.subscribe(mine, "kept")
+    foreign = encode_value((1, "n2"))
+    theirs = prefix_to_slot("", slots_of(other.name)[0]) + b"gone"
+    for text in ("kept", "gone", "$share/g/gone", "$share/g/kept"):
+        node.map.values[prefix_to_slot("", slot) + text.encode()] = foreign
+    node.map.values[theirs] = foreign
+    node.enter(3)
+    node.run()
+    left = {at(mine, "kept"): (3, "n1"), f"{slots_of('n2')[0]} gone": (1, "n2")}
+    assert said(node) == left
+    node.map.values[prefix_to_slot("", slot) + b"late"] = foreign
+    node.advertiser.arrived([slot + 1])
+    node.run()
+    assert len(said(node)) == 3
+    node.advertiser.arrived([slot])
+    node.run()
+    assert said(node) == left
+    for key in (prefix_to_slot("", slot) + b"late", prefix_to_slot("", slot) + b"kept", theirs):
+        node.map.values[key] = foreign
+        node.advertiser.check(key)
+    node.run()
+    assert {place: value[1] for place, value in said(node).items()} == dict.fromkeys(left, "n2")
+
+
+def test_a_durable_route_stays_until_the_disk_has_the_end_of_the_subscription() -> None:
+    """After a crash the session would have the subscription again."""
+    node = started()
+    node.unsafe = []
+    clean, one, two = node.client("clean"), node.client("one", True), node.client("two", True)
+    for client in (clean, one, two):
+        node.subscribe(client, "a")
+    node.unsubscribe(clean, "a")
+    node.unsubscribe(one, "a")
+    node.run()
+    assert set(said(node)) == {at(one, "a"), at(two, "a")}
+    node.unsubscribe(two, "a")  # in a later batch
+    first = node.unsafe.pop()
+    first()
+    assert set(said(node)) == {at(two, "a")}
+    node.run()
+    assert len(node.unsafe) == 1
+    node.subscribe(two, "a")
+    node.unsubscribe(two, "a")
+    node.unsafe.pop()()
+    assert set(said(node)) == {at(two, "a")}, "removed again since"
+    node.run()
+    node.unsafe.pop()()
+    assert said(node) == {}
 
 
 def test_a_disconnect_changes_only_routes_of_shared_subscriptions() -> None:
@@ -223,35 +287,36 @@ def test_a_disconnect_changes_only_routes_of_shared_subscriptions() -> None:
     assert written(node) == 0
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_crowd_is_announced_like_single_subscribers(told: bool) -> None:
+def test_a_crowd_is_announced_like_single_subscribers() -> None:
     """Compares the counts of a filter with many subscribers with the flags computed from scratch."""
     node = started(1)
-    clients = [node.client(str(number), number % 3 == 0) for number in range(3 * COUNT_ABOVE)]
+    clients = [node.client(str(number), number % 4 == 0) for number in range(4 * COUNT_ABOVE)]
     for client in clients:
         for text in ("all", "$share/g/all", "$share/h/all"):
             node.subscribe(client, text)
-        if not told:
-            node.advertiser.changed("", "all")
     crowd = len(clients)
-    durable = crowd // 3
+    durable = crowd // 4
+    slots = Counter(client.key[0] for client in clients if client.durable)
+    assert len(slots) == SLOTS_EACH
     assert said(node) == {
-        "f all": (1, True, False),
-        "l all": (1, False, True),
-        **{f"f $share/{group}/all": (1, crowd - durable, 0, 0) for group in "gh"},
-        **{f"l $share/{group}/all": (1, durable, 0, durable) for group in "gh"},
+        "n1 all": (1,),
+        **{f"{slot} all": (1, "n1") for slot in slots},
+        **{f"n1 $share/{group}/all": (1, crowd - durable) for group in "gh"},
+        **{f"{slot} $share/{group}/all": (1, "n1", n, 0, n) for group in "gh" for slot, n in slots.items()},
     }
     assert len(node.advertiser._counted) == 1
     for client in clients:
         node.connect(client, False)
     assert said(node) == {
-        "l all": (1, False, True),
-        **{f"l $share/{group}/all": (1, 0, durable, 0) for group in "gh"},
+        **{f"{slot} all": (1, "n1") for slot in slots},
+        **{f"{slot} $share/{group}/all": (1, "n1", 0, n, 0) for group in "gh" for slot, n in slots.items()},
     }
-    for client in [client for client in clients if client.durable][1:]:
+    last, *others = [client for client in clients if client.durable]
+    for client in others:
         node.unsubscribe(client, "$share/g/all")
         node.unsubscribe(client, "all")
-    assert said(node)["l $share/g/all"] == (1, 0, 1, 0)
+    assert said(node)[at(last, "$share/g/all")] == (1, "n1", 0, 1, 0)
+    assert [place for place in said(node) if place.endswith(" all")] == [at(last, "all")]
     for client in list(node.clients.values()):
         node.end(client)
     assert said(node) == {}
@@ -271,7 +336,7 @@ def test_a_new_subscriber_of_a_crowd_scans_no_other_subscriber() -> None:
     for number in range(COUNT_ABOVE):
         node.unsubscribe(node.client(f"x{number}"), "all")
     assert asked == []
-    assert written(node) == 3, "one write for the crowd, two for the durable subscribers"
+    assert written(node) == 1 + 2 * SLOTS_EACH, "one write for the crowd, two for each slot"
 
 
 def test_routes_of_an_ended_session_are_deleted_in_steps() -> None:
@@ -293,7 +358,7 @@ def test_routes_of_an_ended_session_are_deleted_in_steps() -> None:
             node.later.pop(0)()
         steps.append(written(node))
     assert max(steps) <= ENDED_STEP and sum(steps) == len(texts) - 1
-    assert list(said(node)) == [f"f {texts[0]}"]
+    assert list(said(node)) == [f"n1 {texts[0]}"]
     node.end(other, settled=False)
     node.advertiser.stop()
     node.run()

@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from strogoff.broker.clustering.route_advertiser import COUNT_ABOVE
-from strogoff.broker.clustering.routes import LASTING
+from strogoff.broker.clustering.routes import LASTING, LIVE
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.shared import SharedGroup, choose
 from strogoff.broker.routing.subscriptions import Subscription
+from strogoff.cluster.identity import SLOTS
+from strogoff.cluster.slots.table import SlotHome
 from strogoff.mqtt.topics import matches
 
-from ...harness.routes import Client, RouteMap, RouteNode
+from ...harness.routes import Client, RouteMap, RouteNode, slots_of
 from ..routing.test_level_tree import FILTERS, TOPICS
 
 NAMES = ("n1", "n2", "n3")
@@ -101,6 +103,15 @@ class Cluster:
         self.nodes[name].advertiser.stop()
         for node in self.others(name):
             node.routes.drop_live(name, gone)
+            self.place(node)
+
+    def place(self, node: RouteNode) -> None:
+        """Let a node apply the table of slots of the present view."""
+        homes = [SlotHome("", False, 0)] * SLOTS
+        for name in NAMES:
+            for slot in slots_of(name):
+                homes[slot] = SlotHome(name, name in self.since, self.since.get(name, 0))
+        node.routes.place(homes)
 
     def restart(self, name: str) -> None:
         """Restart a node with the content of its disk: durable sessions, and the routes of all nodes to durable
@@ -109,6 +120,7 @@ class Cluster:
         stored = {key: value for key, value in self.nodes[name].map.values.items() if key[:1] == LASTING}
         lasting = {key: each for key, each in self.nodes[name].clients.items() if each.durable}
         node = self.nodes[name] = RouteNode(name)
+        self.place(node)
         for client in lasting.values():
             client.online = False
             for each in client.subscriptions.values():
@@ -116,6 +128,7 @@ class Cluster:
         node.clients.update(lasting)
         node.map = node.advertiser._routes = RouteMap()
         node.map.values.update(stored)
+        node.later.clear()
         self.known[name] = dict.fromkeys(NAMES, 0)
         for other in NAMES:
             copy = self.copies.get((other, name), {})
@@ -146,6 +159,8 @@ class Cluster:
         for each in self.others(name):
             each.routes.entered(name, since)
         self.since[name] = since
+        for each in [node, *self.others(name)]:
+            self.place(each)
         node.enter(since)
         node.run()
         for each in self.others(name):
@@ -159,12 +174,13 @@ class Cluster:
             self.pass_on(writer, name)
 
     def purge(self, name: str, since: int) -> None:
-        """When a node serves, every node, itself included, deletes the routes of its earlier incarnations."""
+        """When a node serves, every node, itself included, deletes the routes to its earlier incarnations."""
         held = {other: self.copies[name, other] for other in NAMES if (name, other) in self.copies}
         for other, routes in {**held, name: self.nodes[name].map.values}.items():
-            for key in [key for key, value in routes.items() if msgspec.msgpack.decode(value)[0] < since]:
-                del routes[key]
-                self.nodes[other].routes.change(key, None)
+            for key, value in list(routes.items()):
+                if key[:1] == LIVE and msgspec.msgpack.decode(value)[0] < since:
+                    del routes[key]
+                    self.nodes[other].routes.change(key, None)
 
     def catch_up(self, node: RouteNode, other: str) -> None:
         """Apply the changes of another node in the views that this one has missed."""
@@ -185,9 +201,14 @@ class Cluster:
                 continue
             here = name in self.since
             held = self.subscriptions(name) if here else self.left[name]
-            kinds = {each.session.durable for each in held if each.group is None and matches(each.filter, topic)}
-            if kinds:
-                found.append(RemoteTarget(name, False in kinds, True in kinds, not here))
+            places = {
+                each.session.key[0] if each.session.durable else None
+                for each in held
+                if each.group is None and matches(each.filter, topic)
+            }
+            if places:
+                slots = tuple(sorted(place for place in places if place is not None))
+                found.append(RemoteTarget(name, None in places, slots, not here))
         return found
 
     def members(self, viewer: str, topic: str, here: bool) -> list[RemoteMembers]:

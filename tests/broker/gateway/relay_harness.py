@@ -8,6 +8,7 @@ from typing import Any
 from strogoff.broker.gateway.credit import BUDGET_BYTES
 from strogoff.broker.gateway.gateways import Gateways
 from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.cluster.slots.table import SlotHome
 from strogoff.mqtt import packets
 from tests.harness.cluster import ClusterHarness, NodeHarness
 
@@ -28,6 +29,10 @@ class Table:
 
     def primary_of(self, slot: int) -> str | None:
         return self.rows[slot][0]
+
+    def home_of(self, slot: int) -> SlotHome:
+        primary, _ = self.rows[slot]
+        return SlotHome(primary or "", primary is not None, 0)
 
     def registrar_of(self, slot: int) -> str | None:
         return self.rows[slot][0] or self.deputies.get(slot)
@@ -67,6 +72,9 @@ class RelayHarness(ClusterHarness):
         """Switch the relay of a node on."""
         table = self.tables[harness.host.name] = Table(primary)
         harness.node.relay_by(table)
+        assert harness.host.clustering is not None
+        table.when_changed(harness.host.clustering.place_routes)
+        harness.host.clustering.place_routes()
 
     def apply(self, primary: str | None, epoch: int, client_id: str | None = None) -> None:
         """All running nodes apply this primary, for all slots or for that of one client id."""

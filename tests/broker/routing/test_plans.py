@@ -240,7 +240,7 @@ def test_one_plan_may_be_larger_than_all_that_is_allowed() -> None:
 
 
 def test_remote_targets_come_from_the_cluster_port() -> None:
-    two, three = RemoteTarget("n2", True, False), RemoteTarget("n3", False, True)
+    two, three = RemoteTarget("n2", True), RemoteTarget("n3", False, (3,))
     nodes = {"a": RemoteMatch((two,), ())}
     table = SubscriptionTable()
     cache = PlanCache(table, remote=lambda topic: nodes.get(topic, NOWHERE))

@@ -15,4 +15,4 @@ def test_the_text_of_a_group_is_the_filter_of_its_clients(group: str, text: str)
 
 
 def test_a_target_is_present_by_default() -> None:
-    assert not RemoteTarget("n2", live=True, durable=False).absent
+    assert not RemoteTarget("n2", live=True).absent
