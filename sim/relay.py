@@ -143,7 +143,9 @@ def linked(machines: Collection[ClusterHost]) -> set[tuple[str, str]]:
 
 
 def ends(machines: Collection[ClusterHost]) -> tuple[dict[tuple[str, str], set[int]], dict[tuple[str, str], set[int]]]:
-    """Returns (gateway, primary) -> numbers of the connections, as the gateways have them and as the primaries do."""
+    """Returns (gateway, primary) -> numbers of the connections, as the gateways have them and as the primaries do.
+
+    Leaves out connections of which the primary knows that the gateway has ended them."""
     asked: dict[tuple[str, str], set[int]] = {}
     found: dict[tuple[str, str], set[int]] = {}
     for machine in machines:
@@ -151,7 +153,8 @@ def ends(machines: Collection[ClusterHost]) -> tuple[dict[tuple[str, str], set[i
             continue
         for name, peer in machine.node.gateways._peers.items():
             asked[machine.name, name] = set(peer.asked)
-            found[name, machine.name] = set(peer.served) | set(peer.early)
+            served = {number for number, (transport, _) in peer.served.items() if not transport.gateway_has_ended}
+            found[name, machine.name] = served | set(peer.early)
     return asked, found
 
 

@@ -56,7 +56,9 @@ class TableLocator:
         return holder.node
 
     def holds(self, slot: int) -> bool:
-        """As `SlotLocator.holds`."""
+        """As `SlotLocator.holds`. False for a closed slot: the leader may have given it away already (H-40)."""
+        if slot in self._closed:
+            return False
         me, row = self._member.me, self._row(slot)
         holders = row.in_sync if row.primary is None else (row.primary,)
         return not self._member.clustered or any((each.node, each.disk) == (me.node, me.disk) for each in holders)

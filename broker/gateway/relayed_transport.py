@@ -45,6 +45,11 @@ class RelayedTransport:
         self._gone: str | None = None
         self._timer: Timer | None = None
 
+    @property
+    def gateway_has_ended(self) -> bool:
+        """True if GONE has arrived, and bytes that came before it still wait here, for example for a full disk."""
+        return self._gone is not None
+
     # -- calls of the core
 
     def write(self, data: bytes, /) -> None:

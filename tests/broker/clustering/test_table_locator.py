@@ -172,3 +172,14 @@ def test_a_slot_is_held_by_its_primary_alone() -> None:
     cluster[2].kill()
     cluster.until(lambda: cluster.places("c")[0][0] is None)
     assert not cluster.locator(1).holds(slot)
+
+
+def test_a_closed_slot_is_held_by_nobody() -> None:
+    """Without a lease the policy `on` begins no session in a slot that the leader may have given away (H-40)."""
+    cluster = SlotCluster(2)
+    slot = slot_of("", "c")
+    handover = cluster[1].host.clustering.handover  # type: ignore[union-attr]
+    target = cluster[2].member.own_holder
+    assert target is not None and cluster.locator(1).holds(slot)
+    handover._handover.close(cluster[1].member.slots.row(slot), target)
+    assert not cluster.locator(1).holds(slot)
