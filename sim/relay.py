@@ -104,7 +104,9 @@ def levels(machine: ClusterHost) -> Iterator[Level]:
             yield Level("bytes that wait at a primary", sum(map(len, transport._arrived)), transport.window.size)
             yield Level("credit of a primary", transport.out.credit, credit.MOST_BYTES)
     for name, link in member.links._out.items():
-        yield Level(f"bytes in the tunnel to {name}", link.tunnel.waiting_bytes, machine.settings.links.buffer_bytes)
+        yield Level(
+            f"bytes in the tunnel to {name}", link.tunnel.waiting_bytes, machine.settings.links.tunnel_most_bytes
+        )
 
 
 def _windows(way: str, windows: Collection[credit.Window], free: int) -> Iterator[Level]:

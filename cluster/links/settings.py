@@ -58,6 +58,12 @@ class LinkSettings(Struct, frozen=True):
     `ahead_bytes` of it belong."""
 
     @property
+    def tunnel_most_bytes(self) -> int:
+        """A tunnel breaks if more than this waits: `buffer_bytes`, and at least four times `tunnel_bytes`. With less, a
+        message that a client has to get could break the tunnel again and again."""
+        return max(self.buffer_bytes, 4 * self.tunnel_bytes)
+
+    @property
     def max_payload_bytes(self) -> int:
         """The largest datagram."""
         return self.max_frame_bytes - FRAME_SLACK

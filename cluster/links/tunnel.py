@@ -77,7 +77,7 @@ class Tunnel:
         """Whether items can be sent, and those of the peer arrive."""
         self.waiting_bytes = 0
         """Bytes of the items that are in no frame yet."""
-        self._most_bytes = settings.buffer_bytes
+        self._most_bytes = settings.tunnel_most_bytes
         self._owner = owner
         self._soon = soon
         self._items: deque[bytes] = deque()
@@ -100,7 +100,7 @@ class Tunnel:
     def send(self, payload: bytes) -> bool:
         """Send an item. Returns False if the tunnel is not open: the item is dropped.
 
-        If more than `buffer_bytes` wait, the tunnel breaks and begins again. Raises `ValueError` for an empty item, and
+        If more than `tunnel_most_bytes` wait, the tunnel breaks and begins again. Raises `ValueError` for an empty item, and
         for one of more than `MAX_ITEM` bytes.
         """
         if not 0 < len(payload) <= MAX_ITEM:

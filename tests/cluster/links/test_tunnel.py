@@ -134,7 +134,8 @@ def test_a_full_tunnel_tells_its_owner_when_it_has_room() -> None:
 
 def test_a_tunnel_above_the_limit_breaks_and_begins_again() -> None:
     """The streams stay: only the users of the tunnel lose what was in it, and both ends are told."""
-    world, a, b, mine, other = pair(LinkSettings(buffer_bytes=20_000, gather_bytes=4000, flight_units=64))
+    settings = LinkSettings(buffer_bytes=20_000, tunnel_bytes=2000, gather_bytes=4000, flight_units=64)
+    world, a, b, mine, other = pair(settings)
     world.network.delay("a", "b", 0.01)
     sent = 0
     while a.links.tunnel("b", bytes(1000)):
@@ -147,6 +148,15 @@ def test_a_tunnel_above_the_limit_breaks_and_begins_again() -> None:
     assert a.links.tunnel("b", b"again")
     world.loop.run_for(1)
     assert other.taken[-1] == b"again"
+
+
+def test_a_small_buffer_for_publishes_does_not_break_the_tunnel() -> None:
+    """`outgoing_clustering_buffer_size` may be smaller than what one client has to get."""
+    world, a, _, mine, other = pair(LinkSettings(buffer_bytes=4096))
+    assert all([a.links.tunnel("b", bytes(16_000)) for _ in range(20)])
+    assert a.links.tunnel_full("b")
+    world.loop.run_for(1)
+    assert mine.said == [("opened", "b"), ("room", "b")] and len(other.taken) == 20
 
 
 def test_sizes_of_items() -> None:
