@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test fuzz siege sim mutants format conformance lock clean
+.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test gateway-test fuzz siege sim mutants format conformance lock clean
 KILLS ?= 200
 ROUNDS ?= 200
+TAKEOVERS ?= 10000
 SECONDS_EACH ?= 600
 SEEDS ?= 5000
 MINUTES ?= 10
@@ -54,6 +55,10 @@ kill-test: venv-test          ## kill -9 the broker 200 times under load, and au
 
 link-test: venv-test          ## cut, kill and pause two of three nodes 200 times under load, and audit; needs root
 	$(BIN)/python -m bench.link_test --rounds $(ROUNDS)
+
+gateway-test: venv-test       ## take durable clients over 10,000 times, kill their gateway 200 times, and audit
+	$(BIN)/python -m bench.gateway_test takeovers --count $(TAKEOVERS)
+	$(BIN)/python -m bench.gateway_test qos2 --kills $(KILLS)
 
 fuzz: venv-test               ## feed wrong bytes to the decoder for ten minutes
 	$(BIN)/python -m bench.fuzz_decoder --seconds $(SECONDS_EACH)
