@@ -100,7 +100,7 @@ class Tunnel:
     def send(self, payload: bytes) -> bool:
         """Send an item. Returns False if the tunnel is not open: the item is dropped.
 
-        If more than `tunnel_most_bytes` wait, the tunnel breaks and begins again. Raises `ValueError` for an empty item, and
+        If more than `tunnel_most_bytes` wait, it breaks and begins again. Raises `ValueError` for an empty item, and
         for one of more than `MAX_ITEM` bytes.
         """
         if not 0 < len(payload) <= MAX_ITEM:

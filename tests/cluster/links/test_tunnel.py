@@ -153,7 +153,7 @@ def test_a_tunnel_above_the_limit_breaks_and_begins_again() -> None:
 def test_a_small_buffer_for_publishes_does_not_break_the_tunnel() -> None:
     """`outgoing_clustering_buffer_size` may be smaller than what one client has to get."""
     world, a, _, mine, other = pair(LinkSettings(buffer_bytes=4096))
-    assert all([a.links.tunnel("b", bytes(16_000)) for _ in range(20)])
+    assert [a.links.tunnel("b", bytes(16_000)) for _ in range(20)] == [True] * 20
     assert a.links.tunnel_full("b")
     world.loop.run_for(1)
     assert mine.said == [("opened", "b"), ("room", "b")] and len(other.taken) == 20
