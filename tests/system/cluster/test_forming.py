@@ -162,29 +162,36 @@ def test_behind_haproxy(tmp_path: Path) -> None:
     """As in docs/operations.md: round robin over three nodes, the PROXY protocol, health by HTTP. Each client is at
     another node, and messages arrive everywhere. A killed node gets no more clients.
     """
-    require_program("haproxy", "haproxy")
-    file, port, stats = tmp_path / "haproxy.cfg", free_port(), free_port()
 
     async def scenario() -> None:
-        async with three(tmp_path, listener__tcp__default__proxy_protocol="on", **MAJORITY) as nodes:
-            health = [free_port() for _ in nodes]
-            for node, check in zip(nodes, health, strict=True):
-                node.settings["listener.http.health"] = f"127.0.0.1:{check}"
-            file.write_text(haproxy_cfg(port, stats, nodes, health))
-            await start_joined(nodes)
-            proxy = await asyncio.create_subprocess_exec("haproxy", "-db", "-f", str(file), stderr=DEVNULL)
-            try:
-                await until("HAProxy knows that all are well", partial(_all_are_well, stats))
-                clients = await asyncio.to_thread(clients_meet, port)
-                await their_addresses_are_known(nodes, clients)
-                await nodes[1].kill()
-                await until("new clients meet living nodes only", lambda: _served(port, 4))
-                await asyncio.to_thread(part, clients)
-            finally:
-                proxy.kill()
-                await proxy.wait()
+        async with behind_haproxy(tmp_path) as (nodes, port, _):
+            clients = await asyncio.to_thread(clients_meet, port)
+            await their_addresses_are_known(nodes, clients)
+            await nodes[1].kill()
+            await until("new clients meet living nodes only", lambda: _served(port, 4))
+            await asyncio.to_thread(part, clients)
 
     run_test(scenario())
+
+
+@asynccontextmanager
+async def behind_haproxy(folder: Path) -> AsyncIterator[tuple[list[Node], int, int]]:
+    """Three joined nodes behind HAProxy, as in docs/operations.md; its ports for clients and for `all_are_well`."""
+    require_program("haproxy", "haproxy")
+    file, port, stats = folder / "haproxy.cfg", free_port(), free_port()
+    async with three(folder, listener__tcp__default__proxy_protocol="on", **MAJORITY) as nodes:
+        health = [free_port() for _ in nodes]
+        for node, check in zip(nodes, health, strict=True):
+            node.settings["listener.http.health"] = f"127.0.0.1:{check}"
+        file.write_text(haproxy_cfg(port, stats, nodes, health))
+        await start_joined(nodes)
+        proxy = await asyncio.create_subprocess_exec("haproxy", "-db", "-f", str(file), stderr=DEVNULL)
+        try:
+            await until("HAProxy knows that all are well", partial(all_are_well, stats))
+            yield nodes, port, stats
+        finally:
+            proxy.kill()
+            await proxy.wait()
 
 
 MAJORITY = {
@@ -193,7 +200,7 @@ MAJORITY = {
 }
 
 
-async def _all_are_well(stats: int) -> bool:
+async def all_are_well(stats: int) -> bool:
     """Wait until each node has answered HAProxy's health check: before that, one late answer removes a node."""
 
     def page() -> str:
