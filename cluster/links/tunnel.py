@@ -1,24 +1,28 @@
 """The tunnel between this node and one peer: items in both directions, in order, without acknowledgements.
 
-Items have the lowest rank: a data frame takes them after the items of all lanes. Each end begins with an empty item on
-each of its streams. So an end knows that the peer can answer: the tunnel is open while the own stream is open and the
-empty item of the peer has arrived on the peer's stream. If either stream breaks, all items in the tunnel may be lost:
-both ends report it, each when it notices. Items of an earlier stream never arrive later.
+Items have the lowest rank: a data frame takes them after the items of all lanes. If one of the two streams breaks, or
+if too much waits, all items in the tunnel may be lost: both ends report it, each when it notices. Then it begins again.
 
-An item that arrives while the tunnel is not open is dropped: its sender is about to notice the break too.
+Each end numbers its beginnings. It says `(own number, number of the peer that it knows)` on its stream, in the item
+after an empty one: when its stream opens, when its number rises, and when it learns a new number of the peer. The
+tunnel is open for an end while the peer has said its present number, and its own stream is open. What the peer sent
+before it knew that number is dropped, although its stream may have survived: the peer is about to notice the break
+(H-42).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from struct import Struct
 from typing import Protocol
 
 from .lane import ITEM_BYTES
 from .settings import LinkSettings
 
 BEGIN = b""
-"""The first item of a stream, and of a tunnel that begins again."""
+"""The next item has the numbers of a beginning."""
+_NUMBERS = Struct("<QQ")
 
 MAX_ITEM = 64 << 10
 """The largest item in bytes."""
@@ -60,8 +64,8 @@ class Tunnel:
     """The tunnel with `node`. `owner` returns the present owner; `soon` runs a function in a later turn."""
 
     __slots__ = (
-        "_items", "_most_bytes", "_over", "_owner", "_receiving", "_sending", "_soon", "_waited", "full_bytes", "node",
-        "open", "waiting_bytes",
+        "_echo", "_items", "_mine", "_most_bytes", "_numbers_next", "_over", "_owner", "_sending", "_soon", "_theirs",
+        "_told", "_waited", "full_bytes", "node", "open", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -81,8 +85,12 @@ class Tunnel:
         self._owner = owner
         self._soon = soon
         self._items: deque[bytes] = deque()
-        self._sending = self._receiving = False
-        self._waited = self._over = False
+        self._sending = self._waited = self._over = self._numbers_next = False
+        self._mine = 1
+        self._theirs = self._echo = 0
+        """The number of the peer, and the number of this end that the peer has said last."""
+        self._told: tuple[int, int] | None = None
+        """What this end has said last on its present stream."""
 
     @property
     def full(self) -> bool:
@@ -137,54 +145,72 @@ class Tunnel:
     def begin(self) -> None:
         """The stream to the peer has opened."""
         self._sending = True
-        self._queue(BEGIN)
-        self._look()
+        self._tell()
 
     def end(self, reason: str) -> None:
         """The stream to the peer, which was open, is closed."""
-        self._clear()
         self._sending = False
-        self._break(reason)
+        self._clear()
+        self._restart(reason)
 
     def peer_ended(self, reason: str) -> None:
-        """The stream from the peer is closed. A newer one that takes its place begins with an empty item instead."""
-        self._receiving = False
-        self._break(reason)
+        """The stream from the peer is closed. On a newer one that takes its place the peer begins again instead."""
+        self._numbers_next = False
+        self._restart(reason)
 
     def received(self, item: bytes) -> None:
         """An item of the peer arrived."""
-        if item != BEGIN:
-            if self.open:
-                self._owner().tunnelled(self.node, item)
-            return
-        if self._receiving:
+        if item == BEGIN:
+            self._numbers_next = True
+        elif self._numbers_next:
+            self._numbers_next = False
+            if len(item) == _NUMBERS.size:
+                self._begun(*_NUMBERS.unpack(item))
+        elif self.open:
+            self._owner().tunnelled(self.node, item)
+
+    def _begun(self, theirs: int, echo: int) -> None:
+        """The peer has said its number, and the one of this end that it knows."""
+        if (theirs, echo) != (self._theirs, self._echo):
             self._break(f"{self.node} has begun it again")
-        self._receiving = True
-        self._look()
+        self._theirs, self._echo = theirs, echo
+        self._tell()
+
+    def _restart(self, reason: str) -> None:
+        """Begin again: drop what the peer sends before it knows of this."""
+        self._mine += 1
+        self._break(reason)
+        self._tell()
 
     def _begin_again(self) -> None:
         self._over = False
         if self._sending:
-            self._clear()
-            self._break(f"more than {self._most_bytes >> 10} KiB wait for {self.node}")
+            self._restart(f"more than {self._most_bytes >> 10} KiB wait for {self.node}")
+
+    def _tell(self) -> None:
+        """Say the numbers, if the peer does not know them, and open the tunnel if the peer has answered."""
+        numbers = self._mine, self._theirs
+        if self._sending and self._told != numbers:
+            self._told = numbers
             self._queue(BEGIN)
-            self._look()
+            self._queue(_NUMBERS.pack(*numbers))
+        if self._sending and self._echo == self._mine and not self.open:
+            self.open = True
+            self._owner().tunnel_opened(self.node)
 
     def _queue(self, item: bytes) -> None:
         self._items.append(item)
         self.waiting_bytes += len(item) + ITEM_BYTES
 
-    def _clear(self) -> None:
-        self._items.clear()
-        self.waiting_bytes = 0
-        self._waited = False
-
-    def _look(self) -> None:
-        if self._sending and self._receiving and not self.open:
-            self.open = True
-            self._owner().tunnel_opened(self.node)
-
     def _break(self, reason: str) -> None:
+        """If the tunnel is open, drop what waits in it, and tell the owner."""
         if self.open:
             self.open = False
+            self._clear()
             self._owner().tunnel_broken(self.node, reason)
+
+    def _clear(self) -> None:
+        self._items.clear()
+        self._told = None
+        self.waiting_bytes = 0
+        self._waited = False

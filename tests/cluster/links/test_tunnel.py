@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
 from strogoff.cluster.links.links import Lane, LinkSettings
+from strogoff.cluster.links.tunnel import _NUMBERS as NUMBERS
 from strogoff.cluster.links.tunnel import MAX_ITEM, Tunnel, Unused
 
 from .link_harness import LinkHarness, Node, join
@@ -167,15 +170,155 @@ def test_sizes_of_items() -> None:
             a.links.tunnel("b", wrong)
 
 
+class Alone:
+    """One end of a tunnel without streams. `said` returns the numbers that it has to say."""
+
+    def __init__(self) -> None:
+        self.owner = Owner(LinkHarness().node("a"))
+        self.tunnel = Tunnel("b", lambda: self.owner, LinkSettings(), lambda function: function())
+
+    def said(self) -> list[tuple[int, ...]]:
+        return [NUMBERS.unpack(item) for item in self.tunnel.take(1 << 20) if len(item) == NUMBERS.size]
+
+    def hear(self, theirs: int, echo: int) -> None:
+        self.tunnel.received(b"")
+        self.tunnel.received(NUMBERS.pack(theirs, echo))
+
+
 def test_an_item_that_arrives_before_the_tunnel_is_open_is_dropped() -> None:
-    owner = Owner(LinkHarness().node("a"))
-    tunnel = Tunnel("b", lambda: owner, LinkSettings(), lambda function: None)
-    tunnel.received(b"")
-    tunnel.received(b"early")
-    assert owner.taken == [] and owner.said == []
-    tunnel.begin()
-    tunnel.received(b"in time")
-    assert owner.taken == [b"in time"] and owner.said == [("opened", "b")]
-    tunnel.end("a test")
-    tunnel.received(b"late")
-    assert owner.taken == [b"in time"]
+    end = Alone()
+    end.hear(1, 0)
+    end.tunnel.received(b"early")
+    assert end.owner.taken == [] and end.owner.said == [] and end.said() == []
+    end.tunnel.begin()
+    assert end.said() == [(1, 1)]
+    end.tunnel.received(b"for an earlier process of this node")
+    end.hear(1, 1)
+    end.tunnel.received(b"in time")
+    assert end.owner.taken == [b"in time"] and end.owner.said == [("opened", "b")] and end.said() == []
+    end.tunnel.end("a test")
+    end.tunnel.received(b"late")
+    assert end.owner.taken == [b"in time"]
+
+
+def test_what_the_peer_sent_before_it_knew_of_the_break_is_dropped() -> None:
+    """Only the stream to the peer has broken; the stream from the peer survives, with items on their way."""
+    end = Alone()
+    end.tunnel.begin()
+    end.hear(7, 1)
+    assert end.said() == [(1, 0), (1, 7)] and end.tunnel.open
+    end.tunnel.end("a test")
+    end.tunnel.begin()
+    assert end.said() == [(2, 7)] and not end.tunnel.open
+    end.tunnel.received(b"of the former tunnel")
+    end.hear(8, 1)  # the peer has noticed the end of that stream, but not heard of the new one
+    end.tunnel.received(b"also")
+    assert end.said() == [(2, 8)] and not end.tunnel.open and end.owner.taken == []
+    end.hear(8, 2)
+    end.tunnel.received(b"of this one")
+    assert end.owner.taken == [b"of this one"] and end.said() == []
+    assert end.owner.said == [("opened", "b"), ("broken", "b"), ("opened", "b")]
+
+
+@pytest.mark.parametrize("numbers", [(8, 1), (7, 2), (8, 2)])
+def test_other_numbers_of_the_peer_break_an_open_tunnel(numbers: tuple[int, int]) -> None:
+    end = Alone()
+    end.tunnel.begin()
+    end.hear(7, 1)
+    end.hear(7, 1)
+    assert end.owner.said == [("opened", "b")]
+    end.tunnel.send(b"waits")
+    end.hear(*numbers)
+    assert end.owner.said[1] == ("broken", "b") and end.tunnel.open is (numbers[1] == 1)
+    assert b"waits" not in end.tunnel._items and end.said() == [(1, numbers[0])]
+
+
+def test_half_a_beginning_does_no_harm() -> None:
+    end = Alone()
+    end.tunnel.begin()
+    end.tunnel.received(b"")
+    end.tunnel.received(b"garbage")
+    end.tunnel.received(b"")
+    end.tunnel.peer_ended("a test")
+    end.tunnel.received(b"")
+    end.hear(1, 2)
+    assert end.tunnel.open
+
+
+class Stream:
+    """A stream between two ends: what is on its way, and whether each end believes that it is open."""
+
+    def __init__(self, sender: Alone, receiver: Alone) -> None:
+        self.sender, self.receiver = sender, receiver
+        self.items: list[bytes] = []
+        self.sends = self.receives = False
+
+    def open(self) -> None:
+        """The sender has a new stream, which takes the place of a former one at the receiver."""
+        self.items, self.sends, self.receives = [], True, True
+        self.sender.tunnel.begin()
+
+    def carry(self) -> None:
+        if self.sends:
+            self.items += self.sender.tunnel.take(40)
+
+    def deliver(self) -> None:
+        if self.items and self.receives:
+            self.receiver.tunnel.received(self.items.pop(0))
+
+    def lose(self) -> None:
+        """The sender notices that the stream is broken; what is on its way still arrives."""
+        if self.sends:
+            self.sends = False
+            self.sender.tunnel.end("lost")
+
+    def notice(self) -> None:
+        """The receiver notices it."""
+        if self.receives:
+            self.receives = False
+            self.items = []
+            self.receiver.tunnel.peer_ended("lost")
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_tunnel_has_the_items_of_one_beginning(seed: int) -> None:
+    """Between `opened` and `broken` an end gets items of one tunnel of the peer, from the first on, in order. At last
+    both tunnels are open.
+    """
+    rng = Random(seed)
+    ends = [Alone(), Alone()]
+    streams = [Stream(ends[0], ends[1]), Stream(ends[1], ends[0])]
+    taken: list[list[list[bytes]]] = [[], []]
+    sent: Counter[tuple[int, int]] = Counter()
+    for end, found in zip(ends, taken, strict=True):
+        owner = end.owner
+        owner.tunnel_opened = lambda node, found=found: found.append([])  # type: ignore[method-assign, misc]
+        owner.tunnelled = lambda node, item, found=found: found[-1].append(item)  # type: ignore[method-assign, misc]
+    for _ in range(rng.randrange(10, 300)):
+        which = rng.randrange(2)
+        stream, end = streams[which], ends[which]
+        what = rng.choices(("open", "lose", "notice", "send", "carry", "deliver", "again"), (3, 1, 1, 9, 9, 30, 1))[0]
+        if what == "open" and not stream.sends:
+            stream.open()
+        elif what == "send" and end.tunnel.send(b"%d/%d" % (len(taken[which]), sent[which, len(taken[which])])):
+            sent[which, len(taken[which])] += 1
+        elif what == "again":
+            end.tunnel._begin_again()
+        elif what in ("lose", "notice", "carry", "deliver"):
+            getattr(stream, what)()
+    for stream in streams:
+        if stream.sends and not stream.receives:
+            stream.lose()  # the receiver has closed it
+        if not stream.sends:
+            stream.open()
+    for _ in range(400):
+        for stream in streams:
+            stream.carry()
+            stream.deliver()
+    assert [end.tunnel.open for end in ends] == [True, True]
+    for found in taken:
+        groups = [[item.partition(b"/")[0] for item in items] for items in found if items]
+        assert all(len(set(group)) == 1 for group in groups), found
+        assert len({group[0] for group in groups}) == len(groups), "the items of one tunnel arrived in two"
+        numbers = [[int(item.partition(b"/")[2]) for item in items] for items in found]
+        assert all(each == list(range(len(each))) for each in numbers), found
