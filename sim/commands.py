@@ -11,6 +11,7 @@ from functools import partial
 from math import inf
 from multiprocessing import get_context
 
+from . import step_commands
 from .planted_bugs.cluster_bugs import CLUSTER_BUGS
 from .planted_bugs.node_bugs import NODE_BUGS
 from .runner import SECONDS, WORKLOADS, RunOptions, kinds_of, run_seed, variants_of
@@ -51,6 +52,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--relay", action="store_true",
         help="for several nodes: clients connect to any node, which relays them to the node of their slot",
     )  # fmt: skip
+    step_commands.add_arguments(parser)
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
     parser.add_argument("--durability", choices=("os", "sync"), help="default: the seed decides")
     parser.add_argument(
@@ -151,6 +153,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error("--relay is for several nodes")
     if arguments.bugs:
         return _print_bugs()
+    if arguments.steps:
+        _spare_collector()
+        return step_commands.run_steps(arguments)
     if arguments.trace:
         return _print_trace(arguments)
     _spare_collector()

@@ -80,7 +80,7 @@ SHELLS = {
             faults/packet_drops runtime/clock runtime/convergence runtime/idle runtime/in_process runtime/loop_thread
             runtime/node_handle runtime/node_links runtime/running_cluster
         """,
-        "sim": "commands",
+        "sim": "commands step_commands",
         "analytics": "java spark",
         "configs": "checks",
     }.items()

@@ -64,8 +64,8 @@ class Tunnel:
     """The tunnel with `node`. `owner` returns the present owner; `soon` runs a function in a later turn."""
 
     __slots__ = (
-        "_echo", "_items", "_mine", "_most_bytes", "_numbers_next", "_over", "_owner", "_sending", "_soon", "_theirs",
-        "_told", "_waited", "full_bytes", "node", "open", "waiting_bytes",
+        "_heard", "_items", "_mine", "_most_bytes", "_numbers_next", "_over", "_owner", "_sending", "_soon", "_told",
+        "_waited", "full_bytes", "node", "open", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -87,8 +87,8 @@ class Tunnel:
         self._items: deque[bytes] = deque()
         self._sending = self._waited = self._over = self._numbers_next = False
         self._mine = 1
-        self._theirs = self._echo = 0
-        """The number of the peer, and the number of this end that the peer has said last."""
+        self._heard = (0, 0)
+        """What the peer has said last: its number, and the one of this end that it knows."""
         self._told: tuple[int, int] | None = None
         """What this end has said last on its present stream."""
 
@@ -165,15 +165,14 @@ class Tunnel:
         elif self._numbers_next:
             self._numbers_next = False
             if len(item) == _NUMBERS.size:
-                self._begun(*_NUMBERS.unpack(item))
+                self._begun(_NUMBERS.unpack(item))
         elif self.open:
             self._owner().tunnelled(self.node, item)
 
-    def _begun(self, theirs: int, echo: int) -> None:
-        """The peer has said its number, and the one of this end that it knows."""
-        if (theirs, echo) != (self._theirs, self._echo):
+    def _begun(self, heard: tuple[int, int]) -> None:
+        if heard != self._heard:
             self._break(f"{self.node} has begun it again")
-        self._theirs, self._echo = theirs, echo
+        self._heard = heard
         self._tell()
 
     def _restart(self, reason: str) -> None:
@@ -189,12 +188,13 @@ class Tunnel:
 
     def _tell(self) -> None:
         """Say the numbers, if the peer does not know them, and open the tunnel if the peer has answered."""
-        numbers = self._mine, self._theirs
+        theirs, known = self._heard
+        numbers = self._mine, theirs
         if self._sending and self._told != numbers:
             self._told = numbers
             self._queue(BEGIN)
             self._queue(_NUMBERS.pack(*numbers))
-        if self._sending and self._echo == self._mine and not self.open:
+        if self._sending and known == self._mine and not self.open:
             self.open = True
             self._owner().tunnel_opened(self.node)
 

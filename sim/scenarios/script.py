@@ -112,6 +112,11 @@ def moves(at_s: float, node: str, name: str = "w0") -> Act:
     return at_s, partial(_move, name, node)
 
 
+def leaves(at_s: float, name: str = "c0") -> Act:
+    """Returns an act: the client closes its connection, and stays away until it moves."""
+    return at_s, partial(_leave, name)
+
+
 def one_by_one(begin_s: float, name: str, writers: tuple[str, ...], topics: tuple[str, ...]) -> tuple[Act, ...]:
     """Returns acts: the client unsubscribes from all topics early. Then it subscribes to one after the other, and after
     each SUBSCRIBE one of the writers publishes on the topic."""
@@ -174,6 +179,12 @@ def _publish(name: str, topic: str, simulation: ClusterSimulation, retain: bool 
     found = _named(simulation, name)
     if found.connected:
         found.sender.publish(topic, 1, retain)
+
+
+def _leave(name: str, simulation: ClusterSimulation) -> None:
+    found = _named(simulation, name)
+    found.wanted = False
+    found.lose()
 
 
 def _move(name: str, node: str, simulation: ClusterSimulation) -> None:

@@ -1,0 +1,132 @@
+"""Step by step: run a protocol once for each of its steps, with one fault at this step.
+
+Random times seldom hit the moment between two messages. Here a first run without faults notes the times at which
+anything happens while the protocol runs: a message arrives, a disk is done, a timer runs. These are its steps. Then the
+same run is repeated for each step, each node and each kind of fault, which begins right after this step. The same seed
+always has the same steps.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ..cluster_plan import ClusterPlan
+from ..faults.kinds import parse
+from ..faults.schedule import FaultSchedule, Step
+from ..simulation import ClusterSimulation, Outcome
+from ..workload.swarm import ClientSpec
+from .scenario import Scenario
+from .script import IDLE_S, Act, client, leaves, leaves_topic, moves, publishes, reader, wants_topic, writer
+
+SECONDS = 12.0
+"""Virtual time, in seconds, until all faults end."""
+BEHIND_S = 1e-7
+"""The time between a step and the fault, in virtual seconds."""
+FAULTS = ("fast_restart {node}", "pause {node} 3s", "cut {node} | {others}")
+CUT_S = 3.0
+"""The length of a cut, in seconds: long enough for a view without the node."""
+AT_S = 4.0
+"""The time at which the protocol begins, in seconds after the clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """One protocol: `scenario` begins it at `AT_S`, and it lasts less than `for_s` seconds. Its sessions are at the
+    homes of the clients: at n2, if its client is at another node by then."""
+
+    scenario: Scenario
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run: a protocol, and a fault behind one of its steps."""
+
+    protocol: str
+    seed: int
+    number: int
+    fault: Step
+
+    def __str__(self) -> str:
+        return f"{self.protocol}, seed {self.seed}, step {self.number}: {self.fault}"
+
+
+def _protocol(
+    name: str, about: str, clients: dict[str, ClientSpec], *acts: Act, qos: int = 1, for_s: float = 0.3
+) -> Protocol:
+    return Protocol(Scenario(name, about, "at 0s kill n1", clients, acts, qos), for_s)
+
+
+_ELSEWHERE = (moves(2.0, "n1", "c0"), moves(2.5, "n3", "w0"))
+_WRITER = {"n2.": writer("w0", IDLE_S)}
+_TWO = {"n2": reader(), **_WRITER}
+_TWO_TOPICS = {"n2": client("c0", ("t/0", "t/1"), version=5), "n2.": writer("w0", IDLE_S, ("t/0", "t/1"))}
+_QOS_2 = {"n2": client("c0", ("t/0",), version=5, qos=2), **_WRITER}
+_CLEAN = {"n2": reader(clean=True), "n3": writer("w0", IDLE_S)}
+
+_ALL = (
+    _protocol("takeover", "a durable client connects to another gateway", _TWO,
+              *_ELSEWHERE, publishes(3.9), moves(AT_S, "n3", "c0"), publishes(4.01)),
+    _protocol("subscribe", "a durable client subscribes at a gateway, and messages follow", _TWO_TOPICS,
+              *_ELSEWHERE, leaves_topic(3.0, "c0", "t/1"), wants_topic(AT_S, "c0", "t/1"),
+              publishes(4.1, "w0", "t/1"), publishes(4.15)),
+    _protocol("qos1", "messages for a durable client at a gateway, from one at another gateway", _TWO,
+              *_ELSEWHERE, publishes(AT_S), publishes(4.05), publishes(4.1)),
+    _protocol("qos2", "the same with QoS 2", _QOS_2, *_ELSEWHERE, publishes(AT_S), publishes(4.05), qos=2),
+    _protocol("clean", "a clean client connects to a node that does not register it, and then to another one", _CLEAN,
+              moves(AT_S, "n1", "c0"), publishes(4.1), moves(4.15, "n3", "c0"), publishes(4.25)),
+    _protocol("leaving", "a durable client leaves its gateway, and comes back at another one", _TWO,
+              *_ELSEWHERE, leaves(AT_S, "c0"), publishes(4.1), moves(4.2, "n2", "c0"), publishes(4.25)),
+)  # fmt: skip
+
+PROTOCOLS: dict[str, Protocol] = {each.scenario.name: each for each in _ALL}
+"""Every protocol by its name."""
+
+
+def _plan(protocol: Protocol, seed: int, schedule: tuple[Step, ...]) -> ClusterPlan:
+    scenario = protocol.scenario
+    found = scenario.plan(seed, scenario.nodes, None, SECONDS)
+    return replace(found, schedule=FaultSchedule(schedule))
+
+
+def steps(name: str, seed: int) -> list[float]:
+    """Returns the times of the steps of a protocol, in seconds after the begin of the faults."""
+    protocol = PROTOCOLS[name]
+    simulation = ClusterSimulation(_plan(protocol, seed, ()), script=protocol.scenario.begin)
+    simulation.begin()
+    loop = simulation.world.loop
+    begin_s = loop.now_s
+    simulation.begin_faults()
+    loop.run_until(begin_s + AT_S)
+    found: set[float] = set()
+    while loop.now_s < begin_s + AT_S + protocol.for_s and loop.turn():
+        found.add(loop.now_s)
+    return [when - begin_s for when in sorted(found)]
+
+
+def cases(name: str, seed: int, every: int = 1) -> Iterator[Case]:
+    """Yield the runs of a protocol, for each `every`th step."""
+    nodes = _plan(PROTOCOLS[name], seed, ()).nodes
+    for number, when in enumerate(steps(name, seed)):
+        if number % every:
+            continue
+        for node in nodes:
+            others = " ".join([each for each in nodes if each != node])
+            for text in FAULTS:
+                fault = parse(text.format(node=node, others=others))
+                cut = text.startswith("cut")
+                yield Case(name, seed, number, Step(when + BEHIND_S, fault, CUT_S if cut else None))
+
+
+def run_case(case: Case, trace: bool = False) -> Outcome:
+    """Run one case from begin to verdict. An exception anywhere in a node is a violation as well."""
+    protocol = PROTOCOLS[case.protocol]
+    simulation = ClusterSimulation(_plan(protocol, case.seed, (case.fault,)), trace, script=protocol.scenario.begin)
+    try:
+        return simulation.run()
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"crash: {type(error).__name__}: {error}, at {where.filename}:{where.lineno} in {where.name}"
+        return simulation.outcome((*simulation.problems, text))

@@ -1,0 +1,68 @@
+"""`strogoff sim --steps`: one fault behind each step of a protocol."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from multiprocessing import get_context
+
+from .scenarios.steps import PROTOCOLS, Case, cases, run_case
+from .simulation import Outcome
+
+ALL = "all"
+AT_ONCE = 4
+"""Cases that a process takes at once."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments for steps."""
+    parser.add_argument(
+        "--steps", choices=(ALL, *PROTOCOLS), default="", metavar="PROTOCOL",
+        help="three nodes: kill, pause or cut off each node behind each step of a protocol, for each seed; "
+        f"all, or one of {', '.join(PROTOCOLS)}",
+    )  # fmt: skip
+    parser.add_argument("--every", type=int, default=1, metavar="E", help="with --steps: only each E-th step")
+    parser.add_argument("--case", type=int, default=None, metavar="N", help="with --steps: only this case; for --trace")
+
+
+def _chosen(arguments: argparse.Namespace) -> Iterator[tuple[int, Case]]:
+    """Yield the cases with their numbers, which count from 0 for each protocol and seed."""
+    for name in PROTOCOLS if arguments.steps == ALL else (arguments.steps,):
+        for seed in range(arguments.first, arguments.first + arguments.seeds):
+            for number, case in enumerate(cases(name, seed, arguments.every)):
+                if arguments.case in (None, number):
+                    yield number, case
+
+
+def run_steps(arguments: argparse.Namespace) -> int:
+    """Run the command. Returns 1 if a promise is broken, else 0."""
+    began = time.monotonic()
+    chosen = list(_chosen(arguments))
+    failed = 0
+    for (number, case), outcome in zip(chosen, _outcomes([case for _, case in chosen], arguments), strict=True):
+        for line in outcome.lines:
+            print(line)
+        if outcome.violations:
+            failed += 1
+            _tell(number, case, outcome, arguments)
+    took = time.monotonic() - began
+    print(f"{len(chosen)} cases, {failed} failed; {took:.1f} s")
+    return min(failed, 1)
+
+
+def _outcomes(chosen: list[Case], arguments: argparse.Namespace) -> Iterator[Outcome]:
+    if arguments.jobs <= 1 or arguments.trace:
+        yield from (run_case(case, arguments.trace) for case in chosen)
+        return
+    with get_context("spawn").Pool(arguments.jobs) as pool:
+        yield from pool.imap(run_case, chosen, AT_ONCE)
+
+
+def _tell(number: int, case: Case, outcome: Outcome, arguments: argparse.Namespace) -> None:
+    print(f"{case}: {len(outcome.violations)} violations")
+    for violation in outcome.violations[:5]:
+        print(f"    {violation}")
+    every = f" --every {arguments.every}" if arguments.every != 1 else ""
+    again = f"strogoff sim --steps {case.protocol} --first {case.seed}{every} --case {number} --trace"
+    print(f"    again: {again}", flush=True)
