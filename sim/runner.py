@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -93,13 +92,7 @@ def variants_of(text: str) -> tuple[str, ...] | None:
 
 def run_seed(seed: int, options: RunOptions | None = None, trace: bool = False) -> Outcome:
     """Run one seed from begin to verdict. An exception anywhere in a node is a violation as well."""
-    simulation = _simulation(seed, options or RunOptions(), trace)
-    try:
-        return simulation.run()
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"crash: {type(error).__name__}: {error}, at {where.filename}:{where.lineno} in {where.name}"
-        return simulation.outcome((*simulation.problems, text))
+    return _simulation(seed, options or RunOptions(), trace).judged()
 
 
 def _simulation(seed: int, options: RunOptions, trace: bool) -> NodeSimulation | ClusterSimulation:

@@ -5,6 +5,7 @@ A world is at rest when no message, write or request is in progress.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -62,6 +63,15 @@ class Simulation(Generic[W]):
 
     def __init__(self, world: W) -> None:
         self.world: W = world
+
+    def judged(self) -> Outcome:
+        """As `run`. An exception anywhere in a node is a violation as well."""
+        try:
+            return self.run()
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            text = f"crash: {type(error).__name__}: {error}, at {where.filename}:{where.lineno} in {where.name}"
+            return self.outcome((*self.problems, text))
 
     def run(self) -> Outcome:
         """Run all phases and return the verdict."""

@@ -8,7 +8,6 @@ always has the same steps.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -123,10 +122,4 @@ def cases(name: str, seed: int, every: int = 1) -> Iterator[Case]:
 def run_case(case: Case, trace: bool = False) -> Outcome:
     """Run one case from begin to verdict. An exception anywhere in a node is a violation as well."""
     protocol = PROTOCOLS[case.protocol]
-    simulation = ClusterSimulation(_plan(protocol, case.seed, (case.fault,)), trace, script=protocol.scenario.begin)
-    try:
-        return simulation.run()
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"crash: {type(error).__name__}: {error}, at {where.filename}:{where.lineno} in {where.name}"
-        return simulation.outcome((*simulation.problems, text))
+    return ClusterSimulation(_plan(protocol, case.seed, (case.fault,)), trace, script=protocol.scenario.begin).judged()
