@@ -63,6 +63,7 @@ _WRITER = {"n2.": writer("w0", IDLE_S)}
 _TWO = {"n2": reader(), **_WRITER}
 _TWO_TOPICS = {"n2": client("c0", ("t/0", "t/1"), version=5), "n2.": writer("w0", IDLE_S, ("t/0", "t/1"))}
 _QOS_2 = {"n2": client("c0", ("t/0",), version=5, qos=2), **_WRITER}
+_WILL = {"n2": replace(reader(), will=(1, 0)), **_WRITER}
 _CLEAN = {"n2": reader(clean=True), "n3": writer("w0", IDLE_S)}
 
 _ALL = (
@@ -78,6 +79,8 @@ _ALL = (
               moves(AT_S, "n1", "c0"), publishes(4.1), moves(4.15, "n3", "c0"), publishes(4.25)),
     _protocol("leaving", "a durable client leaves its gateway, and comes back at another one", _TWO,
               *_ELSEWHERE, leaves(AT_S, "c0"), publishes(4.1), moves(4.2, "n2", "c0"), publishes(4.25)),
+    _protocol("will", "a durable client with a will loses its connection to a gateway, and comes back at another one",
+              _WILL, *_ELSEWHERE, leaves(AT_S, "c0"), moves(4.2, "n3", "c0"), publishes(4.25)),
 )  # fmt: skip
 
 PROTOCOLS: dict[str, Protocol] = {each.scenario.name: each for each in _ALL}
