@@ -80,7 +80,7 @@ _ALL = (
     _protocol("leaving", "a durable client leaves its gateway, and comes back at another one", _TWO,
               *_ELSEWHERE, leaves(AT_S, "c0"), publishes(4.1), moves(4.2, "n2", "c0"), publishes(4.25)),
     _protocol("will", "a durable client with a will loses its connection to a gateway, and comes back at another one",
-              _WILL, *_ELSEWHERE, leaves(AT_S, "c0"), moves(4.2, "n3", "c0"), publishes(4.25)),
+              _WILL, *_ELSEWHERE, publishes(3.9), leaves(AT_S, "c0"), moves(4.2, "n3", "c0"), publishes(4.25)),
 )  # fmt: skip
 
 PROTOCOLS: dict[str, Protocol] = {each.scenario.name: each for each in _ALL}
