@@ -154,6 +154,7 @@ class Pipe:
         self.gone: Callable[[str], None] | None = None
         self.port: ConnectionPort | None = None
         self.over_at: float | None = None
+        self._closed = False
         self.to_node.ended = partial(self._lost, "peer closed")
 
     def _lost(self, reason: str) -> None:
@@ -168,6 +169,7 @@ class Pipe:
 
     def close(self) -> None:
         """Close the node's end: written bytes still arrive."""
+        self._closed = True
         self.to_client.end()
         self.to_node.cut()
         if self.gone is not None:
@@ -198,9 +200,10 @@ class Pipe:
         self.port = port
 
     def receive(self, data: bytes) -> None:
-        """Bytes of the client arrived."""
+        """Bytes of the client arrived. A closed socket gives the process nothing, also if they arrived before."""
         assert self.port is not None
-        self.port.receive(data)
+        if not self._closed:
+            self.port.receive(data)
 
     def break_off(self) -> None:
         """Break the connection, as a fault of the network: bytes in flight are lost, and both ends are told."""

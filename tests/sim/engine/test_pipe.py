@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -152,6 +153,17 @@ def test_the_node_closes() -> None:
     loop.run_for(5)
     assert heard == ["node: closed", "client: bye", "client: end"]
     assert pipe.over_at == 0.0
+
+
+def test_a_closed_socket_gives_nothing_to_its_process() -> None:
+    """A process that was suspended closes it by a timer. Bytes that had arrived before are not read any more."""
+    pipe = Pipe(VirtualLoop(), Random(1))
+    got: list[bytes] = []
+    pipe.hand_over(SimpleNamespace(receive=got.append))  # type: ignore[arg-type]
+    pipe.receive(b"early")
+    pipe.close()
+    pipe.receive(b"late")
+    assert got == [b"early"]
 
 
 def test_the_client_closes() -> None:
