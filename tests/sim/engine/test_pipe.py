@@ -159,7 +159,7 @@ def test_a_closed_socket_gives_nothing_to_its_process() -> None:
     """A process that was suspended closes it by a timer. Bytes that had arrived before are not read any more."""
     pipe = Pipe(VirtualLoop(), Random(1))
     got: list[bytes] = []
-    pipe.hand_over(SimpleNamespace(receive=got.append))  # type: ignore[arg-type]
+    pipe.hand_over(SimpleNamespace(receive=got.append))
     pipe.receive(b"early")
     pipe.close()
     pipe.receive(b"late")
