@@ -3,7 +3,8 @@
 `History.ids` has the ids that arrived with another message while they were in use. The checker also demands that a
 repetition with DUP has the same id as before. A session may get two copies of a message, each with its own id, in these
 cases: its writer sent it again with QoS 1; a node sends it as a retained message for a SUBSCRIBE; another member of a
-group had it before; with QoS 1, the node of the writer sent it again to a node that died before its commit.
+group had it before; with QoS 1, the node of the writer sent it again to a node that died before its commit; the writer
+sent it again after a node without a lease had taken it, and its session had expired meanwhile.
 
 A node with an old copy of its disk does not know the ids in use. It gets no lease, but with the policy `on` it serves
 without one until the other nodes refuse it. Another checker demands that it stops then.
@@ -32,8 +33,10 @@ def check(case: Case) -> Iterator[str]:
         copy = each.client, each.epoch, each.key
         ids, since_s = known.setdefault(copy, set()), first.setdefault(copy, each.sent_at)
         attempt = case.history.attempts.get(each.key)
-        alone = attempt is not None and (
-            each.qos == 2 or not (attempt.resent or _forwarded_again(case, each, attempt, since_s))
+        alone = (
+            attempt is not None
+            and not (attempt.without_lease and attempt.resent)
+            and (each.qos == 2 or not (attempt.resent or _forwarded_again(case, each, attempt, since_s)))
         )
         again = alone and each.dup and ids and each.packet_id not in ids
         if again and not case.by_old_copy(each.client, each.connection):

@@ -31,6 +31,20 @@ def test_messages_that_may_arrive_as_two_copies() -> None:
     assert list(check(builder.case())) == []
 
 
+def test_a_handshake_without_a_lease_may_begin_again() -> None:
+    """The session of the writer expired while no node could serve it: then the message is another one (3 nodes, seed
+    9141).
+    """
+    for resent, without_lease, wrong in ((1, True, 0), (1, False, 1), (0, True, 1)):
+        builder = HistoryBuilder()
+        builder.connect("s")
+        attempt = builder.publish("w-1", qos=2, resent=resent)
+        attempt.without_lease = without_lease
+        builder.deliver("w-1", packet_id=5)
+        builder.deliver("w-1", packet_id=6, dup=True)
+        assert len(list(check(builder.case()))) == wrong
+
+
 def test_a_dead_node_gets_the_message_again_from_the_publishers_node() -> None:
     """The dead node had sent the message to the client before it was on disk (3 nodes, seed 339)."""
     for node, wrong in (("n1", 1), ("n2", 0)):
