@@ -138,9 +138,8 @@ async def come_back(node: ClusterNode, filters: int) -> None:
 async def run(arguments: argparse.Namespace) -> None:
     """Run all measurements."""
     with tempfile.TemporaryDirectory(prefix="strogoff-routes-") as folder:
-        nodes = [
-            ClusterNode(Path(folder), f"n{number}", allow_publish_during_netsplit="majority") for number in (1, 2, 3)
-        ]
+        policies = {f"allow_{what}_during_netsplit": "majority" for what in ("register", "publish", "subscribe")}
+        nodes = [ClusterNode(Path(folder), f"n{number}", **policies) for number in (1, 2, 3)]
         clients: list[PlainClient] = []
         try:
             await start_cluster(nodes)
