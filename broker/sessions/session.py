@@ -361,7 +361,7 @@ class Session:
     def detach(self, fire_will: bool, grace_s: int = 0) -> None:
         """The connection has ended: publish, delay or drop the will; end the session if it has no expiry interval.
 
-        A session that continues keeps its will at least for `grace_s`.
+        A session that continues, and its will, wait at least for `grace_s` (H-39).
         """
         if self.connection is None:
             return
@@ -376,20 +376,22 @@ class Session:
         if self.expiry_s == 0:
             self.end("disconnected")
             return
-        now = self.env.now
-        if self.expiry_s != NEVER:
-            self.expires_at = now + self.expiry_s * 1000
-        if self.will is not None:
-            delay_s = max(self.will.delay_s, grace_s)
-            if delay_s == 0:
-                self.fire_will()
-            else:
-                self.will_at = now + min(delay_s, self.expiry_s) * 1000
+        self._begin_absence(grace_s)
+        if self.will is not None and self.will_at <= self.env.now:
+            self.fire_will()
         self.save()
         self._set_timer()
         self.env.observer.client_offline(self)
         self._hand_over()
         self.parts.offline(self)
+
+    def _begin_absence(self, grace_s: int) -> None:
+        """Set the times of expiry and will for an absence that begins now."""
+        now, lasts_s = self.env.now, max(self.expiry_s, grace_s)
+        if self.expiry_s != NEVER:
+            self.expires_at = now + lasts_s * 1000
+        if self.will is not None:
+            self.will_at = now + min(max(self.will.delay_s, grace_s), lasts_s) * 1000
 
     def _set_timer(self) -> None:
         deadline = self.next_deadline
@@ -421,11 +423,7 @@ class Session:
             if self.expiry_s == 0:
                 self.end("restart")
                 return
-            if self.expiry_s != NEVER:
-                self.expires_at = now + self.expiry_s * 1000
-            if self.will is not None:
-                delay_s = max(self.will.delay_s, self.env.options.restart_grace_s)
-                self.will_at = now + min(delay_s, self.expiry_s) * 1000
+            self._begin_absence(self.env.options.restart_grace_s)
             self.save()
         if 0 < self.will_at <= now:
             self._will_due()

@@ -64,6 +64,18 @@ def test_a_client_that_comes_back_from_a_dead_gateway_keeps_its_will() -> None:
     assert [each.payload for each in watcher.messages()] == [b"later"]
 
 
+@pytest.mark.parametrize(("away_s", "present"), [(FAILOVER_GRACE_S - 2, True), (FAILOVER_GRACE_S + 1, False)])
+def test_a_client_of_a_dead_gateway_has_time_to_come_back(away_s: int, present: bool) -> None:
+    """H-39: its session expires after a second, but the cluster has ended its connection."""
+    cluster = RelayHarness(3, **MAJORITY)
+    cluster[1].client("c", clean=False, expiry_s=1, will=p.Will("will", b"gone"))
+    cluster[1].kill()
+    cluster.until(lambda: cluster.counts(2)[1] == 0)
+    cluster.pass_s(away_s)
+    _, connack = cluster[3].connect("c", clean=False, expiry_s=1)
+    assert connack.session_present == present
+
+
 def test_a_dead_primary_closes_the_sockets_without_a_reason() -> None:
     """A reason code would tell some clients not to come back."""
     cluster = RelayHarness(3, **MAJORITY)
