@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from strogoff.admin.client import UnixSocketClient, Unreachable
 from strogoff.admin.result import Alert, Table, Text
 from strogoff.admin.wire import TruncatedResult, from_lines
+from strogoff.cluster.identity import slot_of
+from strogoff.cluster.slots.placement import wanted
 
 from .broker_process import BrokerProcess, free_port
 
@@ -138,6 +140,21 @@ async def end(nodes: Iterable[Node]) -> None:
 def bad_lines(nodes: Iterable[Node]) -> list[str]:
     """Returns the lines of the logs that show a defect."""
     return [f"{node.name}: {line}" for node in nodes for line in node.tracebacks()]
+
+
+async def client_at(node: Node, prefix: str) -> str:
+    """Wait until the node has the slots that it should have. Returns a client id that begins with `prefix`, and whose
+    slot is there."""
+    zones = dict.fromkeys([str(row["Node"]) for row in (await node.status())["nodes"]], "")
+    names = (f"{prefix}{number}" for number in range(1000))
+    client_id = next(name for name in names if wanted(slot_of("", name), zones, 1) == (node.name,))
+
+    async def is_here() -> bool:
+        answer = await node.ask("slot", "show", f"slot={slot_of('', client_id)}")
+        return bool(answer.tables[0][0]["Node"] == node.name)
+
+    await until(f"the slot of {client_id} is at {node.name}", is_here)
+    return client_id
 
 
 async def leader_of(nodes: Iterable[Node]) -> str:

@@ -26,14 +26,12 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from strogoff.cluster.identity import slot_of
-from strogoff.cluster.slots.placement import wanted
 from strogoff.mqtt import packets
 from strogoff.mqtt.decoder import Decoder
 from strogoff.mqtt.encoder import encode
 
-from .cluster_nodes import Node, bad_lines, end, start_joined, until, whole
-from .kill_test import STALL_S, Ledger
+from .cluster_nodes import Node, bad_lines, client_at, end, start_joined, until, whole
+from .kill_test import Ledger
 from .steady import NEVER, SteadyClient
 
 NODES = 3
@@ -52,20 +50,6 @@ def three_nodes(folder: Path) -> list[Node]:
     settings = {f"allow_{what}_during_netsplit": "majority" for what in ("register", "publish", "subscribe")}
     settings |= {"max_offline_messages": "-1", "max_online_messages": "-1"}
     return [Node(folder, f"n{number}", **settings) for number in range(1, NODES + 1)]
-
-
-async def client_at(node: Node, nodes: list[Node], prefix: str) -> str:
-    """Returns a client id that begins with `prefix`, whose slot is at this node."""
-    zones = dict.fromkeys([each.name for each in nodes], "")
-    names = (f"{prefix}{number}" for number in range(1000))
-    client_id = next(name for name in names if wanted(slot_of("", name), zones, 1) == (node.name,))
-
-    async def is_here() -> bool:
-        answer = await node.ask("slot", "show", f"slot={slot_of('', client_id)}")
-        return bool(answer.tables[0][0]["Node"] == node.name)
-
-    await until(f"the slot of {client_id} is at {node.name}", is_here)
-    return client_id
 
 
 class Line:
@@ -177,7 +161,7 @@ class Takeovers:
         return self.wrong + self.ledger.audit() + bad_lines(self.nodes)
 
     async def _connect(self, name: str, version: int, present: bool) -> Line:
-        """Connect at a random node. A refusal, or no answer, is a violation."""
+        """Connect to a random node. Note a violation if the node refuses the client, or does not answer."""
         node = self.rng.choice(self.nodes)
         line = Line(node, name, version, self.ledger.delivered[name].append)
         began = time.monotonic()
@@ -228,7 +212,7 @@ class Takeovers:
             await asyncio.sleep(0.01)
 
     async def _drain(self, writers: list[SteadyClient]) -> None:
-        await drain(self.ledger, writers)
+        await self.ledger.drain(writers)
         for writer in writers:
             self.wrong += writer.faults
             await writer.disconnect()
@@ -268,25 +252,6 @@ async def _ponged(line: Line) -> bool:
     return line.pongs > 0
 
 
-async def drain(ledger: Ledger, writers: list[SteadyClient]) -> None:
-    """Wait until all acknowledged messages have arrived, or nothing arrives for `STALL_S` seconds."""
-    progress, since = -1, time.monotonic()
-    while time.monotonic() - since < STALL_S:
-        wanted = set(ledger.acked)
-        if not any(writer.outgoing for writer in writers) and all(
-            wanted <= set(got) for got in ledger.delivered.values()
-        ):
-            break
-        total = sum(len(got) for got in ledger.delivered.values()) + len(ledger.acked)
-        if total != progress:
-            progress, since = total, time.monotonic()
-        await asyncio.sleep(0.2)
-    else:
-        unanswered = {writer.client_id: len(writer.outgoing) for writer in writers}
-        ledger.faults.append(f"nothing arrives, with {len(ledger.acked)} acknowledged and unanswered {unanswered}")
-    await asyncio.sleep(1.0)  # time in which a duplicate would arrive
-
-
 class GatewayKills:
     """One run with `kills` of the second node, which is gateway of clients whose sessions are at the other two."""
 
@@ -306,8 +271,8 @@ class GatewayKills:
         try:
             await start_joined(self.nodes)
             for version in (4, 5):
-                writer = await client_at(first, self.nodes, f"writer-{version}-")
-                reader = await client_at(third, self.nodes, f"reader-{version}-")
+                writer = await client_at(first, f"writer-{version}-")
+                reader = await client_at(third, f"reader-{version}-")
                 self.writers.append(SteadyClient(writer, gateway.port, version))
                 self.readers.append(SteadyClient(reader, gateway.port, version))
             for client in self.readers:
@@ -329,7 +294,7 @@ class GatewayKills:
             for task in load:
                 task.cancel()
             await whole(self.nodes)
-            await drain(self.ledger, self.writers)
+            await self.ledger.drain(self.writers)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*load, *tasks, return_exceptions=True)

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,24 @@ class Ledger:
         """Record the deliveries to this subscriber from now on."""
         got = self.delivered.setdefault(client.client_id, [])
         client.delivered = lambda topic, payload, qos, properties: got.append(payload)
+
+    async def drain(self, writers: Iterable[SteadyClient]) -> None:
+        """Wait until all acknowledged messages have arrived, or nothing arrives for `STALL_S` seconds."""
+        progress, since = -1, time.monotonic()
+        while time.monotonic() - since < STALL_S:
+            acked = set(self.acked)
+            quiet = not any(writer.outgoing for writer in writers)
+            if quiet and all(acked <= set(got) for got in self.delivered.values()):
+                break
+            total = sum(len(got) for got in self.delivered.values()) + len(self.acked)
+            if total != progress:
+                progress, since = total, time.monotonic()
+            await asyncio.sleep(0.2)
+        else:
+            waiting = {writer.client_id: len(writer.outgoing) for writer in writers}
+            self.faults.append(f"nothing arrives, with {len(self.acked)} acknowledged and unanswered {waiting}")
+        # time in which a duplicate would arrive
+        await asyncio.sleep(1.0)
 
     def audit(self) -> list[str]:
         """Returns a line for each violation."""

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from .cluster_nodes import Node, bad_lines, end, start_joined, whole
-from .kill_test import PAUSE_S, STALL_S, Ledger
+from .kill_test import PAUSE_S, Ledger
 from .space import Space, SpaceError
 from .steady import SteadyClient
 
@@ -82,7 +82,7 @@ class Run:
             for task in load:
                 task.cancel()
             await whole(self.nodes)
-            await self._drain()
+            await self.ledger.drain(self.publishers)
             for task in [*load, *tasks]:
                 task.cancel()
             await asyncio.gather(*load, *tasks, return_exceptions=True)
@@ -175,24 +175,6 @@ class Run:
             space.cut(1, 2)
         else:
             space.cut_one_way(*((1, 2) if deed == "cut_there" else (2, 1)))
-
-    async def _drain(self) -> None:
-        """Wait until all acknowledged messages have arrived, or nothing arrives for `STALL_S` seconds."""
-        wanted = set(self.ledger.acked)
-        progress, since = -1, time.time()
-        while time.time() - since < STALL_S:
-            quiet = not any(client.outgoing for client in self.publishers)
-            if quiet and all(set(self.ledger.acked) <= set(got) for got in self.ledger.delivered.values()):
-                break
-            total = sum(len(got) for got in self.ledger.delivered.values()) + len(self.ledger.acked)
-            if total != progress:
-                progress, since = total, time.time()
-            await asyncio.sleep(0.2)
-        else:
-            waiting = {client.client_id: len(client.outgoing) for client in self.publishers}
-            self.ledger.faults.append(f"nothing arrives, with {len(wanted)} acknowledged and unanswered {waiting}")
-        # time in which a duplicate would arrive
-        await asyncio.sleep(1.0)
 
 
 def twice(nodes: list[Node]) -> list[str]:

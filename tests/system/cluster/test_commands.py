@@ -5,7 +5,6 @@ works.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
@@ -17,9 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from bench.broker_process import free_port
-from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
-from strogoff.cluster.identity import slot_of
-from strogoff.cluster.slots.placement import wanted
+from bench.cluster_nodes import Node, bad_lines, client_at, end, start_joined, until, whole
 
 from ..brokers import WITHIN_S, run_test
 from .probe import Probe
@@ -68,19 +65,6 @@ async def lasting_session(node: Node, client_id: str, text: str) -> None:
     assert (await probe.connect(clean=False)).reason == 0
     assert await probe.subscribe(text, 1) == 1
     await probe.close()
-
-
-async def id_at(node: Node) -> str:
-    """Returns a client id whose sessions are at this node, when it has the slots that it should have."""
-    names = dict.fromkeys(await members(node), "")
-    client_id = next(f"c{n}" for n in range(99) if wanted(slot_of("", f"c{n}"), names, 1) == (node.name,))
-
-    async def is_here() -> bool:
-        shown = await admin(node, "slot", "show", f"slot={slot_of('', client_id)}", "--format=json")
-        return bool(json.loads(shown.out)[0]["table"][0]["Node"] == node.name)
-
-    await until(f"the slot of {client_id} is at {node.name}", is_here)
-    return client_id
 
 
 async def crosses(source: Node, target: Node) -> None:
@@ -174,7 +158,7 @@ def test_leave_of_a_running_node(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with some(tmp_path, 3, joined=True) as (first, second, third):
-            await lasting_session(third, await id_at(third), "kept/#")
+            await lasting_session(third, await client_at(third, "c"), "kept/#")
             closed = await admin(first, "cluster", "leave", f"node={third.name}")
             assert closed.status == 0 and "Done! Use -k" in closed.out, closed
             with pytest.raises(ConnectionRefusedError):
@@ -204,7 +188,7 @@ def test_leave_of_dead_nodes(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with some(tmp_path, 3, joined=True) as (first, second, third):
-            await lasting_session(third, await id_at(third), "kept/#")
+            await lasting_session(third, await client_at(third, "c"), "kept/#")
             await third.kill()
             await until("the view is without it", partial(serves_without, first, third))
             lossy = await admin(first, "cluster", "leave", f"node={third.name}", "-k")

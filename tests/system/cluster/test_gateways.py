@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.cluster_nodes import until, whole
+from bench.cluster_nodes import client_at, until, whole
 
 from ..brokers import WITHIN_S, run_test
 from .probe import Probe
-from .test_commands import id_at, some
+from .test_commands import some
 from .test_faults import serves_without
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
@@ -23,7 +23,7 @@ def test_a_session_is_resumed_at_any_node(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with some(tmp_path, 3, joined=True) as nodes:
-            client_id = await id_at(nodes[0])
+            client_id = await client_at(nodes[0], "c")
             writer = Probe(nodes[1], "writer")
             assert (await writer.connect()).reason == 0
             sent: list[bytes] = []
@@ -45,7 +45,7 @@ def test_a_client_waits_for_its_primary(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with some(tmp_path, 3, joined=True) as (first, second, third):
-            client_id = await id_at(third)
+            client_id = await client_at(third, "c")
             probe, writer = Probe(first, client_id), Probe(second, "writer")
             assert (await probe.connect(clean=False)).reason == (await writer.connect()).reason == 0
             assert await probe.subscribe("kept/#", 1) == 1

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
+from bench.cluster_nodes import Node, bad_lines, client_at, end, start_joined, until, whole
 from strogoff.mqtt import packets
 
 from ..brokers import run_test
 from .probe import Probe
-from .test_commands import crosses, id_at, lasting_session, members
+from .test_commands import crosses, lasting_session, members
 from .test_faults import serves_without
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
@@ -110,7 +110,7 @@ def test_a_disk_is_lost(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with three(tmp_path) as nodes:
             first, second, third = nodes
-            client_id = await id_at(third)
+            client_id = await client_at(third, "c")
             await lasting_session(third, client_id, "kept/#")
             await third.kill()
             shutil.rmtree(third.data)

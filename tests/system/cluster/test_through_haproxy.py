@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cluster_nodes import Node, until, whole
-from bench.gateway_test import client_at
+from bench.cluster_nodes import Node, client_at, until, whole
 
 from ..brokers import WITHIN_S, require_program, run_test
 from ..mosquitto import Sub, pub
@@ -25,7 +24,7 @@ VERSIONS = {"mqttv311": (), "mqttv5": ("-x", "3600")}
 
 
 class Reader:
-    """A durable subscriber of one protocol version, whose session is at `home`."""
+    """A durable subscriber: runs of mosquitto_sub with one client id and one protocol version."""
 
     def __init__(self, port: int, version: str, client_id: str) -> None:
         self.topic = f"kept/{version}"
@@ -88,7 +87,7 @@ def test_a_durable_subscriber_finds_its_session_at_any_node(tmp_path: Path) -> N
 
     async def scenario() -> None:
         async with behind_haproxy(tmp_path) as (nodes, port, stats):
-            ids = [await client_at(nodes[2], nodes, f"reader-{version}-") for version in VERSIONS]
+            ids = [await client_at(nodes[2], f"reader-{version}-") for version in VERSIONS]
             readers = [Reader(port, version, name) for version, name in zip(VERSIONS, ids, strict=True)]
             for reader in readers:
                 await reader.wander(nodes)
