@@ -38,6 +38,7 @@ from .missed_publishes import PUBLISHED, MissedPublishes
 from .retained import RETAINED, SharedRetained
 from .route_advertiser import Ports, RouteAdvertiser
 from .routes import FORMER, LASTING, LIVE, MalformedRoute, Routes
+from .routes import NAMESPACES as ROUTES
 from .slot_handover import SlotHandover
 from .table_locator import TableLocator
 
@@ -331,7 +332,7 @@ class ClusterAdapter:
             if row.serving:  # a snapshot may skip the view in which the node entered
                 self.routes.drop(row.node, row.entered_in_view - 1)
         self._purge(after)
-        self.slots_changed()
+        self._follow_table()
         self.incidents.changed()
 
     def _purge(self, view: View) -> None:
@@ -355,6 +356,9 @@ class ClusterAdapter:
     def slots_changed(self) -> None:
         """As `ClusterEvents.slots_changed`."""
         self.place_routes()
+        self._follow_table()
+
+    def _follow_table(self) -> None:
         self.handover.table_changed()
         self._node.gateways.table_changed()
         self._node.env.after_turn(self._hand_over)
@@ -475,7 +479,7 @@ class ClusterAdapter:
 
     def metadata_changed(self, key: bytes, value: bytes | None) -> None:
         """As `ClusterEvents.metadata_changed`: update routes, retained messages or settings."""
-        if key[:1] in (LIVE, LASTING):
+        if key[:1] in ROUTES:
             try:
                 if self.routes.change(key, value):
                     self.advertiser.check(key)

@@ -86,7 +86,7 @@ Filter = tuple[str, str, str | None, Place]
 
 
 class RouteAdvertiser:
-    """The routes that this node writes, for as long as it is in a view with others.
+    """Writes the routes of this node, as long as the node is in a view with others.
 
     The caller reports each change of a table afterwards with `added` or `removed`, and calls `presence` when a session
     gets or loses its connection. While the advertiser is stopped, only removals must be reported.
@@ -104,8 +104,8 @@ class RouteAdvertiser:
         self._values = b"", b""
         self._counted: dict[tuple[str, str], _SubscriberCounts] = {}
         self._owed: dict[Filter, int] = {}
-        """Routes that may have to be removed, and the turn of their last change."""
-        self._turn = 0
+        """Routes that may have to be removed, and the number of the change after which they may."""
+        self._changes = 0
         self._settling = False
 
     @property
@@ -181,7 +181,7 @@ class RouteAdvertiser:
         place = _place(subscription)
         if self._since < 0:
             if any(self._routes.get(key) is not None for _, key in self._keys(mountpoint, text, group, place)):
-                self._owed[mountpoint, text, group, place] = self._turn
+                self._owed[mountpoint, text, group, place] = self._changes
             return
         self._uncount(subscription)
         if place is None:
@@ -214,7 +214,8 @@ class RouteAdvertiser:
             self._ports.soon(lambda: self._look(walk, slots))
 
     def check(self, key: bytes) -> None:
-        """Another node has written this route to a slot of this node: remove it if it has no subscriber here."""
+        """Another node, or an earlier process of this one, has written this route to a slot of this node: remove it if
+        it has no subscriber here."""
         try:
             mountpoint, slot, group, text = parse_route_key(key)
         except MalformedRoute:
@@ -231,8 +232,8 @@ class RouteAdvertiser:
         return self._since >= 0 and bool(self._owed)
 
     def _owe(self, what: Filter) -> None:
-        self._turn += 1
-        self._owed[what] = self._turn
+        self._changes += 1
+        self._owed[what] = self._changes
         self._plan_settling()
 
     def _plan_settling(self) -> None:
@@ -241,15 +242,19 @@ class RouteAdvertiser:
             self._ports.soon(self._settle_when_safe)
 
     def _settle_when_safe(self) -> None:
-        upto = self._turn
-        self._ports.when_safe(lambda: self._settle(upto))
+        """Only what ended in a slot has to be on the disk: clean sessions make the store write nothing earlier."""
+        upto = self._changes
+        if any(place is not None for *_, place in islice(self._owed, ENDED_STEP)):
+            self._ports.when_safe(lambda: self._settle(upto))
+        else:
+            self._settle(upto)
 
     def _settle(self, upto: int) -> None:
         """Remove some of the routes, of those that the store has as removed; a stop leaves the rest to `start`."""
         self._settling = False
         if self._since < 0:
             return
-        safe = (what for what, turn in self._owed.items() if turn <= upto)
+        safe = (what for what, change in self._owed.items() if change <= upto)
         for what in list(islice(safe, ENDED_STEP)):
             del self._owed[what]
             self._announce(*what)

@@ -31,7 +31,18 @@ import msgspec
 from ...cluster.identity import SLOTS
 from ...cluster.slots.table import SlotHome
 from ...mqtt.topics import parse_shared
-from ..routing.remote_table import NOWHERE, Home, Peer, Place, RemoteMatch, RemoteTable, Route, SharedRoute, is_dead
+from ..routing.remote_table import (
+    NOWHERE,
+    Home,
+    Peer,
+    Place,
+    RemoteMatch,
+    RemoteTable,
+    Route,
+    SharedRoute,
+    is_dead,
+    node_of,
+)
 
 LIVE = b"f"
 LASTING = b"h"
@@ -214,7 +225,7 @@ class Routes:
         mountpoint, place, group, text = parse_route_key(key)
         table = self._tables.get(mountpoint)
         route = None if table is None else table.get(text, self._place(place), group)
-        return isinstance(place, int) and route is not None and (route.place.node or route.writer) == node
+        return isinstance(place, int) and route is not None and node_of(route) == node
 
     # -- views
 
@@ -249,15 +260,18 @@ class Routes:
 
         Returns the slots of which this node has become primary.
         """
-        before = {home.slot for home in self._homes if self.owns(home.slot)}
         changed = False
+        arrived = set()
         for home, (node, present, since) in zip(self._homes, homes, strict=True):
             if (home.node, home.absent, home.dead) != (node, not present, since - 1):
+                owned = self.owns(home.slot)
                 home.node, home.absent, home.dead, home.here = node, not present, since - 1, node == self._node
                 changed = True
+                if self.owns(home.slot) and not owned:
+                    arrived.add(home.slot)
         if changed:
             self._anything_changed()
-        return {home.slot for home in self._homes if self.owns(home.slot)} - before
+        return arrived
 
     def owns(self, slot: int) -> bool:
         """True if this node is the primary of a slot."""

@@ -35,12 +35,11 @@ class TableLocator:
         member, row = self._member, self._row(slot)
         if not member.clustered:
             return SlotHome(member.me.node, True, 0)
-        primary = row.primary
-        if self._named(primary) is not None:
-            assert primary is not None
-            return SlotHome(primary.node, True, primary.entered_in_view)
-        last = primary or next(iter(row.in_sync), None)
-        return SlotHome("" if last is None else last.node, False, 0)
+        last = row.primary or next(iter(row.in_sync), None)
+        if last is None:
+            return SlotHome("", False, 0)
+        present = self._named(row.primary) is not None
+        return SlotHome(last.node, present, last.entered_in_view if present else 0)
 
     def registrar_of(self, slot: int) -> str | None:
         """As `SlotLocator.registrar_of`."""

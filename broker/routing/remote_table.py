@@ -99,7 +99,8 @@ def is_dead(route: Route | SharedRoute) -> bool:
     return isinstance(route.place, Peer) and route.since <= route.place.dead
 
 
-def _node_of(route: Route | SharedRoute) -> str:
+def node_of(route: Route | SharedRoute) -> str:
+    """The node to which messages go by this route."""
     return route.place.node or route.writer
 
 
@@ -251,7 +252,7 @@ def _join(targets: dict[str, _Target], route: Route) -> None:
             return
     elif place.absent or is_dead(route):
         return
-    node = _node_of(route)
+    node = node_of(route)
     target = targets.get(node)
     if target is None:
         target = targets[node] = _Target()
@@ -269,7 +270,7 @@ def _muster(found: dict[tuple[str, str, str], RemoteMembers], text: str, route: 
         online, holding = 0, lasting
     if not (online or holding) or (isinstance(place, Home) and place.here):
         return
-    key = route.group, text, _node_of(route)
+    key = route.group, text, node_of(route)
     other = found.get(key)
     if other is not None:
         online, holding, lasting = online + other.online, holding + other.holding, lasting + other.lasting

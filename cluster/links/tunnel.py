@@ -22,7 +22,8 @@ from .settings import LinkSettings
 
 BEGIN = b""
 """The next item has the numbers of a beginning."""
-_NUMBERS = Struct("<QQ")
+NUMBERS = Struct("<QQ")
+"""The item with the numbers: of the sender, and of the receiver as the sender knows it."""
 
 MAX_ITEM = 64 << 10
 """The largest item in bytes."""
@@ -164,8 +165,8 @@ class Tunnel:
             self._numbers_next = True
         elif self._numbers_next:
             self._numbers_next = False
-            if len(item) == _NUMBERS.size:
-                self._begun(_NUMBERS.unpack(item))
+            if len(item) == NUMBERS.size:
+                self._begun(NUMBERS.unpack(item))
         elif self.open:
             self._owner().tunnelled(self.node, item)
 
@@ -193,7 +194,7 @@ class Tunnel:
         if self._sending and self._told != numbers:
             self._told = numbers
             self._queue(BEGIN)
-            self._queue(_NUMBERS.pack(*numbers))
+            self._queue(NUMBERS.pack(*numbers))
         if self._sending and known == self._mine and not self.open:
             self.open = True
             self._owner().tunnel_opened(self.node)

@@ -137,7 +137,7 @@ class TableUpdate:
         return best
 
     def _deputy(self, row: SlotRow) -> Holder | None:
-        """Returns the deputy of a slot without primary, or None if no node serves.
+        """Returns the node that becomes deputy of a slot without primary. Returns None if no node serves.
 
         A deputy stays while it serves. Its successor is the serving node that is deputy of the fewest slots.
         """

@@ -29,7 +29,7 @@ def _text(key: RouteKey) -> str:
 
 
 def at(client: Client, text: str) -> str:
-    """Returns place and filter of a route for a durable session."""
+    """Returns the name that `said` gives to the route to the slot of this client, for this filter."""
     return f"{client.key[0]} {text}"
 
 
@@ -273,6 +273,16 @@ def test_a_durable_route_stays_until_the_disk_has_the_end_of_the_subscription() 
     node.run()
     node.unsafe.pop()()
     assert said(node) == {}
+
+
+def test_the_end_of_a_clean_session_waits_for_no_disk() -> None:
+    node = started()
+    node.unsafe = []
+    clean = node.client("clean")
+    node.subscribe(clean, "a")
+    node.end(clean)
+    node.run()
+    assert said(node) == {} and node.unsafe == []
 
 
 def test_a_disconnect_changes_only_routes_of_shared_subscriptions() -> None:

@@ -9,8 +9,7 @@ from random import Random
 import pytest
 
 from strogoff.cluster.links.links import Lane, LinkSettings
-from strogoff.cluster.links.tunnel import _NUMBERS as NUMBERS
-from strogoff.cluster.links.tunnel import MAX_ITEM, Tunnel, Unused
+from strogoff.cluster.links.tunnel import MAX_ITEM, NUMBERS, Tunnel, Unused
 
 from .link_harness import LinkHarness, Node, join
 
