@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import gc
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import inf
-from multiprocessing import get_context
 
 from . import step_commands
 from .planted_bugs.cluster_bugs import CLUSTER_BUGS
 from .planted_bugs.node_bugs import NODE_BUGS
+from .processes import run_all, spare_collector
 from .runner import SECONDS, WORKLOADS, RunOptions, kinds_of, run_seed, variants_of
 from .scenarios.catalogue import SCENARIOS
 from .simulation import Outcome
@@ -76,23 +74,7 @@ def _add_kinds(parser: argparse.ArgumentParser, name: str, kinds: Callable[[str]
 def run_seeds(seeds: Iterable[int], jobs: int = 1, options: RunOptions | None = None) -> Iterator[Outcome]:
     """Run many seeds, in order, on `jobs` processes."""
     work = partial(run_seed, options=options or RunOptions())
-    if jobs <= 1:
-        yield from map(work, seeds)
-        return
-    with get_context("spawn").Pool(jobs, _begin_work) as pool:
-        yield from pool.imap(work, seeds)
-
-
-def _begin_work() -> None:
-    """In a worker process: ignore Ctrl-C, because the parent handles it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _spare_collector()
-
-
-def _spare_collector() -> None:
-    """Let the garbage collector run rarely, and skip the loaded modules: this halves the time of a simulation."""
-    gc.freeze()
-    gc.set_threshold(5000, 10, 10)
+    yield from run_all(work, seeds, jobs)
 
 
 def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
@@ -154,11 +136,11 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.bugs:
         return _print_bugs()
     if arguments.steps:
-        _spare_collector()
+        spare_collector()
         return step_commands.run_steps(arguments)
     if arguments.trace:
         return _print_trace(arguments)
-    _spare_collector()
+    spare_collector()
     return _run(arguments)
 
 

@@ -65,7 +65,7 @@ class Simulation(Generic[W]):
         self.world: W = world
 
     def judged(self) -> Outcome:
-        """As `run`. An exception anywhere in a node is a violation as well."""
+        """Run all phases and return the verdict. An exception in a node counts as a violation."""
         try:
             return self.run()
         except Exception as error:

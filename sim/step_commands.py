@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from multiprocessing import get_context
+from functools import partial
 
+from .processes import run_all
 from .scenarios.steps import PROTOCOLS, Case, cases, run_case
 from .simulation import Outcome
 
 ALL = "all"
-AT_ONCE = 4
-"""Cases that a process takes at once."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +39,9 @@ def run_steps(arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     chosen = list(_chosen(arguments))
     failed = 0
-    for (number, case), outcome in zip(chosen, _outcomes([case for _, case in chosen], arguments), strict=True):
+    work = partial(run_case, trace=arguments.trace)
+    outcomes = run_all(work, [case for _, case in chosen], arguments.jobs)
+    for (number, case), outcome in zip(chosen, outcomes, strict=True):
         for line in outcome.lines:
             print(line)
         if outcome.violations:
@@ -49,14 +50,6 @@ def run_steps(arguments: argparse.Namespace) -> int:
     took = time.monotonic() - began
     print(f"{len(chosen)} cases, {failed} failed; {took:.1f} s")
     return min(failed, 1)
-
-
-def _outcomes(chosen: list[Case], arguments: argparse.Namespace) -> Iterator[Outcome]:
-    if arguments.jobs <= 1 or arguments.trace:
-        yield from (run_case(case, arguments.trace) for case in chosen)
-        return
-    with get_context("spawn").Pool(arguments.jobs) as pool:
-        yield from pool.imap(run_case, chosen, AT_ONCE)
 
 
 def _tell(number: int, case: Case, outcome: Outcome, arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..cluster_plan import ClusterPlan
-from ..faults.kinds import parse
+from ..faults.kinds import Cut, parse
 from ..faults.schedule import FaultSchedule, Step
 from ..simulation import ClusterSimulation, Outcome
 from ..workload.swarm import ClientSpec
@@ -27,16 +27,9 @@ FAULTS = ("fast_restart {node}", "pause {node} 3s", "cut {node} | {others}")
 CUT_S = 3.0
 """The length of a cut, in seconds: long enough for a view without the node."""
 AT_S = 4.0
-"""The time at which the protocol begins, in seconds after the clients."""
-
-
-@dataclass(frozen=True, slots=True)
-class Protocol:
-    """One protocol: `scenario` begins it at `AT_S`, and it lasts less than `for_s` seconds. Its sessions are at the
-    homes of the clients: at n2, if its client is at another node by then."""
-
-    scenario: Scenario
-    for_s: float
+"""When the protocol begins, in virtual seconds after the begin of the faults."""
+FOR_S = 0.3
+"""The longest time that a protocol takes, in virtual seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +45,8 @@ class Case:
         return f"{self.protocol}, seed {self.seed}, step {self.number}: {self.fault}"
 
 
-def _protocol(
-    name: str, about: str, clients: dict[str, ClientSpec], *acts: Act, qos: int = 1, for_s: float = 0.3
-) -> Protocol:
-    return Protocol(Scenario(name, about, "at 0s kill n1", clients, acts, qos), for_s)
+def _protocol(name: str, about: str, clients: dict[str, ClientSpec], *acts: Act, qos: int = 1) -> Scenario:
+    return Scenario(name, about, clients=clients, acts=acts, qos=qos, kinds=())
 
 
 _ELSEWHERE = (moves(2.0, "n1", "c0"), moves(2.5, "n3", "w0"))
@@ -83,34 +74,33 @@ _ALL = (
               _WILL, *_ELSEWHERE, publishes(3.9), leaves(AT_S, "c0"), moves(4.2, "n3", "c0"), publishes(4.25)),
 )  # fmt: skip
 
-PROTOCOLS: dict[str, Protocol] = {each.scenario.name: each for each in _ALL}
-"""Every protocol by its name."""
+PROTOCOLS: dict[str, Scenario] = {each.name: each for each in _ALL}
+"""Every protocol by its name. The sessions are at the homes of the clients, and the clients connect elsewhere."""
 
 
-def _plan(protocol: Protocol, seed: int, schedule: tuple[Step, ...]) -> ClusterPlan:
-    scenario = protocol.scenario
-    found = scenario.plan(seed, scenario.nodes, None, SECONDS)
-    return replace(found, schedule=FaultSchedule(schedule))
+def _plan(protocol: Scenario, seed: int, *faults: Step) -> ClusterPlan:
+    found = protocol.plan(seed, protocol.nodes, None, SECONDS)
+    return replace(found, schedule=FaultSchedule(faults))
 
 
 def steps(name: str, seed: int) -> list[float]:
     """Returns the times of the steps of a protocol, in seconds after the begin of the faults."""
     protocol = PROTOCOLS[name]
-    simulation = ClusterSimulation(_plan(protocol, seed, ()), script=protocol.scenario.begin)
+    simulation = ClusterSimulation(_plan(protocol, seed), script=protocol.begin)
     simulation.begin()
     loop = simulation.world.loop
     begin_s = loop.now_s
     simulation.begin_faults()
     loop.run_until(begin_s + AT_S)
     found: set[float] = set()
-    while loop.now_s < begin_s + AT_S + protocol.for_s and loop.turn():
+    while loop.now_s < begin_s + AT_S + FOR_S and loop.turn():
         found.add(loop.now_s)
     return [when - begin_s for when in sorted(found)]
 
 
 def cases(name: str, seed: int, every: int = 1) -> Iterator[Case]:
     """Yield the runs of a protocol, for each `every`th step."""
-    nodes = _plan(PROTOCOLS[name], seed, ()).nodes
+    nodes = _plan(PROTOCOLS[name], seed).nodes
     for number, when in enumerate(steps(name, seed)):
         if number % every:
             continue
@@ -118,11 +108,11 @@ def cases(name: str, seed: int, every: int = 1) -> Iterator[Case]:
             others = " ".join([each for each in nodes if each != node])
             for text in FAULTS:
                 fault = parse(text.format(node=node, others=others))
-                cut = text.startswith("cut")
-                yield Case(name, seed, number, Step(when + BEHIND_S, fault, CUT_S if cut else None))
+                for_s = CUT_S if isinstance(fault, Cut) else None
+                yield Case(name, seed, number, Step(when + BEHIND_S, fault, for_s))
 
 
 def run_case(case: Case, trace: bool = False) -> Outcome:
     """Run one case from begin to verdict. An exception anywhere in a node is a violation as well."""
     protocol = PROTOCOLS[case.protocol]
-    return ClusterSimulation(_plan(protocol, case.seed, (case.fault,)), trace, script=protocol.scenario.begin).judged()
+    return ClusterSimulation(_plan(protocol, case.seed, case.fault), trace, script=protocol.begin).judged()

@@ -1,0 +1,28 @@
+"""Work on one process or on several."""
+
+from __future__ import annotations
+
+import gc
+import operator
+import signal
+
+import pytest
+
+from strogoff.sim import processes
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_come_in_the_order_of_the_items(jobs: int) -> None:
+    assert list(processes.run_all(operator.neg, range(20), jobs)) == [-number for number in range(20)]
+
+
+def test_a_worker_ignores_ctrl_c_and_collects_rarely() -> None:
+    handler, threshold = signal.getsignal(signal.SIGINT), gc.get_threshold()
+    try:
+        processes._begin_work()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        assert gc.get_threshold() == (5000, 10, 10) and gc.get_freeze_count()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        gc.set_threshold(*threshold)
+        gc.unfreeze()
