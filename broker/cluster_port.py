@@ -53,6 +53,13 @@ class ClusterPort(Protocol):
         """
         ...
 
+    def expiry_pause_ms(self) -> int:
+        """How long in ms no session of this node may expire yet; 0 if one may expire now (H-43).
+
+        The broker calls this when a session is due. The time may grow meanwhile, so the broker asks again after it.
+        """
+        ...
+
     def may_acknowledge(self, connection: object, operations: int, frames: list[bytes]) -> bool:
         """True if this client connection may send the frames, which acknowledge these operations (bits).
 
@@ -184,6 +191,10 @@ class Standalone:
     def has_lease(self) -> bool:
         """As `ClusterPort.has_lease`: always True."""
         return True
+
+    def expiry_pause_ms(self) -> int:
+        """As `ClusterPort.expiry_pause_ms`: always 0."""
+        return 0
 
     def may_acknowledge(self, connection: object, operations: int, frames: list[bytes]) -> bool:
         """As `ClusterPort.may_acknowledge`: always True."""

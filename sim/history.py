@@ -245,7 +245,7 @@ class History:
     `lines` is the readable trace; None means no trace. `commits` counts the finished batches on all disks. `assigned`
     has (`$share` filter, client, key) for each shared message and the member whose queue got it. `durable` maps
     (client, key) to the commit that stored the message for this client. `problems` are violations found during the
-    simulation.
+    simulation. `given_up` has for each client when a primary last gave up the gateway of its connection.
     """
 
     now: Callable[[], float]
@@ -261,6 +261,7 @@ class History:
     lives: dict[str, Life] = field(default_factory=dict)
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     durable: dict[tuple[str, str], int] = field(default_factory=dict)
+    given_up: dict[str, float] = field(default_factory=dict)
     ids: list[IdReuse] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     views: ViewLog = field(default_factory=ViewLog)

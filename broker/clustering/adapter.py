@@ -21,7 +21,7 @@ from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
 from ..cluster_port import ClusterMember, Pausable
 from ..connection.ack_queue import OPERATION_BITS, count_operations
-from ..connection.connection import ClientConnection
+from ..connection.connection import FAILOVER_GRACE_S, ClientConnection
 from ..connection.refusal import give_up
 from ..node import Node
 from ..queues.message import Message
@@ -77,6 +77,7 @@ class ClusterAdapter:
         self.retained: SharedRetained
         self._over: dict[str, int] = {}
         self._present: dict[str, bytes] = {}
+        self._expiry_from_ms = 0
         self._waits: list[tuple[PendingAcks, int]] = []
         self._ticked = False
         self._kept = False
@@ -152,6 +153,12 @@ class ClusterAdapter:
     def has_lease(self) -> bool:
         """As `ClusterPort.has_lease`."""
         return self._member.look()
+
+    def expiry_pause_ms(self) -> int:
+        """As `ClusterPort.expiry_pause_ms`: while this node has no lease, and `FAILOVER_GRACE_S` after that."""
+        if not self._member.look():
+            return FAILOVER_GRACE_S * 1000
+        return max(0, self._expiry_from_ms - self._node.env.now)
 
     def is_present(self, node: str) -> bool:
         """As `ClusterPort.is_present`."""
@@ -401,7 +408,10 @@ class ClusterAdapter:
         self.incidents.changed()
         if state is not ViewState.MINORITY:
             self._node.policy.settling = False
-        if state is not self._node.policy.view_state:
+        was = self._node.policy.view_state
+        if state is not was:
+            if was is ViewState.MINORITY:  # before the setter, which lets the waiting clients connect
+                self._expiry_from_ms = self._node.env.now + FAILOVER_GRACE_S * 1000
             self._node.policy.view_state = state
             if state is not ViewState.MINORITY:
                 self._node.gateways.lease_is_back()

@@ -95,6 +95,10 @@ class Deadlines:
 
     def _due(self) -> None:
         now = self._env.now
+        pause_ms = self._env.cluster.expiry_pause_ms()
+        if pause_ms:  # a session that is due but may not end yet would only use memory
+            self._timer = self._env.timers.at(now + pause_ms, self._due)
+            return
         left = STEP
         for slot in range(SLOTS):
             if 0 < self._next[slot] <= now and left > 0:

@@ -408,6 +408,10 @@ class Session:
         self.save()
 
     def _expire(self) -> None:
+        pause_ms = self.env.cluster.expiry_pause_ms()
+        if pause_ms:
+            self.timer = self.env.timers.at(self.env.now + pause_ms, self._expire)
+            return
         self.env.event("sess.expire", client=self.client_id, mountpoint=self.mountpoint)
         self.end("expired")
 
@@ -415,7 +419,8 @@ class Session:
         """The session was made from its record: do at once what is due, and set the timer for the rest.
 
         If a client was connected when the process ended, its absence begins now. A CONNECT may follow in this turn: it
-        must not find a session that has expired, nor cancel a will that is due.
+        must not find a session that has expired, nor cancel a will that is due. It may find a session that is due but
+        could not be resumed before (H-43).
         """
         now = self.env.now
         if was_attached:

@@ -141,8 +141,13 @@ class ModelClient:
         for each in reversed(self.lists):
             if each.opened != NEVER:
                 expiry = each.expiry_s if each.final_expiry_s is None else each.final_expiry_s
-                return expiry is not None and self.history.now() - each.closed_at > expiry / 2
+                return expiry is not None and self.history.now() - self._absent_since(each) > expiry / 2
         return False
+
+    def _absent_since(self, connection: Connection) -> float:
+        """When the absence began: the primary may give up a gateway that is suspended before the client notices."""
+        given_up_at = self.history.given_up.get(self.name, 0.0)
+        return given_up_at if connection.opened_at < given_up_at < connection.closed_at else connection.closed_at
 
     def _impatient(self, peer: Peer) -> None:
         if self.peer is peer and not self.connected:

@@ -195,6 +195,7 @@ def test_no_publish_waits_for_a_session_that_expired_during_the_cut(
     cluster.pass_s(20.0)
     cluster[2].start()
     cluster.state_of(2, ViewState.MAJORITY)
+    cluster.pass_s(6.0)  # the session waits for its client (H-43)
     cluster.network.heal()
     cluster.whole()
     cluster[2].kill()

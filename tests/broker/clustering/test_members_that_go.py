@@ -131,6 +131,7 @@ def test_a_message_that_expires_on_its_way_to_a_gone_member_is_reported(qos: int
 def test_messages_of_an_ended_member_move_after_the_session_is_off_the_disk() -> None:
     """If the message moved earlier, a restart would bring the session back and a member would get the message twice."""
     cluster = ClusterHarness(3, **MAJORITY)
+    cluster.pass_s(6)  # from now on sessions expire (H-43)
     first = cluster[2].client("first", clean=False, expiry_s=2)
     first.subscribe(("$share/g/a", 2))
     first.leave()
@@ -155,6 +156,7 @@ def test_messages_of_an_ended_member_move_after_the_session_is_off_the_disk() ->
 def test_a_moved_message_goes_to_a_member_present_at_that_time(stays: bool) -> None:
     cluster = ClusterHarness(3, **MAJORITY)
     cluster.put(second=3)
+    cluster.pass_s(6)  # from now on sessions expire (H-43)
     first = cluster[2].client("first", clean=False, expiry_s=2)
     first.subscribe(("$share/g/a", 2))
     first.leave()
