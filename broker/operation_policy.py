@@ -30,6 +30,8 @@ class OperationPolicy:
         """True while a node that starts does not know all subscriptions yet."""
         self.settling = False
         """True for a member that has just started, until it knows which other nodes have subscribers."""
+        self.leased_since_ms = 0
+        """When the node last got a lease, in cluster time; 0 if it has not been without one."""
 
     @property
     def view_state(self) -> ViewState:
@@ -38,6 +40,8 @@ class OperationPolicy:
 
     @view_state.setter
     def view_state(self, state: ViewState) -> None:
+        if self._view_state is ViewState.MINORITY and state is not ViewState.MINORITY:
+            self.leased_since_ms = self._env.now  # the callbacks may ask for it
         self._view_state = state
         self.look_again()
 

@@ -77,7 +77,6 @@ class ClusterAdapter:
         self.retained: SharedRetained
         self._over: dict[str, int] = {}
         self._present: dict[str, bytes] = {}
-        self._expiry_from_ms = 0
         self._waits: list[tuple[PendingAcks, int]] = []
         self._ticked = False
         self._kept = False
@@ -158,7 +157,7 @@ class ClusterAdapter:
         """As `ClusterPort.expiry_pause_ms`: while this node has no lease, and `FAILOVER_GRACE_S` after that."""
         if not self._member.look():
             return FAILOVER_GRACE_S * 1000
-        return max(0, self._expiry_from_ms - self._node.env.now)
+        return max(0, self._node.policy.leased_since_ms + FAILOVER_GRACE_S * 1000 - self._node.env.now)
 
     def is_present(self, node: str) -> bool:
         """As `ClusterPort.is_present`."""
@@ -408,10 +407,7 @@ class ClusterAdapter:
         self.incidents.changed()
         if state is not ViewState.MINORITY:
             self._node.policy.settling = False
-        was = self._node.policy.view_state
-        if state is not was:
-            if was is ViewState.MINORITY:  # before the setter, which lets the waiting clients connect
-                self._expiry_from_ms = self._node.env.now + FAILOVER_GRACE_S * 1000
+        if state is not self._node.policy.view_state:
             self._node.policy.view_state = state
             if state is not ViewState.MINORITY:
                 self._node.gateways.lease_is_back()

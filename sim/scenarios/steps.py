@@ -17,7 +17,20 @@ from ..faults.schedule import FaultSchedule, Step
 from ..simulation import ClusterSimulation, Outcome
 from ..workload.swarm import ClientSpec
 from .scenario import Scenario
-from .script import IDLE_S, Act, client, leaves, leaves_topic, moves, publishes, reader, wants_topic, writer
+from .script import (
+    IDLE_S,
+    Act,
+    client,
+    leaves,
+    leaves_topic,
+    member,
+    moves,
+    publishes,
+    reader,
+    retains,
+    wants_topic,
+    writer,
+)
 
 SECONDS = 12.0
 """Virtual time, in seconds, until all faults end."""
@@ -53,8 +66,10 @@ _ELSEWHERE = (moves(2.0, "n1", "c0"), moves(2.5, "n3", "w0"))
 _WRITER = {"n2.": writer("w0", IDLE_S)}
 _TWO = {"n2": reader(), **_WRITER}
 _TWO_TOPICS = {"n2": client("c0", ("t/0", "t/1"), version=5), "n2.": writer("w0", IDLE_S, ("t/0", "t/1"))}
+_RETAINED = {"n2": client("c0", ("t/0", "r/1"), version=5), "n2.": writer("w0", IDLE_S, ("t/0", "r/1"))}
 _QOS_2 = {"n2": client("c0", ("t/0",), version=5, qos=2), **_WRITER}
 _WILL = {"n2": replace(reader(), will=(1, 0)), **_WRITER}
+_MEMBERS = {"n2": member("c0"), "n3": member("c1"), **_WRITER}
 _CLEAN = {"n2": reader(clean=True), "n3": writer("w0", IDLE_S)}
 
 _ALL = (
@@ -72,6 +87,14 @@ _ALL = (
               *_ELSEWHERE, leaves(AT_S, "c0"), publishes(4.1), moves(4.2, "n2", "c0"), publishes(4.25)),
     _protocol("will", "a durable client with a will loses its connection to a gateway, and comes back at another one",
               _WILL, *_ELSEWHERE, publishes(3.9), leaves(AT_S, "c0"), moves(4.2, "n3", "c0"), publishes(4.25)),
+    _protocol("retained", "a message is retained, and a durable client at a gateway subscribes to it", _RETAINED,
+              *_ELSEWHERE, leaves_topic(3.0, "c0", "r/1"), retains(AT_S, "w0", "r/1"), wants_topic(4.1, "c0", "r/1"),
+              publishes(4.2, "w0", "r/1")),
+    _protocol("shared", "messages for a shared subscription, one member of which leaves and comes back", _MEMBERS,
+              *_ELSEWHERE, publishes(AT_S), leaves(4.05, "c0"), publishes(4.1), moves(4.2, "n2", "c0"),
+              publishes(4.25)),
+    _protocol("shared_qos2", "the same with QoS 2", _MEMBERS, *_ELSEWHERE, publishes(AT_S), leaves(4.05, "c0"),
+              publishes(4.1), moves(4.2, "n2", "c0"), publishes(4.25), qos=2),
 )  # fmt: skip
 
 PROTOCOLS: dict[str, Scenario] = {each.name: each for each in _ALL}

@@ -298,7 +298,10 @@ class ModelClient:
 
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
         """Whether this refusal is allowed: the node may refuse a CONNECT while its disk is full."""
-        full = mark[1] <= self.history.life(self.server.name).full_until
+        assert self.connection is not None
+        # the session may have moved while the answer was on its way
+        nodes = {self.server.name, self.connection.node}
+        full = any(mark[1] <= self.history.life(node).full_until for node in nodes)
         return operation == "register" and reason in REFUSED_FOR_DISK and full
 
     def _had_session(self) -> bool:
