@@ -35,21 +35,33 @@ def _chosen(arguments: argparse.Namespace) -> Iterator[tuple[int, Case]]:
 
 
 def run_steps(arguments: argparse.Namespace) -> int:
-    """Run the command. Returns 1 if a promise is broken, else 0."""
+    """Run all cases, or those until Ctrl-C. Returns 1 if a promise is broken, 130 after Ctrl-C, else 0."""
     began = time.monotonic()
+    done = failed = 0
+    stopped = False
+    try:
+        for number, case, outcome in _outcomes(arguments):
+            done += 1
+            for line in outcome.lines:
+                print(line)
+            if outcome.violations:
+                failed += 1
+                _tell(number, case, outcome, arguments)
+            if (failed and arguments.stop) or time.monotonic() - began > arguments.limit:
+                break
+    except KeyboardInterrupt:
+        stopped = True
+    took = time.monotonic() - began
+    print(f"{done} cases, {failed} failed; {took:.1f} s{'; stopped' if stopped else ''}")
+    return 130 if stopped else min(failed, 1)
+
+
+def _outcomes(arguments: argparse.Namespace) -> Iterator[tuple[int, Case, Outcome]]:
     chosen = list(_chosen(arguments))
-    failed = 0
     work = partial(run_case, trace=arguments.trace)
     outcomes = run_all(work, [case for _, case in chosen], arguments.jobs)
     for (number, case), outcome in zip(chosen, outcomes, strict=True):
-        for line in outcome.lines:
-            print(line)
-        if outcome.violations:
-            failed += 1
-            _tell(number, case, outcome, arguments)
-    took = time.monotonic() - began
-    print(f"{len(chosen)} cases, {failed} failed; {took:.1f} s")
-    return min(failed, 1)
+        yield number, case, outcome
 
 
 def _tell(number: int, case: Case, outcome: Outcome, arguments: argparse.Namespace) -> None:

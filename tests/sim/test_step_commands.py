@@ -51,3 +51,29 @@ def test_all_means_every_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_commands, "run_case", run)
     assert main(["sim", "--steps", "all", "--every", "100"]) == 0
     assert list(dict.fromkeys(ran)) == list(PROTOCOLS)
+
+
+def test_cases_done_before_ctrl_c_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(case: Case, trace: bool = False) -> Outcome:
+        if case.number:
+            raise KeyboardInterrupt
+        return Outcome(case.seed, (), 1, 1, 1, 1, ())
+
+    monkeypatch.setattr(step_commands, "run_case", run)
+    assert main(["sim", "--steps", "qos1", "--every", "50"]) == 130
+    assert re.fullmatch(r"9 cases, 0 failed; [\d.]+ s; stopped\n", capsys.readouterr().out)
+
+
+def test_it_stops_at_the_first_failing_case_or_when_time_is_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(case: Case, trace: bool = False) -> Outcome:
+        return Outcome(case.seed, ("no good",) if case.number else (), 1, 1, 1, 1, ())
+
+    monkeypatch.setattr(step_commands, "run_case", run)
+    assert main(["sim", "--steps", "qos1", "--every", "50", "--stop"]) == 1
+    assert "10 cases, 1 failed" in capsys.readouterr().out
+    assert main(["sim", "--steps", "qos1", "--every", "50", "--limit", "0"]) == 0
+    assert "1 cases, 0 failed" in capsys.readouterr().out
