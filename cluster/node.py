@@ -497,6 +497,10 @@ class ClusterNode:
             return RefusalReason.NOT_YET.says(f"{hello.node} is not a member of this cluster")
         return member_mismatch(row, hello)
 
+    def applied(self) -> int:
+        """Links: returns how far this node has followed the slot table."""
+        return self.listener.applied()
+
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
         """Links: returns the last number taken of a peer's lane; the peer continues with the next one."""
         return self.listener.watermark(node, boot) if lane == Lane.PUBLISH else 0

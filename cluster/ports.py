@@ -132,6 +132,12 @@ class ClusterEvents(RejoinListener, Protocol):
         The broker updates its own tables. Writes of this node, and keys loaded from disk, cause no call.
         """
 
+    def applied(self) -> int:
+        """Returns the index of the last slot table that this node, or an earlier process of it, has followed.
+
+        It goes with each acknowledgement of publishes: see `Links.applied_by`.
+        """
+
     def watermark(self, node: str, boot: int) -> int:
         """Returns the number of the last publish that this node has taken from a boot of a node; 0 if it took none.
 

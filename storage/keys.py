@@ -12,10 +12,12 @@
     z slot number                     due will that waits for a lease
     j slot client incarnation         queue entries of an ended session that are being deleted
     k slot                            highest reserved number of the slot, for incarnations and wills
+    y slot node                       number of the last message that the slot took from another node
+    a slot mid                        QoS 2 message that another node may send again, taken by the slot
     r mountpoint topic                retained message
     w node boot                       watermark of the publishes of another node's boot
     w node boot number                such a publish, while a further node has not acknowledged it
-    x mid                             QoS 2 message that another node may send again
+    x mid                             the same, with the shared subscriptions for which this node took it
     d key                             replicated metadata
     t                                 checkpoint: positions of all slots
     t number                          positions of the slots that one batch changes, and the touched keys
@@ -31,7 +33,7 @@ other kind may use these letters.
 
 from __future__ import annotations
 
-SLOT_KINDS = b"sbqiepuzjk"
+SLOT_KINDS = b"sbqiepuzjkya"
 """The kinds of keys that belong to one slot and move with it; their second byte is the slot."""
 
 LOCAL_KINDS = b"vf"
@@ -190,6 +192,26 @@ def parse_watermark_key(key: bytes) -> tuple[str, int, int]:
     """Node, boot and number of an `owed_key`; the number is 0 for a `watermark_key`."""
     end = 3 + int.from_bytes(key[1:3], "big")
     return key[3:end].decode(), int.from_bytes(key[end : end + 4], "big"), int.from_bytes(key[end + 4 :], "big")
+
+
+def taken_key(slot: int, node: str) -> bytes:
+    """The key of the last number that a slot took from another node."""
+    return b"y%c" % slot + node.encode()
+
+
+def parse_taken_key(key: bytes) -> str:
+    """The node of a `taken_key`."""
+    return key[2:].decode()
+
+
+def seen_in_slot_key(slot: int, node: str, boot: int, counter: int) -> bytes:
+    """The key of a QoS 2 message that a slot took from another node and that may come again."""
+    return b"a%c" % slot + message_id(node, boot, counter)
+
+
+def parse_seen_in_slot_key(key: bytes) -> tuple[int, str, int, int]:
+    """Slot, node, boot and counter of a `seen_in_slot_key`."""
+    return key[1], *parse_seen_key(key[1:])
 
 
 def seen_key(node: str, boot: int, counter: int) -> bytes:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from ...cluster.identity import SLOTS
-from ...cluster.links.ports import Lane, Refuse
+from ...cluster.links.ports import Lane
 from ...cluster.membership.view import View
 from ...cluster.node import ClusterNode
 from ...cluster.replicated_map.namespaces import NAMESPACES, Namespace
@@ -33,12 +32,15 @@ from ..routing.subscriptions import Subscription
 from ..shared_config import CONFIG, SharedConfig
 from .forward_receiver import ForwardReceiver
 from .forward_sender import ForwardSender
+from .inbound_copies import InboundCopies
 from .incident_monitor import IncidentMonitor
 from .missed_publishes import PUBLISHED, MissedPublishes
 from .retained import RETAINED, SharedRetained
 from .route_advertiser import Ports, RouteAdvertiser
 from .routes import FORMER, LASTING, LIVE, MalformedRoute, Routes
 from .routes import NAMESPACES as ROUTES
+from .slot_follower import SlotFollower
+from .slot_gate import SlotGate
 from .slot_handover import SlotHandover
 from .table_locator import TableLocator
 
@@ -50,9 +52,6 @@ the worst failover (4.5 s) and the exchanges that bring the routes of the other 
 
 BARRIER_LIMIT_MS = 9500
 """How long SUBACK waits for the other nodes: the detection time, the length of a lease, and 5 s."""
-
-NEVER_VOID = bytes(4)
-"""The stamp of a copy that must arrive even if its sender leaves the view; see `forward_sender.stamp`."""
 
 NO_LEASE = "the node has lost its lease: send again"
 BARRED = "the cluster does not take this node"
@@ -75,27 +74,29 @@ class ClusterAdapter:
         self.handover: SlotHandover
         self.config: SharedConfig
         self.retained: SharedRetained
-        self._over: dict[str, int] = {}
-        self._present: dict[str, bytes] = {}
         self._waits: list[tuple[PendingAcks, int]] = []
-        self._ticked = False
-        self._kept = False
-        """True while a copy is delivered that is never void: its origin may have ended, and no node sends it again."""
+        self.gate = SlotGate(node.env.store, self.routes.is_here)
+        self.inbound: InboundCopies
+        self.follower: SlotFollower
 
     def bind(self, member: ClusterNode) -> None:
         """Connect the broker node to its cluster node: from now on its calls to the cluster reach other nodes."""
         node = self._node
         self._member = member
         ack, serving = member.links.ack, self._serving
-        self.receiver = ForwardReceiver(node, lambda origin, seq, boot: ack(origin, Lane.PUBLISH, seq, boot), serving)
+        self.receiver = ForwardReceiver(
+            node, lambda origin, seq, boot: ack(origin, Lane.PUBLISH, seq, boot), serving, self.gate
+        )
         early = member.links.ack_early
         self.receiver.ack_early = lambda origin, seqs, boot: early(origin, Lane.PUBLISH, seqs, boot)
         self.sender = ForwardSender(node, _Lanes(member, Lane.PUBLISH), receiving=self.receiver)
         self.relay_sender = ForwardSender(node, _Lanes(member, Lane.APPEND), self.sender)
         self.relay_receiver = ForwardReceiver(
-            node, lambda origin, seq, boot: ack(origin, Lane.APPEND, seq, boot), serving, self.receiver
+            node, lambda origin, seq, boot: ack(origin, Lane.APPEND, seq, boot), serving, self.gate, self.receiver
         )
-        self.receiver.pass_on = self.relay_receiver.pass_on = self._pass_on
+        self.inbound = InboundCopies(
+            node, member, (self.receiver, self.relay_receiver), (self.sender, self.relay_sender)
+        )
         self.advertiser = RouteAdvertiser(
             node.name,
             Ports(
@@ -103,6 +104,7 @@ class ClusterAdapter:
                 node.env.after_turn, node.env.store.flush,
             ),
         )  # fmt: skip
+        self.follower = SlotFollower(node, member, self.routes, self.gate, self.sender, self.advertiser)
         self.handover = SlotHandover(member, self._empty_slots, node.gateways.table_changed, node.env.log)
         self.incidents = IncidentMonitor(node, member)
         member.on_tick = self._tick
@@ -229,7 +231,7 @@ class ClusterAdapter:
         if message is not None:
             for name in self._member.links.slow[Lane.METADATA]:
                 if self._member.view.incarnation(name) is not None:
-                    self.sender.hit(name, message.publisher)
+                    self.sender.slow.hit(name, message.publisher)
         return True
 
     def confirm_deleted(self, mountpoint: str, topic: str, context: AckContext) -> None:
@@ -302,28 +304,17 @@ class ClusterAdapter:
         own = message.origin is self._node.env.origin or message.origin.node == self._node.name
         (self.sender if own else self.relay_sender).forward(message, targets, members, context)
 
-    def _pass_on(self, message: Message, text: str, sender: str, context: AckContext) -> bool:
-        """As `PassOn`: give a message that no group member here can get back to the node that chose this node."""
-        origin = message.origin.node
-        if origin == self._node.name:
-            return self.sender.returned(message, text, sender)
-        if self._kept or sender != origin or self._member.view.incarnation(origin) is None:
-            return False
-        self.relay_sender.give_back(message, text, context)
-        return True
-
     # -- views
 
     def view_applied(self, before: View, after: View) -> None:
         """As `ClusterEvents.view_applied`."""
         mine = self._node.name
-        self._present.clear()
-        self.place_routes()
+        self.inbound.view_applied(before, after)
+        self.follower.follow()
         self.missed.view_applied(before, after)
         for gone in before.incarnations:
             if gone not in after.incarnations and gone.node != mine:
                 self._node.gateways.left(gone.node)
-                self._over[gone.node] = max(self._over.get(gone.node, 0), gone.entered_in_view)
                 self.routes.drop_live(gone.node, gone.entered_in_view)
                 self.relay_sender.away(gone.node)
                 if self.sender.away(gone.node):
@@ -361,23 +352,13 @@ class ClusterAdapter:
 
     def slots_changed(self) -> None:
         """As `ClusterEvents.slots_changed`."""
-        self.place_routes()
+        self.follower.follow()
         self._follow_table()
 
     def _follow_table(self) -> None:
         self.handover.table_changed()
         self._node.gateways.table_changed()
         self._node.env.after_turn(self._hand_over)
-
-    def place_routes(self) -> None:
-        """The table of slots has changed: send messages to the present primaries, and announce the slots of this node.
-
-        Messages for a slot without primary are kept for the node with its sessions.
-        """
-        locator = self._node.gateways.locator
-        arrived = self.routes.place([locator.home_of(slot) for slot in range(SLOTS)])
-        if arrived:
-            self.advertiser.arrived(arrived)
 
     def _empty_slots(self, slots: Collection[int]) -> list[int]:
         """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
@@ -500,56 +481,32 @@ class ClusterAdapter:
         lease_service = self._member.lease_service
         return lease_service is not None and lease_service.holder.serving
 
+    def applied(self) -> int:
+        """As `ClusterEvents.applied`."""
+        return self.gate.applied
+
     def watermark(self, node: str, boot: int) -> int:
         """As `ClusterEvents.watermark`."""
         self.relay_receiver.watermark(node, boot)
         return self.receiver.watermark(node, boot)
 
     def deliver(self, node: str, seq: int, payload: bytes) -> None:
-        """Deliver the next publish of a node (H-07, H-14). Raises `Refuse`, `MalformedForward`.
-
-        It is void if the node sent it under an earlier entry into the view. If this node has not applied the view of
-        that entry yet, it refuses the publish, and the node sends it again.
-        """
-        stamp = payload[:4]
-        self._kept = stamp == NEVER_VOID
-        if self._present.get(node) != stamp:
-            since = int.from_bytes(stamp, "big")
-            present = self._member.view.incarnation(node)
-            if since and (
-                since <= self._over.get(node, 0) or (present is not None and since < present.entered_in_view)
-            ):
-                self.receiver.skip(node, seq)
-                return
-            if present is None or since > present.entered_in_view:
-                raise Refuse(f"{node} is not in the view {self._member.view.id} since {since}")
-            self._present[node] = stamp  # until the next view, a copy with the same stamp needs no other check
-        if not self._ticked:
-            self._ticked = True
-            self._node.env.tick()
-            self._node.env.after_turn(self._turn_over)
-        self.receiver.deliver(node, seq, payload[4:])
-
-    def _turn_over(self) -> None:
-        self._ticked = False
+        """As `ClusterEvents.deliver`."""
+        self.inbound.deliver(node, seq, payload)
 
     def acked(self, node: str, upto: int) -> None:
         """As `ClusterEvents.acked`."""
         self._node.env.tick()
-        self.sender.acked(node, upto, self._member.look())
+        self.sender.acked(node, upto, self._member.look(), self._member.links.applied_by(node))
 
     def acked_early(self, node: str, seqs: list[int]) -> None:
         """As `ClusterEvents.acked_early`."""
         self._node.env.tick()
-        self.sender.acked_early(node, seqs, self._member.look())
+        self.sender.acked_early(node, seqs, self._member.look(), self._member.links.applied_by(node))
 
     def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
-        """Deliver the next publish that a node relays for its origin; it is never void. Raises `Refuse`,
-        `MalformedForward`."""
-        if self._member.view.incarnation(node) is None:
-            raise Refuse(f"{node} is not in the view {self._member.view.id}")
-        self._node.env.tick()
-        self.relay_receiver.deliver(node, seq, payload[4:])
+        """As `ClusterEvents.deliver_relayed`."""
+        self.inbound.deliver_relayed(node, seq, payload)
 
     def relays_acked(self, node: str, upto: int) -> None:
         """As `ClusterEvents.relays_acked`."""
@@ -558,7 +515,7 @@ class ClusterAdapter:
 
     def relieved(self, node: str) -> None:
         """As `ClusterEvents.relieved`."""
-        self.sender.relieved(node)
+        self.sender.slow.relieved(node)
 
     def room(self, node: str) -> None:
         """As `ClusterEvents.room`."""

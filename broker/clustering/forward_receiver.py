@@ -9,26 +9,36 @@ origin restarted in the middle of a handshake. This node remembers the mid until
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from ...cluster.identity import SLOTS
 from ...cluster.links.ports import Refuse
 from ...storage import keys
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks
 from ..routing.plans import PlanCache
 from ..routing.router import AFTER_COMMIT
-from .forward_codec import ForwardedMessage, OpenMids, decode_forward, decode_open_mids, is_open_mids
+from .forward_codec import (
+    ForwardedMessage,
+    Head,
+    MalformedForward,
+    OpenMids,
+    decode_forward,
+    decode_open_mids,
+    is_open_mids,
+)
+from .slot_gate import SlotGate
 
 if TYPE_CHECKING:
     from ..node import Node
     from ..queues.message import Message
 
 
-PLAIN = ""
-"""The name of the part of a message for ordinary subscriptions. `$share` filters name the other parts."""
+LIVE = ""
+"""The name of the part of a message for clean sessions. `$share` filters name the other parts."""
 
 
 PassOn = Callable[["Message", str, str, AckContext], bool]
@@ -75,10 +85,13 @@ class _Lane(msgspec.Struct):
 
 class DedupEntry(msgspec.Struct):
     """A QoS 2 message that may come again. `parts` are the parts that this node took; `stored` says whether that is on
-    disk. `relayed` parts went to other nodes, and `pending` are the acknowledgements that these nodes owe."""
+    disk. `slots` are the slots that took it, with rows on disk for those in `kept`. `relayed` parts went to other
+    nodes, and `pending` are the acknowledgements that these nodes owe."""
 
     parts: list[str]
     stored: bool
+    slots: list[int] = []
+    kept: list[int] = []
     relayed: list[str] = []
     pending: PendingAcks | None = None
 
@@ -87,7 +100,12 @@ class ForwardReceiver:
     """Takes the messages that other nodes send to this one."""
 
     def __init__(
-        self, node: Node, acknowledge: Acknowledge, serving: Callable[[], bool], direct: ForwardReceiver | None = None
+        self,
+        node: Node,
+        acknowledge: Acknowledge,
+        serving: Callable[[], bool],
+        gate: SlotGate,
+        direct: ForwardReceiver | None = None,
     ) -> None:
         """`serving` says whether this node has caught up with the others. `direct` is None for the receiver of messages
         that origins send themselves. A receiver that gets that one as `direct` takes relayed messages.
@@ -101,6 +119,7 @@ class ForwardReceiver:
         self._acknowledge = acknowledge
         self.ack_early: AckEarly = _not_early
         self._serving = serving
+        self._gate = gate
         self._relays = direct is not None
         self._lanes: dict[str, _Lane] = {}
         self._seen: dict[str, dict[tuple[int, int], DedupEntry]] = {} if direct is None else direct._seen
@@ -116,10 +135,25 @@ class ForwardReceiver:
             if seq:
                 lane.owed[seq] = None
             else:
-                lane.taken = int.from_bytes(value, "big")
-        for key, value in store.scan(b"x", b"y"):
-            name, boot, counter = keys.parse_seen_key(key)
-            self._seen.setdefault(name, {})[boot, counter] = DedupEntry(value.decode().split("\0"), True)
+                lane.taken = int.from_bytes(value[:8], "big")
+                self._gate.noted = max(self._gate.noted, int.from_bytes(value[8:], "big"))
+        mids = [(*keys.parse_seen_key(key), value.decode().split("\0")) for key, value in store.scan(b"x", b"y")]
+        for name, boot, counter, parts in sorted(mids):
+            self._seen.setdefault(name, {})[boot, counter] = DedupEntry(parts, True)
+        self.load_slots(range(SLOTS))
+
+    def load_slots(self, slots: Iterable[int]) -> None:
+        """Load from the store what these slots have taken from other nodes."""
+        slots = tuple(slots)
+        self._gate.load(slots)
+        for slot in slots:
+            prefix = keys.of_slot(b"a", slot)
+            for key in self._node.env.store.keys(prefix, keys.after(prefix)):
+                _, name, boot, counter = keys.parse_seen_in_slot_key(key)
+                entry = self._seen.setdefault(name, {}).setdefault((boot, counter), DedupEntry([], False))
+                entry.slots.append(slot)
+                entry.kept.append(slot)
+        self._seen = {name: dict(sorted(seen.items())) for name, seen in self._seen.items()}  # `settle` needs the order
 
     def watermark(self, origin: str, boot: int) -> int:
         """Return the number up to which the lane of this boot of the origin was taken; 0 for a new boot.
@@ -145,10 +179,9 @@ class ForwardReceiver:
         if lane is not None and lane.boot < before:
             del self._lanes[origin]
             self._clear(origin, lane)
-        seen = self._seen.get(origin, {})
-        for mid in [mid for mid in seen if mid[0] < before]:
-            if seen.pop(mid).stored:
-                store.delete(keys.seen_key(origin, *mid))
+        for mid in [mid for mid in self._seen.get(origin, {}) if mid[0] < before]:
+            self._forget(origin, mid, store.delete)
+        self._gate.forget(origin, before)
 
     def skip(self, origin: str, seq: int) -> None:
         """Acknowledge the next item of an origin's lane without delivering it: it is no message, or it is void because
@@ -157,11 +190,12 @@ class ForwardReceiver:
         lane.taken = max(lane.taken, seq)
         self._answer(origin, lane, seq, 0, None)
 
-    def deliver(self, origin: str, seq: int, payload: bytes) -> None:
+    def deliver(self, origin: str, seq: int, head: Head, payload: bytes) -> None:
         """Take the next message of an origin's lane. Raises `MalformedForward` before it takes anything.
 
         Raises `Refuse` if the message is for a group member that ended with an earlier process. This process does not
-        know the other members before it serves; the origin selects one of them when it learns of the restart.
+        know the other members before it serves; the origin selects one of them when it learns of the restart. Raises it
+        also if this node cannot tell yet which slots it takes (`SlotGate.check`).
         """
         node, lane = self._node, self._lanes[origin]
         if seq <= lane.taken and seq not in lane.owed:
@@ -171,7 +205,11 @@ class ForwardReceiver:
             self.settle_open(origin, decode_open_mids(payload))
             self.skip(origin, seq)
             return
+        if head.slots:
+            self._gate.check(head)
         forwarded = decode_forward(payload, node.env.origins)
+        if not (head.slots or head.live or forwarded.groups):
+            raise MalformedForward("forwarded message: it has no receiver")
         message = forwarded.message
         node.env.events.observe(forwarded.hlc)
         plans = node.router.plans(message.mountpoint)
@@ -182,12 +220,13 @@ class ForwardReceiver:
         if origin in self._seen:
             self.settle(origin, forwarded.qos2_stable)
         context = AckContext()
+        slots = self._gate.fresh(origin, lane.boot, head) if head.slots else ()
         if message.qos < 2:
-            wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups, context) == AFTER_COMMIT
+            wait = node.router.deliver(message, plans, head.live, slots, forwarded.groups, context) == AFTER_COMMIT
         else:
-            # a relayed message has the mid of the node that accepted it
-            mid = (message.origin.boot, message.counter)
-            wait = self._deliver_once(origin, message.origin.node, mid, forwarded, plans, context)
+            wait = self._deliver_once(origin, head.live, slots, forwarded, plans, context)
+        if message.qos and slots:
+            self._gate.note(origin, lane.boot, head, slots, wait)
         lane.taken = max(lane.taken, seq)
         pending = context.take()
         if self._relays:
@@ -199,7 +238,8 @@ class ForwardReceiver:
             elif seq in lane.owed:
                 self._relayed(origin, lane, seq)
             if wait:
-                node.env.store.put(keys.watermark_key(origin, lane.boot), lane.taken.to_bytes(8, "big"))
+                value = lane.taken.to_bytes(8, "big") + self._gate.applied.to_bytes(8, "big")
+                node.env.store.put(keys.watermark_key(origin, lane.boot), value)
         self._answer(origin, lane, seq, node.env.store.open_commit if wait else 0, pending)
 
     def took(self, message: Message, part: str) -> bool:
@@ -213,21 +253,24 @@ class ForwardReceiver:
     def _deliver_once(
         self,
         sender: str,
-        origin: str,
-        mid: tuple[int, int],
+        live: bool,
+        slots: tuple[int, ...],
         forwarded: ForwardedMessage,
         plans: PlanCache,
         context: AckContext,
     ) -> bool:
         """Give each part of a QoS 2 message to its sessions once. True if the disk must have it before the answer.
 
-        One part is the ordinary subscriptions; each group is another part. If a node that was chosen for a group ends,
-        the origin may choose this node for it, which already has the message for its other parts.
+        One part is the clean sessions; each slot and each group is another part. If a node that was chosen for a group
+        ends, the origin may choose this node for it, which already has the message for its other parts.
         """
         node = self._node
+        # a relayed message has the mid of the node that accepted it
+        origin, mid = forwarded.message.origin.node, (forwarded.message.origin.boot, forwarded.message.counter)
         seen = self._seen.setdefault(origin, {})
         known = seen.get(mid) or DedupEntry([], False)
-        plain = forwarded.plain and PLAIN not in known.parts
+        live = live and LIVE not in known.parts
+        slots = tuple([slot for slot in slots if slot not in known.slots])
         groups = tuple([text for text in forwarded.groups if text not in known.parts])
         if known.pending is not None and known.pending.open:
             context.pending = known.pending  # earlier relays of it are not acknowledged yet
@@ -237,15 +280,29 @@ class ForwardReceiver:
         passed = [each for each in (groups if own else missing) if self.pass_on(message, each, sender, context)]
         groups = tuple([each for each in groups if each not in passed])
         known = seen.get(mid) or known  # `pass_on` may have given an own message to a session here
-        if not plain and not groups:
-            return known.stored  # taken before, but perhaps not committed yet
+        if not live and not slots and not groups:
+            return known.stored or bool(known.kept)  # taken before, but perhaps not committed yet
         relayed = [each for each in missing if each not in passed]
         relayed += [each for each in known.relayed if each not in groups]
-        wait = node.router.deliver(message, plans, plain, groups, context) == AFTER_COMMIT or known.stored
-        seen[mid] = DedupEntry([*known.parts, *([PLAIN] if plain else ()), *groups], wait, relayed, context.pending)
+        wait = node.router.deliver(message, plans, live, slots, groups, context) == AFTER_COMMIT or known.stored
+        parts = [*known.parts, *([LIVE] if live else ()), *groups]
+        entry = seen[mid] = DedupEntry(
+            parts, known.stored, [*known.slots, *slots], known.kept, relayed, context.pending
+        )
         if wait:
-            self._note(origin, mid, seen[mid])
-        return wait
+            self.keep(origin, mid, slots)
+            if groups:
+                entry.stored = True
+                self._note(origin, mid, entry)
+        return wait or bool(known.kept)
+
+    def keep(self, origin: str, mid: tuple[int, int], slots: Iterable[int]) -> None:
+        """Store that these slots have this QoS 2 message, which its origin may send again."""
+        entry = self._seen.setdefault(origin, {}).setdefault(mid, DedupEntry([], False))
+        for slot in slots:
+            if slot not in entry.kept:
+                entry.kept = [*entry.kept, slot]
+                self._node.env.store.put(keys.seen_in_slot_key(slot, origin, *mid), b"")
 
     def given(self, message: Message, part: str, wait: bool) -> None:
         """Note that a session here got this part of a QoS 2 message, in place of a member at another node. With `wait`
@@ -293,9 +350,16 @@ class ForwardReceiver:
 
     def settle_one(self, origin: str, mid: tuple[int, int]) -> None:
         """Forget a mid that the origin will never send again, if it is known here."""
+        self._forget(origin, mid, lambda key: self._node.env.store.write_later(key, None))
+
+    def _forget(self, origin: str, mid: tuple[int, int], delete: Callable[[bytes], None]) -> None:
         seen = self._seen.get(origin, {}).pop(mid, None)
-        if seen is not None and seen.stored:
-            self._node.env.store.write_later(keys.seen_key(origin, *mid), None)
+        if seen is None:
+            return
+        if seen.stored:
+            delete(keys.seen_key(origin, *mid))
+        for slot in seen.kept:
+            delete(keys.seen_in_slot_key(slot, origin, *mid))
 
     def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, pending: PendingAcks | None) -> None:
         if lane.waiting:

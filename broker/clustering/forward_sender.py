@@ -9,24 +9,25 @@ Only the node that accepted a PUBLISH decides when it is done (H-07). A copy sta
 A copy for durable sessions of an absent node stays pending until the node is back or has left for good. So does a
 QoS 2 message of a shared subscription if a durable session may have it. No copy ends by time.
 
-While the lane to a node is full, copies wait in `WaitingCopies`, and publishers take turns to enter the lane. A copy
-is encoded when its message is accepted. Its fields are still correct when it is sent later:
+A copy names the slots of its durable sessions. If one of them moves to another node, the copy is for the other slots
+only, and that node gets a copy for this one, under the same routing number (H-44).
 
-since         the view has not changed: a node that enters another view cancels the waiting copies (`void_all`)
+While the lane to a node is full, copies wait in `WaitingCopies`, and publishers take turns to enter the lane. The
+body of a copy is encoded when its message is accepted. Its fields are still correct when it is sent later:
+
 qos2_stable   it is below all waiting mids: a QoS 2 mid counts as open until its copy is in the lane (`opened`). So
               neither a copy that overtakes it nor a list of open mids says that it is over
 hlc           an older value sets no clock back
 
-And when the copy is sent, more writes of the replicated map have gone before it, never fewer.
+And when the copy is sent, more writes of the replicated map have gone before it, never fewer. The head is made when the
+copy enters the lane, because publishers that take turns change the order.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -37,16 +38,15 @@ from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks, complete_all
 from ..routing.remote import RemoteMembers, RemoteTarget
 from ..routing.router import AFTER_COMMIT
-from .forward_codec import OpenMids, encode_forward, encode_open_mids
+from .forward_codec import Head, OpenMids, encode_forward, encode_head
+from .open_handshakes import OpenHandshakes
+from .slow_nodes import SlowNodes
+from .unproven_answers import UnprovenAnswers
 from .waiting_copies import WaitingCopies
 
 if TYPE_CHECKING:
     from ..node import Node
     from .forward_receiver import ForwardReceiver
-
-
-TELL_OPEN_EVERY = 256
-"""After this many QoS 2 messages a node gets the list of open handshakes; if more are open, after as many messages."""
 
 
 class PublishLanes(Protocol):
@@ -82,8 +82,10 @@ COPY_BYTES = 64
 
 
 class OutstandingForward(msgspec.Struct, eq=False):
-    """One copy that is not acknowledged. `groups` are the shared subscriptions that chose the node.
+    """One copy that is not acknowledged, number `seq` of its lane.
 
+    `live`: it is for the clean sessions at the node; `slots`: for the durable sessions of these slots; `groups`: for
+    the shared subscriptions that chose the node. `number` as in `forward_codec.Head`, 0 before it has entered a lane.
     `kept` says that the copy must arrive whatever happens: this node answered its publisher without a lease, or no
     publisher waits for it (a will, a message that a leaving member of a shared subscription had), or this node relays
     it for another origin, which has its own lease.
@@ -93,17 +95,22 @@ class OutstandingForward(msgspec.Struct, eq=False):
     message: Message
     pending: PendingAcks | None
     live: bool
-    durable: bool
+    slots: tuple[int, ...]
     groups: Sequence[RemoteMembers]
     kept: bool = False
     disk_bytes: int = 0
-    """Its part of `ForwardSender.disk_bytes`."""
+    """Its part of `SlowNodes.disk_bytes`."""
+    number: int = 0
+
+    @property
+    def durable(self) -> bool:
+        """True if the copy is for durable sessions, apart from its groups."""
+        return bool(self.slots)
 
 
-def stamp(since: int, payload: bytes) -> bytes:
-    """Put the id of the view in which the sender entered in front of the payload: 4 bytes, 0 for a copy that is never
-    void (`OutstandingForward.kept`)."""
-    return since.to_bytes(4, "big") + payload
+def _nobody_here(copy: OutstandingForward) -> None:
+    """Default of `here`."""
+    raise AssertionError(f"slots {copy.slots} have moved to a node that has no slots")
 
 
 class ForwardSender:
@@ -124,20 +131,15 @@ class ForwardSender:
         self._receiving: ForwardReceiver | None = receiving if direct is None else direct._receiving
         self._under_way: dict[str, deque[OutstandingForward]] = {}
         self._waiting: WaitingCopies[OutstandingForward] = WaitingCopies(node, lanes)
-        self._open_mids: dict[tuple[int, int], int] = {} if direct is None else direct._open_mids
-        self._mids: list[tuple[int, int]] = [] if direct is None else direct._mids
+        self.handshakes: OpenHandshakes = OpenHandshakes(node.env.numbers) if direct is None else direct.handshakes
         self._is_origin = direct is None
-        self._told_open: dict[str, tuple[int, tuple[int, int]]] = {}
         self.since = 0
         """The view in which this node entered: all nodes treat its copies of an earlier view as void (H-14)."""
-        self._unproven: dict[str, int] = {}
-        self._unproven_early: dict[str, list[int]] = {}
-        self.disk_bytes: dict[str, int] = {}
-        """For each node the bytes under way that wait for its disk."""
-        self._hit: dict[str, str] = {}
-        """Slow nodes that a message was for, and the last client that published such a message."""
-        self._paused: dict[str, WeakValueDictionary[int, Pausable]] = {}
-        self._pauses = 0
+        self._number = 0
+        self._answers = UnprovenAnswers()
+        self.here: Callable[[OutstandingForward], None] = _nobody_here
+        """Called with a copy that has no lane: its slots have moved to this node."""
+        self.slow = SlowNodes(lanes)
 
     @property
     def copies(self) -> int:
@@ -169,8 +171,8 @@ class ForwardSender:
         chosen: dict[str, list[RemoteMembers]] = {}
         for member in members:
             chosen.setdefault(member.node, []).append(member)
-        since, stable, hlc = 0 if kept else self.since, self._stable(), node.env.events.hlc
-        plain_payload = b""
+        stable, hlc = self.handshakes.stable(), node.env.events.hlc
+        plain_body = b""
         for target in targets:
             name = target.node
             if not message.qos and (target.absent or name in self._lanes.slow):
@@ -179,21 +181,19 @@ class ForwardSender:
             groups: Sequence[RemoteMembers] = ()
             if chosen and name in chosen:
                 groups = chosen.pop(name)
-                payload = stamp(
-                    since, encode_forward(message, True, tuple([each.text for each in groups]), stable, hlc)
-                )
-            elif plain_payload:
-                payload = plain_payload
+                body = encode_forward(message, tuple([each.text for each in groups]), stable, hlc)
+            elif plain_body:
+                body = plain_body
             else:
-                payload = plain_payload = stamp(since, encode_forward(message, True, (), stable, hlc))
-            copy = OutstandingForward(0, message, pending, target.live, target.durable, groups, kept)
-            self._send(name, payload, copy)
-            if target.durable or groups:
+                body = plain_body = encode_forward(message, (), stable, hlc)
+            copy = OutstandingForward(0, message, pending, target.live, target.slots, groups, kept)
+            self._send(name, body, copy)
+            if target.slots or groups:
                 self._for_disk(name, copy, target.absent)
         for name, groups in chosen.items():
-            payload = stamp(since, encode_forward(message, False, tuple([each.text for each in groups]), stable, hlc))
-            copy = OutstandingForward(0, message, pending, False, False, groups, kept)
-            self._send(name, payload, copy)
+            body = encode_forward(message, tuple([each.text for each in groups]), stable, hlc)
+            copy = OutstandingForward(0, message, pending, False, (), groups, kept)
+            self._send(name, body, copy)
             self._for_disk(name, copy, False)
         node.env.counters.router_matches_remote += len(targets) + len(chosen)
 
@@ -202,26 +202,22 @@ class ForwardSender:
         which node has the message (H-07, H-09). If the origin has left the view, its copy is void anyway."""
         node = self._node
         pending = context.need()
-        payload = stamp(0, encode_forward(message, False, (text,), self._stable(), node.env.events.hlc))
-        self._send(message.origin.node, payload, OutstandingForward(0, message, pending, False, False, (), True))
+        body = encode_forward(message, (text,), self.handshakes.stable(), node.env.events.hlc)
+        self._send(message.origin.node, body, OutstandingForward(0, message, pending, False, (), (), True))
 
-    def _send(self, name: str, payload: bytes, copy: OutstandingForward) -> None:
+    def _send(self, name: str, body: bytes, copy: OutstandingForward) -> None:
         if copy.pending is not None:
             copy.pending.open += 1
         if name in self._lanes.full and (name in self._waiting.queues or self._node.env.cluster.is_present(name)):
             # no copy overtakes a waiting one; a copy for an absent node enters the lane, which has a bound for these
             message = copy.message
-            self._waiting.put(name, (message.mountpoint, message.publisher), payload, copy)
+            self._waiting.put(name, (message.mountpoint, message.publisher), body, copy)
             if message.qos == 2:
                 self.opened(message.origin.boot, message.counter)
         else:
-            copy.seq = self._lanes.send(name, payload)
-            copies = self._under_way.get(name)
-            if copies is None:
-                copies = self._under_way[name] = deque()
-            copies.append(copy)
+            self._put(name, body, copy)
         if name in self._lanes.slow:
-            self._hit[name] = copy.message.publisher
+            self.slow.hit(name, copy.message.publisher)
         if self._may_be_chosen_again(copy):
             self.opened(copy.message.origin.boot, copy.message.counter)
         if copy.message.qos == 2 and self._is_origin:
@@ -229,21 +225,28 @@ class ForwardSender:
         if self._node.env.events.messages:
             self._node.env.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
 
+    def _put(self, name: str, body: bytes, copy: OutstandingForward) -> None:
+        """Number the copy, and give it to the lane."""
+        if copy.slots and not copy.number:
+            self._number += 1
+            copy.number = self._number
+        head = Head(0 if copy.kept else self.since, copy.live, copy.slots, copy.number, self._answers.table)
+        copy.seq = self._lanes.send(name, encode_head(head) + body)
+        copies = self._under_way.get(name)
+        if copies is None:
+            copies = self._under_way[name] = deque()
+        copies.append(copy)
+
     def room(self, name: str) -> None:
         """Send waiting copies, publishers in turn: the lane to the node has room again, or its link is down."""
-        send, copies = self._lanes.send, self._under_way.setdefault(name, deque())
         while name in self._waiting.queues and name not in self._lanes.full:
-            for payload, copy in self._waiting.take(name):
-                copy.seq = send(name, payload)
-                copies.append(copy)
-                if copy.message.qos == 2:
-                    self._waits_no_more(copy)
+            for body, copy in self._waiting.take(name):
+                self._enter(name, body, copy)
         self._waiting.relieve(name)
 
-    def _enter(self, name: str, payload: bytes, copy: OutstandingForward) -> None:
+    def _enter(self, name: str, body: bytes, copy: OutstandingForward) -> None:
         """Move a copy from the waiting room to the lane."""
-        copy.seq = self._lanes.send(name, payload)
-        self._under_way.setdefault(name, deque()).append(copy)
+        self._put(name, body, copy)
         self._waits_no_more(copy)
 
     def _waits_no_more(self, copy: OutstandingForward) -> None:
@@ -251,22 +254,10 @@ class ForwardSender:
             self.closed(copy.message.origin.boot, copy.message.counter)
 
     def _for_disk(self, name: str, copy: OutstandingForward, absent: bool) -> None:
-        """Count a copy that waits for the node's disk. If these copies fill half a window, the publisher is not read:
-        a disk without progress must not fill the lane, because copies that need no disk use it too. Copies for an
-        absent node have another bound (`PublishLanes.slow`)."""
-        if not copy.durable and not any(member.lasting for member in copy.groups):
-            return
-        copy.disk_bytes = len(copy.message.payload) + COPY_BYTES
-        waiting = self.disk_bytes[name] = self.disk_bytes.get(name, 0) + copy.disk_bytes
-        if waiting > self._lanes.window_bytes // 2 and not absent:
-            self._hit[name] = copy.message.publisher
-
-    def _no_disk(self, name: str, size: int) -> None:
-        """Subtract bytes that do not wait for the node's disk any more."""
-        before = self.disk_bytes[name]
-        left = self.disk_bytes[name] = before - size
-        if before > self._lanes.window_bytes // 4 >= left:
-            self.relieved(name)
+        """Count a copy that waits for the node's disk."""
+        if copy.durable or any(member.lasting for member in copy.groups):
+            copy.disk_bytes = len(copy.message.payload) + COPY_BYTES
+            self.slow.waits_for_disk(name, copy.disk_bytes, copy.message.publisher, absent)
 
     def _drop(self, message: Message, target: RemoteTarget) -> None:
         """Drop a QoS 0 message for a slow or absent node: nobody acknowledged it."""
@@ -283,44 +274,25 @@ class ForwardSender:
         bytes of this client wait; "" if none. Other clients are not paused."""
         if self._waiting.queues and (name := self._waiting.crowded_by((mountpoint, publisher))):
             return name
-        if not self._hit:
-            return ""
-        hit, self._hit = self._hit, {}
-        return next((name for name, client in hit.items() if client == publisher and self._crowded(name)), "")
-
-    def _crowded(self, name: str) -> bool:
-        """True if `relieved` will be called for the node. Otherwise a connection that pauses now stays paused."""
-        waits = self.disk_bytes.get(name, 0) > self._lanes.window_bytes // 4
-        return waits or name in self._lanes.slow or name in self._lanes.slow_map
-
-    def hit(self, name: str, publisher: str) -> None:
-        """Note that a message of this client is for a slow node."""
-        self._hit[name] = publisher
+        return self.slow.hit_by(publisher)
 
     def pause(self, name: str, connection: Pausable) -> None:
         """Unpause this connection later: when fewer bytes of its client wait, or when the node is not slow any more."""
-        if self._waiting.pause(name, connection):
-            return
-        self._pauses += 1
-        self._paused.setdefault(name, WeakValueDictionary())[self._pauses] = connection
-
-    def relieved(self, name: str) -> None:
-        """Unpause the connections that wait for the node: fewer bytes wait for it, or it has left the view."""
-        for connection in list(self._paused.pop(name, WeakValueDictionary()).values()):
-            connection.unpause("cluster")
+        if not self._waiting.pause(name, connection):
+            self.slow.pause(name, connection)
 
     # -- done
 
-    def acked(self, name: str, upto: int, leased: bool = True) -> None:
+    def acked(self, name: str, upto: int, leased: bool = True, index: int = 0) -> None:
         """The node has all copies up to this number, as durably as its sessions need: end these copies.
 
-        Without a lease this node only notes the number. Other nodes may have taken it out of the view, and skip its
-        earlier copies (H-14), so the acknowledgement proves nothing until the lease is back. If this node must enter
-        again, all copies are void.
+        `index` is that of the slot table which the node followed then. An answer may prove nothing yet: see
+        `UnprovenAnswers`. If this node must enter another view, all copies are void.
         """
-        if not leased:
-            self._unproven[name] = upto
-            return
+        if self._answers.counts(name, upto, [], index, leased):
+            self._acked(name, upto)
+
+    def _acked(self, name: str, upto: int) -> None:
         copies = self._under_way.get(name)
         done = []
         size = 0
@@ -334,13 +306,14 @@ class ForwardSender:
                 self._node.env.event("fwd.ack", mid=copy.message.mid, target=name)
         complete_all(done)
         if size:
-            self._no_disk(name, size)
+            self.slow.on_disk(name, size)
 
-    def acked_early(self, name: str, seqs: list[int], leased: bool = True) -> None:
+    def acked_early(self, name: str, seqs: list[int], leased: bool = True, index: int = 0) -> None:
         """The node has these copies, which need no disk, although earlier ones still wait for its disk."""
-        if not leased:
-            self._unproven_early.setdefault(name, []).extend(seqs)
-            return
+        if self._answers.counts(name, 0, seqs, index, leased):
+            self._acked_early(name, seqs)
+
+    def _acked_early(self, name: str, seqs: list[int]) -> None:
         early = set(seqs)
         done = []
         size = 0
@@ -358,16 +331,69 @@ class ForwardSender:
         self._under_way[name] = left
         complete_all(done)
         if size:
-            self._no_disk(name, size)
+            self.slow.on_disk(name, size)
 
     def proven(self) -> None:
-        """Apply the acknowledgements that were noted without a lease: the lease is back, or their copies are void."""
-        unproven, self._unproven = self._unproven, {}
-        for name, upto in unproven.items():
-            self.acked(name, upto)
-        early, self._unproven_early = self._unproven_early, {}
-        for name, seqs in early.items():
-            self.acked_early(name, seqs)
+        """Apply the answers that were noted and count now: the lease is there, or their copies are void."""
+        for name, answer in self._answers.proven():
+            self._acked(name, answer.upto)
+            self._acked_early(name, answer.early)
+
+    # -- slots that move
+
+    def follow(self, index: int, moves: Mapping[int, tuple[str, str]]) -> None:
+        """This node follows the slot table of this index. `moves`: slot -> its former and its present node.
+
+        What the former node has not acknowledged goes to the present one: first the copies that were in the lane, in
+        the order of their numbers, then those that waited for it, both before any newer copy. Nobody waits for QoS 0.
+        """
+        self._answers.table = index
+        for former in dict.fromkeys([each[0] for each in moves.values()]):
+            present = {slot: node for slot, (before, node) in moves.items() if before == former}
+            over = [copy for copy in list(self._under_way.get(former, ())) if self._divide(copy, present, self._put)]
+            if over:
+                self._lanes.void(former, [copy.seq for copy in over])
+                self._under_way[former] = deque([copy for copy in self._under_way[former] if copy not in over])
+            for body, copy in self._waiting.take_all(former):
+                if self._divide(copy, present, self._send_divided):
+                    self._waits_no_more(copy)
+                    over.append(copy)
+                else:
+                    message = copy.message
+                    self._waiting.put(former, (message.mountpoint, message.publisher), body, copy)
+            self._count_again(former)
+            complete_all([copy.pending for copy in over if copy.pending is not None])
+
+    def _divide(
+        self,
+        copy: OutstandingForward,
+        present: Mapping[int, str],
+        send: Callable[[str, bytes, OutstandingForward], None],
+    ) -> bool:
+        """Take out of a copy the slots that are at other nodes now, and send these a copy for them. Returns True if the
+        copy is for nobody any more."""
+        gone = [slot for slot in copy.slots if slot in present]
+        if not gone:
+            return False
+        copy.slots = tuple([slot for slot in copy.slots if slot not in present])
+        message, pending = copy.message, copy.pending
+        for name in dict.fromkeys([present[slot] for slot in gone]) if message.qos else ():
+            slots = tuple([slot for slot in gone if present[slot] == name])
+            again = OutstandingForward(0, message, pending, False, slots, (), copy.kept, number=copy.number)
+            if name == self._node.name:
+                self.here(again)
+                continue
+            if pending is not None:
+                pending.open += 1
+            send(name, encode_forward(message, (), self.handshakes.stable(), self._node.env.events.hlc), again)
+            self._for_disk(name, again, not self._node.env.cluster.is_present(name))
+        return not (copy.slots or copy.live or copy.groups)
+
+    def _send_divided(self, name: str, body: bytes, copy: OutstandingForward) -> None:
+        """Send a copy whose pending ack is counted already."""
+        if copy.pending is not None:
+            copy.pending.open -= 1
+        self._send(name, body, copy)
 
     def away(self, name: str) -> bool:
         """A view without the node's incarnation is applied: end the copies for its clean sessions, which have ended.
@@ -382,9 +408,9 @@ class ForwardSender:
         self._under_way[name] = kept
         waiting = self._waiting.take_all(name)
         self._lanes.void(name, [copy.seq for copy in ended])
-        for payload, copy in waiting:
+        for body, copy in waiting:
             if copy.durable or self._may_be_given(copy):
-                self._enter(name, payload, copy)
+                self._enter(name, body, copy)
             else:  # it has no number in the lane yet
                 self._waits_no_more(copy)
                 ended.append(copy)
@@ -394,12 +420,12 @@ class ForwardSender:
             self._over(copy)
             if copy.pending is not None:
                 copy.pending.complete()
-        self.relieved(name)
+        self.slow.relieved(name)
         return any(copy.live and copy.message.qos for copy in ended)
 
     def _count_again(self, name: str) -> None:
-        """Recompute `disk_bytes` of a node after some of its copies have ended."""
-        self.disk_bytes[name] = sum([copy.disk_bytes for copy in self._copies_for(name)])
+        """Recompute `SlowNodes.disk_bytes` of a node after some of its copies have ended."""
+        self.slow.disk_bytes[name] = sum([copy.disk_bytes for copy in self._copies_for(name)])
 
     def _copies_for(self, name: str) -> Iterator[OutstandingForward]:
         """Iterate over the copies in a node's lane, then over those that wait for the lane."""
@@ -455,7 +481,7 @@ class ForwardSender:
                 if not copy.groups:
                     self.closed(*mid)
                 return True
-        return message.origin.boot == self._node.env.numbers.boot or mid in self._open_mids
+        return message.origin.boot == self._node.env.numbers.boot or mid in self.handshakes.open
 
     def _when_safe(self, message: Message, gone: RemoteMembers, drawn: str, pending: PendingAcks) -> None:
         mid = (message.origin.boot, message.counter)
@@ -482,7 +508,7 @@ class ForwardSender:
             self._over(copy)
             if copy.pending is not None:
                 copy.pending.complete()
-        self.relieved(name)
+        self.slow.relieved(name)
 
     def passing_on(self, up: Callable[[str], bool]) -> bool:
         """True while a reachable node has not acknowledged a message that no publisher would repeat (a will, a message
@@ -503,9 +529,9 @@ class ForwardSender:
             self._under_way[name] = deque([copy for copy in copies if copy.kept])
             waiting = self._waiting.take_all(name)
             self._lanes.void(name, [copy.seq for copy in void])
-            for payload, copy in waiting:
+            for body, copy in waiting:
                 if copy.kept:
-                    self._enter(name, payload, copy)
+                    self._enter(name, body, copy)
                 else:
                     self._waits_no_more(copy)
                     void.append(copy)
@@ -515,7 +541,7 @@ class ForwardSender:
                 if copy.pending is not None:
                     copy.pending.waiter = None  # break a reference cycle
         for name in list(self._under_way):
-            self.relieved(name)
+            self.slow.relieved(name)
 
     # -- inbound QoS 2
 
@@ -524,39 +550,24 @@ class ForwardSender:
 
         Also called for a copy that may be sent again, even if the publisher never continues its handshake.
         """
-        before = self._open_mids.get((boot, counter), 0)
-        self._open_mids[boot, counter] = before + 1
-        if not before:
-            heappush(self._mids, (boot, counter))
+        self.handshakes.opened(boot, counter)
 
     def closed(self, boot: int, counter: int) -> None:
         """The handshake is over: no copy of this mid will be sent again."""
-        count = self._open_mids.pop((boot, counter), 0)
-        if count > 1:
-            self._open_mids[boot, counter] = count - 1
-        elif self._receiving is not None:
+        if self.handshakes.closed(boot, counter) and self._receiving is not None:
             self._receiving.settle_one(self._node.name, (boot, counter))
-            self._receiving.settle(self._node.name, self._stable())
+            self._receiving.settle(self._node.name, self.handshakes.stable())
 
     def _tell_open(self, name: str) -> None:
-        """Send the node a list of the open handshakes from time to time, if one handshake stays open for long.
-
-        An open handshake keeps `qos2_stable` low, so the node remembers all later mids. Without the list a single
-        client could make the node use more and more memory and disk.
-        """
-        numbers = self._node.env.numbers
-        sent, horizon = self._told_open.get(name, (TELL_OPEN_EVERY, (numbers.boot, 0)))
-        if sent + 1 < max(TELL_OPEN_EVERY, len(self._open_mids)):
-            self._told_open[name] = (sent + 1, horizon)
+        """Send the node a list of the open handshakes, if it needs one."""
+        told = self.handshakes.list_for(name)
+        if told is None:
             return
-        end = (numbers.boot, numbers.counter)
-        self._told_open[name] = (0, end)
-        if self._stable() > horizon:
-            return  # all mids before the last list are over: `qos2_stable` makes the node forget them
-        for payload in encode_open_mids(end, sorted(mid for mid in self._open_mids if mid < end)):
-            self._lanes.send(name, stamp(0, payload))
+        end, items = told
+        for item in items:
+            self._lanes.send(name, encode_head(Head(0, False)) + item)
         if self._receiving is not None:
-            self._receiving.settle_open(self._node.name, OpenMids((0, 0), end, list(self._open_mids)))
+            self._receiving.settle_open(self._node.name, OpenMids((0, 0), end, list(self.handshakes.open)))
 
     def _may_be_chosen_again(self, copy: OutstandingForward) -> bool:
         return bool(copy.groups) and copy.message.qos == 2 and not self._relayed(copy.message)
@@ -565,11 +576,3 @@ class ForwardSender:
         """A copy has ended, and no other member will get its message: its mid need not stay open for it."""
         if self._may_be_chosen_again(copy):
             self.closed(copy.message.origin.boot, copy.message.counter)
-
-    def _stable(self) -> tuple[int, int]:
-        """Return the (boot, counter) below which this node never sends a mid again (H-12)."""
-        mids = self._mids
-        while mids and mids[0] not in self._open_mids:
-            heappop(mids)
-        numbers = self._node.env.numbers
-        return mids[0] if mids else (numbers.boot, numbers.counter)

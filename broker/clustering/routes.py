@@ -72,6 +72,14 @@ class MalformedRoute(ValueError):
     """A key or value of the replicated map is not a valid route. The text names the key and the error."""
 
 
+class Placed(NamedTuple):
+    """The changes of a slot table. `arrived`: the slots of which this node has become primary. `moved`: slot -> its
+    former and its present node."""
+
+    arrived: set[int]
+    moved: dict[int, tuple[str, str]]
+
+
 class RouteKey(NamedTuple):
     """The parts of a key. `place` is the name of a node, or the number of a slot; `group` is None without `$share`."""
 
@@ -255,23 +263,26 @@ class Routes:
             peer.dead = through
             self._anything_changed()
 
-    def place(self, homes: Sequence[SlotHome]) -> set[int]:
-        """The table of slots has these homes now, one for each slot. A repeated call changes nothing.
-
-        Returns the slots of which this node has become primary.
-        """
+    def place(self, homes: Sequence[SlotHome]) -> Placed:
+        """The table of slots has these homes now, one for each slot. A repeated call changes nothing."""
         changed = False
-        arrived = set()
+        placed = Placed(set(), {})
         for home, (node, present, since) in zip(self._homes, homes, strict=True):
             if (home.node, home.absent, home.dead) != (node, not present, since - 1):
                 owned = self.owns(home.slot)
+                if home.node and node and home.node != node:
+                    placed.moved[home.slot] = (home.node, node)
                 home.node, home.absent, home.dead, home.here = node, not present, since - 1, node == self._node
                 changed = True
                 if self.owns(home.slot) and not owned:
-                    arrived.add(home.slot)
+                    placed.arrived.add(home.slot)
         if changed:
             self._anything_changed()
-        return arrived
+        return placed
+
+    def is_here(self, slot: int) -> bool:
+        """True if this node has the sessions of a slot, although the slot may have no primary now."""
+        return self._homes[slot].here
 
     def owns(self, slot: int) -> bool:
         """True if this node is the primary of a slot."""

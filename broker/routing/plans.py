@@ -46,10 +46,17 @@ class Plan(msgspec.Struct):
     groups: tuple[SharedGroup, ...] = ()
     remote: tuple[RemoteTarget, ...] = ()
 
-    @property
-    def local(self) -> Plan:
-        """The plan for this node alone, for a message that another node accepted."""
-        return Plan(self.targets) if self.groups or self.remote else self
+    slots: frozenset[int] | None = None
+    """The slots of the durable sessions in `targets`, and -1 for clean sessions. Computed when `part` is called."""
+
+    def part(self, live: bool, slots: tuple[int, ...]) -> Plan:
+        """The plan for some local sessions: the clean ones if `live`, and the durable ones in `slots`; no groups."""
+        if self.slots is None:
+            self.slots = frozenset([_slot(target) for target in self.targets])
+        wanted = (*slots, -1) if live else slots
+        if self.slots.issubset(wanted):
+            return Plan(self.targets) if self.groups or self.remote else self
+        return Plan(tuple([target for target in self.targets if _slot(target) in wanted]))
 
     def group(self, name: str, text: str) -> SharedGroup:
         """The group of this name for this filter; without members if it has none."""
@@ -62,6 +69,14 @@ class Plan(msgspec.Struct):
     def weight(self) -> int:
         """The size of the plan, in targets."""
         return len(self.targets) + len(self.remote) + sum([group.size for group in self.groups])
+
+
+NOBODY = Plan(())
+"""The plan without receivers."""
+
+
+def _slot(target: Target) -> int:
+    return target.queue.slot if target.queue.durable else -1
 
 
 def merge(subscriptions: list[Subscription]) -> Target:

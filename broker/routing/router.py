@@ -17,7 +17,7 @@ from ..queues.message import Message
 from ..queues.queue import Entry, Queue
 from .ack_context import AckContext, unanswered
 from .dormant import DormantSession
-from .plans import Plan, PlanCache, Target
+from .plans import NOBODY, Plan, PlanCache, Target
 from .remote import RemoteMembers
 from .shared import Chosen, Progress, SharedGroup, choose, redistribute, takes
 from .subscriptions import Subscription, SubscriptionTable
@@ -227,22 +227,29 @@ class Router:
         return {each.text for each in plan.groups if takes(each, message)}.issuperset(groups)
 
     def deliver(
-        self, message: Message, plans: PlanCache, plain: bool, groups: tuple[str, ...], context: AckContext
+        self,
+        message: Message,
+        plans: PlanCache,
+        live: bool,
+        slots: tuple[int, ...],
+        groups: tuple[str, ...],
+        context: AckContext,
     ) -> int:
         """Give a message that another node accepted to the queues of this node.
 
-        With `plain`, all matching ordinary subscriptions get it. `groups` are the `$share` filters of the groups for
-        which the other node chose a member on this node.
+        With `live`, matching clean sessions get it, and the durable ones in `slots` do. `groups` are the `$share`
+        filters of the groups for which the other node chose a member on this node.
         """
         plan = plans.of(message.topic)
+        part = plan.part(live, slots)
         asked = [each for each in plan.groups if each.text in groups]
         if 0 < message.expires_at <= self._env.now:
             # it expired while it waited for this node: no session gets it for the first time [MQTT5-3.3.2-5]
-            self._expire(message, [target.session for target in plan.targets] if plain else [], asked)
-            plain, asked = False, [each for each in asked if not each.members]  # the nodes with members report it
+            self._expire(message, [target.session for target in part.targets], asked)
+            part, asked = NOBODY, [each for each in asked if not each.members]  # the nodes with members report it
         wait = False
-        if plain:
-            wait = self.route(message, plans, context, plan.local) == AFTER_COMMIT
+        if part.targets:
+            wait = self.route(message, plans, context, part) == AFTER_COMMIT
         if groups:
             chosen: list[RemoteMembers] = []
             missing = [each for each in asked if not takes(each, message)]

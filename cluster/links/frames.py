@@ -55,6 +55,8 @@ class Frame(Struct, array_like=True):
     """From the acceptor: how many data frames it has handled since the stream opened; 0 if not reported."""
     tunnel: list[bytes] = []
     """From the dialer: items of the tunnel, handled after everything else in the frame."""
+    applied: int = 0
+    """From the acceptor, with acknowledgements: `LinkEvents.applied` of its process when it sent them."""
 
 
 HEARTBEAT = msgpack.encode([])

@@ -11,8 +11,8 @@ from msgspec import MsgspecError, Struct, msgpack
 
 from .frames import MalformedFrame
 
-NEWEST = 3
-OLDEST = 3
+NEWEST = 4
+OLDEST = 4
 """The versions of the protocol between nodes that this code speaks."""
 
 
@@ -36,11 +36,15 @@ class PeerInfo(Struct, array_like=True, frozen=True):
 
 
 class Welcome(Struct, array_like=True, frozen=True):
-    """The answer to a hello: the acceptor, the version for this stream, and the watermark of each lane."""
+    """The answer to a hello: the acceptor, the version for this stream, and the watermark of each lane.
+
+    `applied` is `LinkEvents.applied` of the acceptor: watermarks are acknowledgements.
+    """
 
     me: PeerInfo
     version: int
     watermarks: dict[int, int]
+    applied: int = 0
 
 
 def agree(mine: PeerInfo, theirs: PeerInfo) -> int | None:

@@ -335,6 +335,7 @@ class InboundStream:
             resumes=_drain(self._resumes),
             early=[(int(lane), seqs) for lane, seqs in self._early.items() if seqs],
             taken=self._taken,
+            applied=self._listener.applied(),
         )
         self._reported_taken = self._taken
         self._early = {}

@@ -194,7 +194,7 @@ class Links:
         self._refusals.pop(peer.node, None)
         stream = self._incoming(peer.node)
         watermarks = stream.accept(peer, wire)
-        return Accepted(encode_welcome(Welcome(self.me, version, watermarks)), stream)
+        return Accepted(encode_welcome(Welcome(self.me, version, watermarks, self._listener.applied())), stream)
 
     def _objection(self, peer: PeerInfo) -> str | None:
         me = self.me
@@ -230,6 +230,10 @@ class Links:
     def hears(self, node: str) -> bool:
         """Whether a stream from a node is open: its process runs, or ended a moment ago."""
         return node in self._in and self._in[node].open
+
+    def applied_by(self, node: str) -> int:
+        """Returns what `LinkEvents.applied` returned at the node when it sent its last acknowledgement; 0 if none."""
+        return self._out[node].applied if node in self._out else 0
 
     def heard_ms(self, node: str) -> float | None:
         """When the last frame arrived on the stream from a node, in `now_ms`; None if none ever did."""

@@ -39,15 +39,15 @@ class OutboundStream:
         self.node = node
         self.tunnel = tunnel
         self.address: str | None = None
-        self.peer: PeerInfo | None = None
-        """The process that accepted the last stream."""
+        self._welcome: Welcome | None = None
         whole = settings.whole_bytes
         self.lanes = {
             Lane.METADATA: SendLane(Lane.METADATA, None, whole),
             Lane.APPEND: SendLane(Lane.APPEND, settings.append_window_bytes, whole),
             Lane.PUBLISH: SendLane(Lane.PUBLISH, settings.publish_window_bytes, whole),
         }
-        self.version = 0
+        self.applied = 0
+        """What `LinkEvents.applied` returned at the peer when it sent the last acknowledgement."""
         self.hears = False
         """A frame arrived on the peer's own stream, and no frame on this stream has reported that yet."""
         self.reported_ms = -inf
@@ -79,6 +79,16 @@ class OutboundStream:
         self._confirmed_ms = -inf
 
     # Calls of the owner
+
+    @property
+    def peer(self) -> PeerInfo | None:
+        """The process that accepted the last stream."""
+        return None if self._welcome is None else self._welcome.me
+
+    @property
+    def version(self) -> int:
+        """The version of the protocol on the last stream; 0 if there was none."""
+        return 0 if self._welcome is None else self._welcome.version
 
     @property
     def up(self) -> bool:
@@ -224,7 +234,7 @@ class OutboundStream:
             return
         self._wire = wire
         self._flight.begin()
-        self.peer, self.version = answer.me, answer.version
+        self._welcome, self.applied = answer, answer.applied
         self._sent_ms = self._heard_ms = self._ports.now_ms()
         for lane in freed:
             self._listener.acked(self.node, lane, self.lanes[lane].acked_upto)
@@ -270,6 +280,8 @@ class OutboundStream:
         try:
             decoded = decode_frame(frame, self._settings.max_frame_bytes)
             self._flight.taken(decoded.taken, self._heard_ms)
+            if decoded.acks or decoded.early:
+                self.applied = decoded.applied
             for number, upto in decoded.acks:
                 if self._wire is wire:
                     self._acked(self._lane(number), upto)

@@ -110,6 +110,12 @@ class LinkEvents(Protocol):
         Called for the hello of each stream from a peer, and for the welcome of each stream to one, before any item.
         """
 
+    def applied(self) -> int:
+        """Returns how far this node has followed the log that all nodes share; it never falls.
+
+        It goes with each acknowledgement (`Links.applied_by`), so the peer knows which entries the answer may rely on.
+        """
+
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
         """Returns the number up to which this node has durably finished a lane of that boot of a peer; 0 if unknown.
 

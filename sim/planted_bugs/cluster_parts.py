@@ -10,6 +10,7 @@ from ...broker.connection.transport import ClientTransport, ConnectionOrigin
 from ...broker.queues.message import Message
 from ...broker.routing.ack_context import AckContext
 from ...broker.routing.remote import RemoteMembers, RemoteTarget
+from ...cluster.identity import SLOTS
 from ...cluster.links.ports import Refuse
 from ...cluster.replicated_map.delta_applier import DeltaApplier
 from ...cluster.replicated_map.dvv import Siblings
@@ -145,6 +146,8 @@ def watermark_in_memory(machine: Machine) -> None:
     """Forget the watermarks of other nodes' lanes at a restart."""
     clustering: Any = machine.clustering
     clustering.receiver._lanes.clear()
+    for slot in range(SLOTS):  # the numbers of the slots' messages would do the same
+        clustering.gate.drop(slot)
 
 
 def given_to_a_second(machine: Machine) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 from strogoff.broker.cluster_port import Pausable, Standalone
 from strogoff.broker.clustering.forward_codec import (
     ForwardedMessage,
+    Head,
     OpenMids,
     decode_forward,
     decode_open_mids,
     is_open_mids,
+    split_head,
 )
 from strogoff.broker.clustering.forward_sender import ForwardSender
 from strogoff.broker.connection.connection import ClientConnection
@@ -24,11 +26,11 @@ from tests.harness.broker import BrokerHarness
 
 
 class FakeLinks:
-    """A lane to each node. `sent`: (number, stamp, message) in order. `voided`: the cancelled numbers."""
+    """A lane to each node. `sent`: (number, head, message) in order. `voided`: the cancelled numbers."""
 
     def __init__(self, broker: BrokerHarness) -> None:
         self.broker = broker
-        self.sent: dict[str, list[tuple[int, int, ForwardedMessage]]] = {}
+        self.sent: dict[str, list[tuple[int, Head, ForwardedMessage]]] = {}
         self.told_open: dict[str, list[OpenMids]] = {}
         self.voided: dict[str, list[int]] = {}
         self.slow: Collection[str] = []
@@ -42,16 +44,16 @@ class FakeLinks:
         self.waiting: dict[str, tuple[int, int]] = {}
 
     def send(self, node: str, payload: bytes) -> int:
-        if is_open_mids(payload[4:]):
-            self.told_open.setdefault(node, []).append(decode_open_mids(payload[4:]))
+        head, body = split_head(payload)
+        if is_open_mids(body):
+            self.told_open.setdefault(node, []).append(decode_open_mids(body))
             return 0
         if self.takes is not None:
             self.takes -= 1
             if not self.takes:
                 self.full = {*self.full, node}
         lane = self.sent.setdefault(node, [])
-        forwarded = decode_forward(payload[4:], self.broker.node.env.origins)
-        lane.append((len(lane) + 1, int.from_bytes(payload[:4], "big"), forwarded))
+        lane.append((len(lane) + 1, head, decode_forward(body, self.broker.node.env.origins)))
         return len(lane)
 
     def void(self, node: str, seqs: list[int] | None = None) -> None:
@@ -68,9 +70,9 @@ class FakeLinks:
             each.message.payload for seq, _, each in self.sent.get(node, []) if seq not in self.voided.get(node, [])
         ]
 
-    def stamps(self, node: str) -> list[int]:
-        """Returns the stamps of the sent messages."""
-        return [stamp for _, stamp, _ in self.sent.get(node, [])]
+    def since(self, node: str) -> list[int]:
+        """Returns the views that the sent copies name."""
+        return [head.since for _, head, _ in self.sent.get(node, [])]
 
 
 class ForwardingCluster(Standalone):

@@ -55,6 +55,9 @@ class RecordingListener:
     def metadata_changed(self, key: bytes, value: bytes | None) -> None:
         self.said.append(("metadata", key, value))
 
+    def applied(self) -> int:
+        return 0
+
     def watermark(self, node: str, boot: int) -> int:
         return 0
 

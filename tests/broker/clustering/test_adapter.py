@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.analytics.schema import MESSAGE, validate
-from strogoff.broker.clustering.adapter import NEVER_VOID
+from strogoff.broker.clustering.forward_codec import Head, encode_head
 from strogoff.broker.clustering.routes import encode_value, prefix_to_node
 from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
 from strogoff.cluster.links.ports import Lane, Refuse
@@ -52,7 +52,7 @@ def test_an_item_that_cannot_be_read_is_set_aside(calm: ClusterHarness, lane: La
     reader = calm[2].client("reader of the rest")
     reader.subscribe(("rest/#", 1))
     lines, rows, boot = len(there.lines), len(there.events), there.member.links._in["n1"].peer
-    member.links.send("n2", lane, NEVER_VOID + b"junk")
+    member.links.send("n2", lane, encode_head(Head(0, True)) + b"junk")
     writer = calm[1].client("writer of the rest")
     answers = writer.publish("rest/x", b"1", 1, retain=True)
     calm.pass_s(1.0)
@@ -60,10 +60,10 @@ def test_an_item_that_cannot_be_read_is_set_aside(calm: ClusterHarness, lane: La
     assert reader.payloads() == [b"1"] and member.links.waiting_items("n2", lane) == 0
     (line,) = [text for level, text in there.lines[lines:] if level == "error"]
     assert (
-        line.startswith("item ") and f"of lane {lane.name} from n1 (8 bytes) cannot be read and is set aside:" in line
+        line.startswith("item ") and f"of lane {lane.name} from n1 (10 bytes) cannot be read and is set aside:" in line
     )
     (row,) = [row for row in there.events[rows:] if row["type"] == "fwd.drop"]
-    assert (row["target"], row["source"], row["reason"], row["bytes"]) == ("n2", "n1", "unreadable", 8)
+    assert (row["target"], row["source"], row["reason"], row["bytes"]) == ("n2", "n1", "unreadable", 10)
     assert validate(row) == [] and there.member.links._in["n1"].peer is boot
 
 

@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from strogoff.broker.clustering.forward_codec import (
     OPEN_PER_ITEM,
     ForwardedMessage,
+    Head,
     MalformedForward,
     OpenMids,
     decode_forward,
     decode_open_mids,
     encode_forward,
+    encode_head,
     encode_open_mids,
     is_open_mids,
+    split_head,
 )
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.queues.records import Origins
@@ -67,26 +70,45 @@ def a_message(**changes: Any) -> Message:
     return Message(**{**fields, **changes})
 
 
-@given(MESSAGES, st.booleans(), st.lists(TEXTS, max_size=3), st.tuples(COUNTS, COUNTS), COUNTS)
-def test_a_round_trip_changes_nothing(
-    message: Message, plain: bool, filters: list[str], stable: tuple[int, int], hlc: int
-) -> None:
+@given(MESSAGES, st.lists(TEXTS, max_size=3), st.tuples(COUNTS, COUNTS), COUNTS)
+def test_a_round_trip_changes_nothing(message: Message, filters: list[str], stable: tuple[int, int], hlc: int) -> None:
     groups = tuple([f"$share/g/{text}" for text in filters])
-    data = encode_forward(message, plain or not groups, groups, stable, hlc)
-    assert decode_forward(data, Origins()) == ForwardedMessage(message, plain or not groups, groups, stable, hlc)
+    data = encode_forward(message, groups, stable, hlc)
+    assert decode_forward(data, Origins()) == ForwardedMessage(message, groups, stable, hlc)
+
+
+SLOT_SETS = st.sets(st.integers(0, 255)).map(lambda slots: tuple(sorted(slots)))
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(), SLOT_SETS, st.integers(1, 2**63), st.integers(0, 2**63), st.binary())
+def test_a_head_says_for_whom_a_copy_is(
+    since: int, live: bool, slots: tuple[int, ...], number: int, table: int, body: bytes
+) -> None:
+    head = Head(since, live, slots, number, table) if slots else Head(since, live)
+    data = encode_head(head)
+    assert split_head(data + body) == (head, body)
+    for end in range(len(data)):
+        with pytest.raises(MalformedForward, match="head"):
+            split_head(data[:end])
+
+
+@pytest.mark.parametrize("slots", [(2, 1), (1, 1)])
+def test_slots_in_a_head_are_in_order(slots: tuple[int, ...]) -> None:
+    with pytest.raises(MalformedForward, match="wrong slots"):
+        split_head(encode_head(Head(0, True, slots, 1, 1)))
 
 
 def test_the_cached_encoding_of_a_message_is_not_sent() -> None:
     message = a_message()
-    fresh = encode_forward(message, True, (), (3, 9))
+    fresh = encode_forward(message, (), (3, 9))
     message.shared_slots, message.frame_key, message.head, message.tail = frozenset({1}), 4, b"head", b"tail"
-    assert encode_forward(message, True, (), (3, 9)) == fresh
+    assert encode_forward(message, (), (3, 9)) == fresh
     assert decode_forward(fresh, Origins()).message == a_message()
 
 
 def test_messages_of_one_boot_share_their_origin() -> None:
     origins = Origins()
-    data = encode_forward(a_message(), True, (), (0, 0))
+    data = encode_forward(a_message(), (), (0, 0))
     assert decode_forward(data, origins).message.origin is decode_forward(data, origins).message.origin
 
 
@@ -98,21 +120,20 @@ def fields_of(data: bytes) -> list[Any]:
 @pytest.mark.parametrize(
     ("place", "value", "complaint"),
     [
-        (0, 1, "`bool`, got `int`"),
-        (1, ["a/b"], "groups: 'a/b' is no shared subscription"),
-        (1, ["$share//b"], "groups: shared subscription without a group"),
-        (2, [-1, 0], "`int` >= 0"),
-        (4, b"", "`str`, got `bytes`"),
-        (5, "a/+", "topic 'a/+' is no topic name"),
-        (5, "", "topic '' is no topic name"),
-        (7, 3, "`int` <= 2"),
-        (9, {"user_property": 7}, "property user_property"),
-        (9, {"user_property": [["only"]]}, "property user_property"),
-        (13, "x", "`int`, got `str`"),
+        (0, ["a/b"], "groups: 'a/b' is no shared subscription"),
+        (0, ["$share//b"], "groups: shared subscription without a group"),
+        (1, [-1, 0], "`int` >= 0"),
+        (3, b"", "`str`, got `bytes`"),
+        (4, "a/+", "topic 'a/+' is no topic name"),
+        (4, "", "topic '' is no topic name"),
+        (6, 3, "`int` <= 2"),
+        (8, {"user_property": 7}, "property user_property"),
+        (8, {"user_property": [["only"]]}, "property user_property"),
+        (12, "x", "`int`, got `str`"),
     ],
 )
 def test_malformed_fields(place: int, value: Any, complaint: str) -> None:
-    fields = fields_of(encode_forward(a_message(), True, (), (3, 1)))
+    fields = fields_of(encode_forward(a_message(), (), (3, 1)))
     fields[place] = value
     with pytest.raises(MalformedForward, match="forwarded message") as caught:
         decode_forward(msgspec.msgpack.encode(fields), Origins())
@@ -120,13 +141,11 @@ def test_malformed_fields(place: int, value: Any, complaint: str) -> None:
 
 
 def test_malformed_frames() -> None:
-    data = encode_forward(a_message(), True, (), (3, 1))
+    data = encode_forward(a_message(), (), (3, 1))
     fields = fields_of(data)
     for wrong in (b"", data[:-1], data + b"\0", msgspec.msgpack.encode([*fields, 0]), msgspec.msgpack.encode({})):
         with pytest.raises(MalformedForward):
             decode_forward(wrong, Origins())
-    with pytest.raises(MalformedForward, match="it has no receiver"):
-        decode_forward(encode_forward(a_message(), False, (), (3, 1)), Origins())
 
 
 @given(st.binary(max_size=60))
@@ -147,7 +166,7 @@ def test_open_handshakes_are_split_without_losing_a_mid(count: int) -> None:
 
 def test_open_handshakes_and_messages_are_not_confused() -> None:
     (data,) = encode_open_mids((9, 7), [(3, 1)])
-    assert is_open_mids(data) and not is_open_mids(encode_forward(a_message(), True, (), (3, 1)))
+    assert is_open_mids(data) and not is_open_mids(encode_forward(a_message(), (), (3, 1)))
     with pytest.raises(MalformedForward):
         decode_forward(data, Origins())
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.clustering.forward_codec import MalformedForward, encode_forward, encode_open_mids
+from strogoff.broker.clustering.forward_codec import Head, MalformedForward, encode_forward, encode_open_mids
 from strogoff.broker.clustering.forward_receiver import ForwardReceiver
+from strogoff.broker.clustering.slot_gate import SlotGate
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.broker.routing.remote_table import RemoteMatch
@@ -21,13 +22,16 @@ class Target(ForwardingHarness):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.elsewhere: set[int] = set()
         self.begin()
 
     def begin(self) -> None:
         self.told: list[tuple[str, int, int]] = []
         self.serving = True
+        self.gate = SlotGate(self.node.env.store, lambda slot: slot not in self.elsewhere)
+        self.gate.entered = True
         self.receiver = ForwardReceiver(
-            self.node, lambda origin, seq, boot: self.told.append((origin, seq, boot)), lambda: self.serving
+            self.node, lambda origin, seq, boot: self.told.append((origin, seq, boot)), lambda: self.serving, self.gate
         )
         self.receiver.load()
 
@@ -51,9 +55,12 @@ class Target(ForwardingHarness):
         groups: tuple[str, ...] = (),
         stable: tuple[int, int] = (0, 0),
         topic: str = "t",
+        number: int | None = None,
     ) -> None:
         message = self.message(payload, qos, counter or seq, boot, topic)
-        self.receiver.deliver("n9", seq, encode_forward(message, plain, groups, stable))
+        slots = tuple(sorted({key[1] for key in self.node.env.store.keys(b"s", b"t")})) if plain else ()
+        head = Head(0, plain, slots, seq if number is None else number)
+        self.receiver.deliver("n9", seq, head, encode_forward(message, groups, stable))
 
     def acknowledged(self) -> list[int]:
         self.settle()
@@ -253,11 +260,11 @@ def test_a_mid_is_forgotten_when_its_origin_has_finished_it(target: Target) -> N
     for seq in (1, 2, 3):
         target.take(seq, qos=2, counter=seq)
     target.settle()
-    assert len(target.keys(b"x")) == 3
+    assert len(target.keys(b"a")) == 3
     target.take(4, qos=1, counter=9, stable=(1, 3))
-    assert len(target.keys(b"x")) == 1
+    assert len(target.keys(b"a")) == 1
     target.take(5, qos=1, counter=10, stable=(2, 1))
-    assert target.keys(b"x") == []
+    assert target.keys(b"a") == []
 
 
 def test_a_group_assigned_later_gets_a_message_that_other_sessions_here_have(target: Target) -> None:
@@ -312,7 +319,7 @@ def test_a_departed_boot_is_forgotten_and_a_later_boot_is_kept(target: Target) -
     assert target.acknowledged() == [2]
     target.receiver.forget("n9", before=5)
     target.settle()
-    assert target.keys(b"w") + target.keys(b"x") == []
+    assert target.keys(b"w") + target.keys(b"a") == []
     assert target.receiver.watermark("n9", 5) == 0
 
 
@@ -358,7 +365,7 @@ def test_a_message_for_clean_sessions_does_not_wait_for_a_full_disk(target: Targ
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x90", b"text"])
 def test_random_bytes_are_refused_without_effect(target: Target, payload: bytes) -> None:
     with pytest.raises(MalformedForward):
-        target.receiver.deliver("n9", 1, payload)
+        target.receiver.deliver("n9", 1, Head(0, True), payload)
     assert target.receiver.watermark("n9", 1) == 0
     assert target.acknowledged() == []
 
@@ -367,7 +374,7 @@ def test_keys_on_disk_follow_the_layout(target: Target) -> None:
     target.persistent("reader", 5).subscribe(("t", 2))
     target.take(1, qos=2, counter=5)
     assert target.keys(b"w") == [keys.watermark_key("n9", 1)]
-    assert target.keys(b"x") == [keys.seen_key("n9", 1, 5)]
+    assert target.keys(b"a") == [keys.seen_in_slot_key(target.keys(b"s")[0][1], "n9", 1, 5)]
 
 
 def test_a_group_without_local_members_is_refused_before_this_node_serves(target: Target) -> None:
@@ -382,7 +389,7 @@ def test_a_group_without_local_members_is_refused_before_this_node_serves(target
 
 def _remembered(target: Target) -> list[int]:
     """Returns the counters of the QoS 2 mids of n9 on disk."""
-    return [keys.parse_seen_key(key)[2] for key, _ in target.node.env.store.scan(b"x", b"y")]
+    return [keys.parse_seen_in_slot_key(key)[3] for key in target.keys(b"a")]
 
 
 @pytest.mark.parametrize("power", [None, False, True])
@@ -399,7 +406,7 @@ def test_finished_mids_are_forgotten_although_an_older_handshake_is_open(power: 
         target.again(power)
         assert target.receiver.watermark("n9", 1) == 100
     for seq, payload in enumerate(encode_open_mids((1, 98), [(1, 7), (1, 50)]), 101):
-        target.receiver.deliver("n9", seq, payload)
+        target.receiver.deliver("n9", seq, Head(0, False), payload)
     assert target.acknowledged() == [101]
     assert _remembered(target) == [7, 50, 98, 99, 100]
     if power is not None:
@@ -411,3 +418,66 @@ def test_finished_mids_are_forgotten_although_an_older_handshake_is_open(power: 
     target.receiver.watermark("n9", 2)
     target.take(1, b"7", 2, 7, boot=1, stable=(1, 7))
     assert before == 100 and again.drain() == []
+
+
+def test_slots_that_are_elsewhere_get_nothing(target: Target) -> None:
+    """Their present node gets a copy for them."""
+    reader = target.persistent("reader", 5)
+    reader.subscribe(("t", 1))
+    (slot,) = {key[1] for key in target.node.env.store.keys(b"s", b"t")}
+    target.elsewhere = {slot}
+    target.take(1, b"1")
+    assert reader.payloads() == [] and target.acknowledged() == [1]
+    target.elsewhere = set()
+    target.take(2, b"2")
+    assert reader.payloads() == [b"2"]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("power", [None, False, True])
+def test_a_slot_takes_a_routing_number_once(target: Target, qos: int, power: bool | None) -> None:
+    """A copy for the slot that the former node of the slot has taken, too, changes nothing."""
+    reader = target.persistent("reader", 5)
+    reader.subscribe(("t", 1))
+    target.take(1, b"1", qos, number=7)
+    assert target.acknowledged() == [1] and reader.payloads() == [b"1"]
+    if power is not None:
+        target.again(power)
+        reader = target.client("reader", 5, clean=False, expiry_s=1000)
+        reader.drain()
+        target.receiver.watermark("n9", 1)
+    target.take(2, b"1", qos, counter=99, number=7)
+    target.take(3, b"0", qos, counter=98, number=6)
+    assert target.acknowledged() == [3] and reader.payloads() == []
+    target.take(4, b"2", qos, number=8)
+    assert reader.payloads() == [b"2"]
+
+
+def test_a_copy_for_slots_waits_for_the_table_of_its_origin(target: Target) -> None:
+    target.persistent("reader", 5).subscribe(("t", 1))
+    head = Head(0, False, (1,), 1, 5)
+    with pytest.raises(Refuse, match="slot table 5"):
+        target.receiver.deliver("n9", 1, head, encode_forward(target.message(b"m", 1, 1, 1), (), (0, 0)))
+    assert target.receiver.watermark("n9", 1) == 0
+
+
+def test_the_table_of_an_acknowledgement_outlives_the_process(target: Target) -> None:
+    target.persistent("reader", 5).subscribe(("t", 1))
+    target.gate.table = 12
+    target.take(1)
+    assert target.acknowledged() == [1]
+    target.again()
+    assert target.gate.table == 0 and target.gate.applied == 12
+
+
+def test_a_qos_2_message_of_a_slot_is_remembered_with_the_slot(target: Target) -> None:
+    """So the node to which the slot moves knows it, too."""
+    reader = target.persistent("reader", 5)
+    reader.subscribe(("t", 2))
+    target.take(1, b"1", 2, counter=5)
+    (slot,) = {key[1] for key in target.node.env.store.keys(b"s", b"t")}
+    assert target.keys(b"a") == [keys.seen_in_slot_key(slot, "n9", 1, 5)] and target.keys(b"x") == []
+    target.take(2, b"1", 2, counter=5)
+    assert len(reader.drain()) == 1
+    target.receiver.settle("n9", (1, 6))
+    assert target.keys(b"a") == []

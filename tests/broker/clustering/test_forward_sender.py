@@ -7,7 +7,8 @@ from weakref import ref
 
 import pytest
 
-from strogoff.broker.clustering.forward_sender import TELL_OPEN_EVERY
+from strogoff.broker.clustering.forward_codec import Head
+from strogoff.broker.clustering.open_handshakes import TELL_OPEN_EVERY
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteMembers
@@ -32,7 +33,7 @@ def test_each_target_gets_one_copy_and_the_answer_waits_for_all(broker: Forwardi
     writer = broker.client("writer", 5)
     assert writer.publish("t", b"1", 1) == []
     assert (broker.links.payloads("n2"), broker.links.payloads("n3")) == ([b"1"], [b"1"])
-    assert broker.links.stamps("n2") == [7]
+    assert broker.links.since("n2") == [7]
     broker.acked("n2", 1)
     assert writer.take() == []
     broker.acked("n3", 1)
@@ -115,7 +116,7 @@ def test_the_answer_waits_for_the_new_member_of_a_group_whose_node_left(broker: 
     writer = broker.client("writer", 5)
     assert writer.publish("t", b"1", 1) == []
     assert broker.links.sent["n2"][0][2].groups == ("$share/g/t",)
-    assert not broker.links.sent["n2"][0][2].plain
+    assert broker.links.sent["n2"][0][1] == Head(7, False)
     broker.route("t", groups=(member("n3"),))
     broker.sender.away("n2")
     broker.settle()
@@ -218,8 +219,8 @@ def test_one_copy_carries_groups_and_ordinary_subscriptions(broker: ForwardingHa
     broker.route("t", live("n2"), groups=(member("n2"),))
     writer = broker.client("writer", 5)
     writer.publish("t", b"1", 1)
-    ((_, _, forwarded),) = broker.links.sent["n2"]
-    assert (forwarded.plain, forwarded.groups) == (True, ("$share/g/t",))
+    ((_, head, forwarded),) = broker.links.sent["n2"]
+    assert (head.live, forwarded.groups) == (True, ("$share/g/t",))
 
 
 def test_unacknowledged_copies_are_void_after_a_cut(broker: ForwardingHarness) -> None:
@@ -242,7 +243,7 @@ def test_copies_accepted_without_a_lease_are_never_void(broker: ForwardingHarnes
     writer = broker.client("writer", 5)
     broker.node.policy.view_state = ViewState.MINORITY
     assert kinds(writer.publish("t", b"1", 1)) == ["Puback"]
-    assert broker.links.stamps("n2") == [0]
+    assert broker.links.since("n2") == [0]
     broker.sender.void_all()
     assert broker.links.payloads("n2") == [b"1"]
 
@@ -252,7 +253,7 @@ def test_a_will_held_up_by_a_cut_is_not_void(broker: ForwardingHarness) -> None:
     broker.route("w", live("n2"))
     client = broker.client("with-will", 5, will=packets.Will("w", b"gone", 1, False, None))
     client.vanish()
-    assert broker.links.stamps("n2") == [0]
+    assert broker.links.since("n2") == [0]
     broker.sender.void_all()
     assert broker.links.payloads("n2") == [b"gone"]
 
@@ -276,7 +277,7 @@ def test_a_relay_for_another_origin_is_not_void(broker: ForwardingHarness) -> No
     assert owed.open == 1
     broker.sender.void_all()
     assert broker.links.payloads("n3") == [b"relayed"]
-    assert broker.links.stamps("n3") == [0]
+    assert broker.links.since("n3") == [0]
     broker.acked("n3", 1)
     assert owed.open == 0
 
@@ -317,10 +318,10 @@ def test_only_publishers_for_a_slow_node_are_paused(broker: ForwardingHarness) -
     assert paused(broker) == ["writer"]
     assert writer.publish("slow", b"2", 1, 2) == [] and broker.links.payloads("n2") == [b"1"]
     assert broker.links.payloads("n3") == [b"1", b"2"]
-    broker.sender.relieved("n3")
+    broker.sender.slow.relieved("n3")
     assert paused(broker) == ["writer"]
     broker.links.slow = ["n3"]
-    broker.sender.relieved("n2")
+    broker.sender.slow.relieved("n2")
     broker.settle()
     assert paused(broker) == [] and broker.links.payloads("n2") == [b"1", b"2"]
     other.publish("other", b"3", 1, 3)
@@ -380,7 +381,7 @@ def test_a_node_that_catches_up_before_the_pause_pauses_no_client(broker: Forwar
     writer = broker.client("writer", 5, clean=False, expiry_s=60)
     broker.links.window_bytes = 300
     writer.publish("kept", bytes(200), 2, 1)
-    assert broker.sender.disk_bytes == {"n2": 264} and paused(broker) == []
+    assert broker.sender.slow.disk_bytes == {"n2": 264} and paused(broker) == []
     broker.acked("n2", 1)
     writer.publish("other", b"1", 1, 2)
     assert paused(broker) == []
@@ -394,7 +395,7 @@ def test_copies_that_no_longer_wait_for_a_disk_are_not_counted(broker: Forwardin
     writer.publish("kept", bytes(200), 1)
     assert paused(broker) == ["kept"]
     getattr(broker.sender, over)(*{"gone": ("n2",), "void_all": (), "acked_early": ("n2", [1])}[over])
-    assert paused(broker) == [] and broker.sender.disk_bytes == {"n2": 0}
+    assert paused(broker) == [] and broker.sender.slow.disk_bytes == {"n2": 0}
 
 
 @pytest.mark.parametrize("leased", [True, False])

@@ -258,4 +258,4 @@ def test_an_open_handshake_does_not_keep_later_mids_in_memory() -> None:
 
 def _seen(harness: NodeHarness) -> list[bytes]:
     """Returns the keys of the QoS 2 messages that a node remembers, as other nodes may send them again."""
-    return harness.node.env.store.keys(b"x", b"y")
+    return harness.node.env.store.keys(b"a", b"b")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.clustering import forward_sender as module
+from strogoff.broker.clustering import open_handshakes as module
 from strogoff.broker.clustering.waiting_copies import SAY_AGAIN_MS
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.ack_context import AckContext
@@ -110,14 +110,14 @@ def test_a_view_without_the_node_ends_only_waits_for_its_clean_sessions(broker: 
     writer.publish("t", b"live", 1)
     writer.publish("kept", b"kept", 1, 2)
     other.publish("kept", b"other", 1)
-    assert broker.sender.disk_bytes["n2"] > 0
+    assert broker.sender.slow.disk_bytes["n2"] > 0
     assert broker.sender.away("n2")
     broker.settle()
     assert kinds(writer.take()) == ["Puback"] and other.take() == []
     assert broker.links.voided["n2"] == [] and sorted(broker.links.payloads("n2")) == [b"kept", b"other"]
     broker.acked("n2", 2)
     assert kinds(writer.take()) == kinds(other.take()) == ["Puback"] and broker.sender.copies == 0
-    assert broker.sender.disk_bytes == {"n2": 0}
+    assert broker.sender.slow.disk_bytes == {"n2": 0}
 
 
 def test_copies_for_a_removed_node_are_dropped_and_groups_choose_again(broker: ForwardingHarness) -> None:
@@ -132,10 +132,10 @@ def test_copies_for_a_removed_node_are_dropped_and_groups_choose_again(broker: F
     assert broker.links.payloads("n2") == [] and broker.links.payloads("n3") == [b"1"]
     broker.acked("n3", 1)
     assert kinds(writer.take()) == ["Pubrec"] and broker.links.waiting["n2"] == (0, 0)
-    assert broker.sender.disk_bytes == {"n2": 0}
+    assert broker.sender.slow.disk_bytes == {"n2": 0}
     mid = broker.links.sent["n3"][0][2].message
-    assert broker.sender._open_mids == {(mid.origin.boot, mid.counter): 1}
-    assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"] and broker.sender._open_mids == {}
+    assert broker.sender.handshakes.open == {(mid.origin.boot, mid.counter): 1}
+    assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"] and broker.sender.handshakes.open == {}
 
 
 def test_waiting_publishes_are_void_after_a_cut_and_wills_are_not(broker: ForwardingHarness) -> None:
@@ -148,7 +148,7 @@ def test_waiting_publishes_are_void_after_a_cut_and_wills_are_not(broker: Forwar
     broker.sender.void_all()
     assert broker.links.payloads("n2") == [b"will"] and broker.sender.copies == 1
     broker.room("n2")
-    assert broker.links.payloads("n2") == [b"will"] and broker.links.stamps("n2") == [0]
+    assert broker.links.payloads("n2") == [b"will"] and broker.links.since("n2") == [0]
     broker.acked("n2", 1)
     assert writer.take() == [] and broker.sender.copies == 0
 
@@ -188,7 +188,7 @@ def test_a_mid_is_open_while_its_copy_waits(broker: ForwardingHarness) -> None:
     other.publish("t", b"3", 1, 2)
     broker.room("n2")
     assert broker.links.payloads("n2")[1:] == [b"2", b"1", b"3"]
-    assert broker.links.sent["n2"][3][2].qos2_stable > mid and broker.sender._open_mids == {}
+    assert broker.links.sent["n2"][3][2].qos2_stable > mid and broker.sender.handshakes.open == {}
 
 
 def test_a_list_of_open_handshakes_has_the_waiting_ones(
@@ -295,4 +295,4 @@ def test_copies_accepted_without_a_lease_are_never_void_while_they_wait() -> Non
     broker.node.policy.view_state = ViewState.MINORITY
     assert kinds(writer.publish("t", b"1", 1)) == ["Puback"]
     broker.sender.void_all()
-    assert broker.links.payloads("n2") == [b"1"] and broker.links.stamps("n2") == [0]
+    assert broker.links.payloads("n2") == [b"1"] and broker.links.since("n2") == [0]

@@ -38,6 +38,7 @@ class Node:
         self.on_deliver: Callable[[str, int, int, bytes], None] | None = None
         self.on_up: Callable[[str], None] | None = None
         self.refuses: dict[str, str] = {}
+        self.has_applied = 0
         loop = world.loop
         self.transport = MemoryTransport(world.network, name)
         ports = LinkPorts(
@@ -65,6 +66,9 @@ class Node:
 
     def check(self, hello: PeerInfo) -> str | None:
         return self.refuses.get(hello.node)
+
+    def applied(self) -> int:
+        return self.has_applied
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
         return self.disk.watermarks.get((node, disk, boot, lane), 0)

@@ -28,6 +28,9 @@ class _Keeper:
     def check(self, hello: PeerInfo) -> str | None:
         return None
 
+    def applied(self) -> int:
+        return 0
+
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
         return self.watermarks.get((node, boot, lane), 0)
 

@@ -30,7 +30,7 @@ def test_a_copy_that_is_dropped_while_its_node_is_away_is_found(monkeypatch: pyt
     def forgetful(self: ForwardSender, name: str) -> bool:
         for copy in self._under_way.get(name, ()):
             assert isinstance(copy, OutstandingForward)
-            copy.durable = False
+            copy.slots = ()
         return away(self, name)
 
     monkeypatch.setattr(ForwardSender, "away", forgetful)

@@ -1,0 +1,76 @@
+"""The mids of QoS 2 messages that this node may send again: receivers must remember them until they are over (H-12).
+
+A mid stays open during its publisher's handshake, and while a copy of it may be sent to another node again. All copies
+say below which mid everything is over. If one handshake stays open for long, a node gets a list of the open mids from
+time to time: without it a single client could make that node use more and more memory and disk.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Protocol
+
+from .forward_codec import encode_open_mids
+
+Mid = tuple[int, int]
+"""Boot and counter of a message of this node."""
+
+TELL_OPEN_EVERY = 256
+"""After this many QoS 2 messages a node gets the list of open handshakes; if more are open, after as many messages."""
+
+
+class Numbers(Protocol):
+    """Where the next mid comes from."""
+
+    boot: int
+    counter: int
+
+
+class OpenHandshakes:
+    """The open mids of this node. A mid may be opened several times, and is over when it was closed as often."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self.open: dict[Mid, int] = {}
+        """Open mid -> how often it was opened."""
+        self._order: list[Mid] = []
+        self._told: dict[str, tuple[int, Mid]] = {}
+
+    def opened(self, boot: int, counter: int) -> None:
+        """This mid may be sent again, until `closed`."""
+        before = self.open.get((boot, counter), 0)
+        self.open[boot, counter] = before + 1
+        if not before:
+            heappush(self._order, (boot, counter))
+
+    def closed(self, boot: int, counter: int) -> bool:
+        """Returns True if the mid is over, and False if it was opened more often than closed."""
+        count = self.open.pop((boot, counter), 0)
+        if count > 1:
+            self.open[boot, counter] = count - 1
+        return count <= 1
+
+    def stable(self) -> Mid:
+        """Return the mid below which this node never sends a mid again."""
+        order = self._order
+        while order and order[0] not in self.open:
+            heappop(order)
+        return order[0] if order else self._next()
+
+    def _next(self) -> Mid:
+        return (self._numbers.boot, self._numbers.counter)
+
+    def list_for(self, name: str) -> tuple[Mid, list[bytes]] | None:
+        """A QoS 2 message goes to a node: return the end of the mids and the encoded open ones, if it needs the list.
+
+        Returns None in most cases.
+        """
+        sent, horizon = self._told.get(name, (TELL_OPEN_EVERY, (self._numbers.boot, 0)))
+        if sent + 1 < max(TELL_OPEN_EVERY, len(self.open)):
+            self._told[name] = (sent + 1, horizon)
+            return None
+        end = self._next()
+        self._told[name] = (0, end)
+        if self.stable() > horizon:
+            return None  # all mids before the last list are over: `qos2_stable` makes the node forget them
+        return end, encode_open_mids(end, sorted(mid for mid in self.open if mid < end))

@@ -1,0 +1,63 @@
+"""Follows the slot table: messages for the sessions of a slot go to the node that has the slot now (H-41, H-44)."""
+
+from __future__ import annotations
+
+from ...cluster.identity import SLOTS
+from ...cluster.node import ClusterNode
+from ..node import Node
+from ..routing.ack_context import AckContext
+from ..routing.router import AFTER_COMMIT
+from .forward_sender import ForwardSender, OutstandingForward
+from .route_advertiser import RouteAdvertiser
+from .routes import Routes
+from .slot_gate import SlotGate
+
+
+class SlotFollower:
+    """Brings a new slot table to the routes, to the copies under way, and to the gate for the copies that arrive."""
+
+    def __init__(
+        self,
+        node: Node,
+        member: ClusterNode,
+        routes: Routes,
+        gate: SlotGate,
+        sender: ForwardSender,
+        advertiser: RouteAdvertiser,
+    ) -> None:
+        self._node = node
+        self._member = member
+        self._routes = routes
+        self._gate = gate
+        self._sender = sender
+        self._advertiser = advertiser
+        sender.here = self._take_own
+
+    def follow(self) -> None:
+        """The table of slots has changed: send messages to the present primaries, and announce the slots of this node.
+
+        Messages for a slot without primary are kept for the node with its sessions. A repeated call changes nothing.
+        """
+        member, gate = self._member, self._gate
+        locator = self._node.gateways.locator
+        placed = self._routes.place([locator.home_of(slot) for slot in range(SLOTS)])
+        gate.table = member.slots.index
+        gate.entered = gate.entered or member.own_holder is not None
+        self._sender.follow(gate.table, placed.moved)
+        if member.leased():
+            self._sender.proven()
+        if placed.arrived:
+            self._advertiser.arrived(placed.arrived)
+        member.links.try_again()  # refused copies may belong to this table
+
+    def _take_own(self, copy: OutstandingForward) -> None:
+        """A message of this node was on its way to slots that are here now: give it to their sessions, unless they had
+        it before they came."""
+        node, message = self._node, copy.message
+        number = (node.env.numbers.boot, copy.number)
+        slots = tuple([s for s in copy.slots if not copy.number or self._gate.last(s, node.name) < number])
+        if not slots:
+            return
+        wait = node.router.deliver(message, node.router.plans(message.mountpoint), False, slots, (), AckContext())
+        if wait == AFTER_COMMIT and copy.pending is not None:
+            node.env.store.when_committed(node.env.store.open_commit, copy.pending.add().complete)

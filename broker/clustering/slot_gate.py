@@ -1,0 +1,87 @@
+"""Which slots of a copy from another node this node takes, so that no slot gets a message twice or never (H-44).
+
+A copy names slots, and the index of the slot table by which its origin chose this node for them. This node follows that
+table first: else it would skip a slot that it is about to get. Then it takes the slots that it has, and skips those
+that have left it: their present node gets a copy for them when the origin follows the table (`ForwardSender.follow`).
+
+Copies for one slot carry rising numbers, also after the slot has moved. The last number from each origin is stored with
+the slot, in the batch of the queue entries. So the present node takes no copy that a former one has taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...cluster.identity import SLOTS
+from ...cluster.links.ports import Refuse
+from ...storage import keys
+from ...storage.store import Store
+from .forward_codec import Head
+
+
+class SlotGate:
+    """`here` says whether this node has the sessions of a slot, by the table that it follows."""
+
+    def __init__(self, store: Store, here: Callable[[int], bool]) -> None:
+        self._store = store
+        self._here = here
+        self.table = 0
+        """Index of the slot table that this node follows."""
+        self.noted = 0
+        """The highest index under which an earlier process of this node acknowledged a copy."""
+        self.entered = False
+        """This process has been in a view. Before that its table may be older than the one of its last process."""
+        self.sealed: set[int] = set()
+        """Slots that are moving to or from this node now: it takes no copy for them."""
+        self._last: list[dict[str, tuple[int, int]]] = [{} for _ in range(SLOTS)]
+
+    @property
+    def applied(self) -> int:
+        """The index that goes with an acknowledgement."""
+        return max(self.table, self.noted)
+
+    def load(self, slots: Iterable[int]) -> None:
+        """Read from the store what these slots have taken."""
+        for slot in slots:
+            prefix = keys.of_slot(b"y", slot)
+            self._last[slot] = {
+                keys.parse_taken_key(key): (int.from_bytes(value[:4], "big"), int.from_bytes(value[4:], "big"))
+                for key, value in self._store.scan(prefix, keys.after(prefix))
+            }
+
+    def drop(self, slot: int) -> None:
+        """The slot has left this node: forget what it has taken."""
+        self._last[slot] = {}
+
+    def check(self, head: Head) -> None:
+        """Raises `Refuse` if this node cannot take the copy now."""
+        if head.table > self.table:
+            raise Refuse(f"it belongs to slot table {head.table}, this node follows table {self.table}")
+        if not self.entered:
+            raise Refuse("this process has not been in a view yet, and may not know which slots have left it")
+        if self.sealed and not self.sealed.isdisjoint(head.slots):
+            raise Refuse(f"slot {min(self.sealed.intersection(head.slots))} is moving")
+
+    def fresh(self, origin: str, boot: int, head: Head) -> tuple[int, ...]:
+        """Return the slots of a copy that are here and have not taken it. `boot` is that of the origin."""
+        number = (boot, head.number)
+        return tuple([slot for slot in head.slots if self._here(slot) and self.last(slot, origin) < number])
+
+    def last(self, slot: int, origin: str) -> tuple[int, int]:
+        """Return boot and number of the last copy that a slot took from an origin."""
+        return self._last[slot].get(origin, (0, 0))
+
+    def note(self, origin: str, boot: int, head: Head, slots: tuple[int, ...], stored: bool) -> None:
+        """These slots have taken a copy; with `stored` its queue entries are in the open batch."""
+        value = boot.to_bytes(4, "big") + head.number.to_bytes(8, "big") if stored else b""
+        for slot in slots:
+            self._last[slot][origin] = (boot, head.number)
+            if stored:
+                self._store.put(keys.taken_key(slot, origin), value)
+
+    def forget(self, origin: str, before: int) -> None:
+        """The boots of the origin before this one have left the cluster for good."""
+        for slot, last in enumerate(self._last):
+            if origin in last and last[origin][0] < before:
+                del last[origin]
+                self._store.delete(keys.taken_key(slot, origin))

@@ -1,0 +1,112 @@
+"""Copies follow their slots: the present node of a slot gets them once, in order, and the answer waits for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.routing.remote import RemoteTarget
+from tests.harness.forwarding import ForwardingHarness, live
+
+
+@pytest.fixture
+def broker() -> ForwardingHarness:
+    return ForwardingHarness()
+
+
+def kinds(answers: list[object]) -> list[str]:
+    return [type(each).__name__ for each in answers]
+
+
+def slots(node: str, *numbers: int) -> RemoteTarget:
+    return RemoteTarget(node, False, numbers)
+
+
+def heads(broker: ForwardingHarness, node: str) -> list[tuple[tuple[int, ...], int]]:
+    """Slots and routing number of the copies that a node would get."""
+    void = broker.links.voided.get(node, [])
+    return [(head.slots, head.number) for seq, head, _ in broker.links.sent.get(node, []) if seq not in void]
+
+
+def test_copies_for_slots_are_numbered_and_name_the_table(broker: ForwardingHarness) -> None:
+    broker.sender.follow(41, {})
+    broker.route("a", slots("n2", 1, 2), slots("n3", 9))
+    broker.route("b", live("n2"))
+    writer = broker.client("writer", 5)
+    for number, topic in enumerate(("a", "b", "a"), 1):
+        writer.publish(topic, b"%d" % number, 1, number)
+    assert heads(broker, "n2") == [((1, 2), 1), ((), 0), ((1, 2), 3)]
+    assert heads(broker, "n3") == [((9,), 2), ((9,), 4)]
+    assert {head.table for _, head, _ in broker.links.sent["n3"]} == {41}
+
+
+def test_a_slot_that_moves_takes_its_copies_along(broker: ForwardingHarness) -> None:
+    """The present node gets them under the same numbers, in their order and before anything newer."""
+    broker.route("both", slots("n2", 1, 2))
+    broker.route("one", slots("n2", 1))
+    writer = broker.client("writer", 5)
+    writer.publish("both", b"1", 1, 1)
+    writer.publish("one", b"2", 1, 2)
+    broker.sender.follow(7, {1: ("n2", "n3")})
+    broker.route("one", slots("n3", 1))
+    writer.publish("one", b"3", 1, 3)
+    assert heads(broker, "n3") == [((1,), 1), ((1,), 2), ((1,), 3)]
+    assert broker.links.payloads("n2") == [b"1"], "nobody at n2 gets the second one any more"
+    broker.acked("n3", 3)
+    assert [each.packet_id for each in writer.take()] == [], "slot 2 has not answered"
+    broker.acked("n2", 1)
+    assert [each.packet_id for each in writer.take()] == [1, 2, 3]
+
+
+def test_an_answer_of_a_node_with_a_later_table_counts_when_this_node_follows_it(broker: ForwardingHarness) -> None:
+    """The node may have skipped a slot that had left it: that slot is sent to its present node first."""
+    broker.route("t", slots("n2", 1))
+    writer = broker.client("writer", 5)
+    writer.publish("t", b"1", 1)
+    broker.sender.acked("n2", 1, True, 8)
+    broker.settle()
+    assert writer.take() == []
+    broker.sender.follow(8, {1: ("n2", "n3")})
+    broker.sender.proven()
+    broker.settle()
+    assert writer.take() == [] and heads(broker, "n3") == [((1,), 1)]
+    broker.acked("n3", 1)
+    assert kinds(writer.take()) == ["Puback"]
+
+
+def test_copies_that_wait_for_a_lane_move_too(broker: ForwardingHarness) -> None:
+    broker.route("other", live("n2"))
+    broker.route("t", slots("n2", 1, 2))
+    broker.route("one", slots("n2", 1))
+    writer = broker.client("writer", 5)
+    broker.client("other", 5).publish("other", b"other", 1)
+    broker.links.full = {"n2"}
+    broker.cluster.present = True
+    writer.publish("t", b"1", 1, 1)
+    writer.publish("one", b"2", 1, 2)
+    broker.sender.follow(7, {1: ("n2", "n3")})
+    assert broker.links.payloads("n3") == [b"1", b"2"] and len(broker.sender._waiting) == 1
+    broker.acked("n3", 2)
+    broker.links.full = set()
+    broker.room("n2")
+    assert broker.links.payloads("n2") == [b"other", b"1"]
+    broker.acked("n2", 2)
+    assert [each.packet_id for each in writer.take()] == [1, 2]
+
+
+def test_qos_0_does_not_follow_a_slot(broker: ForwardingHarness) -> None:
+    broker.route("t", slots("n2", 1))
+    broker.client("writer", 5).publish("t", b"1", 0)
+    broker.sender.follow(7, {1: ("n2", "n3")})
+    assert heads(broker, "n3") == [] and heads(broker, "n2") == []
+
+
+def test_a_slot_that_comes_to_this_node_takes_its_copies_here(broker: ForwardingHarness) -> None:
+    taken: list[tuple[tuple[int, ...], int, bytes]] = []
+    broker.sender.here = lambda copy: taken.append((copy.slots, copy.number, copy.message.payload))
+    broker.route("t", slots("n2", 1, 2))
+    writer = broker.client("writer", 5)
+    writer.publish("t", b"1", 1)
+    broker.sender.follow(7, {1: ("n2", broker.node.name), 2: ("n2", broker.node.name)})
+    broker.settle()
+    assert taken == [((1, 2), 1, b"1")] and heads(broker, "n2") == []
+    assert kinds(writer.take()) == ["Puback"]
