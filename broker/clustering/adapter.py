@@ -100,7 +100,7 @@ class ClusterAdapter:
         self.advertiser = RouteAdvertiser(
             node.name,
             Ports(
-                node.router.table, lambda: node.router.mountpoints, self.routes.owns, member.metadata,
+                node.router.table, lambda: node.router.mountpoints, self.routes.owns, self._is_primary, member.metadata,
                 node.env.after_turn, node.env.store.flush,
             ),
         )  # fmt: skip
@@ -358,12 +358,18 @@ class ClusterAdapter:
     def _follow_table(self) -> None:
         self.handover.table_changed()
         self._node.gateways.table_changed()
+        self.advertiser.try_again()
         self._node.env.after_turn(self._hand_over)
 
     def _empty_slots(self, slots: Collection[int]) -> list[int]:
         """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
         registrar = self._node.gateways.registration.registrar
         return [slot for slot in self._node.sessions.empty(slots) if registrar.is_complete(slot)]
+
+    def _is_primary(self, slot: int) -> bool:
+        """True if no other node can be the primary of a slot of this node: it has a lease, so no view without it is
+        applied anywhere, and it is not giving the slot away."""
+        return self._member.leased() and slot not in self.handover.closed
 
     def _tick(self) -> None:
         self.incidents.tick()
@@ -392,6 +398,7 @@ class ClusterAdapter:
             self._node.policy.view_state = state
             if state is not ViewState.MINORITY:
                 self._node.gateways.lease_is_back()
+                self.advertiser.try_again()
                 self._report_unreachable()
 
     def _report_unreachable(self) -> None:

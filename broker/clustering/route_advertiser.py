@@ -68,12 +68,14 @@ class Subscriber(Protocol):
 
 class Ports(Struct):
     """What a `RouteAdvertiser` needs. `table` gives the subscriptions of a mountpoint, `mountpoints` the names of all
-    mountpoints of this node. `owns` says whether this node is the primary of a slot. `soon` runs a function in another
+    mountpoints of this node. `owns` says whether this node is the primary of a slot, by the table that it follows; `sure`
+    whether no other node can be. `soon` runs a function in another
     turn, `when_safe` once the store has all that was written so far."""
 
     table: Callable[[str], SubscriptionTable]
     mountpoints: Callable[[], Iterable[str]]
     owns: Callable[[int], bool]
+    sure: Callable[[int], bool]
     routes: RouteMap
     soon: Callable[[Callable[[], None]], object]
     when_safe: Callable[[Callable[[], None]], object]
@@ -105,6 +107,8 @@ class RouteAdvertiser:
         self._counted: dict[tuple[str, str], _SubscriberCounts] = {}
         self._owed: dict[Filter, int] = {}
         """Routes that may have to be removed, and the number of the change after which they may."""
+        self._unsure: dict[Filter, None] = {}
+        """Routes that another node may have written since, as the primary of their slot."""
         self._changes = 0
         self._settling = False
 
@@ -226,6 +230,12 @@ class RouteAdvertiser:
             if not any(each.group == group and _place(each) == slot for each in held):
                 self._owe((mountpoint, text, group, slot))
 
+    def try_again(self) -> None:
+        """The lease is back, or the table has changed: this node may be sure now that it is the primary of its slots."""
+        unsure, self._unsure = self._unsure, {}
+        for what in unsure:
+            self._owe(what)
+
     @property
     def owing(self) -> bool:
         """True while routes still have to be removed."""
@@ -257,7 +267,11 @@ class RouteAdvertiser:
         safe = (what for what, change in self._owed.items() if change <= upto)
         for what in list(islice(safe, ENDED_STEP)):
             del self._owed[what]
-            self._announce(*what)
+            place = what[-1]
+            if place is not None and self._ports.owns(place) and not self._ports.sure(place):
+                self._unsure[what] = None
+            else:
+                self._announce(*what)
         if self._owed:
             self._plan_settling()
 

@@ -86,9 +86,12 @@ class RouteNode:
         self.caches: dict[str, PlanCache] = {}
         self.routes = Routes(name, self.later.append)
         self.routes.changed.append(lambda mountpoint, text: self.cache(mountpoint).invalidate(text))
+        self.sure = True
+        """No other node can be the primary of this node's slots."""
         ports = Ports(
-            self.table, lambda: self.tables, slots_of(name).__contains__, self.map, self.later.append, self._when_safe
-        )
+            self.table, lambda: self.tables, slots_of(name).__contains__, lambda slot: self.sure, self.map,
+            self.later.append, self._when_safe,
+        )  # fmt: skip
         self.advertiser = RouteAdvertiser(name, ports)
         self.announced: list[int | None] = []
 

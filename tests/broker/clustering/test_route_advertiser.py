@@ -219,6 +219,27 @@ def test_routes_of_an_earlier_process_are_announced_again_or_deleted() -> None:
     assert said(node) == {at(two, "kept"): (9, "n1")}
 
 
+def test_a_node_that_may_not_be_primary_any_more_removes_no_route_to_its_slots() -> None:
+    """The route may be of its successor."""
+    node = started(3)
+    mine = node.client("mine", True)
+    node.subscribe(mine, "mine")
+    key = prefix_to_slot("", mine.key[0]) + b"late"
+    node.map.values[key] = encode_value((1, "n2"))
+    node.sure = False
+    node.advertiser.check(key)
+    node.unsubscribe(mine, "mine")
+    node.run()
+    assert set(said(node)) == {at(mine, "late"), at(mine, "mine")}
+    node.advertiser.try_again()
+    node.run()
+    assert set(said(node)) == {at(mine, "late"), at(mine, "mine")}
+    node.sure = True
+    node.advertiser.try_again()
+    node.run()
+    assert said(node) == {}
+
+
 def test_routes_of_an_earlier_primary_are_removed() -> None:
     """At the start, when a slot arrives, and when such a route arrives late. Routes to other slots stay."""
     other = RouteNode("n2")
