@@ -147,14 +147,17 @@ def linked(machines: Collection[ClusterHost]) -> set[tuple[str, str]]:
 def ends(machines: Collection[ClusterHost]) -> tuple[dict[tuple[str, str], set[int]], dict[tuple[str, str], set[int]]]:
     """Returns (gateway, primary) -> numbers of the connections, as the gateways have them and as the primaries do.
 
-    Leaves out connections of which the primary knows that the gateway has ended them."""
+    Leaves out connections of which the primary knows that the gateway has ended them. Also leaves out those whose OPEN
+    has no answer while the primary's disk has something to write: the answer may wait for that."""
+    writing = {each.name for each in machines if each.node is not None and each.node.env.store.bytes_waiting}
     asked: dict[tuple[str, str], set[int]] = {}
     found: dict[tuple[str, str], set[int]] = {}
     for machine in machines:
         if machine.node is None:
             continue
         for name, peer in machine.node.gateways._peers.items():
-            asked[machine.name, name] = set(peer.asked)
+            open_ones = [number for number, each in peer.asked.items() if each._answered or name not in writing]
+            asked[machine.name, name] = set(open_ones)
             served = {number for number, (transport, _) in peer.served.items() if not transport.gateway_has_ended}
             found[name, machine.name] = served | set(peer.early)
     return asked, found

@@ -165,7 +165,8 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
     history = world.history
     _without_lease(world)
     found = list(_waiting(world))
-    found += rest.clients_waiting(list(world.clients), not history.power_lost)
+    lost = history.power_lost or any(life.emptied for life in history.lives.values())
+    found += rest.clients_waiting(list(world.clients), not lost)
     for machine in world.machines.values():
         if machine.node is not None:
             found += [f"{machine.name}: {text}" for text in rest.pending(machine.node, [], True, alone=False)]

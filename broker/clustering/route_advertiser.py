@@ -68,9 +68,9 @@ class Subscriber(Protocol):
 
 class Ports(Struct):
     """What a `RouteAdvertiser` needs. `table` gives the subscriptions of a mountpoint, `mountpoints` the names of all
-    mountpoints of this node. `owns` says whether this node is the primary of a slot, by the table that it follows; `sure`
-    whether no other node can be. `soon` runs a function in another
-    turn, `when_safe` once the store has all that was written so far."""
+    mountpoints of this node. `owns` says whether this node is the primary of a slot, by the table that it follows;
+    `sure` whether no other node can be. `soon` runs a function in another turn, `when_safe` once the store has all that
+    was written so far."""
 
     table: Callable[[str], SubscriptionTable]
     mountpoints: Callable[[], Iterable[str]]
@@ -231,7 +231,7 @@ class RouteAdvertiser:
                 self._owe((mountpoint, text, group, slot))
 
     def try_again(self) -> None:
-        """The lease is back, or the table has changed: this node may be sure now that it is the primary of its slots."""
+        """The lease is back, or the table has changed: this node may be sure now that it is still the primary."""
         unsure, self._unsure = self._unsure, {}
         for what in unsure:
             self._owe(what)

@@ -6,15 +6,18 @@ import pytest
 
 from strogoff.analytics.schema import MESSAGE, validate
 from strogoff.broker.clustering.forward_codec import Head, encode_head
-from strogoff.broker.clustering.routes import encode_value, prefix_to_node
+from strogoff.broker.clustering.routes import encode_value, prefix_to_node, prefix_to_slot
 from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
 from strogoff.cluster.links.ports import Lane, Refuse
+from strogoff.cluster.slots.table import Holder
 from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import option, publish
 from tests.harness.cluster import ClusterHarness
+
+from .slot_cluster import SlotCluster
 
 
 @pytest.fixture(scope="module")
@@ -352,3 +355,31 @@ def test_a_message_that_expires_between_nodes_is_not_delivered(text: str) -> Non
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert reader.payloads() == []
     assert [row["client"] for row in cluster[2].host.events if row["type"] == "q.expire"] == ["reader"]
+
+
+def test_a_primary_without_a_lease_removes_no_route_to_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another node may be primary now, and may have written the route. With the lease it is removed."""
+    cluster = SlotCluster(2)
+    cluster.whole()
+    members = [harness.host.member for harness in cluster.nodes]
+    clustering = cluster[1].host.clustering
+    assert members[0] is not None and members[1] is not None and clustering is not None
+    key = prefix_to_slot("", 5) + b"t"
+    monkeypatch.setattr(members[0], "leased", lambda: False)
+    members[1].metadata.put(key, encode_value((members[1].view.id, "n2")))
+    cluster.pass_s(2)
+    assert [member.metadata.get(key) is not None for member in members if member is not None] == [True, True]
+    monkeypatch.undo()
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.WHOLE)
+    clustering.advertiser.try_again()
+    cluster.until(lambda: not any(member.metadata.get(key) for member in members if member is not None))
+
+
+def test_a_primary_that_gives_a_slot_away_removes_no_route_to_it() -> None:
+    cluster = SlotCluster(2)
+    clustering = cluster[1].host.clustering
+    assert clustering is not None
+    assert clustering._is_primary(5)
+    row = clustering._member.slots.row(5)
+    clustering.handover._handover.close(row, Holder("n2", "disk", 1))
+    assert not clustering._is_primary(5)
