@@ -152,14 +152,18 @@ def ends(machines: Collection[ClusterHost]) -> tuple[dict[tuple[str, str], set[i
     writing = {each.name for each in machines if each.node is not None and each.node.env.store.bytes_waiting}
     asked: dict[tuple[str, str], set[int]] = {}
     found: dict[tuple[str, str], set[int]] = {}
+    unanswered: dict[tuple[str, str], set[int]] = {}
     for machine in machines:
         if machine.node is None:
             continue
         for name, peer in machine.node.gateways._peers.items():
-            open_ones = [number for number, each in peer.asked.items() if each._answered or name not in writing]
-            asked[machine.name, name] = set(open_ones)
+            waiting = {number for number, each in peer.asked.items() if name in writing and not each._answered}
+            unanswered[machine.name, name] = waiting
+            asked[machine.name, name] = set(peer.asked) - waiting
             served = {number for number, (transport, _) in peer.served.items() if not transport.gateway_has_ended}
             found[name, machine.name] = served | set(peer.early)
+    for pair, numbers in unanswered.items():
+        found[pair] = found.get(pair, set()) - numbers
     return asked, found
 
 

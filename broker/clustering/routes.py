@@ -74,7 +74,7 @@ class MalformedRoute(ValueError):
 
 class Placed(NamedTuple):
     """The changes of a slot table. `arrived`: the slots of which this node has become primary. `moved`: slot -> its
-    former and its present node."""
+    former and its present node, which are the same if it has been elsewhere in between."""
 
     arrived: set[int]
     moved: dict[int, tuple[str, str]]
@@ -267,11 +267,12 @@ class Routes:
         """The table of slots has these homes now, one for each slot. A repeated call changes nothing."""
         changed = False
         placed = Placed(set(), {})
-        for home, (node, present, since) in zip(self._homes, homes, strict=True):
-            if (home.node, home.absent, home.dead) != (node, not present, since - 1):
+        for home, (node, present, since, moved) in zip(self._homes, homes, strict=True):
+            if (home.node, home.absent, home.dead, home.moved) != (node, not present, since - 1, moved):
                 owned = self.owns(home.slot)
-                if home.node and node and home.node != node:
+                if home.node and node and (home.node, home.moved) != (node, moved):
                     placed.moved[home.slot] = (home.node, node)
+                home.moved = moved
                 home.node, home.absent, home.dead, home.here = node, not present, since - 1, node == self._node
                 changed = True
                 if self.owns(home.slot) and not owned:
@@ -280,9 +281,13 @@ class Routes:
             self._anything_changed()
         return placed
 
-    def is_here(self, slot: int) -> bool:
-        """True if this node has the sessions of a slot, although the slot may have no primary now."""
-        return self._homes[slot].here
+    def here_since(self, slot: int) -> int | None:
+        """Return the index of the slot table since which this node has the sessions of a slot; None if it has not.
+
+        The slot may have no primary now.
+        """
+        home = self._homes[slot]
+        return home.moved if home.here else None
 
     def owns(self, slot: int) -> bool:
         """True if this node is the primary of a slot."""

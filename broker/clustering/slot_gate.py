@@ -1,8 +1,9 @@
 """Which slots of a copy from another node this node takes, so that no slot gets a message twice or never (H-44).
 
 A copy names slots, and the index of the slot table by which its origin chose this node for them. This node follows that
-table first: else it would skip a slot that it is about to get. Then it takes the slots that it has, and skips those
-that have left it: their present node gets a copy for them when the origin follows the table (`ForwardSender.follow`).
+table first: else it would skip a slot that it is about to get. Then it takes the slots that it has had since that
+table, and skips those that have left it, also if they have come back since. Their present node gets a copy for them, in
+order, when the origin follows the table (`ForwardSender.follow`).
 
 Copies for one slot carry rising numbers, also after the slot has moved. The last number from each origin is stored with
 the slot, in the batch of the queue entries. So the present node takes no copy that a former one has taken.
@@ -20,11 +21,12 @@ from .forward_codec import Head
 
 
 class SlotGate:
-    """`here` says whether this node has the sessions of a slot, by the table that it follows."""
+    """`here_since` returns the index of the table since which this node has a slot, by the table that it follows. It
+    returns None if this node has not got the slot."""
 
-    def __init__(self, store: Store, here: Callable[[int], bool]) -> None:
+    def __init__(self, store: Store, here_since: Callable[[int], int | None]) -> None:
         self._store = store
-        self._here = here
+        self._here_since = here_since
         self.table = 0
         """Index of the slot table that this node follows."""
         self.noted = 0
@@ -63,9 +65,14 @@ class SlotGate:
             raise Refuse(f"slot {min(self.sealed.intersection(head.slots))} is moving")
 
     def fresh(self, origin: str, boot: int, head: Head) -> tuple[int, ...]:
-        """Return the slots of a copy that are here and have not taken it. `boot` is that of the origin."""
+        """Return the slots of a copy that it is for, and that have not taken it. `boot` is that of the origin."""
         number = (boot, head.number)
-        return tuple([slot for slot in head.slots if self._here(slot) and self.last(slot, origin) < number])
+        return tuple([s for s in head.slots if self._was_here(s, head.table) and self.last(s, origin) < number])
+
+    def _was_here(self, slot: int, table: int) -> bool:
+        """True if this node has a slot, and has had it without a break since this table."""
+        since = self._here_since(slot)
+        return since is not None and since <= table
 
     def last(self, slot: int, origin: str) -> tuple[int, int]:
         """Return boot and number of the last copy that a slot took from an origin."""

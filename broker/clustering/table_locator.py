@@ -37,9 +37,9 @@ class TableLocator:
             return SlotHome(member.me.node, True, 0)
         last = row.primary or next(iter(row.in_sync), None)
         if last is None:
-            return SlotHome("", False, 0)
+            return SlotHome("", False, 0, row.moved)
         present = self._named(row.primary) is not None
-        return SlotHome(last.node, present, last.entered_in_view if present else 0)
+        return SlotHome(last.node, present, last.entered_in_view if present else 0, row.moved)
 
     def registrar_of(self, slot: int) -> str | None:
         """As `SlotLocator.registrar_of`."""

@@ -53,7 +53,8 @@ class Home(msgspec.Struct, eq=False):
 
     `node` is empty while that is not known. It is `absent` while the slot has no primary. Routes that an incarnation
     wrote which entered in view `dead` or earlier tell which sessions exist, but not which are online. `here`: the node
-    is this one, so that its subscription table has the subscribers.
+    is this one, so that its subscription table has the subscribers. `moved`: index of the slot table since which the
+    slot is at that node.
     """
 
     slot: int
@@ -61,6 +62,7 @@ class Home(msgspec.Struct, eq=False):
     absent: bool = True
     dead: int = -1
     here: bool = False
+    moved: int = 0
 
 
 Place = Peer | Home

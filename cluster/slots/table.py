@@ -37,7 +37,8 @@ class SlotRow(Struct, array_like=True, frozen=True):
     again. `version`: log index of the row's last change. `primary` is None while no holder is in the view. Each holder
     of `in_sync` has every acknowledged change of the slot. If all of them are away, they stay in `in_sync`, marked as
     away. `in_sync` is empty if no node has a copy. `deputy`: while there is no primary, the serving node that registers
-    the clients without durable state (P3); None if no node serves.
+    the clients without durable state (P3); None if no node serves. `moved`: log index of the entry since which the
+    node with the sessions (`home`) has them.
     """
 
     slot: Slot
@@ -46,15 +47,23 @@ class SlotRow(Struct, array_like=True, frozen=True):
     primary: Holder | None = None
     in_sync: tuple[Holder, ...] = ()
     deputy: Holder | None = None
+    moved: Natural = 0
+
+    @property
+    def home(self) -> str:
+        """The node with the sessions: the primary, or the first holder while there is none; "" if there is none."""
+        holder = self.primary or next(iter(self.in_sync), None)
+        return "" if holder is None else holder.node
 
 
 class SlotHome(NamedTuple):
     """The node with the sessions of a slot; "" if none is known. `present` is True if it is the primary of the slot, in
-    the process that entered in view `since`; otherwise it has been the last primary."""
+    the process that entered in view `since`; otherwise it has been the last primary. `moved` as in `SlotRow`."""
 
     node: str
     present: bool
     since: int
+    moved: int = 0
 
 
 NO_ROWS = tuple([SlotRow(slot, 0, 0) for slot in range(SLOTS)])
@@ -94,12 +103,14 @@ def standalone_table(node: str, disk: str) -> SlotTable:
 
 class PackedTable(Struct, array_like=True, frozen=True):
     """A table in a snapshot. `rows`, one for each slot: epoch, version, primary and in-sync set, as positions in
-    `holders`; -1 stands for no primary. `deputies`: slot -> position of its deputy."""
+    `holders`; -1 stands for no primary. `deputies`: slot -> position of its deputy. `moved`: slot -> `SlotRow.moved`,
+    if that is not 0."""
 
     index: Natural
     holders: tuple[Holder, ...]
     rows: tuple[tuple[Natural, Natural, int, tuple[Natural, ...]], ...]
     deputies: dict[Slot, Natural] = {}
+    moved: dict[Slot, Natural] = {}
 
 
 def pack(table: SlotTable) -> PackedTable:
@@ -111,7 +122,8 @@ def pack(table: SlotTable) -> PackedTable:
         [(row.epoch, row.version, number[row.primary], tuple([number[h] for h in row.in_sync])) for row in table.rows]
     )
     deputies = {row.slot: number[row.deputy] for row in table.rows if row.deputy is not None}
-    return PackedTable(table.index, tuple(holders), rows, deputies)
+    moved = {row.slot: row.moved for row in table.rows if row.moved}
+    return PackedTable(table.index, tuple(holders), rows, deputies, moved)
 
 
 def unpack(packed: PackedTable) -> SlotTable:
@@ -127,7 +139,7 @@ def unpack(packed: PackedTable) -> SlotTable:
             raise ValueError(f"slot {slot}: a holder that is not among the {len(holders)} of this table")
         held = tuple([holders[at] for at in in_sync])
         named = [None if at < 0 else holders[at] for at in (primary, deputy)]
-        rows.append(SlotRow(slot, epoch, version, named[0], held, named[1]))
+        rows.append(SlotRow(slot, epoch, version, named[0], held, named[1], packed.moved.get(slot, 0)))
     return SlotTable(tuple(rows), packed.index)
 
 

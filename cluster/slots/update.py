@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .table import Holder, SlotRow, SlotTable
 
@@ -49,7 +50,9 @@ class TableUpdate:
     def begin(self, node: str) -> None:
         """The table begins: all slots go to this node, which is in the view."""
         holder = self.roll.present[node]
-        rows = tuple([SlotRow(row.slot, self.index, self.index, holder, (holder,)) for row in self.table.rows])
+        rows = tuple(
+            [SlotRow(row.slot, self.index, self.index, holder, (holder,), None, self.index) for row in self.table.rows]
+        )
         self.table = SlotTable(rows, self.index)
 
     def follow(self) -> None:
@@ -160,7 +163,8 @@ class TableUpdate:
             return row
         begins = (primary is not None and primary != row.primary) or (deputy is not None and deputy != row.deputy)
         epoch = self.index if begins else row.epoch
-        return SlotRow(row.slot, epoch, self.index, primary, in_sync, deputy)
+        after = SlotRow(row.slot, epoch, self.index, primary, in_sync, deputy, row.moved)
+        return after if after.home == row.home else replace(after, moved=self.index)
 
     # -- requests
 

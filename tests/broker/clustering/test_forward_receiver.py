@@ -28,7 +28,7 @@ class Target(ForwardingHarness):
     def begin(self) -> None:
         self.told: list[tuple[str, int, int]] = []
         self.serving = True
-        self.gate = SlotGate(self.node.env.store, lambda slot: slot not in self.elsewhere)
+        self.gate = SlotGate(self.node.env.store, lambda slot: None if slot in self.elsewhere else 0)
         self.gate.entered = True
         self.receiver = ForwardReceiver(
             self.node, lambda origin, seq, boot: self.told.append((origin, seq, boot)), lambda: self.serving, self.gate

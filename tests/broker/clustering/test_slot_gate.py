@@ -13,7 +13,7 @@ from tests.harness.broker import BrokerHarness
 
 @pytest.fixture
 def gate() -> SlotGate:
-    made = SlotGate(BrokerHarness().node.env.store, lambda slot: slot < 10)
+    made = SlotGate(BrokerHarness().node.env.store, lambda slot: 6 if slot < 10 else None)
     made.table, made.entered = 7, True
     return made
 
@@ -31,10 +31,15 @@ def test_a_slot_takes_rising_numbers_of_each_origin(gate: SlotGate) -> None:
     assert gate.fresh("n2", 2, copy(1, 1)) == (1,), "a later boot counts from 1"
 
 
+def test_a_slot_that_has_come_back_takes_no_copy_from_before(gate: SlotGate) -> None:
+    """The copies before it were skipped while the slot was away: its origin sends all of them again."""
+    assert gate.fresh("n2", 1, copy(5, 1, table=5)) == () and gate.fresh("n2", 1, copy(5, 1, table=6)) == (1,)
+
+
 def test_what_a_slot_has_taken_is_stored_with_it(gate: SlotGate) -> None:
     gate.note("n2", 1, copy(5, 1), (1,), True)
     gate.note("n2", 1, copy(6, 1), (1,), False)
-    again = SlotGate(gate._store, lambda slot: True)
+    again = SlotGate(gate._store, lambda slot: 0)
     again.load(range(256))
     assert (gate.last(1, "n2"), again.last(1, "n2")) == ((1, 6), (1, 5))
     again.drop(1)

@@ -352,24 +352,24 @@ def test_a_view_without_the_primary_leaves_slots_without_one_until_it_enters() -
     membership = slotted()
     happened = apply(membership, boot("a", 2))
     assert [type(each) for each in happened[-2:]] == [ViewChanged, SlotsChanged]
-    assert membership.slots.row(7) == SlotRow(7, 5, 5, None, (Holder("a", "disk-a", 0),), HOLDER_B)
+    assert membership.slots.row(7) == SlotRow(7, 5, 5, None, (Holder("a", "disk-a", 0),), HOLDER_B, 1)
     apply(membership, SetView(4, (Row("a", 2, 5), B)))
     entered = Holder("a", "disk-a", 5)
-    assert membership.slots.row(7) == SlotRow(7, 6, 6, entered, (entered,))
+    assert membership.slots.row(7) == SlotRow(7, 6, 6, entered, (entered,), None, 1)
 
 
 def test_a_node_that_leaves_loses_the_slots_of_which_it_has_the_only_copy() -> None:
     membership = slotted()
     happened = apply(membership, Leave("a"))
     assert SlotsLost("a", tuple(range(256))) in happened
-    assert membership.slots.row(7) == SlotRow(7, 5, 5, HOLDER_B, (HOLDER_B,))
+    assert membership.slots.row(7) == SlotRow(7, 5, 5, HOLDER_B, (HOLDER_B,), None, 5)
 
 
 def test_a_node_that_leaves_without_sessions_loses_nothing() -> None:
     membership = slotted()
     happened = apply(membership, Leave("a", empty=True))
     assert not [each for each in happened if isinstance(each, SlotsLost)]
-    assert membership.slots.row(7) == SlotRow(7, 5, 5, HOLDER_B, (HOLDER_B,))
+    assert membership.slots.row(7) == SlotRow(7, 5, 5, HOLDER_B, (HOLDER_B,), None, 5)
 
 
 def test_another_disk_and_a_stale_member_lose_them_too() -> None:
@@ -388,7 +388,7 @@ def test_a_second_copy_saves_the_slots() -> None:
     assert [type(each) for each in apply(membership, SetSlots(copies))] == [SlotsChanged]
     happened = apply(membership, Leave("a"))
     assert not [each for each in happened if isinstance(each, SlotsLost)]
-    assert membership.slots.row(7) == SlotRow(7, 6, 6, HOLDER_B, (HOLDER_B,))
+    assert membership.slots.row(7) == SlotRow(7, 6, 6, HOLDER_B, (HOLDER_B,), None, 6)
 
 
 def test_a_late_request_for_a_holder_that_restarted_is_refused() -> None:

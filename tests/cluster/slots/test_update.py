@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.cluster.identity import SLOTS
-from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable
+from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable, pack, unpack
 from strogoff.cluster.slots.update import Roll, TableUpdate
 
 A, B, C = (Holder(node, f"disk-{node}", view) for node, view in (("a", 1), ("b", 2), ("c", 3)))
@@ -38,7 +38,7 @@ def test_the_table_begins_with_all_slots_at_one_node() -> None:
     update = TableUpdate(SlotTable(), roll(A, B), 3)
     update.begin("a")
     assert update.table.index == 3 and update.table.slots_by_primary == {"a": tuple(range(SLOTS))}
-    assert update.table.row(9) == SlotRow(9, 3, 3, A, (A,))
+    assert update.table.row(9) == SlotRow(9, 3, 3, A, (A,), None, 3)
 
 
 def test_nothing_changes_without_a_reason() -> None:
@@ -49,7 +49,7 @@ def test_nothing_changes_without_a_reason() -> None:
 
 def test_a_primary_that_leaves_is_followed_by_another_holder() -> None:
     row = follow(table(A, B), roll(B, C)).table.row(7)
-    assert row == SlotRow(7, 20, 20, B, (B,))
+    assert row == SlotRow(7, 20, 20, B, (B,), None, 20)
 
 
 def test_a_holder_that_leaves_ends_no_epoch() -> None:
@@ -97,7 +97,7 @@ def test_the_deputy_ends_with_the_return_of_a_primary() -> None:
 def test_the_first_holder_that_returns_with_its_disk_gets_the_slot_in_another_epoch() -> None:
     returned = Holder("b", "disk-b", 5)
     row = follow(table(away(A), away(B), deputy=C), roll(returned, C, serving="c")).table.row(7)
-    assert row == SlotRow(7, 20, 20, returned, (returned,))
+    assert row == SlotRow(7, 20, 20, returned, (returned,), None, 20)
     assert follow(table(away(A)), roll(A), 30).table.row(7) == SlotRow(7, 30, 30, A, (A,))
 
 
@@ -109,30 +109,41 @@ def test_holders_that_return_together_are_all_in_sync() -> None:
 
 def test_another_incarnation_is_no_holder() -> None:
     again = Holder("a", "disk-a", 9)
-    assert follow(table(A, B), roll(again, B)).table.row(7) == SlotRow(7, 20, 20, B, (B,))
+    assert follow(table(A, B), roll(again, B)).table.row(7) == SlotRow(7, 20, 20, B, (B,), None, 20)
     assert follow(table(B, A), roll(again, B)).table.row(7) == SlotRow(7, 10, 20, B, (B,))
     assert follow(table(A), roll(again)).table.row(7) == SlotRow(7, 20, 20, again, (again,))
 
 
 def test_a_disk_that_is_given_up_goes_without_loss_if_another_holder_is_left() -> None:
     update = follow(table(away(A), away(B)), roll(C, gone="a"))
-    assert update.table.row(7) == SlotRow(7, 20, 20, None, (away(B),), C) and not update.lost
+    assert update.table.row(7) == SlotRow(7, 20, 20, None, (away(B),), C, 20) and not update.lost
 
 
 def test_the_last_disk_that_is_given_up_loses_the_slot_and_a_serving_node_gets_it_empty() -> None:
     update = follow(table(away(A)), roll(B, C, serving="c", gone="a"))
     assert update.lost == {"a": list(range(SLOTS))}
-    assert update.table.row(7) == SlotRow(7, 20, 20, C, (C,))
+    assert update.table.row(7) == SlotRow(7, 20, 20, C, (C,), None, 20)
     shared = follow(table(away(A)), roll(B, C, gone="a")).table
     assert {node: len(slots) for node, slots in shared.slots_by_primary.items()} == {"b": 128, "c": 128}
 
 
 def test_an_empty_slot_waits_for_a_serving_node() -> None:
     update = follow(table(away(A)), roll(B, serving="-", gone="a"))
-    assert len(update.lost["a"]) == SLOTS and update.table.row(7) == SlotRow(7, 10, 20)
+    assert len(update.lost["a"]) == SLOTS and update.table.row(7) == SlotRow(7, 10, 20, None, (), None, 20)
     later = TableUpdate(update.table, roll(B, gone="a"), 30)
     later.follow()
-    assert later.table.row(7) == SlotRow(7, 30, 30, B, (B,)) and not later.lost
+    assert later.table.row(7) == SlotRow(7, 30, 30, B, (B,), None, 30) and not later.lost
+
+
+def test_a_row_says_since_when_its_node_has_the_slot() -> None:
+    """A restart of the node is no move; a slot that comes back has moved."""
+    first = follow(table(A, B), roll(B)).table
+    assert first.row(7).home == "b" and first.row(7).moved == 20
+    gone = follow(first, roll(C), 30).table
+    assert gone.row(7).home == "b" and gone.row(7).moved == 20
+    back = follow(gone, roll(Holder("b", "disk-b", 9)), 40).table
+    assert back.row(7).epoch == 40 and back.row(7).moved == 20
+    assert unpack(pack(back)) == back
 
 
 def change(*in_sync: Holder, primary: Holder | None = A, made: tuple[int, int] = (10, 10)) -> SlotRow:
@@ -145,7 +156,7 @@ def test_a_request_adds_a_holder_then_makes_it_primary() -> None:
     assert update.table.row(7) == SlotRow(7, 10, 20, A, (A, B)) and update.table.row(8).in_sync == (A,)
     update = TableUpdate(update.table, roll(A, B), 30)
     assert update.change((change(A, B, primary=B, made=(10, 20)),)) == []
-    assert update.table.row(7) == SlotRow(7, 30, 30, B, (A, B)) and update.table.index == 30
+    assert update.table.row(7) == SlotRow(7, 30, 30, B, (A, B), None, 30) and update.table.index == 30
 
 
 @pytest.mark.parametrize(
