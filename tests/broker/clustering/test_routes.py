@@ -357,3 +357,16 @@ def test_a_node_with_many_routes_is_forgotten_at_once_and_swept_in_steps() -> No
 
 def test_the_letters_differ() -> None:
     assert prefix("n2")[:1] == LIVE != LASTING == prefix(20)[:1]
+
+
+def test_a_slot_that_has_been_elsewhere_in_between_has_moved() -> None:
+    """A snapshot of the log may skip the tables in between. A restart of the node is no move."""
+    routes = Routes("n1", lambda function: None)
+    homes = [SlotHome("n2", True, 3, 5) for _ in range(SLOTS)]
+    assert routes.place(homes).moved == {}
+    restarted = [home._replace(since=9) for home in homes]
+    assert routes.place(restarted).moved == {}
+    restarted[7] = SlotHome("n2", True, 9, 12)
+    restarted[8] = SlotHome("n1", True, 1, 11)
+    assert routes.place(restarted).moved == {7: ("n2", "n2"), 8: ("n2", "n1")}
+    assert (routes.here_since(7), routes.here_since(8)) == (None, 11)
