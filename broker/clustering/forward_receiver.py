@@ -153,7 +153,8 @@ class ForwardReceiver:
                 entry = self._seen.setdefault(name, {}).setdefault((boot, counter), DedupEntry([], False))
                 entry.slots.append(slot)
                 entry.kept.append(slot)
-        self._seen = {name: dict(sorted(seen.items())) for name, seen in self._seen.items()}  # `settle` needs the order
+        for name, seen in self._seen.items():  # `settle` needs the order
+            self._seen[name] = dict(sorted(seen.items()))
 
     def watermark(self, origin: str, boot: int) -> int:
         """Return the number up to which the lane of this boot of the origin was taken; 0 for a new boot.

@@ -353,7 +353,8 @@ class ForwardSender:
             over = [copy for copy in list(self._under_way.get(former, ())) if self._divide(copy, present, self._put)]
             if over:
                 self._lanes.void(former, [copy.seq for copy in over])
-                self._under_way[former] = deque([copy for copy in self._under_way[former] if copy not in over])
+                ended = set(map(id, over))
+                self._under_way[former] = deque([each for each in self._under_way[former] if id(each) not in ended])
             for body, copy in self._waiting.take_all(former):
                 if self._divide(copy, present, self._send_divided):
                     self._waits_no_more(copy)

@@ -481,3 +481,15 @@ def test_a_qos_2_message_of_a_slot_is_remembered_with_the_slot(target: Target) -
     assert len(reader.drain()) == 1
     target.receiver.settle("n9", (1, 6))
     assert target.keys(b"a") == []
+
+
+def test_both_receivers_know_the_mids_on_disk(target: Target) -> None:
+    """A QoS 2 message may come again on the other lane."""
+    target.persistent("reader", 5).subscribe(("t", 2))
+    target.take(1, b"1", 2, counter=5)
+    assert target.acknowledged() == [1]
+    target.again()
+    relayed = ForwardReceiver(target.node, target.receiver._acknowledge, lambda: True, target.gate, target.receiver)
+    target.receiver.load()
+    message = target.message(b"1", 2, 5, 1)
+    assert relayed._known(message) is target.receiver._known(message) is not None
