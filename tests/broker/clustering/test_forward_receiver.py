@@ -483,13 +483,13 @@ def test_a_qos_2_message_of_a_slot_is_remembered_with_the_slot(target: Target) -
     assert target.keys(b"a") == []
 
 
-def test_both_receivers_know_the_mids_on_disk(target: Target) -> None:
-    """A QoS 2 message may come again on the other lane."""
+def test_both_receivers_know_the_mids_of_each_other(target: Target) -> None:
+    """A QoS 2 message may come again on the other lane, also after a start."""
     target.persistent("reader", 5).subscribe(("t", 2))
     target.take(1, b"1", 2, counter=5)
     assert target.acknowledged() == [1]
-    target.again()
     relayed = ForwardReceiver(target.node, target.receiver._acknowledge, lambda: True, target.gate, target.receiver)
     target.receiver.load()
-    message = target.message(b"1", 2, 5, 1)
-    assert relayed._known(message) is target.receiver._known(message) is not None
+    target.take(2, b"2", 2, counter=6)
+    for counter in (5, 6):
+        assert relayed._known(target.message(b"", 2, counter, 1)) is not None
