@@ -104,21 +104,33 @@ OPEN_PER_ITEM = 4096
 """The most mids in one `OpenMids`: about 50 KB."""
 
 
+@lru_cache(1024)
+def head_without_slots(since: int, live: bool) -> bytes:
+    """Encode the head of a copy that is for no slots. It is the same for all copies of an entrance."""
+    return _head.pack(since, live)
+
+
+@lru_cache(1024)
+def _decode_without_slots(data: bytes) -> Head:
+    since, flags = _head.unpack(data)
+    return Head(since, bool(flags))
+
+
 def encode_head(head: Head) -> bytes:
     """Encode the head of a copy."""
     slots = head.slots
     if not slots:
-        return _head.pack(head.since, head.live)
+        return head_without_slots(head.since, head.live)
     return _slots_head.pack(head.since, 2 * len(slots) + head.live, head.number, head.table) + bytes(slots)
 
 
 def split_head(data: bytes) -> tuple[Head, bytes]:
     """Return the head of a copy, and its body. Raises `MalformedForward`."""
+    flags = int.from_bytes(data[4:6], "big")
     try:
-        since, flags = _head.unpack_from(data)
         if flags < 2:
-            return Head(since, bool(flags)), data[_head.size :]
-        _, _, number, table = _slots_head.unpack_from(data)
+            return _decode_without_slots(data[:6]), data[6:]
+        since, _, number, table = _slots_head.unpack_from(data)
     except struct.error:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: its head is incomplete") from None
     end = _slots_head.size + flags // 2

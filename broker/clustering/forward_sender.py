@@ -38,7 +38,7 @@ from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks, complete_all
 from ..routing.remote import RemoteMembers, RemoteTarget
 from ..routing.router import AFTER_COMMIT
-from .forward_codec import Head, OpenMids, encode_forward, encode_head
+from .forward_codec import Head, OpenMids, encode_forward, encode_head, head_without_slots
 from .open_handshakes import OpenHandshakes
 from .slow_nodes import SlowNodes
 from .unproven_answers import UnprovenAnswers
@@ -230,8 +230,12 @@ class ForwardSender:
         if copy.slots and not copy.number:
             self._number += 1
             copy.number = self._number
-        head = Head(0 if copy.kept else self.since, copy.live, copy.slots, copy.number, self._answers.table)
-        copy.seq = self._lanes.send(name, encode_head(head) + body)
+        since = 0 if copy.kept else self.since
+        if copy.slots:
+            head = encode_head(Head(since, copy.live, copy.slots, copy.number, self._answers.table))
+        else:
+            head = head_without_slots(since, copy.live)
+        copy.seq = self._lanes.send(name, head + body)
         copies = self._under_way.get(name)
         if copies is None:
             copies = self._under_way[name] = deque()

@@ -55,10 +55,10 @@ class OpenHandshakes:
         order = self._order
         while order and order[0] not in self.open:
             heappop(order)
-        return order[0] if order else self._next()
-
-    def _next(self) -> Mid:
-        return (self._numbers.boot, self._numbers.counter)
+        if order:
+            return order[0]
+        numbers = self._numbers
+        return numbers.boot, numbers.counter
 
     def list_for(self, name: str) -> tuple[Mid, list[bytes]] | None:
         """A QoS 2 message goes to a node: return the end of the mids and the encoded open ones, if it needs the list.
@@ -69,7 +69,7 @@ class OpenHandshakes:
         if sent + 1 < max(TELL_OPEN_EVERY, len(self.open)):
             self._told[name] = (sent + 1, horizon)
             return None
-        end = self._next()
+        end = (self._numbers.boot, self._numbers.counter)
         self._told[name] = (0, end)
         if self.stable() > horizon:
             return None  # all mids before the last list are over: `qos2_stable` makes the node forget them

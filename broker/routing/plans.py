@@ -54,7 +54,7 @@ class Plan(msgspec.Struct):
         if self.slots is None:
             self.slots = frozenset([_slot(target) for target in self.targets])
         wanted = (*slots, -1) if live else slots
-        if self.slots.issubset(wanted):
+        if (live and self.slots == _ONLY_CLEAN) or self.slots.issubset(wanted):
             return Plan(self.targets) if self.groups or self.remote else self
         return Plan(tuple([target for target in self.targets if _slot(target) in wanted]))
 
@@ -73,6 +73,9 @@ class Plan(msgspec.Struct):
 
 NOBODY = Plan(())
 """The plan without receivers."""
+
+
+_ONLY_CLEAN = frozenset([-1])
 
 
 def _slot(target: Target) -> int:
