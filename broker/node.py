@@ -30,6 +30,7 @@ from .sessions.registry import SessionRegistry
 from .sessions.retained_replay import ReplayTurns
 from .sessions.session import Session
 from .sessions.slot_counters import SlotCounters
+from .sessions.slot_sessions import SlotSessions
 from .sessions.wills import Wills
 
 ENDED = 200
@@ -53,6 +54,7 @@ class Node:
         self.sessions = SessionRegistry(
             env, self.router, self.retained, self.wills, self.replays, self.cleanup, self.slot_counters
         )
+        self.slot_sessions = SlotSessions(env, self.router, self.sessions, self.wills, self.cleanup, self.slot_counters)
         self.services = ConnectionServices(
             env, self.policy, self.router, self.publisher, self.sessions, self.replays, ports, self._closed
         )
@@ -84,6 +86,7 @@ class Node:
         """
         env = self.env
         self.slot_counters.load()
+        self.slot_sessions.load()
         self.retained.load()
         self.wills.load()  # before the sessions: one that ends while it is loaded may store another will
         level = "message" if env.events.messages else "session"
@@ -160,7 +163,8 @@ class Node:
         """Report the inbound QoS 2 handshakes that were open before this node had its cluster port."""
         for session in self.sessions.in_memory():  # a session with open handshakes is always in memory
             for record in session.inbound.records.values():
-                self.env.cluster.handshake_opened(record.boot, record.counter)
+                if not record.done:
+                    self.env.cluster.handshake_opened(record.boot, record.counter)
 
     def _store_state(self, state: str, detail: str) -> None:
         env = self.env

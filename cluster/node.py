@@ -461,6 +461,8 @@ class ClusterNode:
             command = decode_command(data)
             if isinstance(command, SetSlots):
                 self._slots_requested(node, command.changes)
+        elif kind == Datagram.SLOT_MOVE:
+            self.listener.slot_message(node, data)
 
     def request_slots(self, changes: tuple[SlotRow, ...]) -> None:
         """Ask the leader to change rows of slots of which this node is primary. The request may be lost."""

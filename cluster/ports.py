@@ -29,6 +29,7 @@ class Datagram(IntEnum):
     METADATA = 6
     GOODBYE = 7
     SET_SLOTS = 8
+    SLOT_MOVE = 9
 
 
 GOODBYE_S = 0.1
@@ -114,6 +115,12 @@ class ClusterEvents(RejoinListener, Protocol):
 
         If the entry changed the view too, `view_applied` came before. A restarted node reads its log again, so it
         reports past tables, too.
+        """
+
+    def slot_message(self, node: str, data: bytes) -> None:
+        """A member has sent a message about the move of a slot. It arrives at most once, and others may be lost.
+
+        Raises the error of its decoder.
         """
 
     def lease_changed(self) -> None:

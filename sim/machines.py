@@ -88,3 +88,19 @@ class ClusterMachine(Machine):
         """As `Place`: the home of the client with this slot, if it serves."""
         home = home_of(self._plan, slot)
         return first_wanted(slot, zones) if home is None or home not in zones else home
+
+
+def move_slot(machines: Mapping[str, Machine], slot: int, node: str) -> str:
+    """An operator gives a slot with its sessions to a node. Returns the former node; "" if no node can move it now."""
+    for machine in machines.values():
+        member, clustering = machine.member, machine.clustering
+        if member is None or clustering is None or not machine.up or machine.name == node:
+            continue
+        if member.own_holder is not None and member.slots.row(slot).primary == member.own_holder:
+            clustering.moves.begin(slot, node, _ignore)
+            return machine.name
+    return ""
+
+
+def _ignore(_: str) -> None:
+    """The outcome is in the log."""

@@ -7,6 +7,7 @@
     e slot deadline client            next deadline of a session: cluster time in ms, 0 while a client is connected
     v slot part                       snapshot of the subscriptions of a slot
     f slot client                     client whose subscriptions have changed since the snapshot of its slot
+    h slot                            the slot is moving to this disk, or away from it (`sessions/slot_sessions.py`)
     p slot mid                        payload of a message in several queues of the slot
     u slot mid                        number of these queues
     z slot number                     due will that waits for a lease
@@ -36,8 +37,11 @@ from __future__ import annotations
 SLOT_KINDS = b"sbqiepuzjkya"
 """The kinds of keys that belong to one slot and move with it; their second byte is the slot."""
 
-LOCAL_KINDS = b"vf"
+LOCAL_KINDS = b"vfh"
 """The kinds of keys of a slot that only this disk has: each copy of a slot makes its own snapshots."""
+
+MOVING_KINDS = b"sbqiepujkya"
+"""The kinds of keys that go along when a slot moves: all of `SLOT_KINDS` but the wills that wait for a lease."""
 
 POSITIONS_CHECKPOINT = b"t"
 """The key of the checkpoint of `storage/slot_log.py`. It sorts before all keys of `positions_key`."""
@@ -110,6 +114,11 @@ def client_of(key: bytes) -> bytes:
 def inbound_prefix(client: bytes, incarnation: int) -> bytes:
     """The prefix of all open inbound QoS 2 packet ids of a session; 2 bytes of packet id follow."""
     return b"i" + client + incarnation.to_bytes(8, "big")
+
+
+def move_key(slot: int) -> bytes:
+    """The key of the mark that a slot is moving."""
+    return b"h%c" % slot
 
 
 def deadline_key(client: bytes, deadline_ms: int) -> bytes:

@@ -26,7 +26,7 @@ from ..node import Node
 from ..queues.message import Message
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks
-from ..routing.remote import RemoteMembers, RemoteTarget
+from ..routing.remote import MOVING, RemoteMembers, RemoteTarget
 from ..routing.remote_table import RemoteMatch
 from ..routing.subscriptions import Subscription
 from ..shared_config import CONFIG, SharedConfig
@@ -42,6 +42,7 @@ from .routes import NAMESPACES as ROUTES
 from .slot_follower import SlotFollower
 from .slot_gate import SlotGate
 from .slot_handover import SlotHandover
+from .slot_moves import SlotMoves, Traffic
 from .table_locator import TableLocator
 
 CLUSTER_SPACES: dict[bytes, Namespace] = {**NAMESPACES, PUBLISHED: Namespace(durable=False, stamped=False)}
@@ -72,6 +73,7 @@ class ClusterAdapter:
         self.missed: MissedPublishes
         self.incidents: IncidentMonitor
         self.handover: SlotHandover
+        self.moves: SlotMoves
         self.config: SharedConfig
         self.retained: SharedRetained
         self._waits: list[tuple[PendingAcks, int]] = []
@@ -104,8 +106,14 @@ class ClusterAdapter:
                 node.env.after_turn, node.env.store.flush,
             ),
         )  # fmt: skip
-        self.follower = SlotFollower(node, member, self.routes, self.gate, self.sender, self.advertiser)
-        self.handover = SlotHandover(member, self._empty_slots, node.gateways.table_changed, node.env.log)
+        self.follower = SlotFollower(
+            node, member, self.routes, self.gate, (self.sender, self.relay_sender), self.advertiser
+        )
+        self.handover = SlotHandover(member, self._empty_slots, node.env.log)
+        self.moves = SlotMoves(
+            node, member, self.handover, Traffic(self.gate, self.receiver, self.sender, self.advertiser),
+            node.gateways.registration.registrar.is_complete, self._slots_moved,
+        )  # fmt: skip
         self.incidents = IncidentMonitor(node, member)
         member.on_tick = self._tick
         self.config = SharedConfig(member.metadata)
@@ -117,7 +125,7 @@ class ClusterAdapter:
         node.env.cluster = self
         node.gateways.bind(member.links)
         member.links.tunnel_events = node.gateways
-        node.relay_by(TableLocator(member, self.handover.closed))
+        node.relay_by(TableLocator(member, _Either(self.handover, self.moves), self.gate.sealed))
         node.reopen_handshakes()
         node.policy.settling = node.policy.view_state is ViewState.MINORITY
         if node.policy.settling:
@@ -310,7 +318,7 @@ class ClusterAdapter:
         """As `ClusterEvents.view_applied`."""
         mine = self._node.name
         self.inbound.view_applied(before, after)
-        self.follower.follow()
+        self._follow_slots()
         self.missed.view_applied(before, after)
         for gone in before.incarnations:
             if gone not in after.incarnations and gone.node != mine:
@@ -352,11 +360,25 @@ class ClusterAdapter:
 
     def slots_changed(self) -> None:
         """As `ClusterEvents.slots_changed`."""
+        self._follow_slots()
+        self._follow_table()
+
+    def slot_message(self, node: str, data: bytes) -> None:
+        """As `ClusterEvents.slot_message`."""
+        self.moves.received(node, data)
+
+    def _slots_moved(self) -> None:
+        """A slot was closed or opened here, although the table has not changed."""
         self.follower.follow()
         self._follow_table()
 
-    def _follow_table(self) -> None:
+    def _follow_slots(self) -> None:
+        """The table has changed: first the sessions that have come or gone, then the messages for them."""
         self.handover.table_changed()
+        self.moves.table_changed()
+        self.follower.follow()
+
+    def _follow_table(self) -> None:
         self._node.gateways.table_changed()
         self.advertiser.try_again()
         self._node.env.after_turn(self._hand_over)
@@ -364,12 +386,13 @@ class ClusterAdapter:
     def _empty_slots(self, slots: Collection[int]) -> list[int]:
         """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
         registrar = self._node.gateways.registration.registrar
-        return [slot for slot in self._node.sessions.empty(slots) if registrar.is_complete(slot)]
+        empty = [slot for slot in self._node.sessions.empty(slots) if slot not in self.moves.closed]
+        return [slot for slot in empty if registrar.is_complete(slot)]
 
     def _is_primary(self, slot: int) -> bool:
         """True if no other node can be the primary of a slot of this node: it has a lease, so no view without it is
         applied anywhere, and it is not giving the slot away."""
-        return self._member.leased() and slot not in self.handover.closed
+        return self._member.leased() and slot not in self.handover.closed and slot not in self.moves.closed
 
     def _tick(self) -> None:
         self.incidents.tick()
@@ -378,6 +401,7 @@ class ClusterAdapter:
     def _hand_over(self) -> None:
         if not self._member.closed and not self._node.closing:
             self.handover.tick(self._member.ports.now_ms())
+            self.moves.tick()
 
     def lease_changed(self) -> None:
         """As `ClusterEvents.lease_changed`: set the view state of the node."""
@@ -405,7 +429,7 @@ class ClusterAdapter:
         """Log which slots have sessions on this disk although they belong to other nodes: no client finds them."""
         mine = self._node.name
         others = [row.slot for row in self._member.slots.rows if row.primary and row.primary.node != mine]
-        lost = set(others) - set(self._node.sessions.empty(others))
+        lost = set(others) - set(self._node.sessions.empty(others)) - set(self._node.slot_sessions.marks)
         if lost:
             self._node.env.log(
                 "error",
@@ -536,6 +560,17 @@ def operations_on(node: Node) -> list[str]:
     return [name for name in names if getattr(node.env.options, f"allow_{name}_during_netsplit") == "on"]
 
 
+class _Either:
+    """The slots that one of these nodes' parts has closed."""
+
+    def __init__(self, handover: SlotHandover, moves: SlotMoves) -> None:
+        self._handover = handover
+        self._moves = moves
+
+    def __contains__(self, slot: object) -> bool:
+        return slot in self._handover.closed or slot in self._moves.closed
+
+
 class _Lanes:
     """The lanes of publishes of all links, as `PublishLanes`."""
 
@@ -558,4 +593,5 @@ class _Lanes:
         self._links.void(node, self._lane, seqs)
 
     def beside(self, node: str, items: int, size_bytes: int) -> None:
-        self._links.beside(node, self._lane, items, size_bytes)
+        if node != MOVING:
+            self._links.beside(node, self._lane, items, size_bytes)

@@ -151,8 +151,8 @@ class ForwardReceiver:
             for key in self._node.env.store.keys(prefix, keys.after(prefix)):
                 _, name, boot, counter = keys.parse_seen_in_slot_key(key)
                 entry = self._seen.setdefault(name, {}).setdefault((boot, counter), DedupEntry([], False))
-                entry.slots.append(slot)
-                entry.kept.append(slot)
+                entry.slots = [*[each for each in entry.slots if each != slot], slot]
+                entry.kept = [*[each for each in entry.kept if each != slot], slot]
         for name, seen in self._seen.items():  # `settle` needs the order
             self._seen[name] = dict(sorted(seen.items()))
 

@@ -10,7 +10,8 @@ A copy for durable sessions of an absent node stays pending until the node is ba
 QoS 2 message of a shared subscription if a durable session may have it. No copy ends by time.
 
 A copy names the slots of its durable sessions. If one of them moves to another node, the copy is for the other slots
-only, and that node gets a copy for this one, under the same routing number (H-44).
+only, and that node gets a copy for this one, under the same routing number (H-44). Copies for a slot that is just
+moving away from this node wait, as copies for the node `MOVING`, until the slot has a node again (H-45).
 
 While the lane to a node is full, copies wait in `WaitingCopies`, and publishers take turns to enter the lane. The
 body of a copy is encoded when its message is accepted. Its fields are still correct when it is sent later:
@@ -26,20 +27,20 @@ copy enters the lane, because publishers that take turns change the order.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from ...cluster.identity import slot_of
 from ...netsplit.policy import ViewState
 from ..cluster_port import Pausable
 from ..queues.message import Message
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks, complete_all
-from ..routing.remote import RemoteMembers, RemoteTarget
+from ..routing.remote import MOVING, RemoteMembers, RemoteTarget
 from ..routing.router import AFTER_COMMIT
 from .forward_codec import Head, OpenMids, encode_forward, encode_head, head_without_slots
 from .open_handshakes import OpenHandshakes
+from .outstanding_forward import COPY_BYTES, OutstandingForward, PublishLanes
 from .slow_nodes import SlowNodes
 from .unproven_answers import UnprovenAnswers
 from .waiting_copies import WaitingCopies
@@ -47,65 +48,6 @@ from .waiting_copies import WaitingCopies
 if TYPE_CHECKING:
     from ..node import Node
     from .forward_receiver import ForwardReceiver
-
-
-class PublishLanes(Protocol):
-    """The port to the links: one lane of publishes to each node, contiguous and acknowledged."""
-
-    slow: Collection[str]
-    """The nodes for which too many publishes wait; absent nodes are included."""
-    slow_map: Collection[str]
-    """The nodes for which too many writes of the replicated map wait."""
-    full: Collection[str]
-    """The nodes whose lane must get no item until `ForwardSender.room` is called."""
-    window_bytes: int
-    """The most bytes that are sent to a node and not acknowledged."""
-    ahead_bytes: int
-    behind_bytes: int
-    """If more than `behind_bytes` wait for a full lane, a publisher with more than `ahead_bytes` of it is not read."""
-
-    def send(self, node: str, payload: bytes) -> int:
-        """Send an item now, and after every reconnect until it is acknowledged. Returns its number in the lane."""
-        ...
-
-    def void(self, node: str, seqs: list[int] | None = None) -> None:
-        """Cancel these items (None: all). The lane keeps their numbers, as voids."""
-        ...
-
-    def beside(self, node: str, items: int, size_bytes: int) -> None:
-        """Report how much waits until the lane has room. It counts for `slow` like items in the lane."""
-        ...
-
-
-COPY_BYTES = 64
-"""Bytes that a copy counts in addition to its payload."""
-
-
-class OutstandingForward(msgspec.Struct, eq=False):
-    """One copy that is not acknowledged, number `seq` of its lane.
-
-    `live`: it is for the clean sessions at the node; `slots`: for the durable sessions of these slots; `groups`: for
-    the shared subscriptions that chose the node. `number` as in `forward_codec.Head`, 0 before it has entered a lane.
-    `kept` says that the copy must arrive whatever happens: this node answered its publisher without a lease, or no
-    publisher waits for it (a will, a message that a leaving member of a shared subscription had), or this node relays
-    it for another origin, which has its own lease.
-    """
-
-    seq: int
-    message: Message
-    pending: PendingAcks | None
-    live: bool
-    slots: tuple[int, ...]
-    groups: Sequence[RemoteMembers]
-    kept: bool = False
-    disk_bytes: int = 0
-    """Its part of `SlowNodes.disk_bytes`."""
-    number: int = 0
-
-    @property
-    def durable(self) -> bool:
-        """True if the copy is for durable sessions, apart from its groups."""
-        return bool(self.slots)
 
 
 def _nobody_here(copy: OutstandingForward) -> None:
@@ -208,12 +150,14 @@ class ForwardSender:
     def _send(self, name: str, body: bytes, copy: OutstandingForward) -> None:
         if copy.pending is not None:
             copy.pending.open += 1
+        if name == MOVING:
+            self._wait(name, body, copy)
+            if self._may_be_chosen_again(copy):
+                self.opened(copy.message.origin.boot, copy.message.counter)
+            return
         if name in self._lanes.full and (name in self._waiting.queues or self._node.env.cluster.is_present(name)):
             # no copy overtakes a waiting one; a copy for an absent node enters the lane, which has a bound for these
-            message = copy.message
-            self._waiting.put(name, (message.mountpoint, message.publisher), body, copy)
-            if message.qos == 2:
-                self.opened(message.origin.boot, message.counter)
+            self._wait(name, body, copy)
         else:
             self._put(name, body, copy)
         if name in self._lanes.slow:
@@ -224,6 +168,12 @@ class ForwardSender:
             self._tell_open(name)
         if self._node.env.events.messages:
             self._node.env.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
+
+    def _wait(self, name: str, body: bytes, copy: OutstandingForward) -> None:
+        message = copy.message
+        self._waiting.put(name, (message.mountpoint, message.publisher), body, copy)
+        if message.qos == 2:
+            self.opened(message.origin.boot, message.counter)
 
     def _put(self, name: str, body: bytes, copy: OutstandingForward) -> None:
         """Number the copy, and give it to the lane."""
@@ -369,6 +319,28 @@ class ForwardSender:
             self._count_again(former)
             complete_all([copy.pending for copy in over if copy.pending is not None])
 
+    def unpark(self, present: Mapping[int, str]) -> None:
+        """Send what waited for slots that were moving. `present`: slot -> its node, for those that do not move now."""
+        over = []
+        for body, copy in self._waiting.take_all(MOVING):
+            self._divide(copy, present, self._send_divided)
+            if copy.groups:  # the member that was chosen may be anywhere now
+                self._choose_again(copy)
+                self._over(copy)
+                copy.groups = ()
+            if copy.slots:
+                self._waiting.put(MOVING, (copy.message.mountpoint, copy.message.publisher), body, copy)
+            else:
+                self._waits_no_more(copy)
+                over.append(copy)
+        self._count_again(MOVING)
+        complete_all([copy.pending for copy in over if copy.pending is not None])
+
+    @property
+    def parked(self) -> bool:
+        """True if copies wait for a slot that is moving."""
+        return MOVING in self._waiting.queues
+
     def _divide(
         self,
         copy: OutstandingForward,
@@ -399,6 +371,17 @@ class ForwardSender:
         if copy.pending is not None:
             copy.pending.open -= 1
         self._send(name, body, copy)
+
+    def publishes_of(self, slot: int) -> str:
+        """Return a node that has not acknowledged a message of a client in this slot; "" if there is none.
+
+        What waits for a slot that is moving does not count."""
+        for name in dict.fromkeys([*self._under_way, *self._waiting.queues]):
+            for copy in self._copies_for(name) if name != MOVING else ():
+                message = copy.message
+                if copy.message.qos and slot_of(message.mountpoint, message.publisher) == slot:
+                    return name
+        return ""
 
     def away(self, name: str) -> bool:
         """A view without the node's incarnation is applied: end the copies for its clean sessions, which have ended.

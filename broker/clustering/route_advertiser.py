@@ -202,6 +202,11 @@ class RouteAdvertiser:
         self._uncount(subscription)
         self._owe((subscription.session.mountpoint, subscription.filter, subscription.group, _place(subscription)))
 
+    def announce(self, mountpoint: str, text: str, group: str | None, slot: int) -> None:
+        """Write the route to a slot that has come to this node. `start` announces it too."""
+        if self._since >= 0:
+            self._announce(mountpoint, text, group, slot)
+
     def arrived(self, slots: Container[int]) -> None:
         """This node is primary of these slots now: remove routes that earlier primaries left behind, in later turns."""
         if self._since >= 0:

@@ -99,6 +99,15 @@ def prefix_to_slot(mountpoint: str, slot: int) -> bytes:
     return LASTING + bytes((slot,)) + _sized(mountpoint)
 
 
+def writer_of(value: bytes) -> str:
+    """Return the node that wrote the value of a route to a slot; "" if the value is malformed."""
+    try:
+        found: list[Any] = msgspec.msgpack.decode(value)
+        return str(found[1])
+    except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, IndexError):
+        return ""
+
+
 def _sized(text: str) -> bytes:
     raw = text.encode()
     return len(raw).to_bytes(2, "big") + raw

@@ -6,15 +6,20 @@ from ...cluster.identity import SLOTS
 from ...cluster.node import ClusterNode
 from ..node import Node
 from ..routing.ack_context import AckContext
+from ..routing.remote import MOVING
 from ..routing.router import AFTER_COMMIT
-from .forward_sender import ForwardSender, OutstandingForward
+from .forward_sender import ForwardSender
+from .outstanding_forward import OutstandingForward
 from .route_advertiser import RouteAdvertiser
 from .routes import Routes
 from .slot_gate import SlotGate
 
 
 class SlotFollower:
-    """Brings a new slot table to the routes, to the copies under way, and to the gate for the copies that arrive."""
+    """Brings a new slot table to the routes, to the copies under way, and to the gate for the copies that arrive.
+
+    `senders`: the one of this node's own messages, and the one of those that it relays.
+    """
 
     def __init__(
         self,
@@ -22,16 +27,17 @@ class SlotFollower:
         member: ClusterNode,
         routes: Routes,
         gate: SlotGate,
-        sender: ForwardSender,
+        senders: tuple[ForwardSender, ForwardSender],
         advertiser: RouteAdvertiser,
     ) -> None:
         self._node = node
         self._member = member
         self._routes = routes
         self._gate = gate
-        self._sender = sender
+        self._senders = senders
+        self._sender, _ = senders
         self._advertiser = advertiser
-        sender.here = self._take_own
+        self._sender.here = self._take_own
 
     def follow(self) -> None:
         """The table of slots has changed: send messages to the present primaries, and announce the slots of this node.
@@ -44,6 +50,13 @@ class SlotFollower:
         gate.table = member.slots.index
         gate.entered = gate.entered or member.own_holder is not None
         self._sender.follow(gate.table, placed.moved)
+        if any(each.parked for each in self._senders):
+            elsewhere = self._node.router.elsewhere
+            homes = {slot: locator.home_of(slot).node for slot in range(SLOTS)}
+            homes.update({slot: place.node for slot, place in elsewhere.items()})
+            present = {slot: node for slot, node in homes.items() if node not in ("", MOVING)}
+            for each in self._senders:
+                each.unpark(present)
         if member.leased():
             self._sender.proven()
         if placed.arrived:

@@ -46,20 +46,18 @@ class SlotMember(Protocol):
 class SlotHandover:
     """The handover at one node.
 
-    `empty` returns which of these slots have no durable session and get none from another node. `opened` is called when
-    slots that were closed are open again. `log` gets level and text.
+    `empty` returns which of these slots have no durable session and get none from another node. `log` gets level and
+    text.
     """
 
     def __init__(
         self,
         member: SlotMember,
         empty: Callable[[Collection[int]], list[int]],
-        opened: Callable[[], None],
         log: Callable[[str, str], None],
     ) -> None:
         self._member = member
         self._empty = empty
-        self._opened = opened
         self._log = log
         self.place: Place = first_wanted
         self._handover = Handover()
@@ -79,7 +77,11 @@ class SlotHandover:
         self._from = 0
         if opened:
             self._log("notice", f"slots {_texts(opened)} stay at this node: the node that should have them has left")
-            self._opened()
+
+    def give(self, row: SlotRow, target: Holder) -> None:
+        """Hand over a slot whose sessions the target has on its disk."""
+        self._handover.close(row, target)
+        self._requested_ms = 0.0
 
     def tick(self, now_ms: float) -> None:
         """Send and repeat requests, and look for empty slots. Call it often; `now_ms` is the monotonic clock."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container
 
 from ...cluster.node import ClusterNode
 from ...cluster.slots.table import Holder, SlotHome, SlotRow
+from ..routing.remote import MOVING
 
 
 class TableLocator:
@@ -13,12 +14,13 @@ class TableLocator:
 
     A node that has restarted reads its log again, and so meets tables in which an earlier process of this node was
     primary or deputy. This process has only the slots whose rows name its own entrance into the view. `closed`: the
-    slots that this node is handing over.
+    slots that this node is handing over. `sealed`: those of them whose sessions are already on their way.
     """
 
-    def __init__(self, member: ClusterNode, closed: Container[int] = ()) -> None:
+    def __init__(self, member: ClusterNode, closed: Container[int] = (), sealed: Container[int] = ()) -> None:
         self._member = member
         self._closed = closed
+        self._sealed = sealed
 
     def _row(self, slot: int) -> SlotRow:
         return self._member.slots.row(slot)
@@ -31,10 +33,13 @@ class TableLocator:
         return None if slot in self._closed else self._named(self._row(slot).primary)
 
     def home_of(self, slot: int) -> SlotHome:
-        """As `SlotLocator.home_of`. While the slot has no primary, this is the first node of its in-sync set."""
+        """As `SlotLocator.home_of`. While the slot has no primary, this is the first node of its in-sync set. For a
+        sealed slot it is `MOVING`."""
         member, row = self._member, self._row(slot)
         if not member.clustered:
             return SlotHome(member.me.node, True, 0)
+        if slot in self._sealed:
+            return SlotHome(MOVING, False, 0, row.moved)
         last = row.primary or next(iter(row.in_sync), None)
         if last is None:
             return SlotHome("", False, 0, row.moved)

@@ -382,6 +382,10 @@ class ClientConnection:
         self.session = None
         self._close("session_taken_over", session)
 
+    def moved(self) -> None:
+        """As `SessionConnection.moved`."""
+        self.drop("moved")
+
     def drop(self, reason: str, fire_will: bool = True, detail: str = "") -> None:
         """Write the remaining output, close the connection, and detach its session."""
         if self.closed:

@@ -161,7 +161,8 @@ class Gateways:
             self.registration.unknown_clients = True
             return False  # the policy `on` asks no other node
         node = self.locator.registrar_of(slot) if fresh else self.locator.primary_of(slot)
-        if node == self.name and self.registration.registrar.is_free_now(client, self.name):
+        here = node == self.name and slot not in self._sessions.elsewhere
+        if here and self.registration.registrar.is_free_now(client, self.name):
             return False
         if len(self._waiting) >= WAITING_MOST:
             refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "too many clients wait for another node")
@@ -194,6 +195,8 @@ class Gateways:
 
     def may_serve(self, connection: GatewayConnection) -> bool:
         """As `Owner.may_serve`."""
+        if connection.slot in self._sessions.elsewhere:
+            return False  # its session is on its way to another node, and a Clean Start must end it there
         return self.registration.registrar.is_free(connection.wanted.client, self.name, connection.ask)
 
     def stays(self, connection: GatewayConnection, client: ClientConnection) -> None:
@@ -450,7 +453,8 @@ class Gateways:
         expires = connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
         fresh = packet.clean_start and not expires
         primary = self.locator.primary_of(slot)
-        if not fresh and primary is None and registrar == self.name and self._keep(peer, number, opening):
+        waits = not fresh or slot in self._sessions.elsewhere
+        if waits and primary is None and registrar == self.name and self._keep(peer, number, opening):
             return  # this node is handing the slot over, or keeps it
         if (registrar if fresh else primary) != self.name or self.closing:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))

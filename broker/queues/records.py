@@ -119,13 +119,16 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, gc=False):
 class InboundRecord(msgspec.Struct, array_like=True, gc=False):
     """An inbound QoS 2 packet id between PUBLISH and PUBREL: its mid's counter, and whether the message was routed.
 
-    `elsewhere`: (group, filter, node) of each shared subscription whose member was chosen on another node.
+    `elsewhere`: (group, filter, node) of each shared subscription whose member was chosen on another node. `done`: the
+    slot of the session has moved since, and every receiver had the message before. Nobody sends it again, and the mid
+    is one of a former node.
     """
 
     boot: int
     counter: int
     routed: bool
     elsewhere: list[tuple[str, str, str]] = []
+    done: bool = False
 
 
 class Origins:

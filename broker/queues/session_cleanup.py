@@ -41,6 +41,10 @@ class SessionCleanup:
         self._store.put(cleanup_key(prefix), b"")
         self._start(prefix)
 
+    def has(self, slot: int) -> bool:
+        """True if entries of a session of this slot are being deleted."""
+        return any(prefix[1] == slot for prefix in self._ranges)
+
     def _start(self, prefix: bytes) -> None:
         self._ranges.append(prefix)
         if len(self._ranges) == 1:

@@ -6,13 +6,14 @@ gain: 2 us per message for matching and merging, against 0.07 us for finding the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, cast
 
 import msgspec
 
-from .remote import RemoteMembers, RemoteTarget
+from .remote import Elsewhere, RemoteMembers, RemoteTarget
 from .remote_table import NOWHERE, RemoteMatch
 from .shared import SharedGroup
 from .subscriptions import Subscription, SubscriptionTable
@@ -154,6 +155,19 @@ def _single(each: Subscription) -> Target:
     )
 
 
+def _counted(members: list[RemoteMembers]) -> tuple[RemoteMembers, ...]:
+    """The members with one item for each group and node."""
+    found: dict[tuple[str, str, str], RemoteMembers] = {}
+    for each in members:
+        at = each.group, each.filter, each.node
+        other = found.get(at)
+        if other is not None:
+            online, holding, lasting = other.online, other.holding, other.lasting
+            each = RemoteMembers(*at, online + each.online, holding + each.holding, lasting + each.lasting)
+        found[at] = each
+    return tuple(sorted(found.values()))
+
+
 def _no_nodes(topic: str) -> RemoteMatch:
     return NOWHERE
 
@@ -170,7 +184,9 @@ class PlanCache:
     oldest first. `remote` returns the subscribers on other nodes for a topic (`Routes.match`). The code that changes
     its answer must call `invalidate` with the filter. A session's `queue` stays the same object while the session is in
     memory. `wake` makes the session of a client key that only the disk has; it returns None if the disk fails to return
-    the session, and then the plan leaves that out.
+    the session, and then the plan leaves that out. `elsewhere` has the slots whose sessions are at another node although
+    the table has their subscriptions: `wake` makes none of them, and the plan names that node. Code that changes it must
+    call `invalidate` with the filter `#`.
     """
 
     def __init__(
@@ -180,6 +196,7 @@ class PlanCache:
         max_targets: int = 1_000_000,
         remote: Callable[[str], RemoteMatch] = _no_nodes,
         wake: Callable[[bytes], object | None] = _nobody,
+        elsewhere: Mapping[int, Elsewhere] = MappingProxyType({}),
     ) -> None:
         self.plans: dict[str, Plan] = {}
         self._table = table
@@ -187,6 +204,7 @@ class PlanCache:
         self._max_targets = max_targets
         self._remote = remote
         self._wake = wake
+        self._elsewhere = elsewhere
         self._targets = 0
         self._topics: dict[str, dict[str, int]] = {}  # first level -> topic -> weight of its plan
         table.changed.append(self.invalidate)
@@ -203,7 +221,9 @@ class PlanCache:
     def build(self, topic: str) -> Plan:
         """Make and cache the plan for a valid topic name."""
         self._drop(topic)
-        plan = make_plan(self._awake(topic), self._remote(topic))
+        matched = self._awake(topic)
+        remote = self._remote(topic)
+        plan = make_plan(matched, self._divert(topic, remote) if self._elsewhere else remote)
         weight = plan.weight
         plans = self.plans
         while plans and (len(plans) >= self._limit or self._targets + weight > self._max_targets):
@@ -220,14 +240,32 @@ class PlanCache:
         refers to it."""
         matched = self._table.match(topic)
         if bytes in map(type, matched):
-            for client in self._table.dormant(topic):
-                self._wake(client)
-            # still bytes: the disk fails to return the session, or this subscription of it
+            for each in self._table.dormant(topic):
+                self._wake(each.session.key)
+            # still bytes: the session is elsewhere, or the disk fails to return it, or this subscription of it
             matched = [each for each in self._table.match(topic) if isinstance(each, Subscription)]
         awake = cast("list[Subscription]", matched)
         for each in awake:
             each.session.planned = True
         return awake
+
+    def _divert(self, topic: str, remote: RemoteMatch) -> RemoteMatch:
+        """Add the subscriptions of slots that are elsewhere to those that other nodes have announced."""
+        plain = {target.node: target for target in remote.plain}
+        found = {True: list(remote.away), False: list(remote.groups)}
+        for each in self._table.dormant(topic):
+            slot = each.session.key[0]
+            place = self._elsewhere.get(slot)
+            if place is None:
+                continue
+            if each.group is None:
+                target = plain.get(place.node) or RemoteTarget(place.node, False, (), place.absent)
+                plain[place.node] = target._replace(slots=tuple(sorted({*target.slots, slot})))
+            elif each.qos:
+                found[place.absent].append(RemoteMembers(each.group, each.filter, place.node, 0, 1, 1))
+        return RemoteMatch(
+            tuple([plain[node] for node in sorted(plain)]), _counted(found[False]), _counted(found[True])
+        )
 
     def invalidate(self, text: str) -> None:
         """Drop the plans that a change of this filter's subscribers may change."""

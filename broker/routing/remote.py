@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+MOVING = "(moving)"
+"""Stands for the node of a slot that is moving away from this node: messages for its sessions wait (H-45)."""
+
+
+class Elsewhere(NamedTuple):
+    """Where the sessions of a slot are whose subscriptions this node still has, or has already. `absent` as in
+    `RemoteTarget`."""
+
+    node: str
+    absent: bool
+
 
 class RemoteTarget(NamedTuple):
     """A node with matching ordinary subscriptions: of clean sessions (`live`), of durable sessions in `slots`, or both.

@@ -18,7 +18,7 @@ from ..queues.queue import Entry, Queue
 from .ack_context import AckContext, unanswered
 from .dormant import DormantSession
 from .plans import NOBODY, Plan, PlanCache, Target
-from .remote import RemoteMembers
+from .remote import Elsewhere, RemoteMembers
 from .shared import Chosen, Progress, SharedGroup, choose, redistribute, takes
 from .subscriptions import Subscription, SubscriptionTable
 
@@ -65,6 +65,9 @@ class Router:
         self._wake = wake
         self._plans: dict[str, PlanCache] = {}
         self._tables: dict[str, SubscriptionTable] = {}
+        self.elsewhere: dict[int, Elsewhere] = {}
+        """The slots whose sessions are at another node, or moving there, although this node has their subscriptions.
+        Change it with `place`."""
         self.remote_members: list[RemoteMembers] = []
         """The members on other nodes that were chosen for the last message."""
 
@@ -74,7 +77,10 @@ class Router:
         if table is None:
             table = self._tables[mountpoint] = SubscriptionTable()
             self._plans[mountpoint] = PlanCache(
-                table, remote=lambda topic: self._env.cluster.remote_matches(mountpoint, topic), wake=self._wake
+                table,
+                remote=lambda topic: self._env.cluster.remote_matches(mountpoint, topic),
+                wake=self._wake,
+                elsewhere=self.elsewhere,
             )
         return table
 
@@ -85,6 +91,17 @@ class Router:
             self.table(mountpoint)
             found = self._plans[mountpoint]
         return found
+
+    def place(self, slot: int, elsewhere: Elsewhere | None) -> None:
+        """The sessions of a slot are at another node; None: here."""
+        if self.elsewhere.get(slot) == elsewhere:
+            return
+        if elsewhere is None:
+            del self.elsewhere[slot]
+        else:
+            self.elsewhere[slot] = elsewhere
+        for plans in self._plans.values():
+            plans.invalidate("#")
 
     @property
     def mountpoints(self) -> list[str]:

@@ -30,7 +30,6 @@ import msgspec
 from .dormant import (
     IDENTIFIED,
     DormantSession,
-    client_of,
     pack_head,
     parse_subscriber_key,
     split,
@@ -333,21 +332,20 @@ class SubscriptionTable:
                 found += held.values() if isinstance(held, dict) else (held,)
         return found
 
-    def dormant(self, topic: str) -> list[bytes]:
-        """The client keys of the sessions with matching subscriptions that only the disk has."""
+    def dormant(self, topic: str) -> list[Subscription]:
+        """The matching subscriptions of sessions that only the disk has, each with a `DormantSession`."""
         levels = topic.split("/")
         pickers = self._pickers_for(len(levels), topic.startswith("$"))
         levels += ("+", "#")
         texts = [topic, *["/".join(pick(levels)) for pick in pickers], *self._tree.filters_for(topic)]
-        clients = []
+        found = []
         for text in texts:
             held = self._part(text).get(text)
             if isinstance(held, bytes):
-                clients.append(client_of(held))
+                found.append(_made(text, *split(held)))
             elif isinstance(held, dict):
-                heads = [(head, key) for key, head in held.items() if isinstance(head, bytes)]
-                clients += [parse_subscriber_key(head, key)[0] for head, key in heads]
-        return clients
+                found += [_made(text, head, key) for key, head in held.items() if isinstance(head, bytes)]
+        return found
 
     def _pickers_for(self, levels: int, hidden: bool) -> list[Picker]:
         """Return, cached, a picker for each shape that can match a topic with this number of levels.

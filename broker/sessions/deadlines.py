@@ -41,6 +41,8 @@ class Deadlines:
         self._env = env
         self._wake = wake
         self._next = [0] * SLOTS
+        self._elsewhere: set[int] = set()
+        """The slots whose deadlines another node watches."""
         self._timer: Timer | None = None
 
     def move(self, client: bytes, before: int | None, after: int | None) -> None:
@@ -53,8 +55,8 @@ class Deadlines:
 
     def watch(self, client: bytes, deadline: int | None) -> None:
         """The session is no longer in memory: make it when its deadline is due."""
-        if deadline:
-            slot = client[0]
+        slot = client[0]
+        if deadline and slot not in self._elsewhere:
             following = self._next[slot]
             if not following or deadline < following:
                 self._next[slot] = deadline
@@ -65,9 +67,21 @@ class Deadlines:
         start = b"e"
         while found := self._env.store.keys(start, b"f", 1):
             slot = found[0][1]
-            self._next[slot] = self._following(slot, 1)
+            if slot not in self._elsewhere:
+                self._next[slot] = self._following(slot, 1)
             yield slot
             start = keys.after(keys.of_slot(b"e", slot))
+        self._set_timer()
+
+    def stop(self, slot: int) -> None:
+        """The sessions of this slot are at another node, or moving: make none of them because of its deadline."""
+        self._elsewhere.add(slot)
+        self._next[slot] = 0
+
+    def resume(self, slot: int) -> None:
+        """The sessions of this slot are here. Raises `StorageError`."""
+        self._elsewhere.discard(slot)
+        self._next[slot] = self._following(slot, 1)
         self._set_timer()
 
     def attached(self, limit: int) -> Iterator[list[bytes]]:

@@ -42,6 +42,8 @@ class InboundHandshakes:
     def restore(self, packet_id: int, record: InboundRecord) -> None:
         """Restore a handshake after a restart. If its message was routed, other nodes may lack it: send it again."""
         self.records[packet_id] = record
+        if record.done:
+            return
         self._env.cluster.handshake_opened(record.boot, record.counter)
         if record.routed:
             self.forward_again.add(packet_id)
@@ -90,7 +92,25 @@ class InboundHandshakes:
         Other nodes may have skipped the copies that this node sent. Clients that subscribed there meanwhile were not
         matched. A publisher without PUBREC repeats its PUBLISH.
         """
-        self.forward_again.update([packet_id for packet_id, record in self.records.items() if record.routed])
+        routed = [packet_id for packet_id, record in self.records.items() if record.routed and not record.done]
+        self.forward_again.update(routed)
+        self.pending_acks.clear()
+
+    def unfinished(self) -> bool:
+        """True if a receiver of a routed message may lack it: not all have acknowledged it, or nobody has asked again
+        since this node restarted."""
+        return bool(self.forward_again) or any(each.open for each in self.pending_acks.values())
+
+    def finish(self) -> None:
+        """The slot of the session moves to another node, and nothing is `unfinished`. If the client repeats a routed
+        PUBLISH there, it only gets the answer; one that was not routed counts as new."""
+        for packet_id, record in list(self.records.items()):
+            if not record.routed:
+                self.close(packet_id)
+            elif not record.done:
+                record.done = True
+                self._env.cluster.handshake_closed(record.boot, record.counter)
+                self._write(packet_id, record)
         self.pending_acks.clear()
 
     def close(self, packet_id: int) -> bool:
@@ -111,7 +131,8 @@ class InboundHandshakes:
         self.pending_acks.clear()
 
     def _forget(self, packet_id: int, record: InboundRecord) -> None:
-        self._env.cluster.handshake_closed(record.boot, record.counter)
+        if not record.done:
+            self._env.cluster.handshake_closed(record.boot, record.counter)
         if self._owner.durable:
             self._env.store.delete(self._key(packet_id))
 

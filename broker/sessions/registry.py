@@ -94,6 +94,8 @@ class SessionRegistry:
             self.idle.add,
         )
         self._sessions: dict[bytes, Session] = {}
+        self.elsewhere: set[int] = set()
+        """The slots whose durable sessions stay on disk: they are at another node, or moving (`SlotSessions`)."""
 
     def __len__(self) -> int:
         return len(self._sessions) + self.startup.dormant
@@ -159,8 +161,19 @@ class SessionRegistry:
             value = self._env.store.get(key)
             if value is None:
                 return None
-            session = self._make(decode_session(key, value))
+            record = decode_session(key, value)
+            if record.durable and client[0] in self.elsewhere:
+                return None
+            session = self._make(record)
         return session
+
+    def of_slot(self, slot: int) -> list[Session]:
+        """The durable sessions of a slot that are in memory."""
+        return [session for key, session in self._sessions.items() if key[0] == slot and session.durable]
+
+    def release(self, session: Session) -> None:
+        """Leave a session to the disk. The caller knows that the disk has all of it."""
+        self._release(session)
 
     def on_disk(self, mountpoint: str, client_id: str) -> bool:
         """True if the store has a session of this client id, or the deletion of one that is not committed yet.

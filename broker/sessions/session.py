@@ -63,6 +63,10 @@ class SessionConnection(observer.Connection, Protocol):
         """Close the connection; a v5 client gets the reason."""
         ...
 
+    def moved(self) -> None:
+        """The session moves to another node: close the connection, so that the client connects again."""
+        ...
+
     def taken_over(self) -> None:
         """Another connection has the client id now: close this one."""
         ...

@@ -36,6 +36,15 @@ class SlotCounters:
         for key, value in self._store.scan(b"k", b"l"):
             self._used[key[1]] = self._reserved[key[1]] = int.from_bytes(value, "big")
 
+    def load_slot(self, slot: int) -> None:
+        """The slot has come from another node: continue behind its numbers. This node may have given higher ones."""
+        value = self._store.get(reserved_key(slot))
+        moved = 0 if value is None else int.from_bytes(value, "big")
+        if moved >= self._reserved[slot]:
+            self._used[slot] = self._reserved[slot] = moved
+        else:
+            self._store.put(reserved_key(slot), self._reserved[slot].to_bytes(8, "big"))
+
     def next(self, slot: int) -> int:
         """Return a 64-bit number that is higher than all earlier ones of the slot. The open batch may get a row."""
         used = self._used[slot] + 1

@@ -143,6 +143,8 @@ class Snapshots:
         self._uncovered = [0] * SLOTS
         self._due: dict[int, None] = {}
         self._running = True  # until `begin`
+        self._slot = -1
+        """The slot whose snapshot is being made; -1 if none is."""
         self.later: Callable[[Callable[[], None]], object] = env.after_turn
         """Runs the next step in another turn of the loop."""
 
@@ -168,6 +170,14 @@ class Snapshots:
             yield len(found)
             start = found[-1] + b"\x00"
 
+    def forget(self, slot: int) -> None:
+        """The sessions of this slot have left this disk: make no snapshot of it."""
+        self.changed_clients[slot].clear()
+        self._clients[slot] = self._uncovered[slot] = 0
+        self._due.pop(slot, None)
+        if self._slot == slot:
+            self._slot = -1
+
     def covers(self, slot: int, clients: int) -> None:
         """The start has read the snapshot of this slot, which has so many clients."""
         self._clients[slot] = clients
@@ -190,12 +200,18 @@ class Snapshots:
             self._env.timers.at(self._env.now + PAUSE_MS, self._begin)
 
     def _begin(self) -> None:
-        slot = next(iter(self._due))
+        if not self._due:
+            self._end()
+            return
+        slot = self._slot = next(iter(self._due))
         del self._due[slot]
         noted, self.changed_clients[slot] = self.changed_clients[slot], set()
         self._go_on(slot, noted, self._steps(slot, noted))
 
     def _go_on(self, slot: int, noted: set[bytes], steps: Iterator[None]) -> None:
+        if self._slot != slot:
+            self._end()
+            return
         try:
             next(steps)
         except StopIteration:
@@ -209,6 +225,7 @@ class Snapshots:
 
     def _end(self) -> None:
         self._running = False
+        self._slot = -1
         if self._due:
             self._start()
 

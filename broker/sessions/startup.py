@@ -67,7 +67,7 @@ class Startup:
         self._other_layout = 0
         self._waiting: list[Callable[[], None]] = []
         self.dormant = 0
-        self.ready = False
+        self.ready = self.complete = False
         self.later: Callable[[Callable[[], None]], object] = env.after_turn
         """Runs the next step in another turn of the loop."""
         self.loaded: Callable[[], None] = lambda: None
@@ -132,6 +132,7 @@ class Startup:
         except StorageError as error:
             # the store has reported the damage; messages are routed, so the node serves
             self._env.log("error", f"deadlines of sessions are not watched until the next start: {error}")
+        self.complete = True
         self.loaded()
 
     def _sessions(self) -> Iterator[int]:

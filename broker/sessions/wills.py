@@ -12,7 +12,7 @@ import msgspec
 
 from ...cluster.identity import slot_of
 from ...netsplit.policy import ViewState
-from ...storage.keys import will_key
+from ...storage import keys
 from ..environment import Environment
 from ..operation_policy import OperationPolicy
 from ..queues.message import Message
@@ -56,6 +56,11 @@ class Wills:
         self._publisher = publisher
         self._counters = counters
 
+    def waiting(self, slot: int) -> bool:
+        """True if a will of a client in this slot waits for a lease. Raises `StorageError`."""
+        prefix = keys.of_slot(b"z", slot)
+        return bool(self._env.store.keys(prefix, keys.after(prefix), 1))
+
     def load(self) -> None:
         """Schedule the wills on disk, which wait for a lease, for a later turn. Raises `RecordError`."""
         env = self._env
@@ -91,7 +96,7 @@ class Wills:
         """Write the will with the open batch, and publish it as soon as the node has a lease."""
         pending = PendingWill(client.mountpoint, client.client_id, will)
         slot = slot_of(client.mountpoint, client.client_id)
-        key = will_key(slot, self._counters.next(slot))
+        key = keys.will_key(slot, self._counters.next(slot))
         self._env.store.put(key, encode(pending))
         self._policy.when_accepting(lambda: self._try(key, pending))
 

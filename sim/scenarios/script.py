@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from ...cluster.identity import slot_of
 from ..cluster_plan import ClusterPlan
 from ..history import Subscribed
+from ..machines import move_slot
 from ..simulation import ClusterSimulation
 from ..workload.roaming_client import RoamingClient
 from ..workload.swarm import WATCHER, WILL_FILTER, ClientSpec
@@ -115,6 +117,15 @@ def moves(at_s: float, node: str, name: str = "w0") -> Act:
 def leaves(at_s: float, name: str = "c0") -> Act:
     """Returns an act: the client closes its connection, and stays away until it moves."""
     return at_s, partial(_leave, name)
+
+
+def slot_moves(at_s: float, node: str, name: str = "c0") -> Act:
+    """Returns an act: an operator moves the slot of a client to another node."""
+
+    def begin(simulation: ClusterSimulation) -> None:
+        move_slot(simulation.world.machines, slot_of("", name), node)
+
+    return at_s, begin
 
 
 def one_by_one(begin_s: float, name: str, writers: tuple[str, ...], topics: tuple[str, ...]) -> tuple[Act, ...]:

@@ -28,6 +28,7 @@ from .script import (
     publishes,
     reader,
     retains,
+    slot_moves,
     wants_topic,
     writer,
 )
@@ -70,7 +71,14 @@ _RETAINED = {"n2": client("c0", ("t/0", "r/1"), version=5), "n2.": writer("w0", 
 _QOS_2 = {"n2": client("c0", ("t/0",), version=5, qos=2), **_WRITER}
 _WILL = {"n2": replace(reader(), will=(1, 0)), **_WRITER}
 _MEMBERS = {"n2": member("c0"), "n3": member("c1"), **_WRITER}
+_TWO_DURABLE = {"n2": client("c0", ("t/0",), version=5, qos=2), "n2.": client("w0", topics=("t/0",), version=5)}
 _CLEAN = {"n2": reader(clean=True), "n3": writer("w0", IDLE_S)}
+
+
+def _during(at_s: float) -> tuple[Act, ...]:
+    """Returns a publish every 10 ms."""
+    return tuple([publishes(at_s + number / 100) for number in range(20)])
+
 
 _ALL = (
     _protocol("takeover", "a durable client connects to another gateway", _TWO,
@@ -93,6 +101,17 @@ _ALL = (
     _protocol("shared", "messages for a shared subscription, one member of which leaves and comes back", _MEMBERS,
               *_ELSEWHERE, publishes(AT_S), leaves(4.05, "c0"), publishes(4.1), moves(4.2, "n2", "c0"),
               publishes(4.25)),
+    _protocol("slot", "the slot of a durable client at a gateway moves, while messages arrive from a third node", _TWO,
+              *_ELSEWHERE, publishes(3.9), slot_moves(AT_S, "n3"), *_during(AT_S)),
+    _protocol("slot_qos2", "the same with QoS 2, to the node of the writer", _QOS_2, *_ELSEWHERE, publishes(3.9),
+              slot_moves(AT_S, "n3"), *_during(AT_S), qos=2),
+    _protocol("slot_asleep", "the slot of a client that is away moves there and back", _QOS_2, *_ELSEWHERE,
+              publishes(3.8), leaves(3.85, "c0"), slot_moves(3.9, "n1"), slot_moves(AT_S, "n2"), *_during(AT_S),
+              moves(4.3, "n3", "c0")),
+    _protocol("slot_writer", "the slot of a durable client that publishes moves", _TWO_DURABLE, *_ELSEWHERE,
+              publishes(3.99), publishes(3.995), slot_moves(AT_S, "n1", "w0"), *_during(4.05), qos=2),
+    _protocol("slot_shared", "the slot of a member of a shared subscription moves", _MEMBERS, *_ELSEWHERE,
+              publishes(3.9), slot_moves(AT_S, "n1"), *_during(AT_S), qos=2),
     _protocol("shared_qos2", "the same with QoS 2", _MEMBERS, *_ELSEWHERE, publishes(AT_S), leaves(4.05, "c0"),
               publishes(4.1), moves(4.2, "n2", "c0"), publishes(4.25), qos=2),
 )  # fmt: skip

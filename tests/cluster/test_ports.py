@@ -15,6 +15,7 @@ def test_the_kinds_of_datagrams_are_on_the_wire_and_never_change() -> None:
         "METADATA": 6,
         "GOODBYE": 7,
         "SET_SLOTS": 8,
+        "SLOT_MOVE": 9,
     }
 
 

@@ -46,6 +46,9 @@ class RecordingListener:
     def slots_changed(self) -> None:
         self.said.append(("slots", self.machine.member.slots.index))
 
+    def slot_message(self, node: str, data: bytes) -> None:
+        self.said.append(("slot message", node, data))
+
     def lease_changed(self) -> None:
         self.said.append(("standing", self.machine.member.leased(), self.machine.member.whole))
 

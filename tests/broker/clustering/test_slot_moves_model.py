@@ -87,9 +87,10 @@ class MovingNode:
         self.sender = ForwardSender(node, self.lanes, receiving=self.receiver)
         node.env.cluster = SimpleNamespace(is_present=lambda other: True)
         node.router.deliver = self._deliver
+        relays: Any = SimpleNamespace(parked=False)
         silent: Any = SimpleNamespace(arrived=lambda slots: None)
         member: Any = self.member
-        self.follower = SlotFollower(node, member, routes, self.gate, self.sender, silent)
+        self.follower = SlotFollower(node, member, routes, self.gate, (self.sender, relays), silent)
         self.follower.follow()
         for other in NAMES:
             self.receiver.watermark(other, 1)

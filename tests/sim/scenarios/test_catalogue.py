@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.clustering.forward_sender import ForwardSender, OutstandingForward
+from strogoff.broker.clustering.forward_sender import ForwardSender
+from strogoff.broker.clustering.outstanding_forward import OutstandingForward
 from strogoff.sim.planted_bugs.cluster_bugs import CLUSTER_BUGS
 from strogoff.sim.runner import RunOptions, run_seed
 from strogoff.sim.scenarios.catalogue import SCENARIOS
