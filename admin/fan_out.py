@@ -88,6 +88,19 @@ async def run_on_all_nodes(context: Context, command: str, handler: LocalHandler
     return total
 
 
+async def run_on(context: Context, node: str, command: str, handler: LocalHandler, call: Call) -> NodeResult:
+    """Run a command on one node of the cluster, this one or another member. Raises `CommandError`, `ClusterError`, and
+    the errors of `handler`."""
+    cluster = context.cluster
+    if cluster is None or node == cluster.name:
+        return await handler(context, call)
+    try:
+        request = msgspec.msgpack.encode(RemoteCommand(command, call.arguments, call.flags))
+        return _result_decoder.decode(await cluster.ask(node, request))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CommandError(f"the answer of {node} cannot be read: {error}") from None
+
+
 def answer_peers(context: Context, commands: Mapping[str, LocalHandler]) -> None:
     """Run these commands for other members of the cluster, from now on."""
 
@@ -102,7 +115,7 @@ def answer_peers(context: Context, commands: Mapping[str, LocalHandler]) -> None
         context.server.log("info", f"vmq-admin {command.command}, from another node of the cluster")
         try:
             return msgspec.msgpack.encode(await handler(context, Call(command.arguments, command.flags, [])))
-        except (CommandError, TimeoutError) as error:
+        except (CommandError, ClusterError, TimeoutError) as error:
             raise CallFailed(str(error) or "its disk is slow") from None
 
     if context.cluster is not None:

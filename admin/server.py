@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..broker.process.server import Server
 from .api_keys import ApiKeys, key_store_of
-from .commands.session import LOCAL_HANDLERS
+from .commands import session, slot
 from .context import Context
 from .fan_out import answer_peers
 from .http_listeners import HttpListeners
@@ -39,7 +39,7 @@ class AdminServer:
             random.SystemRandom().choice,
         )
         self.context = context = Context(server, http, Metrics(server), api_keys)
-        answer_peers(context, LOCAL_HANDLERS)
+        answer_peers(context, {**session.LOCAL_HANDLERS, **slot.LOCAL_HANDLERS})
         self._socket = AdminSocket(context, Path(str(settings["node.admin_socket"])))
         try:
             await self._socket.start()

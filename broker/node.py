@@ -47,14 +47,14 @@ class Node:
         self.router = Router(env, ports.rng, self._overrides, self._wake)
         self.retained = RetainedStore(env)
         self.publisher = Publisher(env, self.router, self.retained)
-        self.slot_counters = SlotCounters(env.store, lambda slot: env.cluster.slot_epoch(slot))
-        self.wills = Wills(env, self.policy, self.publisher, self.slot_counters)
+        counters = SlotCounters(env.store, lambda slot: env.cluster.slot_epoch(slot))
+        self.wills = Wills(env, self.policy, self.publisher, counters)
         self.replays = ReplayTurns(env.after_turn, env.tick)
         self.cleanup = SessionCleanup(env.store, env.after_turn)
         self.sessions = SessionRegistry(
-            env, self.router, self.retained, self.wills, self.replays, self.cleanup, self.slot_counters
+            env, self.router, self.retained, self.wills, self.replays, self.cleanup, counters
         )
-        self.slot_sessions = SlotSessions(env, self.router, self.sessions, self.wills, self.cleanup, self.slot_counters)
+        self.slot_sessions = SlotSessions(env, self.router, self.sessions, self.wills, self.cleanup, counters)
         self.services = ConnectionServices(
             env, self.policy, self.router, self.publisher, self.sessions, self.replays, ports, self._closed
         )
@@ -85,7 +85,6 @@ class Node:
         other packets wait.
         """
         env = self.env
-        self.slot_counters.load()
         self.slot_sessions.load()
         self.retained.load()
         self.wills.load()  # before the sessions: one that ends while it is loaded may store another will

@@ -39,6 +39,10 @@ DATAGRAMS = {
         "the leader",
         "rows of the slot table that their primary asks to change; repeated every second",
     ),
+    Datagram.SLOT_MOVE: (
+        "any peer",
+        "a slot that moves: the offer, at most 64 KiB of its rows, and the answers; repeated every second",
+    ),
     Datagram.METADATA: ("any peer", "`ClockReport`: the sender's clocks, for collecting tombstones"),
 }
 LANES = {

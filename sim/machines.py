@@ -80,7 +80,7 @@ class ClusterMachine(Machine):
             metadata.sync_interval_ms, metadata.sync_leeway_ms = self._plan.sync_ms, self._plan.sync_ms // 2
         if self._plan.placed:
             assert self.clustering is not None
-            self.clustering.handover.place = self._home_of
+            self.clustering.slots.handover.place = self._home_of
         if self.on_member is not None:
             self.on_member(self)
 
@@ -97,7 +97,7 @@ def move_slot(machines: Mapping[str, Machine], slot: int, node: str) -> str:
         if member is None or clustering is None or not machine.up or machine.name == node:
             continue
         if member.own_holder is not None and member.slots.row(slot).primary == member.own_holder:
-            clustering.moves.begin(slot, node, _ignore)
+            clustering.slots.moves.begin(slot, node, _ignore)
             return machine.name
     return ""
 

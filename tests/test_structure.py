@@ -95,7 +95,7 @@ ATTRIBUTES = 15
 
 TOO_MANY_ATTRIBUTES: dict[str, dict[str, int]] = {
     "it joins the parts of a node or process, and has little logic of its own": {
-        "broker/clustering/adapter.py:ClusterAdapter": 17,
+        "broker/clustering/adapter.py:ClusterAdapter": 16,
         "broker/clustering/runtime.py:ClusterRuntime": 29,
         "broker/process/server.py:Server": 29,
         "cluster/membership/consensus.py:Consensus": 17,

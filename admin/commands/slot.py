@@ -1,15 +1,18 @@
-"""`slot`: the slot table as this node has applied it."""
+"""`slot`: the slot table as this node has applied it, and the move of a slot with its sessions."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from ...cluster.identity import SLOTS
 from ...cluster.slots.table import Holder, SlotRow, ranges
 from ..context import Context
-from ..grammar import Argument, Call, Command
-from ..result import Cell, Part, Table
+from ..fan_out import LocalHandler, NodeResult, run_on
+from ..grammar import Argument, Call, Command, Flag
+from ..result import DONE, Cell, CommandError, Part, Table
 from ..status import slot_table
+from .cluster import LONGEST_S, require_cluster, seconds
 
 
 def slot_number(text: str) -> int:
@@ -54,7 +57,55 @@ def _held(holder: Holder) -> str:
     return f"{holder.node} since view {holder.entered_in_view}" if holder.entered_in_view else f"{holder.node} away"
 
 
+MOVE_TIMEOUT_S = 60
+
+
+async def _move_here(context: Context, call: Call) -> NodeResult:
+    """Move a slot of this node; a row says that it still moves."""
+    moved = await require_cluster(context).move_slot(call.arguments["slot"], call.arguments["node"])
+    return NodeResult([] if moved else [("moving",)])
+
+
+async def _move(context: Context, call: Call) -> list[Part]:
+    cluster = require_cluster(context)
+    slot, node = call.arguments["slot"], call.arguments["node"]
+    known = [row.node for row in cluster.rows()]
+    if node not in known:
+        raise CommandError(f"{node} is not a member of this cluster. Members are {', '.join(known)}.")
+    timeout_s = float(call.flag("timeout", MOVE_TIMEOUT_S))
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        primary = slot_table(context)[0].row(slot).primary
+        if primary is None:
+            raise CommandError(f"slot {slot} has no primary now: none of the nodes with its sessions is there.")
+        if primary.node == node or not (await run_on(context, primary.node, "slot move", _move_here, call)).rows:
+            return [DONE]
+        await call.report(f"slot {slot} moves from {primary.node} to {node}")
+    raise CommandError(f"slot {slot} has not moved within {timeout_s:.0f} s. It may still move: see the log.")
+
+
+LOCAL_HANDLERS: dict[str, LocalHandler] = {"slot move": _move_here}
+"""What a node does with its slots when another member asks for it."""
+
 COMMANDS = (
+    Command(
+        "slot move",
+        "Move a slot with its sessions to another node. Its clients are disconnected, and connect again.",
+        _move,
+        arguments=(
+            Argument("slot", f"the slot, 0 to {SLOTS - 1}", slot_number),
+            Argument("node", "the node that gets it"),
+        ),
+        flags=(
+            Flag(
+                "timeout",
+                f"how long to wait for the end; default {MOVE_TIMEOUT_S}",
+                "t",
+                "SECONDS",
+                convert=seconds(LONGEST_S),
+            ),
+        ),
+    ),
     Command(
         "slot show",
         "Show which node is primary of which slots, or one slot.",

@@ -30,6 +30,7 @@ from ..routing.remote import MOVING, RemoteMembers, RemoteTarget
 from ..routing.remote_table import RemoteMatch
 from ..routing.subscriptions import Subscription
 from ..shared_config import CONFIG, SharedConfig
+from .cluster_slots import ClusterSlots
 from .forward_receiver import ForwardReceiver
 from .forward_sender import ForwardSender
 from .inbound_copies import InboundCopies
@@ -41,9 +42,7 @@ from .routes import FORMER, LASTING, LIVE, MalformedRoute, Routes
 from .routes import NAMESPACES as ROUTES
 from .slot_follower import SlotFollower
 from .slot_gate import SlotGate
-from .slot_handover import SlotHandover
-from .slot_moves import SlotMoves, Traffic
-from .table_locator import TableLocator
+from .slot_moves import Traffic
 
 CLUSTER_SPACES: dict[bytes, Namespace] = {**NAMESPACES, PUBLISHED: Namespace(durable=False, stamped=False)}
 
@@ -72,14 +71,12 @@ class ClusterAdapter:
         self.advertiser: RouteAdvertiser
         self.missed: MissedPublishes
         self.incidents: IncidentMonitor
-        self.handover: SlotHandover
-        self.moves: SlotMoves
+        self.slots: ClusterSlots
         self.config: SharedConfig
         self.retained: SharedRetained
         self._waits: list[tuple[PendingAcks, int]] = []
         self.gate = SlotGate(node.env.store, self.routes.here_since)
         self.inbound: InboundCopies
-        self.follower: SlotFollower
 
     def bind(self, member: ClusterNode) -> None:
         """Connect the broker node to its cluster node: from now on its calls to the cluster reach other nodes."""
@@ -102,18 +99,15 @@ class ClusterAdapter:
         self.advertiser = RouteAdvertiser(
             node.name,
             Ports(
-                node.router.table, lambda: node.router.mountpoints, self.routes.owns, self._is_primary, member.metadata,
+                node.router.table, lambda: node.router.mountpoints, self.routes.owns,
+                lambda slot: self.slots.is_primary(slot), member.metadata,
                 node.env.after_turn, node.env.store.flush,
             ),
         )  # fmt: skip
-        self.follower = SlotFollower(
-            node, member, self.routes, self.gate, (self.sender, self.relay_sender), self.advertiser
+        follower = SlotFollower(node, member, self.routes, self.gate, (self.sender, self.relay_sender), self.advertiser)
+        self.slots = ClusterSlots(
+            node, member, follower, Traffic(self.gate, self.receiver, self.sender, self.advertiser)
         )
-        self.handover = SlotHandover(member, self._empty_slots, node.env.log)
-        self.moves = SlotMoves(
-            node, member, self.handover, Traffic(self.gate, self.receiver, self.sender, self.advertiser),
-            node.gateways.registration.registrar.is_complete, self._slots_moved,
-        )  # fmt: skip
         self.incidents = IncidentMonitor(node, member)
         member.on_tick = self._tick
         self.config = SharedConfig(member.metadata)
@@ -125,7 +119,7 @@ class ClusterAdapter:
         node.env.cluster = self
         node.gateways.bind(member.links)
         member.links.tunnel_events = node.gateways
-        node.relay_by(TableLocator(member, _Either(self.handover, self.moves), self.gate.sealed))
+        node.relay_by(self.slots.locator)
         node.reopen_handshakes()
         node.policy.settling = node.policy.view_state is ViewState.MINORITY
         if node.policy.settling:
@@ -318,7 +312,7 @@ class ClusterAdapter:
         """As `ClusterEvents.view_applied`."""
         mine = self._node.name
         self.inbound.view_applied(before, after)
-        self._follow_slots()
+        self.slots.follow()
         self.missed.view_applied(before, after)
         for gone in before.incarnations:
             if gone not in after.incarnations and gone.node != mine:
@@ -360,48 +354,21 @@ class ClusterAdapter:
 
     def slots_changed(self) -> None:
         """As `ClusterEvents.slots_changed`."""
-        self._follow_slots()
+        self.slots.follow()
         self._follow_table()
 
     def slot_message(self, node: str, data: bytes) -> None:
         """As `ClusterEvents.slot_message`."""
-        self.moves.received(node, data)
-
-    def _slots_moved(self) -> None:
-        """A slot was closed or opened here, although the table has not changed."""
-        self.follower.follow()
-        self._follow_table()
-
-    def _follow_slots(self) -> None:
-        """The table has changed: first the sessions that have come or gone, then the messages for them."""
-        self.handover.table_changed()
-        self.moves.table_changed()
-        self.follower.follow()
+        self.slots.moves.received(node, data)
 
     def _follow_table(self) -> None:
         self._node.gateways.table_changed()
         self.advertiser.try_again()
-        self._node.env.after_turn(self._hand_over)
-
-    def _empty_slots(self, slots: Collection[int]) -> list[int]:
-        """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
-        registrar = self._node.gateways.registration.registrar
-        empty = [slot for slot in self._node.sessions.empty(slots) if slot not in self.moves.closed]
-        return [slot for slot in empty if registrar.is_complete(slot)]
-
-    def _is_primary(self, slot: int) -> bool:
-        """True if no other node can be the primary of a slot of this node: it has a lease, so no view without it is
-        applied anywhere, and it is not giving the slot away."""
-        return self._member.leased() and slot not in self.handover.closed and slot not in self.moves.closed
+        self._node.env.after_turn(self.slots.tick)
 
     def _tick(self) -> None:
         self.incidents.tick()
-        self._hand_over()
-
-    def _hand_over(self) -> None:
-        if not self._member.closed and not self._node.closing:
-            self.handover.tick(self._member.ports.now_ms())
-            self.moves.tick()
+        self.slots.tick()
 
     def lease_changed(self) -> None:
         """As `ClusterEvents.lease_changed`: set the view state of the node."""
@@ -558,17 +525,6 @@ def operations_on(node: Node) -> list[str]:
     """Return the names of the operations that the configuration allows without a lease."""
     names = ("register", "publish", "subscribe", "unsubscribe")
     return [name for name in names if getattr(node.env.options, f"allow_{name}_during_netsplit") == "on"]
-
-
-class _Either:
-    """The slots that one of these nodes' parts has closed."""
-
-    def __init__(self, handover: SlotHandover, moves: SlotMoves) -> None:
-        self._handover = handover
-        self._moves = moves
-
-    def __contains__(self, slot: object) -> bool:
-        return slot in self._handover.closed or slot in self._moves.closed
 
 
 class _Lanes:

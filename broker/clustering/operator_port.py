@@ -98,6 +98,14 @@ class OperatorPort(Protocol):
         """The slot table that this node has applied, and node -> zone of all members."""
         ...
 
+    async def move_slot(self, slot: int, node: str) -> bool:
+        """Give a slot of this node, with its sessions, to another node, or go on waiting for that.
+
+        Returns True when the other node is its primary, False if it still moves after a limited time. Raises
+        `ClusterError` if the slot stays here.
+        """
+        ...
+
     def incidents(self) -> list[dict[str, Any]]:
         """The last incidents that this node has seen, the oldest first, as `IncidentLog.rows` returns them."""
         ...

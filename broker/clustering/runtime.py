@@ -55,6 +55,7 @@ OF_THE_MACHINE: Clocks = (lambda: time.time() * 1000, lambda: time.monotonic() *
 OPERATE = "operate"
 """The call that asks a node to carry out an operator's command for its own sessions."""
 OPERATE_S = 5.0
+MOVE_S = 3.0
 """How long a node may take to answer it."""
 ON_LOSES = (
     "{} = on: while this node is cut off, it acknowledges messages that sessions at other nodes may never get, or get "
@@ -328,6 +329,21 @@ class ClusterRuntime:
     def slots(self) -> tuple[SlotTable, dict[str, str]]:
         """The slot table that this node has applied, and node -> zone of all members."""
         return slots_and_zones(self._member)
+
+    async def move_slot(self, slot: int, node: str) -> bool:
+        """Give a slot of this node to another node, as `OperatorPort.move_slot`."""
+        primary = self._member.slots.row(slot).primary
+        if primary is not None and primary.node == node:
+            return True
+        outcome: asyncio.Future[str] = self._loop.create_future()
+        self.clustering.slots.moves.begin(slot, node, lambda text: None if outcome.done() else outcome.set_result(text))
+        try:
+            problem = await asyncio.wait_for(outcome, MOVE_S)
+        except TimeoutError:
+            return False
+        if problem:
+            raise ClusterError(problem)
+        return True
 
     def incidents(self) -> list[dict[str, Any]]:
         """The last incidents that this node has seen, the oldest first."""

@@ -22,9 +22,13 @@ from ..routing.remote import Elsewhere
 from ..sessions.slot_sessions import ARRIVED
 from .slot_transfer import Attempt, Declined, Piece, Ready, RowStream, SlotMessage, Took
 
+AHEAD_BYTES = 1 << 20
+"""While fewer bytes wait for the disk, a piece is answered before it is on disk. The last one never is."""
+
 
 class _Arrival(msgspec.Struct, eq=False):
-    """An attempt: the node that gives the slot away, and the next piece. `commit` is the batch of the last one."""
+    """An attempt: the node that gives the slot away, and the next piece. `commit` is the batch for which the answer to
+    the last piece waits."""
 
     node: str
     attempt: Attempt
@@ -100,7 +104,8 @@ class SlotArrivals:
                 self._node.slot_sessions.mark(piece.attempt.slot, ARRIVED)
                 arrival.complete = True
             arrival.expected += 1
-            arrival.commit = store.open_commit
+            hurries = not piece.last and store.bytes_waiting < AHEAD_BYTES
+            arrival.commit = 0 if hurries else store.open_commit
             store.when_committed(arrival.commit, lambda: self._answer(arrival, piece.seq))
         elif piece.seq == arrival.expected - 1 and arrival.commit <= store.committed:
             self._answer(arrival, piece.seq)

@@ -81,8 +81,6 @@ class SlotMoves:
         self._copying: Copying | None = None
         self._arrivals = SlotArrivals(node, member, self._send)
         self._leftovers = SlotLeftovers(node, member.metadata.get, self._cleared)
-        self.moved = 0
-        """Slots that this process has given away with their sessions."""
 
     @property
     def closed(self) -> Container[int]:
@@ -266,7 +264,6 @@ class SlotMoves:
     def _departed(self, departure: Departure) -> None:
         slot = departure.slot
         self.departure = self._copying = None
-        self.moved += 1
         self._traffic.gate.sealed.discard(slot)
         self._traffic.gate.drop(slot)
         took_ms = round(self._member.ports.now_ms() - departure.begun_ms)

@@ -4,7 +4,7 @@
     Offer            -->                        the slot may move: this is its row in the slot table
                      <--           Ready
     Piece 0, 1, ...  -->                        the rows of the slot, as one stream of bytes
-                     <--           Took 0, 1, ...   the piece is on disk
+                     <--           Took 0, 1, ...   the next piece may come; all is on disk
     Drop             -->                        the attempt is over: the slot stays
                      <--           Declined     with the reason
 
@@ -64,7 +64,7 @@ class Piece(msgspec.Struct, tag=4, array_like=True):
 
 
 class Took(msgspec.Struct, tag=5, array_like=True):
-    """The disk has the rows up to this piece."""
+    """The next piece may come. If this was the last one, all rows are on disk."""
 
     attempt: Attempt
     seq: int

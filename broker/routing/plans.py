@@ -184,9 +184,9 @@ class PlanCache:
     oldest first. `remote` returns the subscribers on other nodes for a topic (`Routes.match`). The code that changes
     its answer must call `invalidate` with the filter. A session's `queue` stays the same object while the session is in
     memory. `wake` makes the session of a client key that only the disk has; it returns None if the disk fails to return
-    the session, and then the plan leaves that out. `elsewhere` has the slots whose sessions are at another node although
-    the table has their subscriptions: `wake` makes none of them, and the plan names that node. Code that changes it must
-    call `invalidate` with the filter `#`.
+    the session, and then the plan leaves that out. `elsewhere` has the slots whose sessions are at another node, while
+    the table has their subscriptions: `wake` makes none of them, and the plan names that node. Code that changes it
+    must call `invalidate` with the filter `#`.
     """
 
     def __init__(

@@ -34,6 +34,8 @@ ARRIVED = b"arrived"
 
 STEP = 200
 """Rows that one step reads or deletes."""
+STEP_BYTES = 64 << 10
+"""A step reads fewer rows if the last one had more bytes of values."""
 
 
 class SlotSessions:
@@ -59,7 +61,8 @@ class SlotSessions:
         """Slot -> the sessions that have arrived in this process."""
 
     def load(self) -> None:
-        """Read the marks, before anything makes a session."""
+        """Read the marks and the counters of all slots, before anything makes a session."""
+        self._counters.load()
         for key, value in self._env.store.scan(b"h", b"i"):
             self.marks[key[1]] = value
             self._close(key[1])
@@ -121,12 +124,15 @@ class SlotSessions:
         store = self._env.store
         for kind in keys.MOVING_KINDS:
             start, stop = keys.of_slot(b"%c" % kind, slot), keys.after(keys.of_slot(b"%c" % kind, slot))
-            while found := store.keys(start, stop, STEP):
-                for key in found:
-                    value = store.get(key)
-                    if value is not None and self._moves(key, value):
+            step = 1
+            while found := store.scan(start, stop, step):
+                for key, value in found:
+                    if self._moves(key, value):
                         yield key, value
-                start = found[-1] + b"\x00"
+                start = found[-1][0] + b"\x00"
+                # rows may be as large as messages
+                small = sum([len(value) for _, value in found]) < STEP_BYTES
+                step = min(2 * step, STEP) if small else max(1, step // 2)
 
     def _moves(self, key: bytes, value: bytes) -> bool:
         if key[:1] == b"s":

@@ -57,7 +57,7 @@ class PausableHost(ClusterHost):
         """Let the node give slots away only if `spreads`."""
         super().bound()
         assert self.clustering is not None
-        self.clustering.handover.place = self._place
+        self.clustering.slots.handover.place = self._place
 
     def _place(self, slot: int, zones: Mapping[str, str]) -> str:
         return first_wanted(slot, zones) if self.spreads else self.name

@@ -31,7 +31,7 @@ class SlotCluster(ClusterHarness):
         """Returns the slots that a node is handing over."""
         clustering = self[number].host.clustering
         assert clustering is not None
-        return list(clustering.handover.closed)
+        return list(clustering.slots.handover.closed)
 
     def locator(self, number: int) -> TableLocator:
         return locator_of(self[number])

@@ -379,7 +379,7 @@ def test_a_primary_that_gives_a_slot_away_removes_no_route_to_it() -> None:
     cluster = SlotCluster(2)
     clustering = cluster[1].host.clustering
     assert clustering is not None
-    assert clustering._is_primary(5)
+    assert clustering.slots.is_primary(5)
     row = clustering._member.slots.row(5)
-    clustering.handover._handover.close(row, Holder("n2", "disk", 1))
-    assert not clustering._is_primary(5)
+    clustering.slots.handover._handover.close(row, Holder("n2", "disk", 1))
+    assert not clustering.slots.is_primary(5)

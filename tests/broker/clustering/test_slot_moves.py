@@ -23,7 +23,7 @@ class MovingCluster(SlotCluster):
     def moves(self, number: int) -> Any:
         clustering = self[number].host.clustering
         assert clustering is not None
-        return clustering.moves
+        return clustering.slots.moves
 
     def begin(self, target: int, number: int = 1, client_id: str = "sub") -> None:
         """Begin to move the slot from node `number`."""

@@ -73,8 +73,8 @@ class RelayHarness(ClusterHarness):
         table = self.tables[harness.host.name] = Table(primary)
         harness.node.relay_by(table)
         assert harness.host.clustering is not None
-        table.when_changed(harness.host.clustering.follower.follow)
-        harness.host.clustering.follower.follow()
+        table.when_changed(harness.host.clustering.slots.follower.follow)
+        harness.host.clustering.slots.follower.follow()
 
     def apply(self, primary: str | None, epoch: int, client_id: str | None = None) -> None:
         """All running nodes apply this primary, for all slots or for that of one client id."""

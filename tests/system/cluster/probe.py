@@ -37,11 +37,15 @@ class Probe:
         self.gone = asyncio.Event()
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
         self._last_id = 0
+        self._opened = False
         self._writer: asyncio.StreamWriter
         self._reading: asyncio.Task[None]
 
     async def connect(self, clean: bool = True, **fields: Any) -> packets.Connack:
-        """Connect; returns the answer, whatever it is. Without `clean` the session is persistent."""
+        """Connect; returns the answer, whatever it is. Without `clean` the session is persistent.
+
+        Raises `ConnectionError` if the broker closes the connection without an answer."""
+        self._opened = False
         reader, self._writer = await asyncio.wait_for(asyncio.open_connection(self.host, self.port), WITHIN_S)
         if self.version == 5 and not clean:
             fields["properties"] = {"session_expiry_interval": 3600}
@@ -49,6 +53,8 @@ class Probe:
         self._reading = asyncio.create_task(self._read(reader, Decoder("client", self.version)))
         self.send(packets.Connect(self.client_id, self.version, clean, **fields))
         connack = await self.next(CONNACK_S)
+        if isinstance(connack, ConnectionError):
+            raise connack
         assert isinstance(connack, packets.Connack)
         return connack
 
@@ -57,6 +63,8 @@ class Probe:
             while data := await reader.read(65536):
                 for packet in decoder.feed(data):
                     self._take(packet)
+            if not self._opened:
+                self._answers.put_nowait(ConnectionError("closed without CONNACK"))
         except ConnectionError as error:
             self._answers.put_nowait(error)
         finally:
@@ -64,6 +72,7 @@ class Probe:
             self.came.set()
 
     def _take(self, packet: Any) -> None:
+        self._opened = True
         if type(packet) is packets.Pubrel:
             self.send(packets.Pubcomp(packet.packet_id))
             return
