@@ -8,52 +8,8 @@ import pytest
 
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
-from tests.broker.clustering.slot_cluster import SlotCluster
-from tests.harness.broker import PacketClient
-
-
-class MovingCluster(SlotCluster):
-    """Three nodes; the slot of client `sub` is at n1."""
-
-    def __init__(self, nodes: int = 3) -> None:
-        super().__init__(nodes)
-        self.slot = slot_of("", "sub")
-        self.outcome: list[str] = []
-
-    def moves(self, number: int) -> Any:
-        clustering = self[number].host.clustering
-        assert clustering is not None
-        return clustering.slots.moves
-
-    def begin(self, target: int, number: int = 1, client_id: str = "sub") -> None:
-        """Begin to move the slot from node `number`."""
-        self.outcome.clear()
-        self.moves(number).begin(slot_of("", client_id), f"n{target}", self.outcome.append)
-
-    def move(self, target: int, number: int = 1, client_id: str = "sub") -> str:
-        """Move the slot; returns the reason why it stays, or ""."""
-        self.begin(target, number, client_id)
-        self.until(lambda: bool(self.outcome))
-        return self.outcome[0]
-
-    def rows(self, number: int) -> list[bytes]:
-        """The keys of the slot at a node."""
-        store = self[number].node.env.store
-        kinds = b"sbqiepujyavfh"
-        return [key for kind in kinds for key in store.keys(bytes((kind, self.slot)), bytes((kind, self.slot + 1)))]
-
-    def quiet(self, number: int) -> None:
-        """Let time pass until a node has none of the slot's rows."""
-        self.until(lambda: not self.rows(number))
-
-
-def payloads(client: PacketClient) -> list[bytes]:
-    found = [each for each in client.take() if isinstance(each, packets.Publish)]
-    for each in found:
-        if each.qos == 1:
-            client.send(packets.Puback(each.packet_id))
-    client.broker.settle()
-    return [each.payload for each in found]
+from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
+from tests.harness.broker import publish
 
 
 @pytest.fixture
@@ -61,21 +17,202 @@ def cluster() -> MovingCluster:
     return MovingCluster()
 
 
-def subscriber(cluster: MovingCluster, number: int = 1, **fields: Any) -> PacketClient:
-    return cluster[number].client("sub", clean=False, expiry_s=600, **fields)
-
-
 def test_a_sleeping_session_moves_with_its_queue(cluster: MovingCluster) -> None:
-    client = subscriber(cluster)
-    client.subscribe(("t", 1))
-    client.send(packets.Disconnect())
+    subscriber(cluster).leave()
     writer = cluster[3].client("writer")
     for each in (b"1", b"2", b"3"):
         writer.publish("t", each, 1)
     assert cluster.move(2) == ""
-    assert cluster.places("sub") == [("n2", cluster.places("sub")[0][1])] * 3
+    assert [node for node, _ in cluster.places("sub")] == ["n2"] * 3
     writer.publish("t", b"4", 1)
+    assert resumed(cluster, 3) == [b"1", b"2", b"3", b"4"]
+    cluster.until(lambda: not cluster.rows(1))
+    assert not cluster.moves(1)._node.slot_sessions.marks and cluster[1].node.sessions.durable == 0
+    assert cluster[2].node.sessions.durable == 1
+
+
+def test_a_connected_client_is_disconnected_and_continues_at_the_new_node(cluster: MovingCluster) -> None:
+    """Its will is not published, because it comes back in time."""
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("will", 1))
+    client = subscriber(cluster, 3, will=packets.Will("will", b"gone", 1, False))
+    assert cluster.move(2) == "" and client.closed
+    writer = cluster[1].client("writer")
+    writer.publish("t", b"1", 1)
+    assert resumed(cluster, 1) == [b"1"]
+    cluster.pass_s(20)
+    assert watcher.payloads() == []
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_messages_wait_while_the_slot_is_copied(cluster: MovingCluster, number: int) -> None:
+    """Publishers at any node get their PUBACK when the message is in the queue at the new node."""
+    subscriber(cluster).leave()
+    writer = cluster[number].client("writer")
+    writer.publish("t", b"1", 1)
+    cluster.cut_while_copying()
+    writer.send(publish("t", b"2", 1, 2), publish("t", b"3", 1, 3))
     cluster.settle()
-    again = subscriber(cluster, 3)
-    assert payloads(again) == [b"1", b"2", b"3", b"4"]
-    cluster.quiet(1)
+    assert writer.take() == []
+    cluster.network.heal()
+    cluster.until(lambda: bool(cluster.outcome))
+    assert cluster.outcome == [""]
+    found: list[Any] = []
+    cluster.until(lambda: len(found.extend(writer.take()) or found) >= 2)
+    assert [each.packet_id for each in found] == [2, 3]
+    assert resumed(cluster, 3) == [b"1", b"2", b"3"]
+
+
+def test_messages_that_waited_are_delivered_here_if_the_slot_stays(cluster: MovingCluster) -> None:
+    subscriber(cluster).leave()
+    writer = cluster[1].client("writer")
+    cluster.copying()
+    writer.send(publish("t", b"1", 1, 1))
+    cluster.settle()
+    assert writer.take() == []
+    cluster.until(lambda: bool(cluster.outcome))
+    assert "stays at n1" in cluster.outcome[0] and not cluster.phase()
+    found: list[Any] = []
+    cluster.until(lambda: bool(found.extend(writer.take()) or found))
+    assert [each.packet_id for each in found] == [1]
+    cluster[2].resume_process()
+    cluster.whole()
+    writer.publish("t", b"2", 1, 2)
+    assert resumed(cluster, 3) == [b"1", b"2"]
+    cluster.until(lambda: not cluster.rows(2))
+    assert cluster.move(2) == "" and [node for node, _ in cluster.places("sub")] == ["n2"] * 3
+
+
+def test_a_connect_waits_while_the_slot_moves(cluster: MovingCluster) -> None:
+    subscriber(cluster).leave()
+    cluster.cut_while_copying()
+    waiting = [cluster[number].connect_soon("sub", clean=False, expiry_s=600) for number in (1, 3)][-1]
+    assert waiting.take() == []
+    cluster.network.heal()
+    found: list[Any] = []
+    cluster.until(lambda: bool(found.extend(waiting.take()) or found))
+    assert isinstance(found[0], packets.Connack) and found[0].reason == 0 and found[0].session_present
+
+
+def test_a_clean_start_ends_the_session_at_the_new_node(cluster: MovingCluster) -> None:
+    """The client asks for no session while its old one is on its way."""
+    subscriber(cluster).leave()
+    cluster.cut_while_copying()
+    waiting = cluster[1].connect_soon("sub", clean=True, expiry_s=0)
+    assert waiting.take() == []
+    cluster.network.heal()
+    found: list[Any] = []
+    cluster.until(lambda: bool(found.extend(waiting.take()) or found))
+    assert found[0].reason == 0 and not found[0].session_present
+    cluster.until(lambda: cluster[2].node.sessions.durable == 0)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_slot_goes_round_the_cluster_while_messages_arrive(cluster: MovingCluster, qos: int) -> None:
+    client = subscriber(cluster, 3, qos)
+    writers = [cluster[number].client(f"writer{number}") for number in (1, 2, 3)]
+    got: list[bytes] = []
+
+    def read() -> None:
+        for each in client.drain():
+            if not each.dup or each.payload not in got:  # the answer to it was lost with a connection
+                got.append(each.payload)
+
+    sent: list[bytes] = []
+    here = 1
+    for round_ in range(8):
+        target = here % 3 + 1
+        cluster.begin(target, here)
+        for number in range(6):
+            for at, writer in enumerate(writers):
+                payload = b"%d/%d/%d" % (round_, number, at)
+                sent.append(payload)
+                writer.send(publish("t", payload, qos, round_ * 6 + number + 1))
+            cluster.pass_s(0.005)
+        cluster.until(lambda: bool(cluster.outcome), 30)
+        assert cluster.outcome == [""]
+        here = target
+        read()
+        client = cluster[round_ % 3 + 1].client("sub", clean=False, expiry_s=600)
+        for writer in writers:
+            writer.drain()
+    cluster.settle()
+    read()
+    for at in range(3):
+        mine = b"/%d" % at
+        assert [each for each in got if each.endswith(mine)] == [each for each in sent if each.endswith(mine)]
+
+
+@pytest.mark.parametrize(
+    ("slot_of_other", "target", "reason"),
+    [
+        (False, "n1", "n1 is the primary of slot"),
+        (False, "n9", "n9 does not serve now"),
+        (True, "n2", "n2 is the primary of slot"),
+    ],
+)
+def test_a_move_that_cannot_begin_has_a_reason(
+    cluster: MovingCluster, slot_of_other: bool, target: str, reason: str
+) -> None:
+    subscriber(cluster).leave()
+    other = cluster.slot
+    if slot_of_other:
+        cluster.give("other", cluster[2])
+        other = slot_of("", "other")
+    said: list[str] = []
+    cluster.moves(1).begin(other, target, said.append)
+    assert reason in said[0] and not cluster.phase()
+
+
+def test_one_slot_moves_at_a_time(cluster: MovingCluster) -> None:
+    subscriber(cluster).leave()
+    cluster.cut_while_copying()
+    said: list[str] = []
+    cluster.moves(1).begin(7, "n2", said.append)
+    assert said == [f"n1 is just moving slot {cluster.slot}: one slot moves at a time"]
+    cluster.moves(1).begin(cluster.slot, "n2", said.append)
+    cluster.network.heal()
+    assert cluster.ended() == "" and said[1:] == [""], "who asks for the same move again waits for it"
+
+
+def test_a_slot_whose_publishers_wait_for_a_node_stays(cluster: MovingCluster) -> None:
+    """What they have published may not arrive behind what they publish at the new node (H-45)."""
+    cluster.give("reader", cluster[3])
+    reader = cluster[3].client("reader", clean=False, expiry_s=600)
+    reader.subscribe(("other", 1))
+    client = subscriber(cluster)
+    cluster[3].pause_process()
+    client.send(publish("other", b"1", 1))
+    cluster.pass_s(0.01)
+    assert "a client of this slot has published" in cluster.move(2)
+    cluster[3].resume_process()
+    cluster.whole()
+    assert cluster.homes() == {"n1"} and resumed(cluster, 1) == []
+
+
+def test_a_member_of_a_shared_subscription_moves(cluster: MovingCluster) -> None:
+    """Messages of the group wait for it, if it is the only member."""
+    subscriber(cluster, text="$share/g/t", qos=2).leave()
+    writer = cluster[1].client("writer")
+    cluster.cut_while_copying()
+    writer.send(publish("t", b"1", 1, 1), publish("t", b"2", 2, 2))
+    cluster.settle()
+    assert writer.take() == []
+    cluster.network.heal()
+    assert cluster.ended() == ""
+    cluster.until(lambda: len(writer.received) == 2)
+    writer.drain()
+    assert sorted(resumed(cluster, 3)) == [b"1", b"2"]
+
+
+def test_members_that_stay_get_the_messages_of_a_group(cluster: MovingCluster) -> None:
+    subscriber(cluster, text="$share/g/t").leave()
+    other = cluster[3].client("other")
+    other.subscribe(("$share/g/t", 1))
+    writer = cluster[1].client("writer")
+    cluster.cut_while_copying()
+    writer.publish("t", b"1", 1)
+    assert other.payloads() == [b"1"]
+    cluster.network.heal()
+    assert cluster.ended() == ""
+    assert resumed(cluster, 1) == []

@@ -1,0 +1,121 @@
+"""The node that gets a slot: what it declines, and what becomes of an attempt."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.clustering.slot_transfer import Attempt, Declined, Offer, Piece, Ready, SlotMessage, encode_message
+from strogoff.broker.sessions.slot_sessions import ARRIVED, ARRIVING
+from strogoff.cluster.links.frames import MalformedFrame
+from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
+
+
+class Target(MovingCluster):
+    """A cluster whose node n2 gets messages of the test; its answers are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[SlotMessage] = []
+        self.moves(2)._arrivals._send = lambda node, message: self.said.append(message)
+        row = self[2].member.slots.row(self.slot)
+        self.attempt = Attempt(self.slot, row.epoch, row.version, 5)
+
+    def tell(self, message: SlotMessage) -> list[SlotMessage]:
+        self.said.clear()
+        self.moves(2).received("n1", encode_message(message))
+        self.settle()
+        return list(self.said)
+
+    @property
+    def mark(self) -> bytes | None:
+        return self[2].node.slot_sessions.marks.get(self.slot)
+
+
+@pytest.fixture
+def target() -> Target:
+    return Target()
+
+
+def row(key: bytes, value: bytes) -> bytes:
+    return len(key).to_bytes(4, "big") + len(value).to_bytes(4, "big") + key + value
+
+
+def test_an_offer_for_another_row_is_declined(target: Target) -> None:
+    (answer,) = target.tell(Offer(Attempt(target.slot, target.attempt.epoch, target.attempt.version + 1, 5)))
+    assert isinstance(answer, Declined) and answer.reason == "it follows another slot table" and not target.mark
+
+
+def test_an_offer_is_declined_while_sessions_are_loading_or_without_a_lease(target: Target) -> None:
+    target[2].node.sessions.startup.complete = False
+    (answer,) = target.tell(Offer(target.attempt))
+    assert isinstance(answer, Declined) and answer.reason == "it is still loading its sessions"
+    target[2].node.sessions.startup.complete = True
+    target.isolate(2)
+    target.until(lambda: not target[2].member.leased())
+    (answer,) = target.tell(Offer(target.attempt))
+    assert isinstance(answer, Declined) and answer.reason == "it has no lease"
+
+
+def test_a_disk_with_sessions_of_the_slot_gets_no_others(target: Target) -> None:
+    target[2].node.env.store.put(b"b%c" % target.slot + b"strange", b"")
+    (answer,) = target.tell(Offer(target.attempt))
+    assert isinstance(answer, Declined) and "which no client can reach" in answer.reason
+
+
+def test_pieces_are_taken_once_and_in_order(target: Target) -> None:
+    store = target[2].node.env.store
+    key = b"a%c" % target.slot + b"one"
+    assert target.tell(Offer(target.attempt)) == [Ready(target.attempt)]
+    assert target.tell(Offer(target.attempt)) == [Ready(target.attempt)] and target.mark == ARRIVING
+    assert not target.tell(Piece(target.attempt, 1, row(key, b"early"), False)), "piece 0 is missing"
+    (answer,) = target.tell(Piece(target.attempt, 0, row(key, b"1"), False))
+    assert answer.seq == 0 and store.get(key) == b"1"  # type: ignore[union-attr]
+    (answer,) = target.tell(Piece(target.attempt, 0, row(key, b"again"), False))
+    assert answer.seq == 0 and store.get(key) == b"1"  # type: ignore[union-attr]
+    (answer,) = target.tell(Piece(target.attempt, 1, row(key + b"2", b"2"), True))
+    assert answer.seq == 1 and target.mark == ARRIVED  # type: ignore[union-attr]
+
+
+def test_the_last_piece_is_answered_when_it_is_on_disk(target: Target) -> None:
+    target.tell(Offer(target.attempt))
+    disk = target[2].disks[0]
+    disk.stall_until = target.loop.now_s + 0.5
+    first = target.tell(Piece(target.attempt, 0, b"", False))
+    last = target.tell(Piece(target.attempt, 1, b"", True))
+    assert first != [] and last == [], "the first one only asks for more"
+    assert target.tell(Piece(target.attempt, 1, b"", True)) == []
+    target.pass_s(1)
+    assert [each.seq for each in target.said] == [1]  # type: ignore[union-attr]
+
+
+def test_an_unknown_attempt_is_declined(target: Target) -> None:
+    (answer,) = target.tell(Piece(target.attempt, 0, b"", False))
+    assert isinstance(answer, Declined) and "given this attempt up" in answer.reason
+
+
+@pytest.mark.parametrize("data", [row(b"a\x01one", b""), row(b"a", b""), b"\0\0"])
+def test_a_row_of_another_slot_or_half_a_row_closes_the_stream(target: Target, data: bytes) -> None:
+    target.tell(Offer(target.attempt))
+    with pytest.raises(MalformedFrame):
+        target.tell(Piece(target.attempt, 0, data, True))
+
+
+@pytest.mark.parametrize("who", [1, 2])
+def test_a_kill_in_the_middle_leaves_the_slot_where_it_was(who: int) -> None:
+    cluster = MovingCluster()
+    subscriber(cluster).leave()
+    cluster.begin(2)
+    cluster[1].pause_process() if who == 2 else cluster[2].pause_process()
+    cluster.pass_s(0.05)
+    cluster[1].resume_process() if who == 2 else cluster[2].resume_process()
+    cluster.until(lambda: bool(cluster.phase() == "copying" or cluster.outcome))
+    cluster.restart(who)
+    cluster.until(lambda: cluster.homes() == {"n1"} or cluster.homes() == {"n2"})
+    cluster.whole()
+    writer = cluster[3].client("writer")
+    cluster.until(lambda: bool(writer.publish("t", b"1", 1)))
+    assert resumed(cluster, 3) == [b"1"]
+    keeps = [number for number in (1, 2) if cluster.rows(number)]
+    home = int(next(iter(cluster.homes()) or "n0")[1:])  # type: ignore[index]
+    cluster.until(lambda: [number for number in (1, 2) if cluster.rows(number)] == [home])
+    assert home in keeps and not cluster[home].node.slot_sessions.marks

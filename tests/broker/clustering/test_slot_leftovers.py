@@ -1,0 +1,78 @@
+"""What stays behind on the disk of the former node, and when it is deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.clustering.routes import LASTING, writer_of
+from strogoff.cluster.identity import slot_of
+from strogoff.mqtt import packets
+from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
+
+
+@pytest.fixture
+def cluster() -> MovingCluster:
+    return MovingCluster()
+
+
+def writers(cluster: MovingCluster, number: int) -> set[str]:
+    """Who wrote the routes to the slot that a node knows."""
+    found = cluster[number].member.metadata.scan(LASTING + bytes((cluster.slot,)))
+    return {writer_of(value) for _, value in found}
+
+
+def test_the_rows_stay_until_the_routes_of_the_new_node_are_here(
+    cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the former node would know of no subscriber."""
+    subscriber(cluster).leave()
+    advertiser = cluster[2].host.clustering.advertiser  # type: ignore[union-attr]
+    monkeypatch.setattr(advertiser, "announce", lambda *filter_and_slot: None)
+    assert cluster.move(2) == ""
+    cluster.pass_s(5)
+    assert cluster.rows(1) and writers(cluster, 1) == {"n1"}
+    writer = cluster[1].client("writer")
+    writer.publish("t", b"1", 1)
+    assert resumed(cluster, 3) == [b"1"]
+    monkeypatch.undo()
+    advertiser.announce("", "t", None, cluster.slot)
+    cluster.until(lambda: not cluster.rows(1))
+    assert writers(cluster, 1) == {"n2"}
+    assert not cluster[1].node.router.elsewhere and not cluster[1].node.sessions.elsewhere
+    writer.publish("t", b"2", 1, 2)
+    assert resumed(cluster, 2) == [b"2"]
+
+
+def test_a_restart_goes_on_with_the_deletion(cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    subscriber(cluster).leave()
+    advertiser = cluster[2].host.clustering.advertiser  # type: ignore[union-attr]
+    monkeypatch.setattr(advertiser, "announce", lambda *filter_and_slot: None)
+    assert cluster.move(2) == ""
+    cluster.restart(1)
+    monkeypatch.undo()
+    cluster.whole()
+    assert cluster.rows(1) and cluster.homes() == {"n2"}
+    writer = cluster[1].client("writer")
+    writer.publish("t", b"1", 1)
+    advertiser.announce("", "t", None, cluster.slot)
+    cluster.until(lambda: not cluster.rows(1))
+    assert resumed(cluster, 1) == [b"1"]
+
+
+def test_a_slot_comes_back_after_its_rows_are_deleted(cluster: MovingCluster) -> None:
+    subscriber(cluster).leave()
+    for target, here in ((2, 1), (1, 2), (3, 1)):
+        assert cluster.move(target, here) == ""
+    assert cluster.homes() == {"n3"}
+    cluster.until(lambda: not cluster.rows(1) and not cluster.rows(2))
+
+
+def test_what_belongs_to_clients_without_a_session_stays(cluster: MovingCluster) -> None:
+    """A clean client at the former node has its will there."""
+    subscriber(cluster).leave()
+    name = next(name for name in (f"c{n}" for n in range(10_000)) if slot_of("", name) == cluster.slot)
+    cluster[1].client(name, will=packets.Will("will", b"gone", 1, False))
+    assert cluster.move(2) == ""
+    cluster.until(lambda: len(cluster.rows(1)) == 2)
+    assert sorted(key[:1] for key in cluster.rows(1)) == [b"e", b"s"]
+    assert not [key for key in cluster.rows(2) if name.encode() in key]
