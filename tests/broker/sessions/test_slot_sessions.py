@@ -102,10 +102,10 @@ def test_the_new_node_ends_a_session_when_it_is_due(cluster: MovingCluster) -> N
 def test_a_due_session_does_not_end_on_its_way(cluster: MovingCluster) -> None:
     client = cluster[1].client("sub", clean=False, expiry_s=7)
     client.leave()
-    cluster.pass_s(4)
-    cluster[2].disks[0].stall_until = cluster.loop.now_s + 6
+    cluster.pass_s(6)
+    cluster[2].disks[0].stall_until = cluster.loop.now_s + 1.9
     cluster.begin(2)
-    cluster.pass_s(5)
+    cluster.pass_s(1.5)
     assert [key for key in cluster.rows(1) if key[:1] == b"s"] and not cluster.outcome
     assert cluster.ended() == ""
     cluster.until(lambda: not [key for number in (1, 2) for key in cluster.rows(number) if key[:1] == b"s"])
