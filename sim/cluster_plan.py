@@ -78,6 +78,8 @@ class ClusterPlan:
     """Two nodes, and the extra delay of data between them, in seconds."""
     placed: bool = False
     """The session of each client is at its home, as far as two clients do not share a slot."""
+    slot_moves: tuple[tuple[float, str, str], ...] = ()
+    """(time, client, node): an operator moves the slot of the client to the node."""
     relay: bool = False
     """Each client chooses a node for each connection, and relayed connections have little credit (`sim/relay.py`)."""
 

@@ -18,9 +18,11 @@ from ..cluster.raft.interface import Settings as RaftSettings
 from .cluster_plan import USUAL, ClusterPlan
 from .workload.swarm import TOPICS, WATCHER, WILL_FILTER, ClientSpec
 
-SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA = "sparse", "small", "narrow", "leaves", "twin", "slow-data"
+SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA, MOVES = (
+    "sparse", "small", "narrow", "leaves", "twin", "slow-data", "moves"
+)  # fmt: skip
 
-VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25}
+VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25, MOVES: 0.2}
 """Kind of variant -> the share of seeds that have it.
 
 * sparse: no client subscribes to everything, so a node gets only the messages for its own subscribers. After each
@@ -30,6 +32,7 @@ VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_
 * leaves: an operator removes one node from the cluster, and lets it join again with an empty disk.
 * twin: a stranger with its own disk asks to join with the name of a serving node.
 * slow-data: between some nodes data takes longer than urgent messages, so that one overtakes the other.
+* moves: an operator moves slots with the sessions of clients from node to node.
 """
 
 LOG_DOTS = (4, 12, 50)
@@ -107,6 +110,12 @@ def _slow_data(plan: ClusterPlan, rng: Random) -> ClusterPlan:
     return replace(plan, slow_data=slow)
 
 
+def _moves(plan: ClusterPlan, rng: Random) -> ClusterPlan:
+    names = [client.name for client in plan.swarm.clients]
+    times = sorted([round(rng.random() * plan.swarm.seconds, 3) for _ in range(rng.randint(1, 8))])
+    return replace(plan, slot_moves=tuple([(at_s, rng.choice(names), rng.choice(plan.nodes)) for at_s in times]))
+
+
 _CHANGES: dict[str, Callable[[ClusterPlan, Random], ClusterPlan]] = {
     SPARSE: _sparse,
     SMALL: _small,
@@ -114,4 +123,5 @@ _CHANGES: dict[str, Callable[[ClusterPlan, Random], ClusterPlan]] = {
     LEAVES: _leaves,
     TWIN: _twin,
     SLOW_DATA: _slow_data,
+    MOVES: _moves,
 }

@@ -25,7 +25,7 @@ class ClusterSlots:
             member,
             self.handover,
             traffic,
-            node.gateways.registration.registrar.is_complete,
+            self._unknown,
             self._closed_or_opened,
         )
         self.locator = TableLocator(member, self, traffic.gate.sealed)
@@ -44,6 +44,16 @@ class ClusterSlots:
         registrar = self._node.gateways.registration.registrar
         empty = [slot for slot in self._node.sessions.empty(slots) if slot not in self.moves.closed]
         return [slot for slot in empty if registrar.is_complete(slot)]
+
+    def _unknown(self, slot: int) -> str:
+        """Return what the registrar does not know yet of the clients of a slot; "" if nothing."""
+        registration = self._node.gateways.registration
+        if not registration.registrar.is_complete(slot):
+            return "not all nodes have said which clients of this slot they have"
+        if registration.local.resolving(slot):
+            # the next registrar would take such a client for one that has asked for no session
+            return "other nodes have not answered a client of this slot, whose connection has ended"
+        return ""
 
     def follow(self) -> None:
         """The table has changed: first the sessions that have come or gone, then the messages for them."""

@@ -19,9 +19,9 @@ from .slot_transfer import Attempt, Drop, Offer, Piece, SlotMessage
 CLOSING, COPYING, ASKING = "closing", "copying", "asking"
 """The phases of a departure."""
 
-CLOSING_MS = 10_000
+CLOSING_MS = 4_000
 """How long a slot is closed for what its clients have published."""
-SILENCE_MS = 10_000
+SILENCE_MS = 5_000
 """How long the target may take for one message."""
 REPEAT_MS = 1_000
 """How often a message is repeated: a datagram may be lost."""

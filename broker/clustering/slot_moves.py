@@ -59,8 +59,8 @@ class Traffic:
 
 
 class SlotMoves:
-    """The moves of one node. `complete` tells whether all clients of a slot at other nodes are known. `changed` is
-    called when a slot was closed or opened here without a change of the table."""
+    """The moves of one node. `unknown` says what the registrar does not know yet of the clients of a slot; "" if
+    nothing. `changed` is called when a slot was closed or opened here without a change of the table."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class SlotMoves:
         member: ClusterNode,
         handover: SlotHandover,
         traffic: Traffic,
-        complete: Callable[[int], bool],
+        unknown: Callable[[int], str],
         changed: Callable[[], None],
     ) -> None:
         self._node = node
         self._member = member
         self._handover = handover
         self._traffic = traffic
-        self._complete = complete
+        self._unknown = unknown
         self._changed = changed
         self.departure: Departure | None = None
         self._copying: Copying | None = None
@@ -157,8 +157,9 @@ class SlotMoves:
         slot = departure.slot
         if not departure.flushed:
             return "the disk has not all changes of its sessions"
-        if not self._complete(slot):
-            return "not all nodes have said which clients of this slot they have"
+        unknown = self._unknown(slot)
+        if unknown:
+            return unknown
         node = self._traffic.sender.publishes_of(slot)
         if node:
             return f"{node} has not acknowledged what a client of this slot has published"

@@ -100,6 +100,10 @@ class LocalClients:
         """True if the client with this number still counts."""
         return number in self._clients
 
+    def resolving(self, slot: int) -> bool:
+        """True if a connection of a client in this slot has ended, and the other nodes still have to answer for it."""
+        return any(local.connection is None and local.client[0] == slot for local in self._clients.values())
+
     def clients_in(self, slots: Container[int]) -> list[tuple[bytes, int]]:
         """Return client key and number of each client in these slots."""
         for session in self._sessions.in_memory():

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from ...cluster.identity import slot_of
 from ...cluster.membership.state_machine import peer_of
 from ...netsplit.policy import ViewState
-from ..machines import ClusterMachine
+from ..machines import ClusterMachine, move_slot
 from ..world import ClusterWorld
 from . import kinds, rare
 from .schedule import Step
@@ -78,9 +79,16 @@ class ClusterFaultInjector:
         if plan.departure is not None:
             at_s, node = plan.departure
             loop.call_later(at_s, partial(self._take_out, self._world.machines[node]))
+        for at_s, client, node in plan.slot_moves:
+            loop.call_later(at_s, partial(self._move, slot_of("", client), node))
         if plan.twin is not None:
             at_s, node = plan.twin
             loop.call_later(at_s, partial(self._twin, self._world.machines[node]))
+
+    def _move(self, slot: int, node: str) -> None:
+        """An operator moves a slot. That is no fault."""
+        former = move_slot(self._world.machines, slot, node)
+        self._world.history.trace("OPERATOR", f"slot {slot} moves from {former or 'no node'} to {node}")
 
     def _copy(self, machine: ClusterMachine) -> None:
         # The Raft log of the node must contain the node: an older copy knows of no cluster, and an operator would have

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.routing.remote import RemoteTarget
+from strogoff.broker.routing.remote import MOVING, RemoteTarget
+from strogoff.cluster.identity import slot_of
 from tests.harness.forwarding import ForwardingHarness, live
 
 
@@ -110,3 +111,34 @@ def test_a_slot_that_comes_to_this_node_takes_its_copies_here(broker: Forwarding
     broker.settle()
     assert taken == [((1, 2), 1, b"1")] and heads(broker, "n2") == []
     assert kinds(writer.take()) == ["Puback"]
+
+
+def test_copies_wait_for_a_slot_that_is_moving_away(broker: ForwardingHarness) -> None:
+    """Each slot gets its copies when it has a node again, in order; the answer waits for all of them."""
+    broker.route("both", slots(MOVING, 1, 2))
+    broker.route("one", slots(MOVING, 1))
+    writer = broker.client("writer", 5)
+    writer.publish("both", b"1", 1, 1)
+    writer.publish("one", b"2", 1, 2)
+    assert not broker.links.sent and broker.sender.parked and broker.sender.copies == 2
+    broker.sender.unpark({1: "n2", 7: "n3"})
+    assert broker.links.payloads("n2") == [b"1", b"2"] and broker.sender.parked
+    broker.acked("n2", 2)
+    assert writer.take() == [], "answers leave in order"
+    broker.sender.unpark({2: "n3"})
+    assert broker.links.payloads("n3") == [b"1"] and not broker.sender.parked
+    broker.acked("n3", 1)
+    assert [each.packet_id for each in writer.take()] == [1, 2]
+
+
+def test_what_waits_for_a_moving_slot_is_not_of_its_publishers(broker: ForwardingHarness) -> None:
+    broker.route("away", slots(MOVING, 1))
+    broker.route("t", live("n2"))
+    writer = broker.client("writer", 5)
+    slot = slot_of("", "writer")
+    writer.publish("away", b"1", 1, 1)
+    assert broker.sender.publishes_of(slot) == ""
+    writer.publish("t", b"2", 1, 2)
+    assert broker.sender.publishes_of(slot) == "n2" and broker.sender.publishes_of(slot + 1) == ""
+    broker.acked("n2", 1)
+    assert broker.sender.publishes_of(slot) == ""

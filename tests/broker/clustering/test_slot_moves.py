@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.broker.clustering.slot_departure import COPYING
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
-from tests.harness.broker import publish
+from tests.harness.broker import option, publish
 
 
 @pytest.fixture
@@ -212,3 +213,38 @@ def test_members_that_stay_get_the_messages_of_a_group(cluster: MovingCluster) -
     cluster.network.heal()
     assert cluster.ended() == ""
     assert resumed(cluster, 1) == []
+
+
+def test_the_leader_is_asked_when_the_mark_is_on_disk(cluster: MovingCluster) -> None:
+    """Otherwise a restarted node would not know that the slot may have left it."""
+    subscriber(cluster).leave()
+    cluster.cut_while_copying()
+    departure = cluster.moves(1).departure
+    assert departure is not None
+    cluster.settle()
+    departure.safe = False
+    cluster.network.heal()
+    cluster.pass_s(2)
+    copying = cluster.moves(1)._copying
+    assert copying is not None and copying.complete and cluster.phase() == COPYING
+    departure.safe = True
+    cluster.moves(1)._ask(departure)
+    assert cluster.ended() == ""
+
+
+def test_a_client_without_its_suback_is_not_taken_for_one_without_a_session(cluster: MovingCluster) -> None:
+    """It counts at its node until the other nodes have answered. The new registrar asks for such clients, and would end
+    the session."""
+    client = subscriber(cluster)
+    cluster[3].pause_process()
+    client.send(packets.Subscribe(2, [option("u", 1)]))
+    cluster.pass_s(0.01)
+    cluster.begin(2)
+    cluster.pass_s(1)
+    departure = cluster.moves(1).departure
+    assert departure is not None and "have not answered a client of this slot" in departure.waits_for
+    assert cluster.ended() == ""
+    cluster[3].resume_process()
+    cluster.whole()
+    _, connack = cluster[3].connect("sub", clean=False, expiry_s=600)
+    assert connack.session_present

@@ -130,6 +130,22 @@ def test_a_restarted_node_makes_no_session_of_a_slot_with_a_mark(mark: bytes) ->
     assert broker.node.env.store.get(keys.move_key(slot)) is None and not broker.node.slot_sessions.marks
 
 
+def test_a_session_of_a_slot_with_a_mark_waits_for_its_end() -> None:
+    """Its deadline stays on disk, for the node that gets the slot."""
+    broker = BrokerHarness()
+    client = broker.client("sub", 5, clean=False, expiry_s=60)
+    client.leave()
+    slot = slot_of("", "sub")
+    broker.node.slot_sessions.mark(slot, LEAVING)
+    broker.settle()
+    broker.restart()
+    broker.pass_s(100)
+    assert len(broker.keys(b"e")) == len(broker.keys(b"s")) == 1
+    broker.node.slot_sessions.open(slot)
+    broker.pass_s(1)
+    assert broker.keys(b"e") == broker.keys(b"s") == []
+
+
 def test_rows_are_read_in_small_steps_while_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = BrokerHarness()
     client = broker.client("sub", 5, clean=False, expiry_s=600)
