@@ -177,6 +177,13 @@ class ClusterPort(Protocol):
         """
         ...
 
+    def take_own(self, message: Message, slots: list[int]) -> list[int]:
+        """Return those of these slots that lack an own QoS 2 message, and note in the open batch that they have it.
+
+        They were at other nodes when this node sent the message, and are here now.
+        """
+        ...
+
     def handed_over(self, message: Message, text: str) -> None:
         """A session gives a QoS 2 message that it had for this `$share` filter to another member, under a new mid.
 
@@ -258,6 +265,10 @@ class Standalone:
     def came_back(self, message: Message, text: str) -> bool:
         """As `ClusterPort.came_back`: always False."""
         return False
+
+    def take_own(self, message: Message, slots: list[int]) -> list[int]:
+        """As `ClusterPort.take_own`: none."""
+        return []
 
     def handed_over(self, message: Message, text: str) -> None:
         """As `ClusterPort.handed_over`: does nothing."""

@@ -40,9 +40,8 @@ from .retained import RETAINED, SharedRetained
 from .route_advertiser import Ports, RouteAdvertiser
 from .routes import FORMER, LASTING, LIVE, MalformedRoute, Routes
 from .routes import NAMESPACES as ROUTES
-from .slot_follower import SlotFollower
+from .slot_follower import Traffic
 from .slot_gate import SlotGate
-from .slot_moves import Traffic
 
 CLUSTER_SPACES: dict[bytes, Namespace] = {**NAMESPACES, PUBLISHED: Namespace(durable=False, stamped=False)}
 
@@ -104,10 +103,8 @@ class ClusterAdapter:
                 node.env.after_turn, node.env.store.flush,
             ),
         )  # fmt: skip
-        follower = SlotFollower(node, member, self.routes, self.gate, (self.sender, self.relay_sender), self.advertiser)
-        self.slots = ClusterSlots(
-            node, member, follower, Traffic(self.gate, self.receiver, self.sender, self.advertiser)
-        )
+        traffic = Traffic(self.gate, self.receiver, self.sender, self.relay_sender, self.advertiser)
+        self.slots = ClusterSlots(node, member, self.routes, traffic)
         self.incidents = IncidentMonitor(node, member)
         member.on_tick = self._tick
         self.config = SharedConfig(member.metadata)
@@ -202,6 +199,10 @@ class ClusterAdapter:
     def came_back(self, message: Message, text: str) -> bool:
         """As `ClusterPort.came_back`."""
         return self.receiver.took(message, text)
+
+    def take_own(self, message: Message, slots: list[int]) -> list[int]:
+        """As `ClusterPort.take_own`."""
+        return self.receiver.take_own(message, slots)
 
     def handed_over(self, message: Message, text: str) -> None:
         """As `ClusterPort.handed_over`."""

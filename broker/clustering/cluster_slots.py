@@ -6,19 +6,20 @@ from collections.abc import Collection
 
 from ...cluster.node import ClusterNode
 from ..node import Node
-from .slot_follower import SlotFollower
+from .routes import Routes
+from .slot_follower import SlotFollower, Traffic
 from .slot_handover import SlotHandover
-from .slot_moves import SlotMoves, Traffic
+from .slot_moves import SlotMoves
 from .table_locator import TableLocator
 
 
 class ClusterSlots:
     """The parts of a node that follow the slot table."""
 
-    def __init__(self, node: Node, member: ClusterNode, follower: SlotFollower, traffic: Traffic) -> None:
+    def __init__(self, node: Node, member: ClusterNode, routes: Routes, traffic: Traffic) -> None:
         self._node = node
         self._member = member
-        self.follower = follower
+        self.follower = SlotFollower(node, member, routes, traffic)
         self.handover = SlotHandover(member, self._empty, node.env.log)
         self.moves = SlotMoves(
             node,

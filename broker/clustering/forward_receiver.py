@@ -297,6 +297,17 @@ class ForwardReceiver:
                 self._note(origin, mid, entry)
         return wait or bool(known.kept)
 
+    def take_own(self, message: Message, slots: Iterable[int]) -> list[int]:
+        """As `ClusterPort.take_own`."""
+        mid = (message.origin.boot, message.counter)
+        known = self._known(message)
+        lacking = [slot for slot in slots if known is None or slot not in known.slots]
+        self.keep(message.origin.node, mid, lacking)
+        entry = self._seen[message.origin.node][mid] if lacking else None
+        if entry is not None:
+            entry.slots = [*entry.slots, *lacking]
+        return lacking
+
     def keep(self, origin: str, mid: tuple[int, int], slots: Iterable[int]) -> None:
         """Store that these slots have this QoS 2 message, which its origin may send again."""
         entry = self._seen.setdefault(origin, {}).setdefault(mid, DedupEntry([], False))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from ...cluster.identity import SLOTS
 from ...cluster.node import ClusterNode
 from ..node import Node
 from ..routing.ack_context import AckContext
 from ..routing.remote import MOVING
 from ..routing.router import AFTER_COMMIT
+from .forward_receiver import ForwardReceiver
 from .forward_sender import ForwardSender
 from .outstanding_forward import OutstandingForward
 from .route_advertiser import RouteAdvertiser
@@ -15,28 +18,28 @@ from .routes import Routes
 from .slot_gate import SlotGate
 
 
+class Traffic(Struct):
+    """The parts that messages between nodes go through. `relay_sender` has those that this node relays."""
+
+    gate: SlotGate
+    receiver: ForwardReceiver
+    sender: ForwardSender
+    relay_sender: ForwardSender
+    advertiser: RouteAdvertiser
+
+
 class SlotFollower:
-    """Brings a new slot table to the routes, to the copies under way, and to the gate for the copies that arrive.
+    """Brings a new slot table to the routes, to the copies under way, and to the gate for the copies that arrive."""
 
-    `senders`: the one of this node's own messages, and the one of those that it relays.
-    """
-
-    def __init__(
-        self,
-        node: Node,
-        member: ClusterNode,
-        routes: Routes,
-        gate: SlotGate,
-        senders: tuple[ForwardSender, ForwardSender],
-        advertiser: RouteAdvertiser,
-    ) -> None:
+    def __init__(self, node: Node, member: ClusterNode, routes: Routes, traffic: Traffic) -> None:
         self._node = node
         self._member = member
         self._routes = routes
-        self._gate = gate
-        self._senders = senders
-        self._sender, _ = senders
-        self._advertiser = advertiser
+        self._gate = traffic.gate
+        self._receiver = traffic.receiver
+        self._sender = traffic.sender
+        self._senders = traffic.sender, traffic.relay_sender
+        self._advertiser = traffic.advertiser
         self._sender.here = self._take_own
 
     def follow(self) -> None:
@@ -69,6 +72,8 @@ class SlotFollower:
         node, message = self._node, copy.message
         number = (node.env.numbers.boot, copy.number)
         slots = tuple([s for s in copy.slots if not copy.number or self._gate.last(s, node.name) < number])
+        if message.qos == 2:
+            slots = tuple(self._receiver.take_own(message, slots))
         if not slots:
             return
         wait = node.router.deliver(message, node.router.plans(message.mountpoint), False, slots, (), AckContext())

@@ -19,12 +19,9 @@ from ..node import Node
 from ..queues.records import RecordError
 from ..routing.remote import MOVING, Elsewhere
 from ..sessions.slot_sessions import ARRIVING
-from .forward_receiver import ForwardReceiver
-from .forward_sender import ForwardSender
-from .route_advertiser import RouteAdvertiser
 from .slot_arrivals import SlotArrivals
 from .slot_departure import ASKING, CLOSING, CLOSING_MS, COPYING, Copying, Departure
-from .slot_gate import SlotGate
+from .slot_follower import Traffic
 from .slot_handover import SlotHandover
 from .slot_leftovers import SlotLeftovers
 from .slot_transfer import (
@@ -44,18 +41,6 @@ from .slot_transfer import (
 
 ANNOUNCED = 200
 """Subscriptions of a slot that one turn announces."""
-
-
-class Traffic:
-    """What a move needs of the messages on their way."""
-
-    def __init__(
-        self, gate: SlotGate, receiver: ForwardReceiver, sender: ForwardSender, advertiser: RouteAdvertiser
-    ) -> None:
-        self.gate = gate
-        self.receiver = receiver
-        self.sender = sender
-        self.advertiser = advertiser
 
 
 class SlotMoves:
@@ -173,7 +158,7 @@ class SlotMoves:
         node, slot = self._node, departure.slot
         for session in node.sessions.in_memory():
             for record in session.inbound.records.values():
-                if record.routed and not record.done:
+                if record.routed and not record.done and slot not in record.slots:
                     # the client may repeat it: then the target gets a copy, although these sessions have the message
                     self._traffic.receiver.keep(node.name, (record.boot, record.counter), (slot,))
         node.slot_sessions.leave(slot)

@@ -14,7 +14,7 @@ from ..plugins.hooks import Refuse, Verdict
 from ..queues.message import Message
 from ..queues.records import InboundRecord
 from ..routing.ack_context import AckContext
-from ..routing.router import AFTER_COMMIT, DELIVERED
+from ..routing.router import AFTER_COMMIT
 from ..sessions.session import Session
 from .ack_queue import PUBLISH
 from .connection import ClientConnection
@@ -317,14 +317,14 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
     context = AckContext()
     if again:
         # the copies on this node are safe from before; other nodes may lack theirs
+        assert record is not None
         inbound.forward_again.discard(packet_id)
-        services.router.forward_again(message, plans, record.elsewhere if record is not None else [], context)
-        routed = DELIVERED
+        routed = services.router.forward_again(message, plans, record.elsewhere, record.slots, context)
     else:
         route = services.publisher.route_retained if message.retain else services.router.route
         routed = route(message, plans, context, plan)
     elsewhere = [(each.group, each.filter, each.node) for each in services.router.remote_members]
-    inbound.routed(packet_id, elsewhere, context.pending)
+    inbound.routed(packet_id, elsewhere, context.pending, plans.of(message.topic).slots_elsewhere)
     if routed or connection.version != 5:
         frame = _PUBREC + PACKET_IDS[packet_id]
     else:

@@ -121,7 +121,7 @@ class InboundRecord(msgspec.Struct, array_like=True, gc=False):
 
     `elsewhere`: (group, filter, node) of each shared subscription whose member was chosen on another node. `done`: the
     slot of the session has moved since, and every receiver had the message before. Nobody sends it again, and the mid
-    is one of a former node.
+    is one of a former node. `slots`: those that were at other nodes when the message was routed, or moving.
     """
 
     boot: int
@@ -129,6 +129,7 @@ class InboundRecord(msgspec.Struct, array_like=True, gc=False):
     routed: bool
     elsewhere: list[tuple[str, str, str]] = []
     done: bool = False
+    slots: list[int] = []
 
 
 class Origins:

@@ -67,6 +67,11 @@ class Plan(msgspec.Struct):
         return SharedGroup(name, text, ())
 
     @property
+    def slots_elsewhere(self) -> list[int]:
+        """The slots at other nodes, or moving, with durable receivers."""
+        return sorted({slot for target in self.remote for slot in target.slots})
+
+    @property
     def weight(self) -> int:
         """The size of the plan, in targets."""
         return len(self.targets) + len(self.remote) + sum([group.size for group in self.groups])

@@ -198,15 +198,26 @@ class Router:
                 selected += [(name, text, each.node) for each in chosen]
         return selected, wait
 
-    def forward_again(self, message: Message, plans: PlanCache, selected: list[Selected], context: AckContext) -> None:
-        """Send a QoS 2 message to the other nodes again, under the same mid. The copies on this node are safe."""
+    def forward_again(
+        self, message: Message, plans: PlanCache, selected: list[Selected], slots: list[int], context: AckContext
+    ) -> int:
+        """Send a QoS 2 message to the other nodes again, under the same mid. The copies on this node are safe, but for
+        `slots` that were at other nodes: those that are here now get the message if they lack it (H-45)."""
         plan = plans.of(message.topic)
+        part = plan.part(False, tuple(slots)) if slots else NOBODY
+        lacking = {target.queue.slot for target in part.targets}
+        wait = False
+        if lacking:
+            lacking = set(self._env.cluster.take_own(message, sorted(lacking)))
+            part = Plan(tuple([target for target in part.targets if target.queue.slot in lacking]))
+            wait = bool(lacking) and self.route(message, plans, context, part) == AFTER_COMMIT
         chosen: list[RemoteMembers] = []
         self.remote_members = chosen
         for name, text, node in selected:
             chosen += self._same(plan.group(name, text), node).elsewhere
         if plan.remote or chosen:
             self._env.cluster.forward(message, plan.remote, chosen, context)
+        return AFTER_COMMIT if wait else DELIVERED
 
     def select_again(self, message: Message, gone: RemoteMembers, previous: str | None = None) -> SharedGroup:
         """Select a node for a group's message again, because the members `gone` cannot take it.

@@ -5,6 +5,7 @@ Each change is written in the batch of its cause, so that a repeated PUBLISH is 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import Protocol
 
@@ -71,17 +72,26 @@ class InboundHandshakes:
             record.elsewhere.append((gone.group, gone.filter, node))
         return self._write(packet_id, record)
 
-    def routed(self, packet_id: int, elsewhere: list[tuple[str, str, str]], pending: PendingAcks | None) -> None:
+    def routed(
+        self,
+        packet_id: int,
+        elsewhere: list[tuple[str, str, str]],
+        pending: PendingAcks | None,
+        slots: Collection[int] = (),
+    ) -> None:
         """Record, in the open batch, that the message was routed: a repeated PUBLISH only gets an answer.
 
-        `elsewhere` as in `InboundRecord`; `pending` has the conditions that its answer waits for.
+        `elsewhere` and `slots` as in `InboundRecord`; `pending` has the conditions that its answer waits for.
         """
         record = self.records.get(packet_id)
         if pending is not None:
             self.pending_acks[packet_id] = pending
             if record is not None and elsewhere:
                 pending.reselected = partial(self._replace_member, packet_id, record)
-        if record is not None and not (record.routed and record.elsewhere == elsewhere):
+        if record is None:
+            return
+        before, record.slots = record.slots, sorted({*record.slots, *slots})
+        if not (record.routed and record.elsewhere == elsewhere and record.slots == before):
             record.routed = True
             record.elsewhere = elsewhere
             self._write(packet_id, record)

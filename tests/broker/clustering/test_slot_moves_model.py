@@ -19,7 +19,7 @@ from strogoff.broker.clustering.forward_codec import split_head
 from strogoff.broker.clustering.forward_receiver import ForwardReceiver
 from strogoff.broker.clustering.forward_sender import ForwardSender
 from strogoff.broker.clustering.routes import Routes
-from strogoff.broker.clustering.slot_follower import SlotFollower
+from strogoff.broker.clustering.slot_follower import SlotFollower, Traffic
 from strogoff.broker.clustering.slot_gate import SlotGate
 from strogoff.broker.clustering.unproven_answers import UnprovenAnswers
 from strogoff.broker.queues.message import Message, Origin
@@ -90,7 +90,9 @@ class MovingNode:
         relays: Any = SimpleNamespace(parked=False)
         silent: Any = SimpleNamespace(arrived=lambda slots: None)
         member: Any = self.member
-        self.follower = SlotFollower(node, member, routes, self.gate, (self.sender, relays), silent)
+        self.follower = SlotFollower(
+            node, member, routes, Traffic(self.gate, self.receiver, self.sender, relays, silent)
+        )
         self.follower.follow()
         for other in NAMES:
             self.receiver.watermark(other, 1)

@@ -173,3 +173,54 @@ def test_a_row_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(RecordError):
         broker.node.slot_sessions.put(b"b" + keys.client_key(3, "", "c") + bytes(8) + b"t", b"\xc1")
     assert broker.node.env.store.get(b"b" + keys.client_key(3, "", "c") + bytes(8) + b"t") is None
+
+
+def test_a_message_that_waited_for_the_slot_survives_a_kill(cluster: MovingCluster) -> None:
+    """A QoS 2 publisher has no PUBREC yet. The slot stays, and its sessions are here when the publisher repeats."""
+    subscriber(cluster, qos=2).leave()
+    name = next(f"w{n}" for n in range(100) if slot_of("", f"w{n}") != cluster.slot)
+    writer = cluster[1].client(name, clean=False, expiry_s=600)
+    cluster.cut_while_copying()
+    assert writer.ask(publish("t", b"1", 2, 5)) == []
+    cluster.restart(1)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.until(lambda: cluster.homes() == {"n1"})
+    for _ in range(2):
+        writer = cluster[1].client(name, clean=False, expiry_s=600)
+        assert kinds(writer.ask(publish("t", b"1", 2, 5, dup=True))) == ["Pubrec"]
+        cluster.restart(1)
+        cluster.whole()
+        cluster.until(lambda: cluster.homes() == {"n1"})
+    assert resumed(cluster, 3) == [b"1"]
+
+
+def test_a_message_that_never_reached_the_former_node_reaches_the_slot_here(cluster: MovingCluster) -> None:
+    """Its origin is killed before n3 has it. Then the slot moves from n3 to the origin, and the publisher repeats."""
+    cluster.give("sub", cluster[3])
+    subscriber(cluster, 3, qos=2).leave()
+    name = next(f"w{n}" for n in range(100) if slot_of("", f"w{n}") != cluster.slot)
+    writer = cluster[1].client(name, clean=False, expiry_s=600)
+    cluster.network.cut("n1", "n3")
+    assert writer.ask(publish("t", b"1", 2, 5)) == []
+    cluster.restart(1)
+    cluster.network.heal()
+    cluster.whole()
+    assert cluster.move(1, 3) == ""
+    writer = cluster[1].client(name, clean=False, expiry_s=600)
+    assert kinds(writer.ask(publish("t", b"1", 2, 5, dup=True))) == ["Pubrec"]
+    assert resumed(cluster, 2) == [b"1"]
+
+
+def test_a_message_that_the_slot_brought_along_is_not_given_to_it_again(cluster: MovingCluster) -> None:
+    cluster.give("sub", cluster[3])
+    subscriber(cluster, 3, qos=2).leave()
+    name = next(f"w{n}" for n in range(100) if slot_of("", f"w{n}") != cluster.slot)
+    writer = cluster[1].client(name, clean=False, expiry_s=600)
+    assert kinds(writer.ask(publish("t", b"1", 2, 5))) == ["Pubrec"]
+    cluster.restart(1)
+    cluster.whole()
+    assert cluster.move(1, 3) == ""
+    writer = cluster[1].client(name, clean=False, expiry_s=600)
+    assert kinds(writer.ask(publish("t", b"1", 2, 5, dup=True))) == ["Pubrec"]
+    assert resumed(cluster, 2) == [b"1"]
