@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from strogoff.admin.api_keys import ApiKeys, key_store_of
-from strogoff.admin.commands.session import LOCAL_HANDLERS
+from strogoff.admin.commands import session, slot
 from strogoff.admin.context import Context
 from strogoff.admin.dispatch import run_command
 from strogoff.admin.fan_out import answer_peers
@@ -24,7 +24,7 @@ def context_of(server: Server) -> Context:
     """The context of the commands of a node."""
     keys = ApiKeys(key_store_of(server), 0, None, time.time, random.Random(1).choice)
     context = Context(server, HttpListeners(server.log), Metrics(server), keys)
-    answer_peers(context, LOCAL_HANDLERS)
+    answer_peers(context, {**session.LOCAL_HANDLERS, **slot.LOCAL_HANDLERS})
     return context
 
 

@@ -124,6 +124,7 @@ class FakeOperatorPort:
         self.asked: list[tuple[Any, ...]] = []
         self.lines = ["10 sessions to go", "Done"]
         self.wrong = ""
+        self.moved = True
         self.go_on = asyncio.Event()
         self.go_on.set()
 
@@ -135,6 +136,12 @@ class FakeOperatorPort:
 
     def slots(self) -> tuple[SlotTable, dict[str, str]]:
         return slot_table(), {THIS_NODE: "rack1", "b@127.0.0.1": "rack2", "c@127.0.0.1": "c@127.0.0.1"}
+
+    async def move_slot(self, slot: int, node: str) -> bool:
+        self.asked.append(("move_slot", slot, node))
+        if self.wrong:
+            raise ClusterError(self.wrong)
+        return self.moved
 
     def incidents(self) -> list[dict[str, Any]]:
         return INCIDENTS

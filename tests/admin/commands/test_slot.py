@@ -1,13 +1,19 @@
-"""`slot show`: the table in ranges, one slot, and a node without a cluster."""
+"""`slot show`: the table in ranges, one slot, and a node without a cluster. `slot move`: from any node."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from strogoff.admin.fan_out import NodeResult
+from strogoff.cluster.identity import slot_of
+
+from ..cluster_harness import ClusterHarness
 from ..fake_operator_port import THIS_NODE
 from ..server_harness import ServerHarness, run_with_server
+from ..test_fan_out import run
 from .test_cluster import give
 
 
@@ -69,5 +75,54 @@ def test_the_number_of_a_slot_is_checked(tmp_path: Path, slot: str) -> None:
     async def test(harness: ServerHarness) -> None:
         answer = await harness.admin("slot", "show", f"slot={slot}")
         assert answer.status == 1 and f"slot=: '{slot}' is invalid: expected a slot, 0 to 255." in answer.err
+
+    run_with_server(tmp_path, test)
+
+
+def test_a_slot_is_moved_by_a_command_at_any_node() -> None:
+    async def test(fake: ClusterHarness) -> None:
+        names = [node.name for node in fake.cluster.nodes]
+        slot = slot_of("", "c")
+        await fake.cluster.client("c", 0, clean_start=False)
+        for at, target in ((2, names[1]), (2, names[0]), (1, names[2]), (2, names[2])):
+            assert (await fake.said(at, "slot", "move", f"slot={slot}", f"node={target}"))[-1] == "Done"
+            (row,) = await fake.rows(names.index(target), "slot", "show", f"slot={slot}")
+            assert row["Node"] == target
+
+    run(test)
+
+
+def test_a_slot_that_cannot_move_has_a_reason() -> None:
+    async def test(fake: ClusterHarness) -> None:
+        names = [node.name for node in fake.cluster.nodes]
+        said = await fake.refused(0, "slot", "move", "slot=3", "node=nobody")
+        assert said == f"nobody is not a member of this cluster. Members are {', '.join(sorted(names))}."
+
+    run(test)
+
+
+def test_the_move_of_a_slot_without_a_primary_is_refused(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        give(harness)
+        answer = await harness.admin("slot", "move", "slot=17", "node=b@127.0.0.1")
+        assert answer.status == 1 and "slot 17 has no primary now" in answer.err
+
+    run_with_server(tmp_path, test)
+
+
+def test_a_move_that_takes_long_is_reported_and_goes_on(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        fake = give(harness)
+        fake.moved = False
+        answer = await harness.admin("slot", "move", "slot=3", "node=b@127.0.0.1", "--timeout=7")
+        assert answer.status == 1 and "slot 3 has not moved within 7 s. It may still move" in answer.err
+        assert fake.asked == [("move_slot", 3, "b@127.0.0.1")] * 2
+        fake.asked.clear()
+        fake.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([]))
+        assert (await harness.good("slot", "move", "slot=200", "node=c@127.0.0.1")).out == "Done\n"
+        assert fake.asked == [("ask", "b@127.0.0.1")]
+        fake.wrong = "slot 3 stays at a: b has left"
+        answer = await harness.admin("slot", "move", "slot=3", "node=b@127.0.0.1")
+        assert answer.status == 1 and "slot 3 stays at a: b has left" in answer.err
 
     run_with_server(tmp_path, test)
