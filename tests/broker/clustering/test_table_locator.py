@@ -178,7 +178,7 @@ def test_a_closed_slot_is_held_by_nobody() -> None:
     """Without a lease the policy `on` begins no session in a slot that the leader may have given away (H-40)."""
     cluster = SlotCluster(2)
     slot = slot_of("", "c")
-    handover = cluster[1].host.clustering.handover  # type: ignore[union-attr]
+    handover = cluster[1].host.clustering.slots.handover  # type: ignore[union-attr]
     target = cluster[2].member.own_holder
     assert target is not None and cluster.locator(1).holds(slot)
     handover._handover.close(cluster[1].member.slots.row(slot), target)
