@@ -34,6 +34,8 @@ other kind may use these letters.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 SLOT_KINDS = b"sbqiepuzjkya"
 """The kinds of keys that belong to one slot and move with it; their second byte is the slot."""
 
@@ -203,6 +205,7 @@ def parse_watermark_key(key: bytes) -> tuple[str, int, int]:
     return key[3:end].decode(), int.from_bytes(key[end : end + 4], "big"), int.from_bytes(key[end + 4 :], "big")
 
 
+@lru_cache(4096)
 def taken_key(slot: int, node: str) -> bytes:
     """The key of the last number that a slot took from another node."""
     return b"y%c" % slot + node.encode()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 
@@ -34,7 +34,7 @@ class MalformedForward(Unreadable, ValueError):
     """A message from another node cannot be decoded; the text names the field and the error."""
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """For whom a copy is, apart from its groups.
 
     `since`: id of the view in which the sender entered; 0 for a copy that is never void. `live`: the clean sessions at
@@ -95,6 +95,7 @@ class _Record(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=T
 
 _head = struct.Struct(">IH")
 _slots_head = struct.Struct(">IHQQ")
+_SLOTS_AT = _slots_head.size
 _valid_topic = lru_cache(10_000)(valid_topic_name)  # most topics are repeated: 0.2 us instead of 0.6
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(_Record)
@@ -116,12 +117,25 @@ def _decode_without_slots(data: bytes) -> Head:
     return Head(since, bool(flags))
 
 
+def head_with_slots(since: int, live: bool, slots: tuple[int, ...], number: int, table: int) -> bytes:
+    """Encode the head of a copy that is for some slots; the arguments are the fields of `Head`."""
+    return _slots_head.pack(since, 2 * len(slots) + live, number, table) + bytes(slots)
+
+
 def encode_head(head: Head) -> bytes:
     """Encode the head of a copy."""
-    slots = head.slots
-    if not slots:
+    if not head.slots:
         return head_without_slots(head.since, head.live)
-    return _slots_head.pack(head.since, 2 * len(slots) + head.live, head.number, head.table) + bytes(slots)
+    return head_with_slots(head.since, head.live, head.slots, head.number, head.table)
+
+
+@lru_cache(10_000)
+def _decode_slots(data: bytes) -> tuple[int, ...]:
+    """Return the slots in a head. Raises `ValueError`."""
+    slots = tuple(data)
+    if slots != tuple(sorted(set(slots))):
+        raise ValueError("wrong slots in its head")
+    return slots
 
 
 def split_head(data: bytes) -> tuple[Head, bytes]:
@@ -131,13 +145,15 @@ def split_head(data: bytes) -> tuple[Head, bytes]:
         if flags < 2:
             return _decode_without_slots(data[:6]), data[6:]
         since, _, number, table = _slots_head.unpack_from(data)
+        end = _SLOTS_AT + (flags >> 1)
+        slots = _decode_slots(data[_SLOTS_AT:end])
     except struct.error:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: its head is incomplete") from None
-    end = _slots_head.size + flags // 2
-    slots = tuple(data[_slots_head.size : end])
-    if len(slots) != flags // 2 or slots != tuple(sorted(set(slots))):
+    except ValueError as error:
+        raise MalformedForward(f"forwarded message of {len(data)} bytes: {error}") from None
+    if len(slots) != flags >> 1:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: wrong slots in its head")
-    return Head(since, bool(flags & 1), slots, number, table), data[end:]
+    return Head(since, flags & 1 == 1, slots, number, table), data[end:]
 
 
 def encode_forward(message: Message, groups: tuple[str, ...], qos2_stable: tuple[int, int], hlc: int = 0) -> bytes:

@@ -38,7 +38,7 @@ from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks, complete_all
 from ..routing.remote import MOVING, RemoteMembers, RemoteTarget
 from ..routing.router import AFTER_COMMIT
-from .forward_codec import Head, OpenMids, encode_forward, encode_head, head_without_slots
+from .forward_codec import OpenMids, encode_forward, head_with_slots, head_without_slots
 from .open_handshakes import OpenHandshakes
 from .outstanding_forward import COPY_BYTES, OutstandingForward, PublishLanes
 from .slow_nodes import SlowNodes
@@ -177,12 +177,12 @@ class ForwardSender:
 
     def _put(self, name: str, body: bytes, copy: OutstandingForward) -> None:
         """Number the copy, and give it to the lane."""
-        if copy.slots and not copy.number:
-            self._number += 1
-            copy.number = self._number
-        since = 0 if copy.kept else self.since
-        if copy.slots:
-            head = encode_head(Head(since, copy.live, copy.slots, copy.number, self._answers.table))
+        slots, since = copy.slots, 0 if copy.kept else self.since
+        if slots:
+            if not copy.number:
+                self._number += 1
+                copy.number = self._number
+            head = head_with_slots(since, copy.live, slots, copy.number, self._answers.table)
         else:
             head = head_without_slots(since, copy.live)
         copy.seq = self._lanes.send(name, head + body)
@@ -553,7 +553,7 @@ class ForwardSender:
             return
         end, items = told
         for item in items:
-            self._lanes.send(name, encode_head(Head(0, False)) + item)
+            self._lanes.send(name, head_without_slots(0, False) + item)
         if self._receiving is not None:
             self._receiving.settle_open(self._node.name, OpenMids((0, 0), end, list(self.handshakes.open)))
 

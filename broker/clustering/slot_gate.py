@@ -35,21 +35,20 @@ class SlotGate:
         """This process has been in a view. Before that its table may be older than the one of its last process."""
         self.sealed: set[int] = set()
         """Slots that are moving to or from this node now: it takes no copy for them."""
-        self._last: list[dict[str, tuple[int, int]]] = [{} for _ in range(SLOTS)]
+        self._last: list[dict[str, int]] = [{} for _ in range(SLOTS)]
+        """For each slot and origin boot and number of the last copy, as one number (`_number`)."""
 
     @property
     def applied(self) -> int:
         """The index that goes with an acknowledgement."""
-        return max(self.table, self.noted)
+        return self.table if self.table >= self.noted else self.noted
 
     def load(self, slots: Iterable[int]) -> None:
         """Read from the store what these slots have taken."""
         for slot in slots:
             prefix = keys.of_slot(b"y", slot)
-            self._last[slot] = {
-                keys.parse_taken_key(key): (int.from_bytes(value[:4], "big"), int.from_bytes(value[4:], "big"))
-                for key, value in self._store.scan(prefix, keys.after(prefix))
-            }
+            rows = self._store.scan(prefix, keys.after(prefix))
+            self._last[slot] = {keys.parse_taken_key(key): int.from_bytes(value, "big") for key, value in rows}
 
     def drop(self, slot: int) -> None:
         """The slot has left this node: forget what it has taken."""
@@ -66,29 +65,36 @@ class SlotGate:
 
     def fresh(self, origin: str, boot: int, head: Head) -> tuple[int, ...]:
         """Return the slots of a copy that it is for, and that have not taken it. `boot` is that of the origin."""
-        number = (boot, head.number)
-        return tuple([s for s in head.slots if self._was_here(s, head.table) and self.last(s, origin) < number])
-
-    def _was_here(self, slot: int, table: int) -> bool:
-        """True if this node has a slot, and has had it without a break since this table."""
-        since = self._here_since(slot)
-        return since is not None and since <= table
+        slots, number, table = head.slots, _number(boot, head.number), head.table
+        fresh = []
+        for slot in slots:
+            since = self._here_since(slot)
+            # it is here, has been here without a break since that table, and has not taken the copy
+            if since is not None and since <= table and self._last[slot].get(origin, 0) < number:
+                fresh.append(slot)
+        return slots if len(fresh) == len(slots) else tuple(fresh)
 
     def last(self, slot: int, origin: str) -> tuple[int, int]:
         """Return boot and number of the last copy that a slot took from an origin."""
-        return self._last[slot].get(origin, (0, 0))
+        return divmod(self._last[slot].get(origin, 0), 1 << 64)
 
     def note(self, origin: str, boot: int, head: Head, slots: tuple[int, ...], stored: bool) -> None:
         """These slots have taken a copy; with `stored` its queue entries are in the open batch."""
-        value = boot.to_bytes(4, "big") + head.number.to_bytes(8, "big") if stored else b""
+        number = _number(boot, head.number)
+        value = number.to_bytes(12, "big")
         for slot in slots:
-            self._last[slot][origin] = (boot, head.number)
+            self._last[slot][origin] = number
             if stored:
                 self._store.put(keys.taken_key(slot, origin), value)
 
     def forget(self, origin: str, before: int) -> None:
         """The boots of the origin before this one have left the cluster for good."""
         for slot, last in enumerate(self._last):
-            if origin in last and last[origin][0] < before:
+            if origin in last and last[origin] < _number(before, 0):
                 del last[origin]
                 self._store.delete(keys.taken_key(slot, origin))
+
+
+def _number(boot: int, number: int) -> int:
+    """Numbers of a later boot are higher."""
+    return boot << 64 | number

@@ -40,6 +40,10 @@ class Target(msgspec.Struct):
         return (self,)
 
 
+PARTS_MOST = 16
+"""Other nodes send copies for a few different choices of slots, until slots move."""
+
+
 class Plan(msgspec.Struct):
     """The receivers of a PUBLISH on one topic: local sessions, one member of each group, other nodes."""
 
@@ -47,17 +51,21 @@ class Plan(msgspec.Struct):
     groups: tuple[SharedGroup, ...] = ()
     remote: tuple[RemoteTarget, ...] = ()
 
-    slots: frozenset[int] | None = None
-    """The slots of the durable sessions in `targets`, and -1 for clean sessions. Computed when `part` is called."""
+    parts: dict[tuple[bool, tuple[int, ...]], Plan] | None = None
+    """The last results of `part`."""
 
     def part(self, live: bool, slots: tuple[int, ...]) -> Plan:
         """The plan for some local sessions: the clean ones if `live`, and the durable ones in `slots`; no groups."""
-        if self.slots is None:
-            self.slots = frozenset([_slot(target) for target in self.targets])
-        wanted = (*slots, -1) if live else slots
-        if (live and self.slots == _ONLY_CLEAN) or self.slots.issubset(wanted):
-            return Plan(self.targets) if self.groups or self.remote else self
-        return Plan(tuple([target for target in self.targets if _slot(target) in wanted]))
+        parts = self.parts
+        if parts is None or len(parts) >= PARTS_MOST:
+            parts = self.parts = {}
+        found = parts.get((live, slots))
+        if found is None:
+            wanted = frozenset((*slots, -1) if live else slots)
+            targets = tuple([target for target in self.targets if _slot(target) in wanted])
+            found = Plan(self.targets if len(targets) == len(self.targets) else targets)
+            parts[live, slots] = found
+        return found
 
     def group(self, name: str, text: str) -> SharedGroup:
         """The group of this name for this filter; without members if it has none."""
@@ -79,9 +87,6 @@ class Plan(msgspec.Struct):
 
 NOBODY = Plan(())
 """The plan without receivers."""
-
-
-_ONLY_CLEAN = frozenset([-1])
 
 
 def _slot(target: Target) -> int:
