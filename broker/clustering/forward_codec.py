@@ -112,9 +112,10 @@ def head_without_slots(since: int, live: bool) -> bytes:
 
 
 @lru_cache(1024)
-def _decode_without_slots(data: bytes) -> Head:
+def _decode_without_slots(data: bytes) -> Head | None:
+    """Decode the first six bytes of a head: None if it has slots, which follow. Raises `struct.error`."""
     since, flags = _head.unpack(data)
-    return Head(since, bool(flags))
+    return Head(since, bool(flags)) if flags < 2 else None
 
 
 def head_with_slots(since: int, live: bool, slots: tuple[int, ...], number: int, table: int) -> bytes:
@@ -140,11 +141,11 @@ def _decode_slots(data: bytes) -> tuple[int, ...]:
 
 def split_head(data: bytes) -> tuple[Head, bytes]:
     """Return the head of a copy, and its body. Raises `MalformedForward`."""
-    flags = int.from_bytes(data[4:6], "big")
     try:
-        if flags < 2:
-            return _decode_without_slots(data[:6]), data[6:]
-        since, _, number, table = _slots_head.unpack_from(data)
+        head = _decode_without_slots(data[:6])
+        if head is not None:
+            return head, data[6:]
+        since, flags, number, table = _slots_head.unpack_from(data)
         end = _SLOTS_AT + (flags >> 1)
         slots = _decode_slots(data[_SLOTS_AT:end])
     except struct.error:

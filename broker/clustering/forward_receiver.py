@@ -206,10 +206,11 @@ class ForwardReceiver:
             self.settle_open(origin, decode_open_mids(payload))
             self.skip(origin, seq)
             return
-        if head.slots:
+        slots, live = head.slots, head.live
+        if slots:
             self._gate.check(head)
         forwarded = decode_forward(payload, node.env.origins)
-        if not (head.slots or head.live or forwarded.groups):
+        if not (slots or live or forwarded.groups):
             raise MalformedForward("forwarded message: it has no receiver")
         message = forwarded.message
         node.env.events.observe(forwarded.hlc)
@@ -221,11 +222,12 @@ class ForwardReceiver:
         if origin in self._seen:
             self.settle(origin, forwarded.qos2_stable)
         context = AckContext()
-        slots = self._gate.fresh(origin, lane.boot, head) if head.slots else ()
+        if slots:
+            slots = self._gate.fresh(origin, lane.boot, head)
         if message.qos < 2:
-            wait = node.router.deliver(message, plans, head.live, slots, forwarded.groups, context) == AFTER_COMMIT
+            wait = node.router.deliver(message, plans, live, slots, forwarded.groups, context) == AFTER_COMMIT
         else:
-            wait = self._deliver_once(origin, head.live, slots, forwarded, plans, context)
+            wait = self._deliver_once(origin, live, slots, forwarded, plans, context)
         if message.qos and slots:
             self._gate.note(origin, lane.boot, head, slots, wait)
         lane.taken = max(lane.taken, seq)

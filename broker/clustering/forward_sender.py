@@ -195,7 +195,9 @@ class ForwardSender:
         """Send waiting copies, publishers in turn: the lane to the node has room again, or its link is down."""
         while name in self._waiting.queues and name not in self._lanes.full:
             for body, copy in self._waiting.take(name):
-                self._enter(name, body, copy)
+                self._put(name, body, copy)
+                if copy.message.qos == 2:
+                    self._waits_no_more(copy)
         self._waiting.relieve(name)
 
     def _enter(self, name: str, body: bytes, copy: OutstandingForward) -> None:

@@ -270,7 +270,7 @@ class Router:
         """
         plan = plans.of(message.topic)
         part = plan.part(live, slots)
-        asked = [each for each in plan.groups if each.text in groups]
+        asked = [each for each in plan.groups if each.text in groups] if groups else []
         if 0 < message.expires_at <= self._env.now:
             # it expired while it waited for this node: no session gets it for the first time [MQTT5-3.3.2-5]
             self._expire(message, [target.session for target in part.targets], asked)
