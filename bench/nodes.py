@@ -40,9 +40,16 @@ class ClusterNode(BrokerProcess):
     async def status(self) -> dict[str, Any]:
         """Returns the result of `vmq-admin cluster status`; empty if the node does not answer."""
         try:
-            return await asyncio.wait_for(asyncio.to_thread(_ask, self.name, self.data / "admin.sock"), 5)
+            rows = await self.admin("cluster", "status", within_s=5)
         except (TimeoutError, Unreachable, TruncatedResult):
             return {}
+        return {str(key): value for key, value, *_ in rows}
+
+    async def admin(self, *command: str, within_s: float = 90) -> list[list[Any]]:
+        """Returns the rows of a command of vmq-admin, none if it fails. Raises `TimeoutError`, `Unreachable`,
+        `TruncatedResult`."""
+        socket = self.data / "admin.sock"
+        return await asyncio.wait_for(asyncio.to_thread(_ask, self.name, socket, list(command)), within_s)
 
     async def whole(self, count: int) -> bool:
         """Whether the node sees a whole cluster of `count` members that all serve."""
@@ -50,10 +57,10 @@ class ClusterNode(BrokerProcess):
         return (status.get("sees"), status.get("members"), status.get("serving")) == ("whole", count, count)
 
 
-def _ask(name: str, socket: Path) -> dict[str, Any]:
-    parts, _ = from_lines(UnixSocketClient(name, socket).run(["cluster", "status"]))
-    facts = next((part for part in parts if isinstance(part, Table)), None)
-    return {} if facts is None else {str(row[0]): row[1] for row in facts.rows}
+def _ask(name: str, socket: Path, command: list[str]) -> list[list[Any]]:
+    parts, _ = from_lines(UnixSocketClient(name, socket).run(command))
+    table = next((part for part in parts if isinstance(part, Table)), None)
+    return [] if table is None else [list(row) for row in table.rows]
 
 
 async def until(what: str, true: Callable[[], Awaitable[bool]], within_s: float) -> float:
