@@ -99,6 +99,7 @@ GAUGES = {
     "cluster_whole": "1 if this node may act for the cluster and no member is missing.",
     "slots_primary": "Slots of which this node is primary, by the table that it has applied.",
     "slots_without_primary": "Slots that have no primary, by the table that this node has applied.",
+    "slots_moving": "Slots with rows on this disk that move to or from this node, or wait to be deleted after a move.",
     **_incidents(GAUGE),
 }
 """Name -> meaning."""

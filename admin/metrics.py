@@ -105,6 +105,7 @@ class Metrics:
         slots = cluster.slots()[0].slots_by_primary if cluster is not None else {}
         yield "slots_primary", len(slots.get(cluster.name, ())) if cluster is not None else SLOTS
         yield "slots_without_primary", len(slots.get(None, ()))
+        yield "slots_moving", len(self._server.node.slot_sessions.marks)
         yield from gauges(cluster).items()
 
 

@@ -70,7 +70,7 @@ HEADER: Final = (
 _FIELDS: Final = """
     acked           int      messages   acknowledged by the slot's followers or links
     begin_ms        int      ms         cluster time of the last common contact, where an incident begins
-    bytes           int      bytes      size of the payload
+    bytes           int      bytes      size of the payload; of a slot that moved: of its rows
     client          string   -          client id; for a shared subscription without a member its group
     client_key      string   -          the load generator's own name for the message: writer-counter
     code            int      -          reason code that the peer got, as in the standard
@@ -111,7 +111,7 @@ _FIELDS: Final = """
     retain          bool     -          the RETAIN flag
     retained        int      messages   retained messages in the store
     rows            int      rows       rows that are missing
-    sessions        int      sessions   sessions in the store
+    sessions        int      sessions   durable sessions in the store, or in the slot
     slot            int      -          slot of the client id, 0 to 255
     slots           strings  -          ranges of slots, such as 0-84
     source          string   -          the other node, from which it comes
@@ -194,9 +194,13 @@ _TYPES: Final = """
         : an incident continues with other missing nodes, or another state of this node
     split.heal s nodes ?state ?view ?begin_ms ?detected_ms ?healed_ms ?window_ms ?split_ms ?counts ?detail
         : the incident is over: all members are back and all is merged; state is the worst one
-    mig.start s target ?client ?slot ?count : a session or slot begins to move
-    mig.commit s target ?client ?slot ?count : the session or slot has moved
-    mig.abort s target reason ?client ?slot : the session or slot stays on its node
+    slot.move s slot target : this node begins to give a slot with its sessions to another node
+    slot.moved s slot target sessions bytes : the target is the primary of the slot now, and has its sessions
+    slot.stay s slot target reason : the move has ended, and the slot stays at this node
+    slot.arrive s slot : this node is the primary of the slot now, and has its sessions, which came from another node
+    gateway.open s client target slot ?mountpoint ?username ?peer
+        : the node relays a connection to the target, which serves the client
+    gateway.close s client target reason ?mountpoint ?peer : it relays the connection no more
     swc.round s target ?count ?outcome : a round of metadata repair with a peer ended
     fault.cut s nodes ?detail : injected: these nodes hear only each other
     fault.pair_cut s nodes ?detail : injected: two nodes do not hear each other

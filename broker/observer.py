@@ -108,6 +108,29 @@ class Observer:
                 detail=detail or None,
             )
 
+    def relay_opened(self, connection: Connection, node: str, slot: int) -> None:
+        """This node relays a connection to the node that serves its client."""
+        self._event(
+            "gateway.open",
+            client=connection.client_id,
+            mountpoint=connection.mountpoint,
+            target=node,
+            slot=slot,
+            username=connection.username,
+            peer=address(connection.peer),
+        )
+
+    def relay_closed(self, connection: Connection, node: str, reason: str) -> None:
+        """This node relays a connection no more."""
+        self._event(
+            "gateway.close",
+            client=connection.client_id,
+            mountpoint=connection.mountpoint,
+            target=node,
+            reason=reason,
+            peer=address(connection.peer),
+        )
+
     def connect_refused(self, connection: Connection, code: int, reason: str) -> None:
         """The broker refused a client with this code; 0 if the client gets no CONNACK."""
         self._event(

@@ -90,6 +90,7 @@ class SlotMoves:
         attempt = Attempt(slot, row.epoch, row.version, env.numbers.unique())
         holder = self._member.membership.holders()[target]
         departure = self.departure = Departure(attempt, row, holder, self._member.ports.now_ms(), [done])
+        env.event("slot.move", slot=slot, target=target)
         env.log(
             "info", f"slot {slot} moves to {target}: its clients are disconnected, and can connect again after that"
         )
@@ -208,6 +209,7 @@ class SlotMoves:
             copying.drop()
             self._open(slot)
         text = f"slot {slot} stays at {self._node.name}: {reason}"
+        self._node.env.event("slot.stay", slot=slot, target=departure.target.node, reason=reason)
         self._node.env.log("warning", text)
         for done in departure.done:
             done(text)
@@ -253,9 +255,11 @@ class SlotMoves:
         self._traffic.gate.sealed.discard(slot)
         self._traffic.gate.drop(slot)
         took_ms = round(self._member.ports.now_ms() - departure.begun_ms)
-        self._node.env.log(
+        env, target, sessions = self._node.env, departure.target.node, departure.sessions
+        env.event("slot.moved", slot=slot, target=target, sessions=sessions, bytes=departure.moved_bytes)
+        env.log(
             "notice",
-            f"slot {slot} is at {departure.target.node} now, with {departure.sessions} durable sessions: "
+            f"slot {slot} is at {target} now, with {sessions} durable sessions: "
             f"{departure.moved_bytes >> 10} KiB in {took_ms} ms",
         )
         for done in departure.done:
@@ -265,6 +269,7 @@ class SlotMoves:
         """This node has become the primary of a slot that arrived: continue its sessions."""
         self._traffic.receiver.load_slots((slot,))
         self._open(slot)
+        self._node.env.event("slot.arrive", slot=slot)
         self._node.env.log("notice", f"slot {slot} is at this node now, with its durable sessions")
         self._node.env.after_turn(lambda: self._announce(slot, self._subscriptions(slot)))
 

@@ -252,6 +252,7 @@ class GatewayConnection:
             return
         self._settle()
         self.opened = self._answered = True
+        self._owner.env.observer.relay_opened(self._connection, self.flow.out.peer.node, self.slot)
         rest = self._connection.decoder.take_rest()
         self._connection.retire()
         self._transport.accepted()
@@ -281,7 +282,7 @@ class GatewayConnection:
     def gone(self) -> None:
         """The primary has closed the connection: what it wrote before is written."""
         self._drop_useless_rest()
-        self.end("")
+        self.end("", "closed_by_primary")
 
     def grow(self) -> bool:
         """The primary has used up its credit. Returns whether it got more."""
@@ -308,10 +309,10 @@ class GatewayConnection:
         sent another CONNECT expects that.
         """
         self._drop_useless_rest()
-        self.end("")
+        self.end("", "tunnel_broken")
 
-    def end(self, reason: str) -> None:
-        """Close the client's connection without a reason code; tell the primary the reason, if there is one."""
+    def end(self, reason: str, known: str = "") -> None:
+        """Close the client's connection without a reason code; tell the primary the reason, or it is `known` there."""
         if self.over:
             return
         self.over = True
@@ -319,12 +320,17 @@ class GatewayConnection:
             self._owner.abandoned(self, reason)
         if self.opened:
             self._owner.env.timers.cancel(self._timer)
+            self._report_end(reason or known)
         else:
             self._settle()
             self._connection.retire()
         self._owner.forget(self)
         self._owner.env.counters.socket_close += 1
         self._transport.close()
+
+    def _report_end(self, reason: str) -> None:
+        if self.flow is not None:
+            self._owner.env.observer.relay_closed(self._connection, self.flow.out.peer.node, reason)
 
     # -- events of the transport
 
@@ -356,6 +362,7 @@ class GatewayConnection:
         env = self._owner.env
         env.timers.cancel(self._timer)
         self.over = True
+        self._report_end(reason)
         env.counters.socket_close += 1
         if self.flow is None:
             self._owner.forget(self)

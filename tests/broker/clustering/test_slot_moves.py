@@ -30,6 +30,29 @@ def test_a_sleeping_session_moves_with_its_queue(cluster: MovingCluster) -> None
     assert cluster[2].node.sessions.durable == 1
 
 
+def test_the_event_logs_of_both_nodes_name_the_slot_and_its_sessions(cluster: MovingCluster) -> None:
+    subscriber(cluster).leave()
+
+    def told(number: int) -> list[tuple[str, int, str | None]]:
+        rows = cluster[number].host.events
+        return [(row["type"], row["slot"], row.get("target")) for row in rows if row.get("slot") == cluster.slot]
+
+    cluster.cut_while_copying()
+    assert "n2 has left" in cluster.ended()
+    cluster.network.heal()
+    cluster.whole()
+    stay = next(row for row in cluster[1].host.events if row["type"] == "slot.stay")
+    assert stay["reason"] == "n2 has left" and stay["slot"] == cluster.slot
+    assert cluster.move(3) == ""
+    moved = next(row for row in cluster[1].host.events if row["type"] == "slot.moved")
+    assert moved["sessions"] == 1 and moved["bytes"] > 0
+    slot = cluster.slot
+    assert told(1) == [
+        ("slot.move", slot, "n2"), ("slot.stay", slot, "n2"), ("slot.move", slot, "n3"), ("slot.moved", slot, "n3")
+    ]  # fmt: skip
+    assert told(3) == [("slot.arrive", slot, None)]
+
+
 def test_a_connected_client_is_disconnected_and_continues_at_the_new_node(cluster: MovingCluster) -> None:
     """Its will is not published, because it comes back in time."""
     watcher = cluster[3].client("watcher")

@@ -10,7 +10,7 @@ import pytest
 from strogoff.broker.connection.transport import ConnectionOrigin
 from strogoff.broker.gateway import gateway_connection
 from strogoff.broker.plugins.hooks import Allow, Refuse
-from strogoff.cluster.identity import SLOTS
+from strogoff.cluster.identity import SLOTS, slot_of
 from strogoff.configs.listeners import ListenerSettings
 from strogoff.mqtt import packets as p
 from strogoff.mqtt.encoder import encode
@@ -309,3 +309,32 @@ def test_a_node_that_joins_begins_no_durable_session() -> None:
     assert refused.reason == 0x88 and props(refused)["reason_string"] == "this node is joining a cluster: connect again"
     assert cluster[2].connect("clean", expiry_s=0)[1].reason == 0
     assert [session.client_id for session in cluster[2].node.sessions.in_memory()] == ["clean"]
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (lambda cluster, client: client.leave(), "closed_by_primary"),
+        (lambda cluster, client: client.close(), "peer closed"),
+        (lambda cluster, client: cluster.network.cut("n1", "n2"), "tunnel_broken"),
+        (lambda cluster, client: cluster.apply("n1", 2), "moved"),
+    ],
+)
+def test_the_log_of_the_gateway_says_which_connections_it_relays(end: Any, reason: str) -> None:
+    cluster = RelayHarness()
+    client = cluster[1].client("c", clean=False, expiry_s=600)
+
+    def told() -> list[dict[str, Any]]:
+        return [row for row in cluster[1].host.events if row["type"].startswith("gateway.")]
+
+    slot = slot_of("", "c")
+    assert [(row["type"], row["client"], row["target"], row["slot"]) for row in told()] == [
+        ("gateway.open", "c", "n2", slot)
+    ]
+    end(cluster, client)
+    cluster.until(lambda: len(told()) == 2)
+    row = told()[1]
+    assert (row["type"], row["client"], row["target"]) == ("gateway.close", "c", "n2")
+    assert row["reason"] == reason
+    cluster.settle()
+    assert len(told()) == 2
