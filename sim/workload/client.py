@@ -301,7 +301,10 @@ class ModelClient:
         assert self.connection is not None
         # the session may have moved while the answer was on its way
         nodes = {self.server.name, self.connection.node}
-        full = any(mark[1] <= self.history.life(node).full_until for node in nodes)
+        # a primary may have refused it, and have free space again, while the refusal was on its way to the gateway
+        relayed = self.server.name != self.connection.gateway
+        since = self.connection.asked_at if relayed else mark[1]
+        full = any(since <= self.history.life(node).full_until for node in nodes)
         return operation == "register" and reason in REFUSED_FOR_DISK and full
 
     def _had_session(self) -> bool:
