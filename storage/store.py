@@ -1,8 +1,12 @@
 """Group commit: all writes of a turn of the event loop, and all writes during a commit, go to the engine as one batch.
 
-A batch has a number. Writes go to the batch `open_commit`. A write is durable when `committed` has reached the number
-of its batch. At most two batches exist: the committing one, which the engine has, and the open one. Reads see both, the
-open one on top. The size of a batch follows from the speed of the disk.
+A batch has a number. Writes go to the batch `open_commit`. At most two batches exist: the committing one, which the
+engine has, and the open one. Reads see both, the open one on top. The size of a batch follows from the speed of the
+disk.
+
+A write is on the disk when `landed` has reached the number of its batch. It is safe when `committed` has. Both are the
+same, unless a `Guard` says that other nodes still lack a batch: then `committed` waits for them. What clients and other
+nodes get to know waits for `committed`. What only concerns this disk waits for `landed`.
 
 Some writes are not urgent (`write_later`), such as the deletion of a message that its subscriber has acknowledged. They
 start no commit, but join the next batch. If no other write starts a commit within `LATEST_S`, they start one.
@@ -20,7 +24,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
+from typing import Protocol
 
 from .engine import Batch, Engine, Passing, StorageError
 from .sorted_keys import SortedKeys
@@ -37,6 +43,18 @@ URGENT: a commit is scheduled, or starts when the present one is done."""
 
 State = str
 """serving, full, failed or closed."""
+
+
+class Guard(Protocol):
+    """The other nodes that need the batches of a store."""
+
+    def closing(self, commit: int, batch: Batch) -> None:
+        """A batch closes. The guard may change it, and must not write to the store. If it raises, the store fails."""
+
+    @property
+    def safe(self) -> int:
+        """The highest commit such that the other nodes lack nothing of it and of all earlier ones. It never falls. The
+        guard calls `Store.settle` when it has risen."""
 
 
 class _Order:
@@ -88,9 +106,9 @@ class Store:
     """
 
     __slots__ = (
-        "_committing", "_committing_bytes", "_due", "_engine", "_open", "_open_bytes", "_orders", "_phase",
-        "_schedule", "_timer", "_timer_runs", "_waiting_committing", "_waiting_open", "committed", "damage", "detail",
-        "on_batch", "on_damage", "on_state", "open_commit", "state",
+        "_committing", "_committing_bytes", "_due", "_engine", "_landing", "_open", "_open_bytes", "_orders", "_phase",
+        "_schedule", "_timer", "_timer_runs", "_unsafe", "_waiting_committing", "_waiting_open", "committed", "damage",
+        "detail", "guard", "landed", "on_batch", "on_damage", "on_state", "open_commit", "state",
     )  # fmt: skip
 
     def __init__(
@@ -111,9 +129,15 @@ class Store:
         self._timer_runs = False
         self._waiting_open: list[Callable[[], None]] = []
         self._waiting_committing: list[Callable[[], None]] = []
+        self._unsafe: deque[tuple[int, list[Callable[[], None]]]] = deque()
+        """The commits that have landed and that the guard holds back, with their callbacks."""
+        self._landing: deque[tuple[int, Callable[[], None]]] = deque()
+        """The callbacks of `when_landed`."""
         self._due: deque[Callable[[], None]] = deque()
         self.open_commit = 1
+        self.landed = 0
         self.committed = 0
+        self.guard: Guard | None = None
         self.state: State = "serving"
         self.detail = ""
         self.on_state: Callable[[State, str], None] | None = None
@@ -127,14 +151,14 @@ class Store:
     # Writing
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set a value, durable when `committed` reaches the present `open_commit`."""
+        """Set a value, on disk when `landed` reaches the present `open_commit`, and safe when `committed` does."""
         self._open[key] = value
         self._open_bytes += len(key) + len(value)
         if self._phase < URGENT:
             self._hurry()
 
     def delete(self, key: bytes) -> None:
-        """Delete a key (or nothing), durable when `committed` reaches the present `open_commit`."""
+        """Delete a key (or nothing), as `put`."""
         self._open[key] = None
         self._open_bytes += len(key)
         if self._phase < URGENT:
@@ -238,17 +262,37 @@ class Store:
                 self._due.append(callback)
             else:
                 callback()
-        elif commit < self.open_commit:
-            self._waiting_committing.append(callback)
-        else:
-            assert commit == self.open_commit, (commit, self.open_commit)
+        elif commit == self.open_commit:
             self._waiting_open.append(callback)
             if self._phase < URGENT:
                 self._hurry()
+        elif commit > self.landed:
+            assert commit < self.open_commit, (commit, self.open_commit)
+            self._waiting_committing.append(callback)
+        else:
+            self._unsafe[commit - self.committed - 1][1].append(callback)
+
+    def when_landed(self, commit: int, callback: Callable[[], None]) -> None:
+        """Call `callback` when `landed >= commit`; as `when_committed`."""
+        if commit <= self.landed:
+            if self._due:
+                self._due.append(callback)
+            else:
+                callback()
+            return
+        assert commit <= self.open_commit, (commit, self.open_commit)
+        # two commits at most have not landed, and their callbacks may be registered in any order
+        at = len(self._landing)
+        while at and self._landing[at - 1][0] > commit:
+            at -= 1
+        self._landing.insert(at, (commit, callback))
+        if commit == self.open_commit and self._phase < URGENT:
+            self._hurry()
 
     def flush(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when all writes so far are durable."""
-        self.when_committed(self.open_commit if self._open or self._waiting_open else self.open_commit - 1, callback)
+        """Call `callback` when all writes so far are on the disk."""
+        used = self._open or self._waiting_open or (self._landing and self._landing[-1][0] == self.open_commit)
+        self.when_landed(self.open_commit if used else self.open_commit - 1, callback)
 
     def close(self) -> None:
         """Close the store and its engine, without callbacks. Uncommitted writes are lost, so `flush` first."""
@@ -288,6 +332,8 @@ class Store:
         self._waiting_open = []
         self._phase = COMMITTING
         self.open_commit += 1
+        if self.guard is not None:
+            self._complete_batch(partial(self.guard.closing, self.open_commit - 1))
         if self._committing:
             if self.on_batch is not None:
                 self._complete_batch(self.on_batch)
@@ -313,10 +359,17 @@ class Store:
             self._enter("failed", f"{type(error).__name__}: {error}")
             return
         self._timer.succeeded()
-        self.committed += 1
+        self.landed += 1
         self._committing, self._committing_bytes = {}, 0
         self._orders = self._orders[0], _Order(self._committing)
-        self._due.extend(self._waiting_committing)
+        while self._landing and self._landing[0][0] <= self.landed:
+            self._due.append(self._landing.popleft()[1])
+        if self.guard is None and not self._unsafe:
+            self.committed = self.landed
+            self._due.extend(self._waiting_committing)
+        else:
+            self._unsafe.append((self.landed, self._waiting_committing))
+            self._rise()
         self._waiting_committing = []
         # The disk works on the next batch while the callbacks of this one run.
         if self._phase == URGENT:
@@ -325,6 +378,20 @@ class Store:
             self._phase = IDLE
         self._enter("serving", "")
         self._drain()
+
+    def settle(self) -> None:
+        """`Guard.safe` has risen, or there is no guard any more: run the callbacks of the commits that are safe now."""
+        if self.state not in ("closed", "failed"):
+            idle = not self._due
+            self._rise()
+            if idle:
+                self._drain()
+
+    def _rise(self) -> None:
+        safe = self.landed if self.guard is None else self.guard.safe
+        while self._unsafe and self._unsafe[0][0] <= safe:
+            self.committed, callbacks = self._unsafe.popleft()
+            self._due.extend(callbacks)
 
     def _again(self) -> None:
         if self.state == "full":

@@ -106,8 +106,8 @@ class SlotArrivals:
             arrival.expected += 1
             hurries = not piece.last and store.bytes_waiting < AHEAD_BYTES
             arrival.commit = 0 if hurries else store.open_commit
-            store.when_committed(arrival.commit, lambda: self._answer(arrival, piece.seq))
-        elif piece.seq == arrival.expected - 1 and arrival.commit <= store.committed:
+            store.when_landed(arrival.commit, lambda: self._answer(arrival, piece.seq))
+        elif piece.seq == arrival.expected - 1 and arrival.commit <= store.landed:
             self._answer(arrival, piece.seq)
 
     def _answer(self, arrival: _Arrival, seq: int) -> None:

@@ -78,7 +78,7 @@ class SlotLeftovers:
             return
         if seen == STEP:
             # one step for each commit, so that the deletions never outweigh the traffic in a batch
-            env.store.when_committed(env.store.open_commit, lambda: self._later(slot, rows))
+            env.store.when_landed(env.store.open_commit, lambda: self._later(slot, rows))
             return
         del self._slots[slot]
         self._clear(slot)

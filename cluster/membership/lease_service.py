@@ -123,7 +123,7 @@ class LeaseService:
         self._writing = True
         self._writing_ms = self._now_ms()
         self._store.put(ALIVE_KEY, int(self._wall_ms()).to_bytes(8, "big"))
-        self._store.when_committed(self._store.open_commit, self._committed)
+        self._store.when_landed(self._store.open_commit, self._committed)
 
     def _committed(self) -> None:
         self._writing = False

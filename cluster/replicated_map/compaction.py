@@ -64,7 +64,7 @@ class Compactor:
             self.on_disk = copy
             return
         durable.save_clock()
-        store.when_committed(store.open_commit, lambda: self._committed(copy))
+        store.when_landed(store.open_commit, lambda: self._committed(copy))
 
     def _committed(self, copy: VersionVector) -> None:
         self.on_disk = copy

@@ -34,7 +34,7 @@ class DurableAcks:
             then()
             return
         if not self._waiting or self._waiting[-1][0] < self._last:
-            self._store.when_committed(self._last, self.look)
+            self._store.when_landed(self._last, self.look)
         self._waiting.append((self._last, then))
 
     def look(self) -> None:
@@ -44,4 +44,4 @@ class DurableAcks:
 
     def _has(self, commit: int) -> bool:
         assert self._store is not None
-        return commit <= self._store.committed or not self._store.accepting
+        return commit <= self._store.landed or not self._store.accepting

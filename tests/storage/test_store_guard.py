@@ -1,0 +1,190 @@
+"""A guard holds back `committed` until other nodes have a batch; what concerns the own disk waits for `landed` only."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strogoff.storage.engine import Batch
+from strogoff.storage.store import Store
+
+from .contract import Harness, make_harness
+
+
+class Nodes:
+    """The other nodes: they have all batches up to `safe`. The guard of a store."""
+
+    def __init__(self) -> None:
+        self.safe = 0
+        self.closed: list[tuple[int, Batch]] = []
+
+    def closing(self, commit: int, batch: Batch) -> None:
+        self.closed.append((commit, dict(batch)))
+
+
+class Guarded:
+    """A store with a guard, and the order of its callbacks."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.harness: Harness = make_harness("memory", tmp_path / "db", 0)
+        self.store = Store(self.harness.engine, self.harness.loop.call_soon, self.harness.loop.call_later)
+        self.nodes = Nodes()
+        self.store.guard = self.nodes
+        self.called: list[str] = []
+
+    def write(self, key: bytes) -> int:
+        self.store.put(key, b"v")
+        return self.store.open_commit
+
+    def wait(self, commit: int, name: str) -> None:
+        self.store.when_committed(commit, partial(self.called.append, name))
+
+    def land(self, commit: int) -> None:
+        self.harness.loop.run_until(lambda: self.store.landed >= commit)
+
+    def have(self, commit: int) -> None:
+        """The other nodes have all batches up to this commit."""
+        self.nodes.safe = commit
+        self.store.settle()
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Guarded:
+    return Guarded(tmp_path)
+
+
+def test_a_batch_is_committed_when_the_other_nodes_have_it(guarded: Guarded) -> None:
+    first = guarded.write(b"1")
+    guarded.wait(first, "1")
+    guarded.land(first)
+    second = guarded.write(b"2")
+    guarded.wait(second, "2")
+    guarded.land(second)
+    assert (guarded.store.landed, guarded.store.committed, guarded.called) == (second, 0, [])
+    guarded.have(first)
+    assert (guarded.store.committed, guarded.called) == (first, ["1"])
+    guarded.have(second)
+    assert (guarded.store.committed, guarded.called) == (second, ["1", "2"])
+
+
+def test_a_batch_that_the_nodes_have_first_waits_for_the_disk(guarded: Guarded) -> None:
+    commit = guarded.write(b"1")
+    guarded.wait(commit, "1")
+    guarded.have(commit)
+    assert guarded.called == []
+    guarded.land(commit)
+    assert guarded.called == ["1"]
+
+
+def test_callbacks_for_a_batch_that_has_landed_wait_with_those_from_before(guarded: Guarded) -> None:
+    commits = []
+    for key in (b"1", b"2", b"3"):
+        commits.append(guarded.write(key))
+        guarded.land(commits[-1])
+    guarded.have(commits[0])
+    guarded.wait(commits[2], "3")
+    guarded.wait(commits[1], "2")
+    guarded.wait(commits[0], "1")
+    assert guarded.called == ["1"]
+    guarded.have(commits[1])
+    assert guarded.called == ["1", "2"]
+    guarded.have(commits[2])
+    assert guarded.called == ["1", "2", "3"]
+
+
+def test_what_concerns_the_disk_does_not_wait_for_the_other_nodes(guarded: Guarded) -> None:
+    commit = guarded.write(b"1")
+    guarded.store.when_landed(commit, partial(guarded.called.append, "landed"))
+    guarded.store.flush(partial(guarded.called.append, "flushed"))
+    guarded.harness.loop.run_until(lambda: guarded.called == ["landed", "flushed"])
+    assert guarded.store.committed == 0
+    guarded.store.when_landed(commit, partial(guarded.called.append, "again"))
+    assert guarded.called[-1] == "again"
+
+
+def test_landing_callbacks_of_two_batches_run_in_the_order_of_the_batches(guarded: Guarded) -> None:
+    first = guarded.write(b"1")
+    guarded.harness.loop.turn()
+    second = guarded.write(b"2")
+    assert second == first + 1
+    guarded.store.when_landed(second, partial(guarded.called.append, "2"))
+    guarded.store.when_landed(first, partial(guarded.called.append, "1"))
+    guarded.land(second)
+    assert guarded.called == ["1", "2"]
+
+
+def test_without_a_guard_everything_that_has_landed_is_committed(guarded: Guarded) -> None:
+    commit = guarded.write(b"1")
+    guarded.wait(commit, "1")
+    guarded.land(commit)
+    guarded.store.guard = None
+    guarded.store.settle()
+    assert (guarded.called, guarded.store.committed) == (["1"], commit)
+    later = guarded.write(b"2")
+    guarded.wait(later, "2")
+    guarded.land(later)
+    assert guarded.called == ["1", "2"]
+
+
+def test_the_guard_sees_each_batch_once_and_may_change_it(guarded: Guarded) -> None:
+    class Fence(Nodes):
+        def closing(self, commit: int, batch: Batch) -> None:
+            super().closing(commit, batch)
+            batch.pop(b"foreign", None)
+            batch[b"added"] = b"v"
+
+    nodes = guarded.store.guard = guarded.nodes = Fence()
+    guarded.write(b"foreign")
+    commit = guarded.write(b"own")
+    guarded.land(commit)
+    assert nodes.closed == [(commit, {b"foreign": b"v", b"own": b"v"})]
+    assert guarded.harness.all() == {b"own": b"v", b"added": b"v"}
+
+
+def test_a_guard_that_raises_fails_the_store(guarded: Guarded) -> None:
+    class Broken(Nodes):
+        def closing(self, commit: int, batch: Batch) -> None:
+            raise ValueError("no")
+
+    guarded.store.guard = Broken()
+    guarded.write(b"1")
+    with pytest.raises(ValueError, match="no"):
+        guarded.harness.loop.run_until(lambda: guarded.store.state == "failed")
+    assert guarded.store.state == "failed" and guarded.store.committed == 0
+
+
+steps = st.lists(st.sampled_from(["write", "wait", "turn", "have"]), max_size=60)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps=steps, choices=st.randoms(use_true_random=False))
+def test_callbacks_run_in_order_and_never_before_both_disks(tmp_path_factory, steps, choices) -> None:  # type: ignore[no-untyped-def]
+    guarded = Guarded(tmp_path_factory.mktemp("store"))
+    store = guarded.store
+    seen: list[int] = []
+
+    def called(commit: int) -> None:
+        assert commit <= min(store.landed, guarded.nodes.safe)
+        seen.append(commit)
+
+    waiting: list[int] = []
+    for step in steps:
+        if step == "write":
+            guarded.write(b"%d" % choices.randrange(9))
+        elif step == "wait" and store.open_commit > 1:
+            commit = choices.randint(store.committed + 1, store.open_commit)
+            waiting.append(commit)
+            store.when_committed(commit, partial(called, commit))
+        elif step == "turn":
+            guarded.harness.loop.turn()
+        else:
+            guarded.have(choices.randint(guarded.nodes.safe, store.open_commit))
+    end = guarded.write(b"end")
+    guarded.land(end)
+    guarded.have(end)
+    assert sorted(waiting) == sorted(seen)
+    assert seen == sorted(seen)
