@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from strogoff.broker.clustering import adapter as clustering
-from strogoff.broker.clustering import config_calls, forward_receiver
+from strogoff.broker.clustering import config_calls, forward_receiver, leaving
 from strogoff.broker.clustering import runtime as cluster_shell
 from strogoff.cluster import ports
 from strogoff.cluster.links.ports import Lane
@@ -60,7 +60,10 @@ CALLS = {
         "a member's answer: all members and the cluster id; or the node to ask; or the reason of a refusal",
     ),
     admission.LEAVE: ("a member", "the same, after the log has the command"),
-    cluster_shell.DEPART: ("a member, of the node that leaves", "two bytes: close sessions, accept their loss"),
+    leaving.DEPART: (
+        "a member, of the node that leaves; repeated until it has left",
+        "whether it gives its sessions away and leaves, whether some may be lost, how long it may take; how far it is",
+    ),
     config_calls.VALUES: ("a member", "the configuration values of the asked node"),
     cluster_shell.OPERATE: (
         "a member",

@@ -80,14 +80,28 @@ class _Order:
         return self._keys.between(start, stop)
 
 
-class _Timer:
-    """The store's timer, with the delay in seconds until it writes a failed batch again."""
+class _Held:
+    """What is between the disk and the other nodes. `unsafe`: the commits on the disk that the guard holds back, with
+    their callbacks, without a gap behind `committed`. `landing`: the callbacks of `when_landed`, by commit."""
 
-    __slots__ = ("_delay_s", "after")
+    __slots__ = ("guard", "landing", "unsafe")
+
+    def __init__(self) -> None:
+        self.guard: Guard | None = None
+        self.unsafe: deque[tuple[int, list[Callable[[], None]]]] = deque()
+        self.landing: deque[tuple[int, Callable[[], None]]] = deque()
+
+
+class _Timer:
+    """The store's timer, with the delay in seconds until it writes a failed batch again. `runs` is True while it will
+    start a commit for late writes."""
+
+    __slots__ = ("_delay_s", "after", "runs")
 
     def __init__(self, after: Callable[[float, Callable[[], None]], object]) -> None:
         self.after = after
         self._delay_s = RETRY_FIRST_S
+        self.runs = False
 
     def after_failure(self, function: Callable[[], None]) -> None:
         """Call `function` after the delay, which doubles with each failure, up to `RETRY_LAST_S`."""
@@ -106,9 +120,9 @@ class Store:
     """
 
     __slots__ = (
-        "_committing", "_committing_bytes", "_due", "_engine", "_landing", "_open", "_open_bytes", "_orders", "_phase",
-        "_schedule", "_timer", "_timer_runs", "_unsafe", "_waiting_committing", "_waiting_open", "committed", "damage",
-        "detail", "guard", "landed", "on_batch", "on_damage", "on_state", "open_commit", "state",
+        "_committing", "_committing_bytes", "_due", "_engine", "_held", "_open", "_open_bytes", "_orders", "_phase",
+        "_schedule", "_timer", "_waiting_committing", "_waiting_open", "committed", "damage", "detail", "on_batch",
+        "on_damage", "on_state", "open_commit", "state",
     )  # fmt: skip
 
     def __init__(
@@ -126,18 +140,12 @@ class Store:
         self._committing_bytes = 0
         self._orders = _Order(self._open), _Order(self._committing)
         self._phase = IDLE
-        self._timer_runs = False
         self._waiting_open: list[Callable[[], None]] = []
         self._waiting_committing: list[Callable[[], None]] = []
-        self._unsafe: deque[tuple[int, list[Callable[[], None]]]] = deque()
-        """The commits that have landed and that the guard holds back, with their callbacks."""
-        self._landing: deque[tuple[int, Callable[[], None]]] = deque()
-        """The callbacks of `when_landed`."""
+        self._held = _Held()
         self._due: deque[Callable[[], None]] = deque()
         self.open_commit = 1
-        self.landed = 0
         self.committed = 0
-        self.guard: Guard | None = None
         self.state: State = "serving"
         self.detail = ""
         self.on_state: Callable[[State, str], None] | None = None
@@ -147,6 +155,20 @@ class Store:
         self.on_batch: Callable[[Batch], None] | None = None
         """Called once with each batch when it closes, before the engine gets it. It may add rows to the batch, which
         `bytes_waiting` does not count. It may read, but must not write to the store. If it raises, the store fails."""
+
+    @property
+    def guard(self) -> Guard | None:
+        """The other nodes that need the batches of this store; None if there are none."""
+        return self._held.guard
+
+    @guard.setter
+    def guard(self, guard: Guard | None) -> None:
+        self._held.guard = guard
+
+    @property
+    def landed(self) -> int:
+        """The last commit that is on the disk, with all earlier ones."""
+        return self.committed + len(self._held.unsafe)
 
     # Writing
 
@@ -168,8 +190,8 @@ class Store:
         """Set or delete (None) a key with the next batch. This write starts a commit only after `LATEST_S`."""
         self._open[key] = value
         self._open_bytes += len(key) + (0 if value is None else len(value))
-        if not self._timer_runs:
-            self._timer_runs = True
+        if not self._timer.runs:
+            self._timer.runs = True
             self._timer.after(LATEST_S, self._commit_late_writes)
 
     @property
@@ -270,7 +292,7 @@ class Store:
             assert commit < self.open_commit, (commit, self.open_commit)
             self._waiting_committing.append(callback)
         else:
-            self._unsafe[commit - self.committed - 1][1].append(callback)
+            self._held.unsafe[commit - self.committed - 1][1].append(callback)
 
     def when_landed(self, commit: int, callback: Callable[[], None]) -> None:
         """Call `callback` when `landed >= commit`; as `when_committed`."""
@@ -282,16 +304,18 @@ class Store:
             return
         assert commit <= self.open_commit, (commit, self.open_commit)
         # two commits at most have not landed, and their callbacks may be registered in any order
-        at = len(self._landing)
-        while at and self._landing[at - 1][0] > commit:
+        landing = self._held.landing
+        at = len(landing)
+        while at and landing[at - 1][0] > commit:
             at -= 1
-        self._landing.insert(at, (commit, callback))
+        landing.insert(at, (commit, callback))
         if commit == self.open_commit and self._phase < URGENT:
             self._hurry()
 
     def flush(self, callback: Callable[[], None]) -> None:
         """Call `callback` when all writes so far are on the disk."""
-        used = self._open or self._waiting_open or (self._landing and self._landing[-1][0] == self.open_commit)
+        landing = self._held.landing
+        used = self._open or self._waiting_open or (landing and landing[-1][0] == self.open_commit)
         self.when_landed(self.open_commit if used else self.open_commit - 1, callback)
 
     def close(self) -> None:
@@ -316,7 +340,7 @@ class Store:
             self._schedule(self._begin)
 
     def _commit_late_writes(self) -> None:
-        self._timer_runs = False
+        self._timer.runs = False
         if self._open:
             self._hurry()
 
@@ -332,8 +356,9 @@ class Store:
         self._waiting_open = []
         self._phase = COMMITTING
         self.open_commit += 1
-        if self.guard is not None:
-            self._complete_batch(partial(self.guard.closing, self.open_commit - 1))
+        guard = self._held.guard
+        if guard is not None:
+            self._complete_batch(partial(guard.closing, self.open_commit - 1))
         if self._committing:
             if self.on_batch is not None:
                 self._complete_batch(self.on_batch)
@@ -359,16 +384,16 @@ class Store:
             self._enter("failed", f"{type(error).__name__}: {error}")
             return
         self._timer.succeeded()
-        self.landed += 1
+        held, landed = self._held, self.landed + 1
         self._committing, self._committing_bytes = {}, 0
         self._orders = self._orders[0], _Order(self._committing)
-        while self._landing and self._landing[0][0] <= self.landed:
-            self._due.append(self._landing.popleft()[1])
-        if self.guard is None and not self._unsafe:
-            self.committed = self.landed
+        while held.landing and held.landing[0][0] <= landed:
+            self._due.append(held.landing.popleft()[1])
+        if held.guard is None and not held.unsafe:
+            self.committed = landed
             self._due.extend(self._waiting_committing)
         else:
-            self._unsafe.append((self.landed, self._waiting_committing))
+            held.unsafe.append((landed, self._waiting_committing))
             self._rise()
         self._waiting_committing = []
         # The disk works on the next batch while the callbacks of this one run.
@@ -388,9 +413,10 @@ class Store:
                 self._drain()
 
     def _rise(self) -> None:
-        safe = self.landed if self.guard is None else self.guard.safe
-        while self._unsafe and self._unsafe[0][0] <= safe:
-            self.committed, callbacks = self._unsafe.popleft()
+        guard, unsafe = self._held.guard, self._held.unsafe
+        safe = self.landed if guard is None else guard.safe
+        while unsafe and unsafe[0][0] <= safe:
+            self.committed, callbacks = unsafe.popleft()
             self._due.extend(callbacks)
 
     def _again(self) -> None:

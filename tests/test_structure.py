@@ -68,7 +68,8 @@ SHELLS = {
         """,
         "netsplit": "",
         "broker": """
-            clustering/config_calls clustering/discovery clustering/dns clustering/listening clustering/runtime
+            clustering/asking clustering/config_calls clustering/discovery clustering/dns clustering/leaving
+            clustering/listening clustering/runtime clustering/slot_evacuation
             listeners/alerts listeners/connection listeners/handshake listeners/listener listeners/listeners
             listeners/sockets listeners/tls listeners/unix_paths listeners/websocket plugins/builtin
             plugins/passwd_cli plugins/watched_file process/container process/conversion process/daemon

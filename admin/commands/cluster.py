@@ -150,24 +150,24 @@ COMMANDS = (
         flags=(
             Flag(
                 "kill_sessions",
-                "close its connections and end its sessions; without this flag only its ports close",
+                "give its durable sessions to other nodes, close its connections, and leave; else only its ports close",
                 "k",
             ),
             Flag(
                 "summary-interval",
-                "accepted as in VerneMQ, without effect: no sessions move",
+                "the seconds between two lines about the progress",
                 "i",
                 "SECONDS",
                 convert=seconds(LONGEST_SUMMARY_S),
             ),
             Flag(
                 "timeout",
-                "how long the sessions of the node on which the command runs may take to end",
+                "how long its sessions may take to move, and then to end",
                 "t",
                 "SECONDS",
                 convert=seconds(LONGEST_S),
             ),
-            Flag("accept-loss", "remove the node even if sessions are lost that no other node has"),
+            Flag("accept-loss", "remove the node even if sessions are lost that cannot move"),
         ),
     ),
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from ...cluster.membership.admission import CallAnswer, MalformedCall, decode_answer
 from ...cluster.transport.wire import CallFailed, Transport
 from .operator_port import ClusterError
@@ -22,3 +25,14 @@ async def ask_leader(transport: Transport, address: str, method: str, request: b
             return answer
         address = answer.ask
     raise ClusterError(f"the leader changes too often to be asked, last at {address}")
+
+
+async def until(true: Callable[[], bool], limit_s: float, problem: str, look_s: float = 0.02) -> None:
+    """Check the condition every `look_s` seconds until it is true. Raises `ClusterError` with the problem when the time
+    is over."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit_s
+    while not true():
+        if loop.time() > end:
+            raise ClusterError(problem)
+        await asyncio.sleep(look_s)

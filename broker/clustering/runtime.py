@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...cluster.links.frames import MalformedFrame
 from ...cluster.links.hello import decode_hello
 from ...cluster.links.ports import Timer
-from ...cluster.membership.admission import JOIN, LEAVE, JoinRequest, LeaveRequest, MalformedCall, encode_call
+from ...cluster.membership.admission import JOIN, JoinRequest, MalformedCall, encode_call
 from ...cluster.membership.discovery import WHO, AddressError, WhoAnswer, decode_who, encode_who, parse_address, written
 from ...cluster.membership.join_leave import VERSIONS
 from ...cluster.node import CLUSTERED, ClusterNode
@@ -29,12 +29,12 @@ from ...storage.store import Store
 from ..connection.connection import FAILOVER_GRACE_S
 from ..shared_config import SharedConfig
 from .adapter import CLUSTER_SPACES, ClusterAdapter, operations_on
-from .asking import CALL_S, ask_leader
+from .asking import CALL_S, ask_leader, until
 from .config_calls import VALUES, answer_values, ask_values, spread
 from .discovery import Discovery
+from .leaving import DEPART, Leaving
 from .listening import listen
 from .operator_port import ClusterError, NodeRow, StatusRow
-from .routes import LASTING
 from .rows import node_rows, slots_and_zones, status_row
 
 if TYPE_CHECKING:
@@ -55,15 +55,13 @@ OF_THE_MACHINE: Clocks = (lambda: time.time() * 1000, lambda: time.monotonic() *
 OPERATE = "operate"
 """The call that asks a node to carry out an operator's command for its own sessions."""
 OPERATE_S = 5.0
-MOVE_S = 3.0
 """How long a node may take to answer it."""
+MOVE_S = 3.0
+"""How long `move_slot` waits for the end of a move."""
 ON_LOSES = (
     "{} = on: while this node is cut off, it acknowledges messages that sessions at other nodes may never get, or get "
     "late, twice or out of order (docs/netsplit.md). The value majority keeps all promises"
 )
-
-DEPART = "depart"
-"""The call that asks a node to leave its cluster: two flag bytes, close sessions and accept their loss."""
 
 
 class ClusterRuntime:
@@ -108,7 +106,6 @@ class ClusterRuntime:
         self._claimed = self._renumbered = ""
         self.probes = 0
         """How often this node, while in no cluster, asked a member that connected to it: am I in your cluster?"""
-        self._stop_mqtt = stop_mqtt
         self._settings = settings or Settings()
         self._loop = asyncio.get_running_loop()
         self._later = later or self._loop.call_later
@@ -118,6 +115,7 @@ class ClusterRuntime:
         self._joining = asyncio.Lock()
         self.member: ClusterNode | None = None
         self.clustering = ClusterAdapter(node)
+        self._leaving = Leaving(node, self.clustering, transport, stop_mqtt, self._passed_on)
         self.when_left: Callable[[], None] = lambda: None
         self.in_force: Callable[[str], str | None] = lambda key: None
         self.operate: Callable[[bytes], Awaitable[bytes]] | None = None
@@ -164,6 +162,7 @@ class ClusterRuntime:
         member.on_left = lambda: self.when_left()
         member.join_leave.waits_for = lambda: self.serves_nobody
         self.member = member
+        self._leaving.bind(member)
         if on := operations_on(node):
             node.env.log("warning", ON_LOSES.format(" and ".join(f"allow_{name}_during_netsplit" for name in on)))
         if self._discover:
@@ -221,6 +220,7 @@ class ClusterRuntime:
         for task in (self._looking, self._probe):
             if task is not None:
                 task.cancel()
+        self._leaving.stop()
         if self.member is not None:
             await self._passed_on()
             await self._goodbye(self.member)
@@ -240,11 +240,11 @@ class ClusterRuntime:
         """Ask for a view without this node now, so that the other nodes need not wait for the detection time."""
         if member.goodbye():
             with suppress(ClusterError):
-                await self._until(lambda: member.has_left_view, GOODBYE_S, "", 0.002)
+                await until(lambda: member.has_left_view, GOODBYE_S, "", 0.002)
 
     async def _passed_on(self) -> None:
         with suppress(ClusterError):
-            await self._until(lambda: not self.clustering.sender.passing_on(self._member.links.up), PASS_ON_S, "")
+            await until(lambda: not self.clustering.sender.passing_on(self._member.links.up), PASS_ON_S, "")
 
     def _misses_somebody(self) -> bool:
         member = self._member
@@ -277,7 +277,7 @@ class ClusterRuntime:
         if self.member is None:
             raise CallFailed(f"{self.name} is just starting")
         if method == DEPART:
-            return await self._depart_answer(request)
+            return await self._leaving.answer(request)
         if method == VALUES:
             return answer_values(request, self.in_force)
         if method == OPERATE:
@@ -451,7 +451,7 @@ class ClusterRuntime:
         await self._note(self._directory.adopt_cluster, answer.cluster_id)
         member.adopt(answer)
         self.clustering.unbar()
-        await self._until(
+        await until(
             lambda: member.lease_service is not None and member.lease_service.holder.serving and member.leased(),
             SERVE_S,
             f"{self.name} has joined, but does not serve after {SERVE_S:.0f} s: see `vmq-admin cluster show --verbose`",
@@ -477,88 +477,9 @@ class ClusterRuntime:
                 f"the data directory of {self.name} cannot be written ({error}): make room there, then join again"
             ) from None
 
-    async def _until(self, true: Callable[[], bool], limit_s: float, problem: str, look_s: float = 0.02) -> None:
-        end = self._loop.time() + limit_s
-        while not true():
-            if self._loop.time() > end:
-                raise ClusterError(problem)
-            await asyncio.sleep(look_s)
-
     async def leave(
         self, node: str, kill_sessions: bool, interval_s: float, timeout_s: float, accept_loss: bool
     ) -> AsyncIterator[str]:
         """Take a member out. Raises `ClusterError`."""
-        member = self._member
-        if node not in member.membership.members:
-            if not member.leased():  # its log may be behind
-                raise ClusterError(
-                    f"{self.name} knows of no member {node}, but it has no lease, and may not know all members: ask a "
-                    "node that has a lease"
-                )
-            raise ClusterError(f"{node} is not a member of this cluster")
-        if len(member.membership.members) == 1:
-            raise ClusterError(f"{node} is the only member of its cluster")
-        if not member.leased() and member.view.serving:
-            raise ClusterError(
-                f"{self.name} has no lease: to take a member out, a majority of the members that vote must be reachable"
-            )
-        if node == self.name:
-            yield await self._depart(kill_sessions, accept_loss, timeout_s)
-        elif member.view.row(node) is not None:
-            yield f"{node} runs: it closes its listeners"
-            yield await self._ask_to_depart(node, kill_sessions, accept_loss)
-        else:
-            lost = sum(1 for key, _ in member.metadata.scan(LASTING) if self.clustering.routes.is_at(key, node))
-            if lost and not accept_loss:
-                raise ClusterError(
-                    f"{node} does not run, and it has {lost} subscriptions of durable sessions, whose messages are on "
-                    "no other node: use --accept-loss to lose them"
-                )
-            await self._take_out(node)
-            yield "Done"
-
-    async def _ask_to_depart(self, node: str, kill_sessions: bool, accept_loss: bool) -> str:
-        address = self._member.membership.members[node].address
-        try:
-            said = await self._transport.call(address, DEPART, bytes((kill_sessions, accept_loss)), 3 * CALL_S)
-        except CallFailed as error:
-            raise ClusterError(str(error)) from None
-        return said.decode()
-
-    async def _depart_answer(self, request: bytes) -> bytes:
-        if len(request) != 2:
-            raise CallFailed(f"{DEPART}: two bytes are expected, not {len(request)}")
-        try:
-            return (await self._depart(bool(request[0]), bool(request[1]), CALL_S)).encode()
-        except ClusterError as error:
-            raise CallFailed(str(error)) from None
-
-    async def _depart(self, kill_sessions: bool, accept_loss: bool, timeout_s: float) -> str:
-        """Stop to take clients. With `kill_sessions` end all sessions too, and leave the cluster."""
-        node = self._node
-        if kill_sessions and (needed := self._member.join_leave.needed(self.name)):
-            raise ClusterError(needed)
-        lasting = node.sessions.durable
-        if kill_sessions and lasting and not accept_loss:
-            raise ClusterError(
-                f"{self.name} has {lasting} durable sessions, whose messages are on no other node: use --accept-loss "
-                "to lose them"
-            )
-        await self._stop_mqtt(False)
-        if not kill_sessions:
-            return "Done! Use -k to close the sessions that are still there, and to leave"
-        node.end_sessions("left_cluster")
-        await self._stop_mqtt(True)  # connections that have no session yet
-        await self._until(
-            lambda: not len(node.sessions), timeout_s, f"{len(node.sessions)} sessions of {self.name} are still there"
-        )
-        await self._passed_on()
-        await self._take_out(self.name, empty=True)
-        self._member.left()
-        return "Done"
-
-    async def _take_out(self, node: str, empty: bool = False) -> None:
-        request = encode_call(LeaveRequest(node, True, empty))
-        answer = await ask_leader(self._transport, self._member.me.address, LEAVE, request)
-        if answer.problem:
-            raise ClusterError(answer.problem)
+        async for line in self._leaving.leave(node, kill_sessions, interval_s, timeout_s, accept_loss):
+            yield line

@@ -10,7 +10,9 @@ from typing import Any
 from bench.steady import SteadyClient
 from strogoff.broker.clustering.runtime import ClusterRuntime
 from strogoff.broker.process.server import Server
+from strogoff.cluster.identity import SLOTS, slot_of
 from strogoff.cluster.ports import Settings as ClusterSettings
+from strogoff.cluster.slots.placement import wanted
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.configs import load
@@ -89,3 +91,20 @@ async def until(true: Callable[[], object]) -> None:
     async with asyncio.timeout(15):
         while not true():  # noqa: ASYNC110
             await asyncio.sleep(0)
+
+
+async def said(
+    shell: ClusterRuntime, node: str, kill: bool = True, accept_loss: bool = False, timeout_s: float = 10.0
+) -> list[str]:
+    """The lines of `cluster leave`."""
+    return [line async for line in shell.leave(node, kill, 0.0, timeout_s, accept_loss)]
+
+
+async def id_at(runtime: ClusterRuntime, node: str) -> str:
+    """Returns a client id whose slot belongs to this node, when all slots are where they should be."""
+    assert runtime.member is not None
+    names = dict.fromkeys(runtime.member.view.serving, "")
+    count = sum(wanted(slot, names, 1) == (node,) for slot in range(SLOTS))
+    await until(lambda: len(runtime.slots()[0].slots_by_primary.get(node, ())) == count)
+    ids = [f"c{number}" for number in range(99)]
+    return next(each for each in ids if wanted(slot_of("", each), names, 1) == (node,))

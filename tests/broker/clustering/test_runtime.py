@@ -9,22 +9,18 @@ from pathlib import Path
 import pytest
 
 from bench.steady import SteadyClient
+from strogoff.broker.clustering.leaving import DEPART
 from strogoff.broker.clustering.operator_port import ClusterError
-from strogoff.broker.clustering.runtime import DEPART, ClusterRuntime
+from strogoff.broker.clustering.runtime import ClusterRuntime
 from strogoff.cli import main
-from strogoff.cluster.identity import SLOTS, slot_of
-from strogoff.cluster.slots.placement import wanted
+from strogoff.cluster.identity import slot_of
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.harness.servers import ServersInMemory, run, until
+from tests.harness.servers import ServersInMemory, run, said, until
 
 PLACES = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
-
-
-async def said(shell: ClusterRuntime, node: str, kill: bool = True, accept_loss: bool = False) -> list[str]:
-    return [line async for line in shell.leave(node, kill, 1.0, 10.0, accept_loss)]
 
 
 def test_a_node_alone_is_a_cluster_of_its_own(tmp_path: Path) -> None:
@@ -145,7 +141,7 @@ def test_the_owner_is_called_when_this_node_has_left(tmp_path: Path) -> None:
         await two.join("127.0.0.1:44001", False)
         told: list[str] = []
         two.when_left = lambda: told.append("left")
-        assert await said(two, "n2@127.0.0.1") == ["Done"]
+        assert (await said(two, "n2@127.0.0.1"))[-1] == "Done"
         assert told == ["left"]
         await until(lambda: len(one.rows()) == 1)
 
@@ -229,89 +225,12 @@ def test_a_node_with_durable_sessions_joins_no_other_node_but_others_join_it(tmp
     run(tmp_path, scenario)
 
 
-LEAVES = [
-    ("n9", "n9 is not a member of this cluster"),
-    ("n1@127.0.0.1", "n1@127.0.0.1 is the only member of its cluster"),
-]
-
-
-def test_an_impossible_leave_gives_its_reason(tmp_path: Path) -> None:
-    async def scenario(harness: ServersInMemory) -> None:
-        one, two = await harness.start("n1"), await harness.start("n2")
-        await two.join("127.0.0.1:44001", False)
-        with pytest.raises(ClusterError, match=LEAVES[0][1]):
-            await said(one, LEAVES[0][0])
-        for shell in (one, two):
-            with pytest.raises(ClusterError, match="is needed for a majority of the members that vote"):
-                await said(shell, "n1@127.0.0.1")
-        client = await harness.client("n1", "c", clean=True)  # a refused leave keeps the listeners open
-        await client.abort()
-        await said(one, "n2@127.0.0.1")
-        with pytest.raises(ClusterError, match=LEAVES[1][1]):
-            await said(one, LEAVES[1][0])
-
-    run(tmp_path, scenario)
-
-
-def test_no_node_is_removed_without_a_lease(tmp_path: Path) -> None:
-    async def scenario(harness: ServersInMemory) -> None:
-        _, two = await harness.start("n1"), await harness.start("n2")
-        await two.join("127.0.0.1:44001", False)
-        await harness.stop("n1")
-        await until(lambda: two.status().sees == "minority")
-        with pytest.raises(ClusterError, match="has no lease: to take a member out"):
-            await said(two, "n1@127.0.0.1")
-        with pytest.raises(ClusterError, match="knows of no member n9, but it has no lease, and may not know all"):
-            await said(two, "n9")
-
-    run(tmp_path, scenario)
-
-
-def test_durable_sessions_are_given_up_only_on_request(tmp_path: Path) -> None:
-    async def scenario(harness: ServersInMemory) -> None:
-        one, two = await harness.start("n1"), await harness.start("n2")
-        await two.join("127.0.0.1:44001", False)
-        client_id = await id_at(two, "n2@127.0.0.1")
-        client = await harness.client("n1", client_id, clean=False)
-        with pytest.raises(ClusterError, match="has 1 durable sessions"):
-            await said(one, "n2@127.0.0.1")
-        other = await harness.client("n2", "other")  # a refused leave keeps the listeners open
-        assert (await said(one, "n2@127.0.0.1", kill=False))[-1].startswith("Done! Use -k")
-        assert (await said(one, "n2@127.0.0.1", accept_loss=True))[-1] == "Done"
-        await client.abort()
-        await other.abort()
-
-    run(tmp_path, scenario)
-
-
-async def id_at(runtime: ClusterRuntime, node: str) -> str:
-    """Returns a client id whose slot belongs to this node, when all slots are where they should be."""
-    assert runtime.member is not None
-    names = dict.fromkeys(runtime.member.view.serving, "")
-    count = sum(wanted(slot, names, 1) == (node,) for slot in range(SLOTS))
-    await until(lambda: len(runtime.slots()[0].slots_by_primary.get(node, ())) == count)
-    ids = [f"c{number}" for number in range(99)]
-    return next(each for each in ids if wanted(slot_of("", each), names, 1) == (node,))
-
-
-def test_a_node_that_leaves_without_sessions_loses_no_slots(tmp_path: Path) -> None:
-    async def scenario(harness: ServersInMemory) -> None:
-        one, two = await harness.start("n1"), await harness.start("n2")
-        await two.join("127.0.0.1:44001", False)
-        await id_at(two, "n2@127.0.0.1")
-        assert (await said(one, "n2@127.0.0.1"))[-1] == "Done"
-        await until(lambda: len(one.slots()[0].slots_by_primary["n1@127.0.0.1"]) == SLOTS)
-        assert [line for line in harness.log["n1"] if "lost" in line] == []
-
-    run(tmp_path, scenario)
-
-
 def test_malformed_calls_are_refused(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         await harness.start("n1")
         caller = AsyncioMemoryTransport(harness.network, "stranger")
         for method, request, problem in (
-            (DEPART, b"\x01", "two bytes are expected, not 1"),
+            (DEPART, b"\x01", "six bytes are expected, not 1"),
             ("join", b"\xc1", "JoinRequest of 1 bytes"),
         ):
             with pytest.raises(CallFailed, match=problem):
@@ -549,7 +468,7 @@ def test_a_removed_node_names_the_remedy_and_the_remedy_works(tmp_path: Path) ->
         policy = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish")}
         one, two = await harness.start("n1"), await harness.start("n2", **policy)
         await two.join("127.0.0.1:44001", False)
-        assert await said(two, "n2@127.0.0.1") == ["Done"]
+        assert (await said(two, "n2@127.0.0.1"))[-1] == "Done"
         await harness.stop("n2")
         two = await harness.start("n2", **policy)
         assert two.serves_nobody == (

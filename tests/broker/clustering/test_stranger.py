@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from strogoff.broker.clustering.config_calls import VALUES
-from strogoff.broker.clustering.runtime import DEPART
+from strogoff.broker.clustering.leaving import DEPART
 from strogoff.broker.process.server import Server
 from strogoff.cluster.links.hello import PeerInfo, encode_hello
 from strogoff.cluster.membership.admission import JOIN, LEAVE, JoinRequest, LeaveRequest, encode_call
@@ -106,7 +106,7 @@ def requests() -> list[tuple[str, bytes]]:
         (WHO, b""),
         (JOIN, encode_call(join)),
         (LEAVE, encode_call(LeaveRequest("n1@127.0.0.1", True))),
-        (DEPART, bytes((1, 1))),
+        (DEPART, bytes((1, 1, 0, 0, 0, 60))),
         (VALUES, msgspec.msgpack.encode(["allow_anonymous", "nodename"])),
     ]
 

@@ -1,0 +1,176 @@
+"""Takes members out of the cluster: this node, another one that runs, or one that does not run.
+
+A node that leaves closes its listeners, gives its durable sessions to other nodes slot by slot, ends what is left, and
+leaves. Its operator may be at another node: that one repeats the call `depart` until the node has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from ...cluster.membership.admission import LEAVE, LeaveRequest, encode_call
+from ...cluster.node import ClusterNode
+from ...cluster.transport.wire import CallFailed, Transport
+from ..node import Node
+from .adapter import ClusterAdapter
+from .asking import CALL_S, ask_leader, until
+from .operator_port import ClusterError
+from .routes import LASTING
+from .slot_evacuation import SlotEvacuation
+
+DONE = "Done"
+"""The last line of a leave that has succeeded begins with it."""
+DEPART = "depart"
+"""The call that asks a node to leave: whether it gives its sessions away and leaves, whether it may lose some, and the
+seconds that it may take, 4 bytes."""
+ROUND_S = 3.0
+"""How often a node that leaves tells how far it is."""
+
+
+class Leaving:
+    """The leaves of one node. `stop_mqtt` closes the listeners; with True also the connections. `passed_on` returns
+    when the other nodes have the wills of this node, and what its ended sessions left behind."""
+
+    def __init__(
+        self,
+        node: Node,
+        clustering: ClusterAdapter,
+        transport: Transport,
+        stop_mqtt: Callable[[bool], Awaitable[None]],
+        passed_on: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._node = node
+        self._member: ClusterNode
+        self._evacuation: SlotEvacuation
+        self._clustering = clustering
+        self._transport = transport
+        self._stop_mqtt = stop_mqtt
+        self._passed_on = passed_on
+        self._departing: asyncio.Task[str] | None = None
+
+    def bind(self, member: ClusterNode) -> None:
+        """Connect the leaves to the cluster node, after the clustering."""
+        sessions = self._node.sessions
+        self._member = member
+        self._evacuation = SlotEvacuation(
+            self._node.name,
+            lambda: member.membership,
+            sessions.empty,
+            lambda: sessions.durable,
+            self._clustering.slots.moves.begin,
+        )
+
+    async def leave(
+        self, node: str, kill_sessions: bool, interval_s: float, timeout_s: float, accept_loss: bool
+    ) -> AsyncIterator[str]:
+        """As `OperatorPort.leave`; the last line begins with `DONE`."""
+        member, name = self._member, self._node.name
+        if node not in member.membership.members:
+            if not member.leased():  # its log may be behind
+                raise ClusterError(
+                    f"{name} knows of no member {node}, but it has no lease, and may not know all members: ask a "
+                    "node that has a lease"
+                )
+            raise ClusterError(f"{node} is not a member of this cluster")
+        if len(member.membership.members) == 1:
+            raise ClusterError(f"{node} is the only member of its cluster")
+        if not member.leased() and member.view.serving:
+            raise ClusterError(
+                f"{name} has no lease: to take a member out, a majority of the members that vote must be reachable"
+            )
+        if node == name or member.view.row(node) is not None:
+            yield f"{node} runs: it closes its listeners"
+            told = asyncio.get_running_loop().time()
+            async for line in self._lead_out(node, kill_sessions, timeout_s, accept_loss):
+                if line.startswith(DONE) or asyncio.get_running_loop().time() - told >= interval_s:
+                    told = asyncio.get_running_loop().time()
+                    yield line
+            return
+        lost = sum(1 for key, _ in member.metadata.scan(LASTING) if self._clustering.routes.is_at(key, node))
+        if lost and not accept_loss:
+            raise ClusterError(
+                f"{node} does not run, and it has {lost} subscriptions of durable sessions, whose messages are on "
+                "no other node: use --accept-loss to lose them"
+            )
+        await self._take_out(node)
+        yield DONE
+
+    async def _lead_out(
+        self, node: str, kill_sessions: bool, timeout_s: float, accept_loss: bool
+    ) -> AsyncIterator[str]:
+        """Ask a node that runs, perhaps this one, to leave, until it has."""
+        request = bytes((kill_sessions, accept_loss)) + int(timeout_s).to_bytes(4, "big")
+        address = self._member.membership.members[node].address
+        end = asyncio.get_running_loop().time() + timeout_s + CALL_S
+        while True:
+            try:
+                if node == self._node.name:
+                    said = (await self.answer(request)).decode()
+                else:
+                    said = (await self._transport.call(address, DEPART, request, 3 * CALL_S)).decode()
+            except CallFailed as error:
+                raise ClusterError(str(error)) from None
+            yield said
+            if said.startswith(DONE):
+                return
+            if asyncio.get_running_loop().time() > end:
+                raise ClusterError(f"{node} has not left within {timeout_s:.0f} s. It continues: see its log")
+
+    async def answer(self, request: bytes) -> bytes:
+        """The answer to a call `DEPART`: that this node has left, or how far it is. Raises `CallFailed`."""
+        if len(request) != 6:
+            raise CallFailed(f"{DEPART}: six bytes are expected, not {len(request)}")
+        if self._departing is None:
+            timeout_s = int.from_bytes(request[2:], "big")
+            self._departing = asyncio.create_task(self._depart(bool(request[0]), bool(request[1]), timeout_s))
+        departing = self._departing
+        await asyncio.wait((departing,), timeout=ROUND_S)
+        if not departing.done():
+            return self._evacuation.progress.encode()
+        self._departing = None
+        try:
+            return departing.result().encode()
+        except ClusterError as error:
+            raise CallFailed(str(error)) from None
+
+    async def _depart(self, kill_sessions: bool, accept_loss: bool, timeout_s: float) -> str:
+        """Stop to take clients. With `kill_sessions` give the durable sessions to other nodes, end the others, and
+        leave the cluster."""
+        node, sessions = self._node, self._node.sessions
+        if kill_sessions and (needed := self._member.join_leave.needed(node.name)):
+            raise ClusterError(needed)
+        await self._stop_mqtt(False)
+        if not kill_sessions:
+            return f"{DONE}! Use -k to give the sessions that are still there to other nodes, and to leave"
+        await self._evacuation.run(timeout_s)
+        node.gateways.closing = True  # no session begins any more
+        try:
+            if (lasting := sessions.durable) and not accept_loss:
+                reason = self._evacuation.problem or f"not all have moved within {timeout_s:.0f} s"
+                raise ClusterError(
+                    f"{node.name} still has {lasting} durable sessions ({reason}). Repeat the command, if needed with "
+                    "a longer --timeout, or use --accept-loss to lose them"
+                )
+            node.end_sessions("left_cluster")
+            await self._stop_mqtt(True)  # connections that have no session yet
+            still = f"{len(sessions)} sessions of {node.name} are still there"
+            await until(lambda: not len(sessions), timeout_s, still)
+            await self._passed_on()
+            await self._take_out(node.name, empty=True)
+        except ClusterError:
+            node.gateways.closing = False
+            raise
+        self._member.left()
+        return DONE
+
+    async def _take_out(self, node: str, empty: bool = False) -> None:
+        request = encode_call(LeaveRequest(node, True, empty))
+        answer = await ask_leader(self._transport, self._member.me.address, LEAVE, request)
+        if answer.problem:
+            raise ClusterError(answer.problem)
+
+    def stop(self) -> None:
+        """The process ends."""
+        if self._departing is not None:
+            self._departing.cancel()

@@ -1,0 +1,101 @@
+"""A member is taken out: one that runs gives its durable sessions away first, one that does not run loses them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strogoff.broker.clustering.operator_port import ClusterError
+from strogoff.cluster.identity import SLOTS
+from tests.harness.servers import ServersInMemory, id_at, run, said, until
+
+LEAVES = [
+    ("n9", "n9 is not a member of this cluster"),
+    ("n1@127.0.0.1", "n1@127.0.0.1 is the only member of its cluster"),
+]
+
+
+def test_an_impossible_leave_gives_its_reason(tmp_path: Path) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        with pytest.raises(ClusterError, match=LEAVES[0][1]):
+            await said(one, LEAVES[0][0])
+        for shell in (one, two):
+            with pytest.raises(ClusterError, match="is needed for a majority of the members that vote"):
+                await said(shell, "n1@127.0.0.1")
+        client = await harness.client("n1", "c", clean=True)  # a refused leave keeps the listeners open
+        await client.abort()
+        await said(one, "n2@127.0.0.1")
+        with pytest.raises(ClusterError, match=LEAVES[1][1]):
+            await said(one, LEAVES[1][0])
+
+    run(tmp_path, scenario)
+
+
+def test_no_node_is_removed_without_a_lease(tmp_path: Path) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        _, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        await harness.stop("n1")
+        await until(lambda: two.status().sees == "minority")
+        with pytest.raises(ClusterError, match="has no lease: to take a member out"):
+            await said(two, "n1@127.0.0.1")
+        with pytest.raises(ClusterError, match="knows of no member n9, but it has no lease, and may not know all"):
+            await said(two, "n9")
+
+    run(tmp_path, scenario)
+
+
+def test_a_node_that_leaves_without_sessions_loses_no_slots(tmp_path: Path) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        await id_at(two, "n2@127.0.0.1")
+        assert (await said(one, "n2@127.0.0.1"))[-1] == "Done"
+        await until(lambda: len(one.slots()[0].slots_by_primary["n1@127.0.0.1"]) == SLOTS)
+        assert [line for line in harness.log["n1"] if "lost" in line] == []
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("asked", ["n1", "n2"])
+def test_a_node_that_leaves_gives_its_sessions_to_the_others(tmp_path: Path, asked: str) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        name = await id_at(two, "n2@127.0.0.1")
+        client = await harness.client("n1", name, clean=False)
+        got: list[bytes] = []
+        client.delivered = lambda topic, payload, qos, properties: got.append(payload)
+        await client.subscribe("kept/#", 1)
+        writer = await harness.client("n1", "writer")
+        await client.abort()
+        await writer.publish("kept/1", b"1", 1)
+        assert (await said({"n1": one, "n2": two}[asked], "n2@127.0.0.1"))[-1] == "Done"
+        await writer.publish("kept/2", b"2", 1)
+        assert (await client.connect()).session_present
+        await until(lambda: got == [b"1", b"2"])
+
+    run(tmp_path, scenario)
+
+
+def test_sessions_that_do_not_move_in_time_are_lost_only_on_request(tmp_path: Path) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        name = await id_at(two, "n2@127.0.0.1")
+        await (await harness.client("n1", name, clean=False)).abort()
+        with pytest.raises(ClusterError, match=r"1 durable sessions \(not all have moved within 0 s\).*--accept-loss"):
+            await said(one, "n2@127.0.0.1", timeout_s=0)
+        assert harness.servers["n2"].node.sessions.durable == 1
+        again = await harness.client("n1", name, clean=False)  # the node serves its slots as before
+        assert again.present
+        other = await harness.client("n1", "other")
+        assert (await said(one, "n2@127.0.0.1", kill=False))[-1].startswith("Done! Use -k")
+        assert (await said(one, "n2@127.0.0.1", accept_loss=True, timeout_s=0))[-1] == "Done"
+        await again.abort()
+        await other.abort()
+
+    run(tmp_path, scenario)
