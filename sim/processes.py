@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import gc
 import signal
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
 from multiprocessing import get_context
 from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+AHEAD = 8
+"""Items for each process that are handed out before their results are taken."""
+
 
 def run_all(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:
-    """Yield the result of `work` for each item, in order, with `jobs` processes."""
+    """Yield the result of `work` for each item, in order, with `jobs` processes.
+
+    Raises `BrokenProcessPool` if one of them dies, for example because the machine has no memory left.
+    """
     if jobs <= 1:
         yield from map(work, items)
         return
-    with get_context("spawn").Pool(jobs, _begin_work) as pool:
-        yield from pool.imap(work, items)
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin_work)
+    try:
+        rest = iter(items)
+        under_way = deque([pool.submit(work, item) for item in islice(rest, AHEAD * jobs)])
+        while under_way:
+            result = under_way.popleft().result()
+            under_way.extend([pool.submit(work, item) for item in islice(rest, 1)])
+            yield result
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _begin_work() -> None:

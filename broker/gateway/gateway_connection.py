@@ -73,7 +73,7 @@ class Owner(Protocol):
         ...
 
 
-class Flow(msgspec.Struct, gc=False):
+class Flow(msgspec.Struct):
     """What an open connection needs: the way to the primary, the window of bytes for the client, and its silence.
 
     `unpassed` counts bytes that the client's socket has not taken; `silence_ms` is the limit, 0 for none.

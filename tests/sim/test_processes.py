@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import operator
+import os
 import signal
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
@@ -14,6 +16,11 @@ from strogoff.sim import processes
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_come_in_the_order_of_the_items(jobs: int) -> None:
     assert list(processes.run_all(operator.neg, range(20), jobs)) == [-number for number in range(20)]
+
+
+def test_a_process_that_dies_is_an_error() -> None:
+    with pytest.raises(BrokenProcessPool):
+        list(processes.run_all(os._exit, range(3), 2))
 
 
 def test_a_worker_ignores_ctrl_c_and_collects_rarely() -> None:
