@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...broker.clustering.operator_port import ClusterError
 from ...cluster.identity import SLOTS
+from ...cluster.slots.handover import first_wanted
 from ...cluster.slots.table import Holder, SlotRow, ranges
 from ..context import Context
 from ..fan_out import LocalHandler, NodeResult, run_on
 from ..grammar import Argument, Call, Command, Flag
-from ..result import DONE, Cell, CommandError, Part, Table
+from ..result import DONE, Cell, CommandError, Part, Table, Text
 from ..status import slot_table
 from .cluster import LONGEST_S, require_cluster, seconds
 
@@ -73,21 +75,64 @@ async def _move(context: Context, call: Call) -> list[Part]:
     known = [row.node for row in cluster.rows()]
     if node not in known:
         raise CommandError(f"{node} is not a member of this cluster. Members are {', '.join(known)}.")
+    await _give(context, call, slot, node)
+    return [DONE]
+
+
+async def _give(context: Context, call: Call, slot: int, node: str) -> None:
+    """Move a slot to a node. Raises `CommandError`, `ClusterError`."""
     timeout_s = call.flag("timeout", MOVE_TIMEOUT_S)
+    asked = Call({"slot": slot, "node": node}, [], [])
     for _ in range(max(1, timeout_s // ROUND_S)):
         primary = slot_table(context)[0].row(slot).primary
         if primary is None:
             raise CommandError(f"slot {slot} has no primary now: none of the nodes with its sessions is there.")
-        if primary.node == node or not (await run_on(context, primary.node, "slot move", _move_here, call)).rows:
-            return [DONE]
+        if primary.node == node or not (await run_on(context, primary.node, "slot move", _move_here, asked)).rows:
+            return
         await call.report(f"slot {slot} moves from {primary.node} to {node}")
     raise CommandError(f"slot {slot} has not moved within {timeout_s} s. It may still move: see the log.")
+
+
+async def _balance(context: Context, call: Call) -> list[Part]:
+    cluster = require_cluster(context)
+    moved, stayed = 0, []
+    for slot in range(SLOTS):
+        table, zones = slot_table(context)
+        serving = {row.node: zones[row.node] for row in cluster.rows() if row.state == "serving" and row.node in zones}
+        primary, target = table.row(slot).primary, first_wanted(slot, serving) if serving else ""
+        if primary is None or not target or primary.node == target:
+            continue
+        try:
+            await _give(context, call, slot, target)
+        except (CommandError, ClusterError) as error:
+            stayed.append(str(error))
+            await call.report(str(error))
+        else:
+            moved += 1
+            await call.report(f"slot {slot} has moved from {primary.node} to {target}")
+    if stayed:
+        raise CommandError(f"{moved} slots have moved, {len(stayed)} have not: repeat the command. {stayed[-1]}")
+    return [Text(f"{DONE.text}: {moved} slots have moved")]
 
 
 LOCAL_HANDLERS: dict[str, LocalHandler] = {"slot move": _move_here}
 """What a node does with its slots when another member asks for it."""
 
+TIMEOUT = Flag(
+    "timeout",
+    f"how long to wait for the end of a move; default {MOVE_TIMEOUT_S}",
+    "t",
+    "SECONDS",
+    convert=seconds(LONGEST_S),
+)
+
 COMMANDS = (
+    Command(
+        "slot balance",
+        "Move each slot with its sessions to the node that should have it. Its clients are disconnected.",
+        _balance,
+        flags=(TIMEOUT,),
+    ),
     Command(
         "slot move",
         "Move a slot with its sessions to another node. Its clients are disconnected, and connect again.",
@@ -96,15 +141,7 @@ COMMANDS = (
             Argument("slot", f"the slot, 0 to {SLOTS - 1}", slot_number),
             Argument("node", "the node that gets it"),
         ),
-        flags=(
-            Flag(
-                "timeout",
-                f"how long to wait for the end; default {MOVE_TIMEOUT_S}",
-                "t",
-                "SECONDS",
-                convert=seconds(LONGEST_S),
-            ),
-        ),
+        flags=(TIMEOUT,),
     ),
     Command(
         "slot show",

@@ -9,6 +9,7 @@ import pytest
 
 from strogoff.admin.fan_out import NodeResult
 from strogoff.cluster.identity import slot_of
+from strogoff.cluster.slots.handover import first_wanted
 
 from ..cluster_harness import ClusterHarness
 from ..fake_operator_port import THIS_NODE
@@ -124,5 +125,37 @@ def test_a_move_that_takes_long_is_reported_and_goes_on(tmp_path: Path) -> None:
         fake.wrong = "slot 3 stays at a: b has left"
         answer = await harness.admin("slot", "move", "slot=3", "node=b@127.0.0.1")
         assert answer.status == 1 and "slot 3 stays at a: b has left" in answer.err
+
+    run_with_server(tmp_path, test)
+
+
+def test_slots_with_sessions_go_to_the_nodes_that_should_have_them() -> None:
+    async def test(fake: ClusterHarness) -> None:
+        nodes = {node.name: "" for node in fake.cluster.nodes}
+        names = list(nodes)
+        slots = sorted({slot_of("", f"c{number}") for number in range(6)})
+        for number in range(6):
+            await fake.cluster.client(f"c{number}", 0, clean_start=False)
+        away = {}
+        for slot in slots[:3]:
+            away[slot] = next(name for name in names if name != first_wanted(slot, nodes))
+            await fake.said(0, "slot", "move", f"slot={slot}", f"node={away[slot]}")
+        lines = await fake.said(2, "slot", "balance")
+        assert lines[-1] == "Done: 3 slots have moved"
+        for slot in slots:
+            (row,) = await fake.rows(0, "slot", "show", f"slot={slot}")
+            assert row["Node"] == first_wanted(slot, nodes)
+        assert (await fake.said(1, "slot", "balance"))[-1] == "Done: 0 slots have moved"
+
+    run(test)
+
+
+def test_a_balance_names_what_has_not_moved(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        fake = give(harness)
+        fake.wrong = "it is busy"
+        fake.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([]))
+        answer = await harness.admin("slot", "balance")
+        assert answer.status == 1 and "have not: repeat the command. it is busy" in answer.err
 
     run_with_server(tmp_path, test)
