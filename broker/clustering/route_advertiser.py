@@ -202,8 +202,12 @@ class RouteAdvertiser:
         self._uncount(subscription)
         self._owe((subscription.session.mountpoint, subscription.filter, subscription.group, _place(subscription)))
 
+    def recount(self) -> None:
+        """A slot has come to this node: its subscriptions are in the tables, and none of them was `added`."""
+        self._counted.clear()
+
     def announce(self, mountpoint: str, text: str, group: str | None, slot: int) -> None:
-        """Write the route to a slot that has come to this node. `start` announces it too."""
+        """Write the route to a slot that has come to this node, after `recount`. `start` announces it too."""
         if self._since >= 0:
             self._announce(mountpoint, text, group, slot)
 

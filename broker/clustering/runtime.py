@@ -36,6 +36,7 @@ from .leaving import DEPART, Leaving
 from .listening import listen
 from .operator_port import ClusterError, NodeRow, StatusRow
 from .rows import node_rows, slots_and_zones, status_row
+from .slot_evacuation import BETWEEN_S
 
 if TYPE_CHECKING:
     from ...storage.directory import DataDirectory
@@ -343,6 +344,7 @@ class ClusterRuntime:
             return False
         if problem:
             raise ClusterError(problem)
+        await asyncio.sleep(BETWEEN_S)  # an operator may move many slots
         return True
 
     def incidents(self) -> list[dict[str, Any]]:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection
 from ...cluster.membership.state_machine import MembershipState, zone_of
 from ...cluster.slots.placement import wanted
 
+BETWEEN_S = 0.1
+"""The pause between two slots. A message for many slots waits for each that is moving: here it gets through."""
 PAUSE_S = 0.2
 """How long to wait before slots are tried again that have stayed."""
 
@@ -88,4 +90,5 @@ class SlotEvacuation:
         self._begin(slot, target, lambda text: None if outcome.done() else outcome.set_result(text))
         problem = await outcome
         self.moved += not problem
+        await asyncio.sleep(BETWEEN_S)
         return problem

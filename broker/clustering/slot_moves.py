@@ -268,6 +268,7 @@ class SlotMoves:
     def _arrived(self, slot: int) -> None:
         """This node has become the primary of a slot that arrived: continue its sessions."""
         self._traffic.receiver.load_slots((slot,))
+        self._traffic.advertiser.recount()
         self._open(slot)
         self._node.env.event("slot.arrive", slot=slot)
         self._node.env.log("notice", f"slot {slot} is at this node now, with its durable sessions")

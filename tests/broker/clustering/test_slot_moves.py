@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from strogoff.broker.clustering.slot_departure import COPYING
@@ -271,3 +273,30 @@ def test_a_client_without_its_suback_is_not_taken_for_one_without_a_session(clus
     cluster.whole()
     _, connack = cluster[3].connect("sub", clean=False, expiry_s=600)
     assert connack.session_present
+
+
+@pytest.mark.parametrize("writer_at", [1, 2, 3])
+def test_many_sessions_with_one_filter_get_everything_after_their_slots_have_moved(
+    cluster: MovingCluster, writer_at: int
+) -> None:
+    """A node counts the subscribers of a filter that has many. These counts missed the ones that had come with a slot."""
+    slots = sorted({slot_of("", f"c{number}") for number in range(12)})
+    names = {slot: [f"c{n}" for n in range(3000) if slot_of("", f"c{n}") == slot][:3] for slot in slots}
+    for each in chain(*names.values()):
+        client = cluster[1].client(each, clean=False, expiry_s=600)
+        client.subscribe(("all", 1))
+        client.leave()
+    writer = cluster[writer_at].client("writer")
+    sent = []
+    for number, slot in enumerate(slots):
+        home = next(at for at in (1, 2, 3) if f"n{at}" == cluster.places(names[slot][0])[0][0])
+        assert cluster.move(1 + home % 3, home, names[slot][0]) == ""
+        sent.append(b"%d" % number)
+        assert [each.reason for each in writer.publish("all", sent[-1], 1)] in ([0], [])
+    cluster.pass_s(5)
+    sent.append(b"end")
+    writer.publish("all", b"end", 1)
+    for each in chain(*names.values()):
+        client, connack = cluster[2].connect(each, clean=False, expiry_s=600)
+        assert connack.session_present
+        assert [message.payload for message in client.drain()] == sent
