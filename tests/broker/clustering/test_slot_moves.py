@@ -279,7 +279,7 @@ def test_a_client_without_its_suback_is_not_taken_for_one_without_a_session(clus
 def test_many_sessions_with_one_filter_get_everything_after_their_slots_have_moved(
     cluster: MovingCluster, writer_at: int
 ) -> None:
-    """A node counts the subscribers of a filter that has many. These counts missed the ones that had come with a slot."""
+    """A node counts the subscribers of a filter that has many. The ones that had come with a slot were missing."""
     slots = sorted({slot_of("", f"c{number}") for number in range(12)})
     names = {slot: [f"c{n}" for n in range(3000) if slot_of("", f"c{n}") == slot][:3] for slot in slots}
     for each in chain(*names.values()):
