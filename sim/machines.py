@@ -81,6 +81,9 @@ class ClusterMachine(Machine):
         if self._plan.placed:
             assert self.clustering is not None
             self.clustering.slots.handover.place = self._home_of
+        if self._plan.slot_moves:
+            assert self.clustering is not None
+            self.clustering.advertiser.ports.count_above = 0  # few clients of a seed have a filter in common
         if self.on_member is not None:
             self.on_member(self)
 

@@ -70,7 +70,7 @@ class Ports(Struct):
     """What a `RouteAdvertiser` needs. `table` gives the subscriptions of a mountpoint, `mountpoints` the names of all
     mountpoints of this node. `owns` says whether this node is the primary of a slot, by the table that it follows;
     `sure` whether no other node can be. `soon` runs a function in another turn, `when_safe` once the store has all that
-    was written so far."""
+    was written so far. `count_above`: the subscribers of a filter above which they are counted once and kept."""
 
     table: Callable[[str], SubscriptionTable]
     mountpoints: Callable[[], Iterable[str]]
@@ -79,6 +79,7 @@ class Ports(Struct):
     routes: RouteMap
     soon: Callable[[Callable[[], None]], object]
     when_safe: Callable[[Callable[[], None]], object]
+    count_above: int = COUNT_ABOVE
 
 
 Place = int | None
@@ -96,7 +97,7 @@ class RouteAdvertiser:
 
     def __init__(self, node: str, ports: Ports) -> None:
         self._node = node
-        self._ports = ports
+        self.ports = ports
         self._routes = ports.routes
         self._since = -1
         self._walk: Iterator[Filter] | None = None
@@ -133,7 +134,7 @@ class RouteAdvertiser:
         self._values = encode_value((since,)), encode_value((since, self._node))
         self._done = done
         self._walk = walk = self._everything()
-        self._ports.soon(lambda: self._step(walk))
+        self.ports.soon(lambda: self._step(walk))
         if self._owed:  # filters that had been announced, and lost subscribers while nothing was written
             self._plan_settling()
 
@@ -144,8 +145,8 @@ class RouteAdvertiser:
         self._counted.clear()
 
     def _everything(self) -> Iterator[Filter]:
-        for mountpoint in self._ports.mountpoints():
-            table = self._ports.table(mountpoint)
+        for mountpoint in self.ports.mountpoints():
+            table = self.ports.table(mountpoint)
             for text in table.filters():
                 for group, place in dict.fromkeys([(each.group, _place(each)) for each in table.holders(text)]):
                     yield mountpoint, text, group, place
@@ -158,7 +159,7 @@ class RouteAdvertiser:
             self._announce(*what)
             seen += 1
         if seen == STEP:
-            self._ports.soon(lambda: self._step(walk))
+            self.ports.soon(lambda: self._step(walk))
             return
         self._walk = None
         self.arrived(range(SLOTS))
@@ -215,7 +216,7 @@ class RouteAdvertiser:
         """This node is primary of these slots now: remove routes that earlier primaries left behind, in later turns."""
         if self._since >= 0:
             walk = self._routes.scan(LASTING)
-            self._ports.soon(lambda: self._look(walk, slots))
+            self.ports.soon(lambda: self._look(walk, slots))
 
     def _look(self, walk: Iterator[tuple[bytes, bytes]], slots: Container[int]) -> None:
         seen = 0
@@ -224,7 +225,7 @@ class RouteAdvertiser:
                 self.check(key)
             seen += 1
         if seen == STEP:
-            self._ports.soon(lambda: self._look(walk, slots))
+            self.ports.soon(lambda: self._look(walk, slots))
 
     def check(self, key: bytes) -> None:
         """Another node, or an earlier process of this one, has written this route to a slot of this node: remove it if
@@ -234,8 +235,8 @@ class RouteAdvertiser:
         except MalformedRoute:
             return
         assert isinstance(slot, int)
-        if self._since >= 0 and self._ports.owns(slot):
-            held = self._ports.table(mountpoint).holders(text)
+        if self._since >= 0 and self.ports.owns(slot):
+            held = self.ports.table(mountpoint).holders(text)
             if not any(each.group == group and _place(each) == slot for each in held):
                 self._owe((mountpoint, text, group, slot))
 
@@ -258,13 +259,13 @@ class RouteAdvertiser:
     def _plan_settling(self) -> None:
         if not self._settling:
             self._settling = True
-            self._ports.soon(self._settle_when_safe)
+            self.ports.soon(self._settle_when_safe)
 
     def _settle_when_safe(self) -> None:
         """Only what ended in a slot has to be on the disk: clean sessions make the store write nothing earlier."""
         upto = self._changes
         if any(place is not None for *_, place in islice(self._owed, ENDED_STEP)):
-            self._ports.when_safe(lambda: self._settle(upto))
+            self.ports.when_safe(lambda: self._settle(upto))
         else:
             self._settle(upto)
 
@@ -277,7 +278,7 @@ class RouteAdvertiser:
         for what in list(islice(safe, ENDED_STEP)):
             del self._owed[what]
             place = what[-1]
-            if place is not None and self._ports.owns(place) and not self._ports.sure(place):
+            if place is not None and self.ports.owns(place) and not self.ports.sure(place):
                 self._unsure[what] = None
             else:
                 self._announce(*what)
@@ -289,7 +290,7 @@ class RouteAdvertiser:
         counted = self._counted.get(where)
         if counted is not None:
             counted.remove(subscription)
-            if counted.size < COUNT_ABOVE // 2:
+            if counted.size < self.ports.count_above // 2:
                 del self._counted[where]
 
     def presence(self, session: Subscriber) -> None:
@@ -311,9 +312,9 @@ class RouteAdvertiser:
         which counts members with durable sessions too if they keep nothing."""
         counted = self._counted.get((mountpoint, text))
         if counted is None:
-            held = self._ports.table(mountpoint).holders(text)
+            held = self.ports.table(mountpoint).holders(text)
             counted = _SubscriberCounts(held)
-            if len(held) > COUNT_ABOVE:
+            if len(held) > self.ports.count_above:
                 self._counted[mountpoint, text] = counted
         for at, key in self._keys(mountpoint, text, group, place):
             value = self._value(counted, group, at)
@@ -332,7 +333,7 @@ class RouteAdvertiser:
 
     def _keys(self, mountpoint: str, text: str, group: str | None, place: Place) -> list[tuple[Place, bytes]]:
         """The places and keys of the routes for a subscriber at this place; none to a slot of another node."""
-        if place is not None and not self._ports.owns(place):
+        if place is not None and not self.ports.owns(place):
             places: tuple[Place, ...] = () if group is None else (None,)
         else:
             places = (place,) if group is None or place is None else (None, place)
