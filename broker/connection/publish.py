@@ -324,7 +324,8 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         route = services.publisher.route_retained if message.retain else services.router.route
         routed = route(message, plans, context, plan)
     elsewhere = [(each.group, each.filter, each.node) for each in services.router.remote_members]
-    inbound.routed(packet_id, elsewhere, context.pending, plans.of(message.topic).slots_elsewhere)
+    known = plans.of(message.topic)
+    inbound.routed(packet_id, elsewhere, context.pending, known.slots_elsewhere if known.remote else ())
     if routed or connection.version != 5:
         frame = _PUBREC + PACKET_IDS[packet_id]
     else:

@@ -90,10 +90,12 @@ class InboundHandshakes:
                 pending.reselected = partial(self._replace_member, packet_id, record)
         if record is None:
             return
-        before, record.slots = record.slots, sorted({*record.slots, *slots})
-        if not (record.routed and record.elsewhere == elsewhere and record.slots == before):
+        more = bool(slots) and not set(record.slots).issuperset(slots)
+        if more or not record.routed or record.elsewhere != elsewhere:
             record.routed = True
             record.elsewhere = elsewhere
+            if more:
+                record.slots = sorted({*record.slots, *slots})
             self._write(packet_id, record)
 
     def cancel_forwards(self) -> None:
