@@ -162,10 +162,11 @@ class ForwardSender:
             self._put(name, body, copy)
         if name in self._lanes.slow:
             self.slow.hit(name, copy.message.publisher)
-        if self._may_be_chosen_again(copy):
-            self.opened(copy.message.origin.boot, copy.message.counter)
-        if copy.message.qos == 2 and self._is_origin:
-            self._tell_open(name)
+        if copy.message.qos == 2:
+            if self._may_be_chosen_again(copy):
+                self.opened(copy.message.origin.boot, copy.message.counter)
+            if self._is_origin:
+                self._tell_open(name)
         if self._node.env.events.messages:
             self._node.env.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
 
@@ -255,7 +256,8 @@ class ForwardSender:
         while copies and copies[0].seq <= upto:
             copy = copies.popleft()
             size += copy.disk_bytes
-            self._over(copy)
+            if copy.groups:
+                self._over(copy)
             if copy.pending is not None:
                 done.append(copy.pending)
             if self._node.env.events.messages:
