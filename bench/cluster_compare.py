@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ SCENARIOS = {
     "L4": ("QoS 1, one in flight", "--topology pair -P 1 -S 1 --qos 1 --window 1"),
 }
 """Name -> description of the scenario, and mqttload's options for it."""
+
+
+Found = dict[str, dict[str, list[tuple[float, ...]]]]
 
 
 def measure(mqttload: Path, where: list[str], pids: list[int], options: str, seconds: float) -> dict[str, Any]:
@@ -50,10 +54,28 @@ def figures(result: dict[str, Any]) -> tuple[float, float, float, float]:
     return result["broker_us_per_delivered"], result["delivered_s"], late["p50"], late["p99"]
 
 
+async def take_turns(
+    arguments: argparse.Namespace, scenarios: Mapping[str, str], arrangements: Mapping[str, tuple[list[str], list[int]]]
+) -> Found:
+    """Measure each scenario (name -> options) with each arrangement (name -> where, and the processes) once in every
+    round. Returns scenario -> arrangement -> its `figures`, one for each round."""
+    found: Found = {name: {who: [] for who in arrangements} for name in scenarios}
+    for _ in range(arguments.rounds):
+        for name, options in scenarios.items():
+            for who, (where, pids) in arrangements.items():
+                result = await asyncio.to_thread(measure, arguments.mqttload, where, pids, options, arguments.seconds)
+                found[name][who].append(figures(result))
+    return found
+
+
+def medians(rounds: list[tuple[float, ...]]) -> list[float]:
+    """Returns the median of each figure."""
+    return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
 async def run(arguments: argparse.Namespace) -> list[str]:
     """Run all rounds and return the lines of the table."""
     names = arguments.only.split(",") if arguments.only else ["S3", "S4", "S5"]
-    found: dict[str, dict[str, list[tuple[float, ...]]]] = {name: {"one": [], "two": []} for name in names}
     with tempfile.TemporaryDirectory(prefix="strogoff-cluster-") as folder:
         settings = {"max_online_messages": "-1", **dict(text.split("=") for text in arguments.set)}
         single = BrokerProcess(Path(folder) / "single", free_port(), **settings)
@@ -72,14 +94,7 @@ async def run(arguments: argparse.Namespace) -> list[str]:
             for _, pids in arrangements.values():
                 for pid in pids:
                     await pin(pid, 0)
-            for _ in range(arguments.rounds):
-                for name in names:
-                    for who, (where, pids) in arrangements.items():
-                        options = SCENARIOS[name][1]
-                        result = await asyncio.to_thread(
-                            measure, arguments.mqttload, where, pids, options, arguments.seconds
-                        )
-                        found[name][who].append(figures(result))
+            found = await take_turns(arguments, {name: SCENARIOS[name][1] for name in names}, arrangements)
             for broker in (single, *nodes):
                 for line in broker.tracebacks():
                     print(f"{broker.data.name}: {line}", file=sys.stderr)
@@ -89,16 +104,14 @@ async def run(arguments: argparse.Namespace) -> list[str]:
     return _table(names, found)
 
 
-def _table(names: list[str], found: dict[str, dict[str, list[tuple[float, ...]]]]) -> list[str]:
+def _table(names: list[str], found: Found) -> list[str]:
     lines = [
         "| | workload | one us/msg | two us/msg | ratio | one msg/s | two msg/s "
         "| one p50 us | two p50 us | one p99 us | two p99 us |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name in names:
-        one, two = (
-            [statistics.median(column) for column in zip(*found[name][who], strict=True)] for who in ("one", "two")
-        )
+        one, two = (medians(found[name][who]) for who in ("one", "two"))
         beside = " | ".join(f"{mine:.0f} | {its:.0f}" for mine, its in zip(one[1:], two[1:], strict=True))
         what = SCENARIOS[name][0]
         lines.append(f"| {name} | {what} | {one[0]:.2f} | {two[0]:.2f} | **{two[0] / one[0]:.2f}** | {beside} |")

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from .cluster_compare import figures, measure
+from .cluster_compare import Found, measure, medians, take_turns
 from .nodes import ClusterNode, pin, start_cluster
 
 KEPT = "--persistent --keep-session --id relay --topology pair"
@@ -26,17 +25,17 @@ SCENARIOS = {
     "QoS 1": f"{KEPT} -P 100 -S 100 --qos 1 --window 20 --e2e-window 20",
     "QoS 1, one in flight": f"{KEPT} -P 1 -S 1 --qos 1 --window 1 --e2e-window 1",
 }
-"""Name -> mqttload's options. The end-to-end window keeps the queues of slower subscribers short."""
+"""Name -> mqttload's options. A publisher waits while too many of its messages are not delivered (`--e2e-window`), so
+slow subscribers do not get long queues."""
 
 
 async def gather_sessions(nodes: list[ClusterNode]) -> int:
-    """Move all slots with sessions to the second node. Returns how many these are. Raises RuntimeError if one stays."""
+    """Move every slot that has sessions to the second node. Returns the number of these slots. Raises RuntimeError if a
+    slot is not there afterwards."""
     rows = await nodes[0].admin("session", "show", "--slot", "--limit=1000")
     slots = sorted({int(slot) for (slot,) in rows})
     for slot in slots:
-        for node in nodes:
-            await node.admin("slot", "move", f"slot={slot}", f"node={nodes[1].name}")
-    for slot in slots:
+        await nodes[0].admin("slot", "move", f"slot={slot}", f"node={nodes[1].name}")
         row = await nodes[0].admin("slot", "show", f"slot={slot}")
         if nodes[1].name not in [str(cell) for cell in row[0]]:
             raise RuntimeError(f"slot {slot} has not moved: {row}")
@@ -45,7 +44,6 @@ async def gather_sessions(nodes: list[ClusterNode]) -> int:
 
 async def run(arguments: argparse.Namespace) -> list[str]:
     """Run all rounds and return the lines of the table."""
-    found: dict[str, dict[str, list[tuple[float, ...]]]] = {name: {"direct": [], "relayed": []} for name in SCENARIOS}
     with tempfile.TemporaryDirectory(prefix="strogoff-relay-") as folder:
         nodes = [ClusterNode(Path(folder), f"n{number}", max_online_messages="-1") for number in (1, 2)]
         try:
@@ -58,13 +56,7 @@ async def run(arguments: argparse.Namespace) -> list[str]:
             print(f"{await gather_sessions(nodes)} slots with sessions are at {nodes[1].name}", file=sys.stderr)
             for pid in pids:
                 await pin(pid, 0)
-            for _ in range(arguments.rounds):
-                for name, options in SCENARIOS.items():
-                    for who, where in places.items():
-                        result = await asyncio.to_thread(
-                            measure, arguments.mqttload, where, pids, options, arguments.seconds
-                        )
-                        found[name][who].append(figures(result))
+            found = await take_turns(arguments, SCENARIOS, {who: (where, pids) for who, where in places.items()})
             for node in nodes:
                 for line in node.tracebacks():
                     print(f"{node.data.name}: {line}", file=sys.stderr)
@@ -74,15 +66,13 @@ async def run(arguments: argparse.Namespace) -> list[str]:
     return _table(found)
 
 
-def _table(found: dict[str, dict[str, list[tuple[float, ...]]]]) -> list[str]:
+def _table(found: Found) -> list[str]:
     lines = [
         "| | direct us/msg | relayed us/msg | difference | direct p50 us | relayed p50 us |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, places in found.items():
-        direct, relayed = (
-            [statistics.median(column) for column in zip(*places[who], strict=True)] for who in ("direct", "relayed")
-        )
+        direct, relayed = (medians(places[who]) for who in ("direct", "relayed"))
         lines.append(
             f"| {name} | {direct[0]:.2f} | {relayed[0]:.2f} | **{relayed[0] - direct[0]:.2f}** "
             f"| {direct[2]:.0f} | {relayed[2]:.0f} |"

@@ -93,8 +93,8 @@ class _Held:
 
 
 class _Timer:
-    """The store's timer, with the delay in seconds until it writes a failed batch again. `runs` is True while it will
-    start a commit for late writes."""
+    """The store's timer, with the delay in seconds until it writes a failed batch again. While `runs` is True, it will
+    start a commit for the late writes."""
 
     __slots__ = ("_delay_s", "after", "runs")
 
@@ -173,7 +173,8 @@ class Store:
     # Writing
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set a value, on disk when `landed` reaches the present `open_commit`, and safe when `committed` does."""
+        """Set a value. It is on the disk when `landed` has reached the present `open_commit`, and safe when `committed`
+        has."""
         self._open[key] = value
         self._open_bytes += len(key) + len(value)
         if self._phase < URGENT:
@@ -280,10 +281,7 @@ class Store:
         writes is done when all before it are. After a failure or `close` no callback is called.
         """
         if commit <= self.committed:
-            if self._due:
-                self._due.append(callback)
-            else:
-                callback()
+            self._call(callback)
         elif commit == self.open_commit:
             self._waiting_open.append(callback)
             if self._phase < URGENT:
@@ -297,10 +295,7 @@ class Store:
     def when_landed(self, commit: int, callback: Callable[[], None]) -> None:
         """Call `callback` when `landed >= commit`; as `when_committed`."""
         if commit <= self.landed:
-            if self._due:
-                self._due.append(callback)
-            else:
-                callback()
+            self._call(callback)
             return
         assert commit <= self.open_commit, (commit, self.open_commit)
         # two commits at most have not landed, and their callbacks may be registered in any order
@@ -311,6 +306,13 @@ class Store:
         landing.insert(at, (commit, callback))
         if commit == self.open_commit and self._phase < URGENT:
             self._hurry()
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        """Call it at once, or behind the callbacks that run now."""
+        if self._due:
+            self._due.append(callback)
+        else:
+            callback()
 
     def flush(self, callback: Callable[[], None]) -> None:
         """Call `callback` when all writes so far are on the disk."""

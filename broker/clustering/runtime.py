@@ -36,7 +36,7 @@ from .leaving import DEPART, Leaving
 from .listening import listen
 from .operator_port import ClusterError, NodeRow, StatusRow
 from .rows import node_rows, slots_and_zones, status_row
-from .slot_evacuation import BETWEEN_S
+from .slot_evacuation import BETWEEN_S, outcome_of
 
 if TYPE_CHECKING:
     from ...storage.directory import DataDirectory
@@ -336,10 +336,8 @@ class ClusterRuntime:
         primary = self._member.slots.row(slot).primary
         if primary is not None and primary.node == node:
             return True
-        outcome: asyncio.Future[str] = self._loop.create_future()
-        self.clustering.slots.moves.begin(slot, node, lambda text: None if outcome.done() else outcome.set_result(text))
         try:
-            problem = await asyncio.wait_for(outcome, MOVE_S)
+            problem = await asyncio.wait_for(outcome_of(self.clustering.slots.moves.begin, slot, node), MOVE_S)
         except TimeoutError:
             return False
         if problem:

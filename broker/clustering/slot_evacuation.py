@@ -10,15 +10,22 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from ...cluster.membership.state_machine import MembershipState, zone_of
-from ...cluster.slots.placement import wanted
+from ...cluster.slots.handover import first_wanted
 
 BETWEEN_S = 0.1
 """The pause between two slots. A message for many slots waits for each that is moving: here it gets through."""
 PAUSE_S = 0.2
-"""How long to wait before slots are tried again that have stayed."""
+"""The pause before the next attempt if no slot could move."""
 
 Begin = Callable[[int, str, Callable[[str], None]], None]
 """`SlotMoves.begin`."""
+
+
+def outcome_of(begin: Begin, slot: int, target: str) -> asyncio.Future[str]:
+    """Begin to move a slot. The future gets the reason why the slot stays, or ""."""
+    outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    begin(slot, target, lambda text: None if outcome.done() else outcome.set_result(text))
+    return outcome
 
 
 class SlotEvacuation:
@@ -43,7 +50,7 @@ class SlotEvacuation:
         """Why the last slot that stayed has stayed."""
 
     def remaining(self) -> list[int]:
-        """The slots with sessions of which this node is the primary."""
+        """The slots that this node still has to give away: it is their primary, and they have sessions."""
         if not self._sessions():
             return []
         own = self._membership().slots.slots_by_primary.get(self._node, ())
@@ -82,13 +89,11 @@ class SlotEvacuation:
     def _target(self, slot: int) -> str:
         membership = self._membership()
         zones = {name: zone_of(membership.members[name]) for name in membership.view.serving if name != self._node}
-        return next(iter(wanted(slot, zones, 1)), "")
+        return first_wanted(slot, zones) if zones else ""
 
     async def _move(self, slot: int, target: str) -> str:
         """Move one slot; every move ends. Returns the reason why it stays, or ""."""
-        outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._begin(slot, target, lambda text: None if outcome.done() else outcome.set_result(text))
-        problem = await outcome
+        problem = await outcome_of(self._begin, slot, target)
         self.moved += not problem
         await asyncio.sleep(BETWEEN_S)
         return problem
