@@ -60,6 +60,13 @@ class ClusterPort(Protocol):
         """
         ...
 
+    def failover_grace_s(self) -> int:
+        """How long at least, in seconds, a session and its will wait whose client the cluster has disconnected (H-39).
+
+        The session was made from its record, which says that a client was connected: its node has died.
+        """
+        ...
+
     def may_acknowledge(self, connection: object, operations: int, frames: list[bytes]) -> bool:
         """True if this client connection may send the frames, which acknowledge these operations (bits).
 
@@ -201,6 +208,10 @@ class Standalone:
 
     def expiry_pause_ms(self) -> int:
         """As `ClusterPort.expiry_pause_ms`: always 0."""
+        return 0
+
+    def failover_grace_s(self) -> int:
+        """As `ClusterPort.failover_grace_s`: 0."""
         return 0
 
     def may_acknowledge(self, connection: object, operations: int, frames: list[bytes]) -> bool:

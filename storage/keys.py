@@ -10,11 +10,13 @@
     h slot                            the slot is moving to this disk, or away from it (`sessions/slot_sessions.py`)
     p slot mid                        payload of a message in several queues of the slot
     u slot mid                        number of these queues
-    z slot number                     due will that waits for a lease
+    z slot number                     due will of a session that waits for a lease
     j slot client incarnation         queue entries of an ended session that are being deleted
     k slot                            highest reserved number of the slot, for incarnations and wills
     y slot node                       number of the last message that the slot took from another node
     a slot mid                        QoS 2 message that another node may send again, taken by the slot
+    S slot client                     will of a connected client without durable state, at its gateway
+    Z slot number                     due will of such a client that waits for a lease
     r mountpoint topic                retained message
     w node boot                       watermark of the publishes of another node's boot
     w node boot number                such a publish, while a further node has not acknowledged it
@@ -24,7 +26,8 @@
     t number                          positions of the slots that one batch changes, and the touched keys
     n name                            the node's own values
 
-The second byte of every key that belongs to sessions is their slot, so that a slot can be copied alone. `client` is
+The second byte of every key that belongs to sessions is their slot, so that a slot can be copied alone. Rows `S` and
+`Z` belong to the node, which need not have the slot: the client has no session at the slot's primary. `client` is
 mountpoint and client id, each after its length, so that no client's keys are a prefix of another's. Each durable
 session of a client id has a higher incarnation than all before, so the keys of an ended session may be deleted later.
 
@@ -39,11 +42,9 @@ from functools import lru_cache
 SLOT_KINDS = b"sbqiepuzjkya"
 """The kinds of keys that belong to one slot and move with it; their second byte is the slot."""
 
-LOCAL_KINDS = b"vfh"
-"""The kinds of keys of a slot that only this disk has: each copy of a slot makes its own snapshots."""
-
-MOVING_KINDS = b"sbqiepujkya"
-"""The kinds of keys that go along when a slot moves: all of `SLOT_KINDS` but the wills that wait for a lease."""
+LOCAL_KINDS = b"vfhSZ"
+"""The kinds of keys with a slot that only this disk has: each copy of a slot makes its own snapshots, and a client
+without durable state is at its gateway."""
 
 POSITIONS_CHECKPOINT = b"t"
 """The key of the checkpoint of `storage/slot_log.py`. It sorts before all keys of `positions_key`."""
@@ -85,6 +86,11 @@ def end_of_client_key(data: bytes, at: int = 0) -> int:
 def session_key(client: bytes) -> bytes:
     """The key of the session record of a client."""
     return b"s" + client
+
+
+def local_session_key(client: bytes) -> bytes:
+    """The key of the session record of a client without durable state, which only its gateway has."""
+    return b"S" + client
 
 
 def queue_prefix(client: bytes, incarnation: int) -> bytes:
@@ -169,8 +175,13 @@ def payload_count_key(slot: int, mid: bytes) -> bytes:
 
 
 def will_key(slot: int, number: int) -> bytes:
-    """The key of a due will that waits for a lease."""
+    """The key of a due will of a session that waits for a lease."""
     return b"z%c" % slot + number.to_bytes(8, "big")
+
+
+def local_will_key(slot: int, number: int) -> bytes:
+    """The key of such a will of a client without durable state."""
+    return b"Z%c" % slot + number.to_bytes(8, "big")
 
 
 def cleanup_key(prefix: bytes) -> bytes:

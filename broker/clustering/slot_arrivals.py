@@ -47,7 +47,7 @@ class SlotArrivals:
         self._send = send
         self._arrivals: dict[int, _Arrival] = {}
 
-    def __contains__(self, slot: int) -> bool:
+    def __contains__(self, slot: object) -> bool:
         return slot in self._arrivals
 
     def offered(self, node: str, attempt: Attempt) -> None:
@@ -94,7 +94,7 @@ class SlotArrivals:
                 for key, value in arrival.stream.take(piece.data):
                     if len(key) < 2 or key[1] != piece.attempt.slot:
                         raise MalformedFrame(f"a row of another slot than {piece.attempt.slot}: {key[:16]!r}")
-                    self._node.slot_sessions.put(key, value)
+                    self._node.slot_sessions.apply(key, value)
             except RecordError as error:
                 self._send(node, Declined(piece.attempt, str(error)))
                 return

@@ -1,7 +1,8 @@
 """Deletes the queue entries of ended sessions from disk, in small steps and across restarts.
 
 The batch that ends a session has one marker with the prefix of its entries. The entries are deleted in steps, at most
-one per commit, so that a million of them do not block the loop. After a restart the markers show what is left.
+one per commit, so that a million of them do not block the loop. After a restart the markers show what is left, and also
+at the next node of a slot.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ...storage.engine import StorageError
-from ...storage.keys import after, cleanup_key, parse_cleanup_key
+from ...storage.keys import after, cleanup_key, of_slot, parse_cleanup_key
 from ...storage.store import Store
 from . import shared_payloads
 from .records import RELEASED, RecordError, decode_entry
@@ -25,11 +26,27 @@ class SessionCleanup:
         self._store = store
         self._schedule = schedule
         self._ranges: deque[bytes] = deque()
+        self._scheduled = False
+        self._elsewhere: set[int] = set()
+        """The slots for which another node deletes."""
 
     def load(self) -> None:
-        """Find the deletions that a restart interrupted."""
+        """Find the deletions that a restart interrupted. Raises `StorageError`."""
         for key in self._store.keys(b"j", b"k"):
             self._start(parse_cleanup_key(key))
+
+    def load_slot(self, slot: int) -> None:
+        """The slot is here: find the deletions that its former node has not completed. Raises `StorageError`."""
+        self._elsewhere.discard(slot)
+        prefix = of_slot(b"j", slot)
+        for key in self._store.keys(prefix, after(prefix)):
+            if parse_cleanup_key(key) not in self._ranges:
+                self._start(parse_cleanup_key(key))
+
+    def drop(self, slot: int) -> None:
+        """The slot is at another node, or moving: delete nothing more of it. The markers stay."""
+        self._elsewhere.add(slot)
+        self._ranges = deque([prefix for prefix in self._ranges if prefix[1] != slot])
 
     def add(self, prefix: bytes) -> None:
         """Delete all queue entries with this `queue_prefix` in later turns. The open batch has the marker."""
@@ -46,11 +63,16 @@ class SessionCleanup:
         return any(prefix[1] == slot for prefix in self._ranges)
 
     def _start(self, prefix: bytes) -> None:
+        if prefix[1] in self._elsewhere:
+            return
         self._ranges.append(prefix)
-        if len(self._ranges) == 1:
-            self._schedule(self._step)
+        if not self._scheduled:
+            self._next()
 
     def _step(self) -> None:
+        self._scheduled = False
+        if not self._ranges:
+            return  # their slots have left this node
         prefix = self._ranges[0]
         store = self._store
         try:
@@ -75,9 +97,11 @@ class SessionCleanup:
             self._ranges.popleft()
         if self._ranges:
             # one step per commit, so that the deletions of a large session never outweigh the traffic in a batch
+            self._scheduled = True
             store.when_committed(store.open_commit if found else store.committed, self._next)
 
     def _next(self) -> None:
+        self._scheduled = True
         self._schedule(self._step)
 
     def __len__(self) -> int:

@@ -86,14 +86,25 @@ class Deadlines:
 
     def attached(self, limit: int) -> Iterator[list[bytes]]:
         """Yield the client keys of the sessions that had a connection when the process ended, in steps; none for a
-        slot without any."""
+        slot without any, and for one whose sessions are at another node."""
         start = b"e"
-        while found := self._env.store.keys(start, b"f", limit):
+        while found := self._env.store.keys(start, b"f", 1):
             slot = found[0][1]
-            stop = keys.deadlines_from(slot, 1)
-            present = [keys.parse_deadline_key(key)[0] for key in found if key < stop]
-            yield present
-            start = found[-1] + b"\x00" if len(present) == limit else keys.after(keys.of_slot(b"e", slot))
+            if slot in self._elsewhere:
+                yield []
+            else:
+                yield from self.attached_in(slot, limit)
+            start = keys.after(keys.of_slot(b"e", slot))
+
+    def attached_in(self, slot: int, limit: int) -> Iterator[list[bytes]]:
+        """As `attached`, for the sessions of one slot: the process that ended may have been another node's."""
+        start, stop = keys.of_slot(b"e", slot), keys.deadlines_from(slot, 1)
+        while True:
+            found = self._env.store.keys(start, stop, limit)
+            yield [keys.parse_deadline_key(key)[0] for key in found]
+            if len(found) < limit:
+                return
+            start = found[-1] + b"\x00"
 
     def _following(self, slot: int, from_ms: int) -> int:
         stop = keys.after(keys.of_slot(b"e", slot))

@@ -78,9 +78,7 @@ class SessionRegistry:
         self.deadlines = Deadlines(env, self._wake)
         self.snapshots = Snapshots(env)
         self.idle = IdleSessions(env, self._released)
-        self.startup = Startup(
-            env, router, self.snapshots, self.deadlines, self._begin_absence, lambda client: client in self._sessions
-        )
+        self.startup = Startup(env, router, self.snapshots, self.deadlines, self._begin_absence, self._has_durable)
         self._parts = SessionParts(
             env,
             router,
@@ -98,12 +96,12 @@ class SessionRegistry:
         """The slots whose durable sessions stay on disk: they are at another node, or moving (`SlotSessions`)."""
 
     def __len__(self) -> int:
-        return len(self._sessions) + self.startup.dormant
+        return len(self._sessions) + self.startup.dormant.total
 
     @property
     def durable(self) -> int:
         """Number of durable sessions."""
-        return self.startup.dormant + sum([session.durable for session in self._sessions.values()])
+        return self.startup.dormant.total + sum([session.durable for session in self._sessions.values()])
 
     # -- finding sessions
 
@@ -133,7 +131,7 @@ class SessionRegistry:
         while found := self._env.store.keys(start, b"t", ITERATED):
             for key in found:
                 client = key[1:]
-                if client in yielded:
+                if client in yielded or client[0] in self.elsewhere:
                     continue
                 known = client in self._sessions
                 session_or_none = self.wake(client)
@@ -157,6 +155,8 @@ class SessionRegistry:
     def _wake(self, client: bytes) -> Session | None:
         session = self._sessions.get(client)
         if session is None:
+            if not self.startup.swept:
+                self._end_lost(client)
             key = keys.session_key(client)
             value = self._env.store.get(key)
             if value is None:
@@ -164,8 +164,23 @@ class SessionRegistry:
             record = decode_session(key, value)
             if record.durable and client[0] in self.elsewhere:
                 return None
+            if not record.durable:  # a former version wrote it
+                self._env.store.delete(key)
+                self.deadlines.move(client, deadline_of(record), None)
+            self.startup.dormant.woken(client)
             session = self._make(record)
         return session
+
+    def _end_lost(self, client: bytes) -> None:
+        """If the last process served this client without durable state, publish its will."""
+        key = keys.local_session_key(client)
+        value = self._env.store.get(key)
+        if value is not None:
+            self._make(decode_session(key, value))
+
+    def _has_durable(self, client: bytes) -> bool:
+        session = self._sessions.get(client)
+        return session is not None and session.durable
 
     def of_slot(self, slot: int) -> list[Session]:
         """The durable sessions of a slot that are in memory."""
@@ -174,6 +189,31 @@ class SessionRegistry:
     def release(self, session: Session) -> None:
         """Leave a session to the disk. The caller knows that the disk has all of it."""
         self._release(session)
+
+    def drop(self, session: Session) -> None:
+        """Another node has this session now: forget it without any effect, and close its connection."""
+        self.idle.remove(session)
+        if self._sessions.get(session.key) is session:
+            del self._sessions[session.key]
+        session.drop()
+
+    def end_replaced(self, slot: int) -> None:
+        """End those sessions of a slot on disk whose clients are connected here without durable state.
+
+        Their Clean Start could not end them, because the former node of the slot was absent. Such a session ends as by
+        that Clean Start.
+        """
+        for client, present in list(self._sessions.items()):
+            if client[0] != slot or present.durable:
+                continue
+            key = keys.session_key(client)
+            try:
+                value = self._env.store.get(key)
+                record = None if value is None else decode_session(key, value)
+                if record is not None and record.durable:
+                    self._restore(record).end("clean_start")
+            except (StorageError, RecordError) as error:
+                self._env.log("error", f"client {present.client_id!r}: its session cannot be read: {error}")
 
     def on_disk(self, mountpoint: str, client_id: str) -> bool:
         """True if the store has a session of this client id, or the deletion of one that is not committed yet.
@@ -184,11 +224,20 @@ class SessionRegistry:
         session = self._sessions.get(client)
         if session is not None:
             return session.stored
-        key = keys.session_key(client)
+        store = self._env.store
         try:
-            return self._env.store.is_waiting(key) or self._env.store.get(key) is not None
+            return (
+                self._is_waiting(client)
+                or store.get(keys.session_key(client)) is not None
+                or (not self.startup.swept and store.get(keys.local_session_key(client)) is not None)
+            )
         except StorageError:
             return True
+
+    def _is_waiting(self, client: bytes) -> bool:
+        """True if the store has not committed a change of a record of this client: a restart would bring it back."""
+        is_waiting = self._env.store.is_waiting
+        return is_waiting(keys.session_key(client)) or is_waiting(keys.local_session_key(client))
 
     def empty(self, slots: Collection[int]) -> list[int]:
         """Return those of these slots that have no durable session and no will that waits.
@@ -256,7 +305,7 @@ class SessionRegistry:
             refused()
             return
         # also while the deletion of a former session is not committed: a restart would bring that session back
-        wrote = env.store.bytes_waiting != before or env.store.is_waiting(keys.session_key(session.key))
+        wrote = env.store.bytes_waiting != before or self._is_waiting(session.key)
         reply(session, present, wrote)
 
     def take_over(self, session: Session) -> None:
@@ -282,7 +331,7 @@ class SessionRegistry:
             session = self._sessions.get(client)
         if session is not None:
             session.end("clean_start")
-        return self._env.store.is_waiting(keys.session_key(client))
+        return self._is_waiting(client)
 
     def _forget(self, session: Session) -> None:
         """Remove an ended session from the registry, unless its client id has a newer one."""
@@ -298,7 +347,7 @@ class SessionRegistry:
     def _released(self, session: Session) -> None:
         """A session is on disk only from now on."""
         del self._sessions[session.key]
-        self.startup.released(session.key)
+        self.startup.dormant.released(session.key)
         self.deadlines.watch(session.key, session.deadline)
 
     # -- sessions on disk
@@ -307,7 +356,7 @@ class SessionRegistry:
         """Begin to load what the start needs: the open handshakes, the subscriptions, the deadlines (`Startup`)."""
         client = b""
         for key in self._env.store.keys(b"i", b"j"):
-            if keys.client_of(key) != client:
+            if key[1] not in self.elsewhere and keys.client_of(key) != client:
                 client = keys.client_of(key)
                 self.wake(client)
         self.startup.run()
@@ -319,7 +368,6 @@ class SessionRegistry:
         """Make a session from its record, and continue its absence. None if it ends thereby."""
         session = self._restore(record)
         self._sessions[session.key] = session
-        self.startup.woken(session.key)
         self.idle.add(session)
         session.resume_absence(record.attached)
         return None if session.ending else session
@@ -335,7 +383,7 @@ class SessionRegistry:
         session.will_at = record.will_at
         session.overrides = record.overrides
         session.grouped = record.grouped
-        session.deadline = deadline_of(record)
+        session.deadline = deadline_of(record) if record.durable else None
         queue = session.queue
         if isinstance(queue, DurableQueue):
             # if the session had a connection, all entries on disk may have been sent

@@ -2,7 +2,8 @@
 
 The primary of the slot has the session: subscriptions, queue, QoS 2 state of both directions, the will and the expiry.
 It writes every change of them to the store in the batch of its cause. A clean session is the same class and writes only
-one record, while it has a will: after a crash the node still publishes the will (P5).
+one record, while it has a will: after a crash the node still publishes the will (P5). This record belongs to the node
+and not to the slot, because the gateway of such a client need not be the primary.
 """
 
 from __future__ import annotations
@@ -170,11 +171,16 @@ class Session:
         if self.ending:
             return
         if self.durable or self.will is not None:
-            self.env.store.put(keys.session_key(self.key), encode(self._record(UNKNOWN)))
+            self.env.store.put(self._record_key, encode(self._record(UNKNOWN)))
             self.stored = True
-            self._set_deadline(0 if self.connection is not None else self.next_deadline)
+            if self.durable:
+                self._set_deadline(0 if self.connection is not None else self.next_deadline)
         elif self.stored:
             self._delete_record()
+
+    @property
+    def _record_key(self) -> bytes:
+        return keys.session_key(self.key) if self.durable else keys.local_session_key(self.key)
 
     def _record(self, waiting: int) -> SessionRecord:
         queue = self.queue
@@ -202,7 +208,7 @@ class Session:
         )
 
     def _delete_record(self) -> None:
-        self.env.store.delete(keys.session_key(self.key))
+        self.env.store.delete(self._record_key)
         self.stored = False
         self._set_deadline(None)
 
@@ -243,12 +249,39 @@ class Session:
         if queue.reserved != queue.next_seq:
             queue.reserved = queue.next_seq
             self.env.store.write_later(keys.session_key(self.key), encode(self._record(queue.counted)))
+        self._release_subscriptions()
+
+    def _release_subscriptions(self) -> None:
         table = self.parts.router.table(self.mountpoint)
         for each in self.subscriptions.values():
             table.release(each)
             if self.planned:
                 table.tell(each.filter)
         self.subscriptions = {}
+
+    def drop(self) -> None:
+        """Another node has this session now: forget it without any effect, and close its connection.
+
+        The disk stays as it is. No message enters the queue any more, from a plan that was made before either.
+        """
+        self.ending = True
+        connection, self.connection = self.connection, None
+        self.env.timers.cancel(self.timer)
+        for text in list(self.due):
+            self._forget_replay(text)
+        # other nodes still have to recognise messages of open handshakes: nobody hears that these are over
+        inbound = self.inbound
+        inbound.records.clear()
+        inbound.forward_again.clear()
+        inbound.pending_acks.clear()
+        queue = self.queue
+        queue.drain()
+        queue.inflight.clear()
+        queue.waiting.clear()
+        queue.lifo, queue.max_offline = False, 0  # it takes no message any more
+        self._release_subscriptions()
+        if connection is not None:
+            connection.moved()
 
     # -- subscriptions
 
@@ -432,7 +465,7 @@ class Session:
             if self.expiry_s == 0:
                 self.end("restart")
                 return
-            self._begin_absence(self.env.options.restart_grace_s)
+            self._begin_absence(max(self.env.options.restart_grace_s, self.env.cluster.failover_grace_s()))
             self.save()
         if 0 < self.will_at <= now:
             self._will_due()

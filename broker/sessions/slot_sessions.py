@@ -1,10 +1,12 @@
-"""The durable sessions of a slot that moves from one node to another (docs/cluster.md#moving-a-slot).
+"""The durable sessions of a slot that is not, or no longer, at this node (docs/cluster.md#moving-a-slot).
 
-At the node that gives the slot away, the sessions leave memory as they do when they are idle, and stay on disk. At the
-node that gets it, their rows arrive on disk, and the slot is opened. In between the router has the subscriptions, but
-no session of the slot is made from its record: `Router.elsewhere` says where their messages go.
+At the node that gives a slot away, the sessions leave memory as they do when they are idle, and stay on disk. A node
+that gets the slot, or only keeps a copy of it, has the rows on disk. Meanwhile the slot is closed here: the router has
+the subscriptions, but no session of the slot is made from its record, and nothing of the slot happens by time.
+`Router.elsewhere` says where the messages go. A slot that is opened goes on as after a restart of this node. Its former
+node may have died with clients connected.
 
-A mark on disk tells a restarted node which slots were moving. They stay closed until the slot table says where they
+A mark on disk tells a restarted node which slots were closed. They stay closed until the slot table says where they
 are.
 """
 
@@ -14,8 +16,9 @@ from collections.abc import Iterator
 
 from ...mqtt.topics import parse_shared
 from ...storage import keys
+from ...storage.engine import StorageError
 from ..environment import Environment
-from ..queues.records import SessionRecord, decode_session, decode_subscription
+from ..queues.records import RecordError, decode_session, decode_subscription
 from ..queues.session_cleanup import SessionCleanup
 from ..routing.remote import MOVING, Elsewhere
 from ..routing.router import Router
@@ -23,10 +26,11 @@ from ..routing.subscriptions import part_of
 from .registry import SessionRegistry
 from .slot_counters import SlotCounters
 from .snapshots import packed
+from .startup import ATTACHED
 from .wills import Wills
 
 LEAVING = b"leaving"
-"""The mark of a slot that this node gives away: another node may have become its primary since."""
+"""The mark of a slot that this node gives away, or has lost: another node may have become its primary since."""
 ARRIVING = b"arriving"
 """The mark of a slot whose rows are not all here."""
 ARRIVED = b"arrived"
@@ -38,8 +42,16 @@ STEP_BYTES = 64 << 10
 """A step reads fewer rows if the last one had more bytes of values."""
 
 
+FORGOTTEN = b"vfbqiepujyazks"
+"""The kinds of rows of a slot in the order in which they are deleted. The snapshot is first: a start after a crash must
+not read subscriptions from it that are deleted."""
+
+MOVES = Elsewhere(MOVING, True)
+"""It is not known yet where the sessions of a slot will be."""
+
+
 class SlotSessions:
-    """The sessions of the slots that are moving. `marks`: slot -> its mark on disk."""
+    """The sessions of the slots that are closed here. `marks`: slot -> its mark on disk."""
 
     def __init__(
         self,
@@ -57,8 +69,8 @@ class SlotSessions:
         self._cleanup = cleanup
         self._counters = counters
         self.marks: dict[int, bytes] = {}
-        self._arrived: dict[int, int] = {}
-        """Slot -> the sessions that have arrived in this process."""
+        self._absences: dict[int, Iterator[list[bytes]]] = {}
+        """Slot -> the clients whose absence begins in later turns, in steps."""
 
     def load(self) -> None:
         """Read the marks and the counters of all slots, before anything makes a session."""
@@ -76,11 +88,28 @@ class SlotSessions:
             self.marks[slot] = mark
             self._env.store.put(keys.move_key(slot), mark)
 
-    def _close(self, slot: int) -> None:
+    def _close(self, slot: int, elsewhere: Elsewhere | None = None) -> None:
+        """The sessions of the slot are not here from now on. `elsewhere` tells the router where they are; None: it
+        need not change what it knows."""
         self._sessions.elsewhere.add(slot)
         self._sessions.deadlines.stop(slot)
-        if slot not in self._router.elsewhere:
-            self._router.place(slot, Elsewhere(MOVING, True))
+        self._sessions.startup.dormant.hide(slot)
+        self._wills.drop(slot)
+        self._cleanup.drop(slot)
+        self._absences.pop(slot, None)
+        if elsewhere is not None or slot not in self._router.elsewhere:
+            self._router.place(slot, elsewhere or MOVES)
+
+    def _reopen(self, slot: int) -> None:
+        """Undo `_close`."""
+        self._sessions.elsewhere.discard(slot)
+        self._router.place(slot, None)
+        self._sessions.deadlines.resume(slot)
+        self._wills.load_slot(slot)
+        self._cleanup.load_slot(slot)
+        self._sessions.end_replaced(slot)
+        self._sessions.startup.dormant.show(slot)
+        self.mark(slot, None)
 
     # -- at the node that gives a slot away
 
@@ -102,8 +131,6 @@ class SlotSessions:
                 return f"client {session.client_id} has a QoS 2 publish that not every receiver has acknowledged"
             if not session.stored or not session.queue.dormant:  # type: ignore[attr-defined]
                 return f"messages of client {session.client_id} are not on disk yet"
-        if self._wills.waiting(slot):
-            return "a will waits for a lease"
         if self._cleanup.has(slot):
             return "the queue of an ended session is being deleted"
         return ""
@@ -116,43 +143,45 @@ class SlotSessions:
             self._sessions.release(session)
         self.mark(slot, LEAVING)
 
-    def rows(self, slot: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the rows of the slot that move. Raises `StorageError`, `RecordError`.
+    def count(self, slot: int) -> int:
+        """Return how many sessions of the slot are on this disk. Raises `StorageError`."""
+        prefix = keys.of_slot(b"s", slot)
+        return len(self._env.store.keys(prefix, keys.after(prefix)))
 
-        A client without durable state has a record with its will at its gateway: that record stays.
-        """
+    def rows(self, slot: int) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the rows of the slot. Raises `StorageError`."""
         store = self._env.store
-        for kind in keys.MOVING_KINDS:
+        for kind in keys.SLOT_KINDS:
             start, stop = keys.of_slot(b"%c" % kind, slot), keys.after(keys.of_slot(b"%c" % kind, slot))
             step = 1
             while found := store.scan(start, stop, step):
-                for key, value in found:
-                    if self._moves(key, value):
-                        yield key, value
+                yield from found
                 start = found[-1][0] + b"\x00"
                 # rows may be as large as messages
                 small = sum([len(value) for _, value in found]) < STEP_BYTES
                 step = min(2 * step, STEP) if small else max(1, step // 2)
 
-    def _moves(self, key: bytes, value: bytes) -> bool:
-        if key[:1] == b"s":
-            return decode_session(key, value).durable
-        if key[:1] == b"e":
-            record = self._record(keys.parse_deadline_key(key)[0])
-            return record is None or record.durable
-        return True
+    # -- at a node that has lost a slot
 
-    def _record(self, client: bytes) -> SessionRecord | None:
-        key = keys.session_key(client)
-        value = self._env.store.get(key)
-        return None if value is None else decode_session(key, value)
+    def lose(self, slot: int, elsewhere: Elsewhere = MOVES) -> None:
+        """Another node has become the primary of the slot, while this one was paused or cut off: forget its sessions.
 
-    # -- at the node that gets a slot
+        Nothing else happens to them here: no will, no hand-over of shared messages, no change of a route or a row. The
+        caller announces again which members of shared groups are online here. Clients without durable state stay.
+        Raises `StorageError`.
+        """
+        self._close(slot, elsewhere)
+        for session in self._sessions.of_slot(slot):
+            self._sessions.drop(session)
+        self.mark(slot, LEAVING)
+        self._sessions.snapshots.delete(slot)
+
+    # -- at a node that gets a slot, or a copy of it
 
     def strange_rows(self, slot: int) -> bool:
         """True if this disk has rows of sessions of the slot, which no client can reach. Raises `StorageError`."""
         found = [self._env.store.keys(keys.of_slot(b"%c" % kind, slot), keys.after(keys.of_slot(b"%c" % kind, slot)), 1)
-                 for kind in b"bqijpu"]  # fmt: skip
+                 for kind in b"sbqijpuz"]  # fmt: skip
         return any(found)
 
     def begin(self, slot: int) -> None:
@@ -160,26 +189,53 @@ class SlotSessions:
         self._close(slot)
         self.mark(slot, ARRIVING)
 
-    def put(self, key: bytes, value: bytes) -> None:
-        """Write a row that has arrived with the open batch. Raises `RecordError`."""
-        if key[:1] == b"b":
-            client, text = keys.parse_subscription_key(key)
-            text, subscription = packed(client, text, decode_subscription(key, value))
-            self._router.table(keys.mountpoint_of(client)).load(part_of(text), ((text, subscription),))
-        elif key[:1] == b"s":
-            self._sessions.startup.released(key[1:])
-            self._arrived[key[1]] = self._arrived.get(key[1], 0) + 1
-        self._env.store.put(key, value)
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Write a row of a closed slot with the open batch; None deletes it. The caller keeps the primary's order.
+
+        The router's table follows. Raises `RecordError` for a subscription that cannot be read, and writes nothing.
+        """
+        if key[:1] != b"b":
+            if value is None:
+                self._env.store.delete(key)
+            else:
+                self._env.store.put(key, value)
+            return
+        client, text = keys.parse_subscription_key(key)
+        if value is None:
+            self._delete(key)
+        else:
+            bare, subscription = packed(client, text, decode_subscription(key, value))
+            self._unsubscribe(key)  # `load` keeps what the table has, and the options may be others
+            self._router.table(keys.mountpoint_of(client)).load(part_of(bare), ((bare, subscription),))
+            self._env.store.put(key, value)
+        self._sessions.snapshots.changed(client)
 
     def open(self, slot: int) -> None:
-        """This node has the sessions of the slot from now on. Raises `StorageError`."""
+        """This node has the sessions of the slot from now on. Raises `StorageError`.
+
+        The absence of clients that were connected at the former node begins in later turns, or when they connect.
+        """
         self._sessions.elsewhere.discard(slot)
         self._router.place(slot, None)
         self._counters.load_slot(slot)
-        self._sessions.deadlines.resume(slot)
-        for _ in range(self._arrived.pop(slot, 0)):
-            self._sessions.snapshots.uncovered(slot)
-        self.mark(slot, None)
+        self._reopen(slot)
+        self._absences[slot] = steps = self._sessions.deadlines.attached_in(slot, ATTACHED)
+        self._env.after_turn(lambda: self._begin_absences(slot, steps))
+
+    def _begin_absences(self, slot: int, steps: Iterator[list[bytes]]) -> None:
+        if self._absences.get(slot) is not steps or self._env.store.state == "closed":
+            return
+        self._env.tick()
+        try:
+            for client in next(steps):
+                self._sessions.wake(client)  # this begins the absence
+        except StopIteration:
+            del self._absences[slot]
+        except StorageError as error:
+            del self._absences[slot]
+            self._env.log("error", f"sessions of slot {slot} count as connected until the next start: {error}")
+        else:
+            self._env.after_turn(lambda: self._begin_absences(slot, steps))
 
     # -- what stays behind
 
@@ -190,27 +246,32 @@ class SlotSessions:
         """
         self._close(slot)
         self._sessions.snapshots.forget(slot)
-        self._arrived.pop(slot, None)
         store = self._env.store
-        # not the reserved numbers, which wills that wait here have; the mark last
-        for kind in b"bqiepujyavfs":
+        for kind in FORGOTTEN:
             start, stop = keys.of_slot(b"%c" % kind, slot), keys.after(keys.of_slot(b"%c" % kind, slot))
             while found := store.scan(start, stop, STEP):
                 for key, value in found:
-                    if not self._moves(key, value):
-                        continue
                     yield key, value
+                    if kind == ord("s"):
+                        self._keep_will(key, value)
                     self._delete(key)
                 start = found[-1][0] + b"\x00"
-        self._sessions.elsewhere.discard(slot)
-        self._router.place(slot, None)
-        self.mark(slot, None)
+        self._reopen(slot)
+
+    def _keep_will(self, key: bytes, value: bytes) -> None:
+        """A former version wrote the wills of clients without durable state into the slot: publish such a will."""
+        try:
+            if not decode_session(key, value).durable:
+                self._sessions.wake(key[1:])
+        except RecordError as error:
+            self._env.log("error", str(error))
 
     def _delete(self, key: bytes) -> None:
         self._env.store.delete(key)
         if key[:1] == b"b":
-            client, text = keys.parse_subscription_key(key)
-            group, text = parse_shared(text)
-            self._router.table(keys.mountpoint_of(client)).remove(client, text, group)
-        elif key[:1] == b"s":
-            self._sessions.startup.woken(key[1:])
+            self._unsubscribe(key)
+
+    def _unsubscribe(self, key: bytes) -> None:
+        client, text = keys.parse_subscription_key(key)
+        group, text = parse_shared(text)
+        self._router.table(keys.mountpoint_of(client)).remove(client, text, group)

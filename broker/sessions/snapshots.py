@@ -170,6 +170,14 @@ class Snapshots:
             yield len(found)
             start = found[-1] + b"\x00"
 
+    def delete(self, slot: int) -> None:
+        """Delete the snapshot of this slot and its notes with the open batch. Raises `StorageError`."""
+        self.forget(slot)
+        for kind in (b"v", b"f"):
+            prefix = keys.of_slot(kind, slot)
+            for key in self._env.store.keys(prefix, keys.after(prefix)):
+                self._env.store.delete(key)
+
     def forget(self, slot: int) -> None:
         """The sessions of this slot have left this disk: make no snapshot of it."""
         self.changed_clients[slot].clear()

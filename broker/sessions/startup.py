@@ -2,8 +2,9 @@
 
     1  the subscriptions of all sessions go into the router's tables, from snapshots or row by row
     2  now messages can be routed: `ready`
-    3  the sessions whose connections the last process lost begin their absence; wills may be published
-    4  the sessions on disk are counted
+    3  the clients without durable state whose connections the last process lost leave their wills, and the sessions
+       with such connections begin their absence; wills may be published
+    4  the sessions on disk are counted, but for those of slots that are at other nodes
 
 Sessions themselves stay on disk until something needs them. A client may connect before step 1 is complete: its session
 is made from its record, and its packets behind CONNECT wait for step 2.
@@ -12,6 +13,7 @@ is made from its record, and its packets behind CONNECT wait for step 2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from ...cluster.identity import SLOTS
 from ...storage import keys
@@ -41,11 +43,73 @@ def _raise(error: Exception) -> None:
     raise error
 
 
+class DormantCount:
+    """Counts the sessions that only the disk has, in the slots of this node. `in_memory` tells whether the durable
+    session of a client key is in memory. `total` is their number among those that were counted so far."""
+
+    def __init__(self, env: Environment, in_memory: Callable[[bytes], bool]) -> None:
+        self._env = env
+        self._in_memory = in_memory
+        self._of_slot = [0] * SLOTS
+        self._counted_to = b""
+        self._shown: set[int] = set()
+        self._hidden: set[int] = set()
+        self.total = 0
+
+    def woken(self, client: bytes) -> None:
+        """A session that only the disk had is in memory now."""
+        if self._counts(client):
+            self._add(client[0], -1)
+
+    def released(self, client: bytes) -> None:
+        """A session is no longer in memory."""
+        if self._counts(client):
+            self._add(client[0], 1)
+
+    def hide(self, slot: int) -> None:
+        """The sessions of this slot are at another node, or moving: count none of them."""
+        self._hidden.add(slot)
+        self._shown.discard(slot)
+        self._add(slot, -self._of_slot[slot])
+
+    def show(self, slot: int) -> None:
+        """The sessions of this slot are here: count them. Raises `StorageError`."""
+        prefix = keys.of_slot(b"s", slot)
+        found = self._env.store.keys(prefix, keys.after(prefix))
+        self._hidden.discard(slot)
+        self._shown.add(slot)
+        self._add(slot, sum([not self._in_memory(key[1:]) for key in found]) - self._of_slot[slot])
+
+    def _counts(self, client: bytes) -> bool:
+        slot = client[0]
+        return slot in self._shown or (client < self._counted_to and slot not in self._hidden)
+
+    def _add(self, slot: int, sessions: int) -> None:
+        self._of_slot[slot] += sessions
+        self.total += sessions
+
+    def load(self) -> Iterator[int]:
+        """Count the sessions of all slots in steps; yields how many rows were read. Raises `StorageError`."""
+        start = b"s"
+        while found := self._env.store.keys(start, b"t", COUNTED):
+            for key in found:
+                slot = key[1]
+                if slot not in self._hidden and slot not in self._shown and not self._in_memory(key[1:]):
+                    self._add(slot, 1)
+            last = found[-1][1]
+            # a copy of another node's slot may have many rows
+            start = keys.after(keys.of_slot(b"s", last)) if last in self._hidden else found[-1] + b"\x00"
+            self._counted_to = found[-1][1:] + b"\x00"
+            yield len(found) // 4
+        self._counted_to = b"\xff" * 2
+
+
 class Startup:
     """The start of one node. `absent` begins the absence of a session by its client key; `in_memory` tells whether the
-    session of a client key is in memory.
+    durable session of a client key is in memory.
 
-    `dormant` is the number of sessions that only the disk has, among those that were counted so far.
+    `dormant` counts the sessions that only the disk has. `swept` is True when the last process has left no record of a
+    client without durable state any more.
     """
 
     def __init__(
@@ -62,30 +126,16 @@ class Startup:
         self._snapshots = snapshots
         self._deadlines = deadlines
         self._absent = absent
-        self._in_memory = in_memory
-        self._counted_to = b""
         self._other_layout = 0
         self._waiting: list[Callable[[], None]] = []
-        self.dormant = 0
-        self.ready = self.complete = False
+        self.dormant = DormantCount(env, in_memory)
+        self.ready = self.swept = self.complete = False
         self.later: Callable[[Callable[[], None]], object] = env.after_turn
         """Runs the next step in another turn of the loop."""
         self.loaded: Callable[[], None] = lambda: None
         """Called when everything is loaded."""
         self.failed: Callable[[Exception], None] = _raise
         """Called with the error of a read: the node does not know all subscriptions, so it must not serve."""
-
-    # -- the sessions that only the disk has
-
-    def woken(self, client: bytes) -> None:
-        """A session that only the disk had is in memory now."""
-        if client < self._counted_to:
-            self.dormant -= 1
-
-    def released(self, client: bytes) -> None:
-        """A session is no longer in memory."""
-        if client < self._counted_to:
-            self.dormant += 1
 
     # -- steps
 
@@ -136,13 +186,21 @@ class Startup:
         self.loaded()
 
     def _sessions(self) -> Iterator[int]:
-        for clients in self._deadlines.attached(ATTACHED):
+        for clients in chain(self._lost(), self._deadlines.attached(ATTACHED)):
             for client in clients:
                 self._absent(client)
             yield SEEK + 10 * len(clients)  # each makes a session, which takes as long as ten rows
         for _ in self._deadlines.load():
             yield SEEK
-        yield from self._count()
+        yield from self.dormant.load()
+
+    def _lost(self) -> Iterator[list[bytes]]:
+        """Yield the clients without durable state that had a connection when the process ended, in steps."""
+        start = b"S"
+        while found := self._env.store.keys(start, b"T", ATTACHED):
+            yield [key[1:] for key in found]
+            start = found[-1] + b"\x00"
+        self.swept = True
 
     def _subscriptions(self) -> Iterator[int]:
         rows: list[tuple[int, SnapshotRow]] = []
@@ -237,12 +295,3 @@ class Startup:
         for key, value in found:
             self._load_row(key, value)
         return len(found) + SEEK // 2
-
-    def _count(self) -> Iterator[int]:
-        start = b"s"
-        while found := self._env.store.keys(start, b"t", COUNTED):
-            self.dormant += sum([not self._in_memory(key[1:]) for key in found])
-            start = found[-1] + b"\x00"
-            self._counted_to = start[1:]
-            yield len(found) // 4
-        self._counted_to = b"\xff" * 2

@@ -42,6 +42,8 @@ def test_kinds_of_keys_do_not_mix() -> None:
         keys.payload_key(1, b"mid"),
         keys.payload_count_key(1, b"mid"),
         keys.will_key(1, 1),
+        keys.local_session_key(client),
+        keys.local_will_key(1, 1),
         keys.cleanup_key(keys.queue_prefix(client, 1)),
         keys.reserved_key(1),
         keys.retained_prefix(""),
@@ -63,6 +65,8 @@ def test_the_second_byte_of_the_keys_of_sessions_is_the_slot(slot: int) -> None:
         keys.payload_key(slot, b"mid"),
         keys.payload_count_key(slot, b"mid"),
         keys.will_key(slot, 1),
+        keys.local_session_key(client),
+        keys.local_will_key(slot, 1),
         keys.cleanup_key(prefix),
         keys.reserved_key(slot),
     ]

@@ -16,7 +16,7 @@ class Target(MovingCluster):
     def __init__(self) -> None:
         super().__init__()
         self.said: list[SlotMessage] = []
-        self.moves(2)._arrivals._send = lambda node, message: self.said.append(message)
+        self.moves(2).arrivals._send = lambda node, message: self.said.append(message)
         row = self[2].member.slots.row(self.slot)
         self.attempt = Attempt(self.slot, row.epoch, row.version, 5)
 

@@ -100,3 +100,65 @@ def test_an_empty_queue_leaves_no_marker() -> None:
     turns = Turns()
     turns.garbage.add(b"q7-")
     assert turns.store.keys(b"", b"\xff") == []
+
+
+def test_a_slot_that_leaves_takes_the_rest_of_its_deletions_along() -> None:
+    """Nothing of it is deleted here until the slot is back; other slots go on."""
+    turns = Turns()
+    turns.fill(b"q7-", STEP * 3)
+    turns.fill(b"q8-", STEP * 3)
+    turns.garbage.add(b"q7-")
+    turns.garbage.add(b"q8-")
+    turns.turn()
+    turns.garbage.drop(SLOT)
+    turns.garbage.drop(SLOT)
+    assert not turns.garbage.has(SLOT) and len(turns.garbage) == 1
+    turns.finish()
+    left = turns.store.keys(b"", b"\xff")
+    assert len(left) == STEP * 2 + 1 and {key[:2] for key in left} == {b"q7", b"j7"}
+    for _ in range(2):
+        turns.garbage.load_slot(SLOT)
+    assert len(turns.garbage) == 1
+    turns.finish()
+    assert turns.store.keys(b"", b"\xff") == []
+
+
+def test_a_deletion_begins_again_after_all_slots_have_left() -> None:
+    turns = Turns()
+    turns.fill(b"q7-", STEP * 2)
+    turns.garbage.add(b"q7-")
+    turns.garbage.drop(SLOT)
+    turns.finish()
+    turns.fill(b"q8-", 3)
+    turns.garbage.add(b"q8-")
+    turns.finish()
+    assert {key[:2] for key in turns.store.keys(b"", b"\xff")} == {b"q7", b"j7"}
+
+
+def test_a_start_deletes_nothing_of_a_slot_that_is_elsewhere() -> None:
+    turns = Turns()
+    turns.fill(b"q7-", 3)
+    turns.store.put(b"j7-", b"")
+    turns.garbage.drop(SLOT)
+    turns.garbage.load()
+    turns.finish()
+    assert len(turns.store.keys(b"", b"\xff")) == 4 and len(turns.garbage) == 0
+
+
+def test_sessions_that_end_one_after_the_other_share_the_steps() -> None:
+    turns = Turns()
+    for prefix in (b"q7-a-", b"q7-b-", b"q7-c-"):
+        turns.fill(prefix, STEP * 3)
+    turns.finish()
+    before = STEP * 9
+    for prefix in (b"q7-a-", b"q7-b-", b"q7-c-"):
+        turns.garbage.add(prefix)
+        turns.turn()
+        left = len(turns.store.keys(b"q", b"r"))
+        assert before - left <= STEP
+        before = left
+    while turns.turn():
+        left = len(turns.store.keys(b"q", b"r"))
+        assert before - left <= STEP
+        before = left
+    assert turns.store.keys(b"", b"\xff") == []

@@ -354,3 +354,16 @@ def test_a_slot_that_the_disk_fails_to_read_is_not_empty(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(type(broker.node.env.store), "keys", fail)
     assert broker.node.sessions.empty([7]) == []
+
+
+def test_a_clean_client_waits_until_its_former_will_is_deleted_on_disk() -> None:
+    """Otherwise a kill could bring a will back that its client has discarded."""
+    broker = BrokerHarness()
+    client = broker.client("c", will=will("will/c"))
+    broker.hold_disk()
+    client.leave()
+    caller = RawClient(broker)
+    assert caller.says(connect("c")) == []
+    assert broker.node.sessions.on_disk("", "d") is False
+    broker.free_disk()
+    assert caller.hears() == [accepted()]

@@ -171,7 +171,7 @@ def test_rows_are_read_in_small_steps_while_they_are_large(monkeypatch: pytest.M
 def test_a_row_that_cannot_be_read_is_refused() -> None:
     broker = BrokerHarness()
     with pytest.raises(RecordError):
-        broker.node.slot_sessions.put(b"b" + keys.client_key(3, "", "c") + bytes(8) + b"t", b"\xc1")
+        broker.node.slot_sessions.apply(b"b" + keys.client_key(3, "", "c") + bytes(8) + b"t", b"\xc1")
     assert broker.node.env.store.get(b"b" + keys.client_key(3, "", "c") + bytes(8) + b"t") is None
 
 

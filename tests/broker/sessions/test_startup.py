@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import count, islice
 from typing import Any
 
 import pytest
 
+from strogoff.broker.queues.records import SessionRecord, WillRecord, encode
 from strogoff.broker.sessions import startup as module
+from strogoff.broker.sessions.slot_sessions import LEAVING
+from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Connack, Pingreq, Pingresp, Puback, Suback, Will
 from strogoff.sim.engine.host import STEP_S
+from strogoff.storage import keys
 from strogoff.storage.engine import StorageError
 
 from ...harness.broker import BrokerHarness, PacketClient, connect, publish
@@ -223,3 +228,161 @@ def test_an_error_of_the_disk_ends_the_start_only_before_it_is_ready(kind: bytes
     broker.pass_s(1)
     ready = broker.node.sessions.startup.ready
     assert (ready, [str(error) for error in failed]) == ((False, ["damaged"]) if kind == b"b" else (True, []))
+
+
+def test_the_wills_of_clean_clients_fire_once_after_a_kill() -> None:
+    """Their records are the node's: the slots have no rows of them."""
+    broker = BrokerHarness(load_step=1)
+    broker.persistent("watcher").subscribe(("will", 1))
+    for number in range(5):
+        broker.client(f"c{number}", will=Will("will", b"%d" % number, 1))
+    broker.client("plain")
+    assert len(broker.keys(b"S")) == 5 and len(broker.keys(b"s")) == len(broker.keys(b"e")) == 1
+    for wills in ([b"%d" % number for number in range(5)], []):
+        broker.restart()
+        broker.pass_s(5)
+        watcher = broker.persistent("watcher")
+        assert sorted([message.payload for message in watcher.drain()]) == wills
+        assert broker.keys(b"S") == broker.keys(b"Z") == []
+
+
+def test_a_clean_client_that_connects_meanwhile_leaves_both_its_wills() -> None:
+    """The one of the connection that the kill ended, and later the one of the new connection."""
+    broker = BrokerHarness(load_step=1)
+    for number in range(30):
+        client = broker.persistent(f"s{number}")
+        client.subscribe(("will", 1))
+        client.leave()
+    broker.client("c", will=Will("will", b"old", 1))
+    broker.disk.crash(False)
+    broker.host.kill()
+    broker.settle()
+    broker.disk = broker.disk.reopen()
+    begun(broker)
+    client = ask_meanwhile(broker, connect("c", will=Will("will", b"new", 1)))
+    while not client.received:
+        broker.pass_s(STEP_S)
+    assert not broker.node.sessions.startup.swept
+    loaded(broker)
+    assert [type(each) for each in client.take()] == [Connack] and len(broker.keys(b"S")) == 1
+    assert [message.payload for message in broker.persistent("s7").drain()] == [b"old"]
+    client.vanish()
+    assert [message.payload for message in broker.persistent("s8").drain()] == [b"old", b"new"]
+    assert broker.keys(b"S") == []
+
+
+def test_a_connect_reads_no_record_of_the_last_process_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = stopped(3)
+    begun(broker)
+    loaded(broker)
+    engine: Any = broker.disk
+    read: list[bytes] = []
+    get = engine.get
+
+    def noted(key: bytes) -> bytes | None:
+        read.append(key[:1])
+        return get(key)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(engine, "get", noted)
+    broker.client("new")
+    broker.client("s1", clean=False)
+    broker.node.sessions.on_disk("", "other")
+    assert read.count(b"s") == 3 and b"S" not in read
+
+
+def former(broker: BrokerHarness) -> int:
+    """Write what a former version wrote for a connected client without durable state; returns its slot."""
+    will = WillRecord("will", b"gone", 1, False, None, -1, 0)
+    record = SessionRecord("", "old", 0, False, 4, None, 0, True, 0, will, 0, 0, 0, 0, {})
+    slot = slot_of("", "old")
+    client = keys.client_key(slot, "", "old")
+    broker.node.env.store.put(keys.session_key(client), encode(record))
+    broker.node.env.store.put(keys.deadline_key(client, 0), b"")
+    broker.settle()
+    return slot
+
+
+def test_a_clean_client_of_a_former_version_leaves_its_will() -> None:
+    broker = BrokerHarness()
+    broker.persistent("watcher").subscribe(("will", 1))
+    former(broker)
+    for wills in ([b"gone"], []):
+        broker.restart()
+        assert [message.payload for message in broker.persistent("watcher").drain()] == wills
+        assert [len(broker.keys(kind)) for kind in (b"s", b"e", b"S")] == [1, 1, 0], "the rows of the watcher"
+    assert len(broker.node.sessions) == 1
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_clean_client_of_a_former_version_in_a_slot_that_was_moving(comes_back: bool) -> None:
+    broker = BrokerHarness()
+    broker.persistent("watcher").subscribe(("will", 1))
+    slot = former(broker)
+    broker.node.slot_sessions.mark(slot, LEAVING)
+    broker.settle()
+    broker.restart()
+    if comes_back:
+        broker.node.slot_sessions.open(slot)
+    else:
+        assert list(broker.node.slot_sessions.forget(slot))
+    assert [message.payload for message in broker.persistent("watcher").drain()] == [b"gone"]
+    assert len(broker.keys(b"s")) == len(broker.keys(b"e")) == 1
+
+
+def in_one_slot(number: int) -> list[str]:
+    """Client ids of slot 9."""
+    return list(islice((name for name in (f"c{n}" for n in count()) if slot_of("", name) == 9), number))
+
+
+@pytest.mark.parametrize("idle_s", [0, 60])
+def test_sessions_of_a_slot_elsewhere_do_not_count(idle_s: int) -> None:
+    """Whether they were in memory when the slot closed or not."""
+    broker = BrokerHarness(idle_session_s=idle_s, load_step=1)
+    for name in [*in_one_slot(3), "other"]:
+        broker.persistent(name).leave()
+    broker.pass_s(2)
+    node = broker.node
+    assert len(node.sessions) == node.sessions.durable == 4
+    for _ in range(2):
+        node.slot_sessions.leave(9)
+        assert len(node.sessions) == node.sessions.durable == 1
+    assert [session.client_id for session in node.sessions.everything()] == ["other"]
+    broker.settle()
+    broker.restart()
+    broker.pass_s(5)
+    node = broker.node
+    assert broker.events("node.loaded")[-1]["sessions"] == len(node.sessions) == 1
+    for _ in range(2):
+        node.slot_sessions.open(9)
+    assert len(node.sessions) == node.sessions.durable == len(list(node.sessions.everything())) == 4
+    broker.persistent(in_one_slot(1)[0])
+    assert len(node.sessions) == 4
+    broker.pass_s(5)
+    assert len(node.sessions) == 4
+
+
+def test_a_slot_that_opens_while_the_sessions_are_counted_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COUNTED", 4)
+    broker = stopped(40)
+    begun(broker)
+    node = broker.node
+    while node.sessions.startup.dormant.total < 20:
+        broker.pass_s(STEP_S)
+    assert node.sessions.startup.dormant.total == 20
+    for number in range(40):
+        node.slot_sessions.leave(slot_of("", f"s{number}"))
+        node.slot_sessions.open(slot_of("", f"s{number}"))
+    clients = [ask_meanwhile(broker, connect(f"s{number}", clean=False)) for number in range(0, 40, 5)]
+    loaded(broker)
+    assert all(client.take() for client in clients) and len(node.sessions) == 40
+
+
+def test_a_start_begins_no_absence_in_a_slot_elsewhere() -> None:
+    broker = BrokerHarness()
+    broker.client(in_one_slot(1)[0], 5, False, 100)
+    broker.node.slot_sessions.mark(9, LEAVING)
+    broker.settle()
+    before = broker.keys(b"e")
+    broker.restart()
+    broker.pass_s(5)
+    assert broker.keys(b"e") == before and not broker.node.sessions.in_memory()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.queues.records import RecordError
+from strogoff.broker.queues.records import RecordError, WillRecord, encode
+from strogoff.broker.sessions.wills import PendingWill
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
+from strogoff.storage import keys
 from tests.harness.broker import BrokerHarness
 
 
@@ -19,10 +21,10 @@ def test_a_will_waits_for_the_lease_over_a_restart_and_fires_once() -> None:
     broker.node.policy.view_state = ViewState.MINORITY
     mortal.vanish()
     assert reader.payloads() == []
-    assert [key[1] for key in broker.keys(b"z")] == [slot_of("", "mortal")]
+    assert [key[1] for key in broker.keys(b"Z")] == [slot_of("", "mortal")]
     broker.node.policy.view_state = ViewState.MAJORITY
     assert reader.payloads() == [b"gone"]
-    assert broker.keys(b"z") == []
+    assert broker.keys(b"Z") == []
 
 
 def test_a_waiting_will_is_sent_after_a_restart() -> None:
@@ -34,7 +36,7 @@ def test_a_waiting_will_is_sent_after_a_restart() -> None:
     broker.restart()
     broker.pass_s(0.1)
     assert broker.persistent("reader", 5).payloads() == [b"gone"]
-    assert broker.keys(b"z") == []
+    assert broker.keys(b"Z") == []
 
 
 def test_a_record_that_cannot_be_read_is_named() -> None:
@@ -42,3 +44,93 @@ def test_a_record_that_cannot_be_read_is_named() -> None:
     broker.node.env.store.put(b"z\x07x", b"\xc1")
     with pytest.raises(RecordError, match="will at key"):
         broker.node.wills.load()
+
+
+def waits(broker: BrokerHarness, text: str = "gone") -> int:
+    """A will of a durable session waits for a lease on the disk; returns its slot."""
+    slot = slot_of("", "mortal")
+    record = WillRecord("will", text.encode(), 1, False, None, -1, 0)
+    broker.node.env.store.put(keys.will_key(slot, 1), encode(PendingWill("", "mortal", record)))
+    return slot
+
+
+def test_the_will_of_a_session_waits_in_its_slot_and_that_of_another_client_at_the_node() -> None:
+    broker = BrokerHarness()
+    durable = broker.persistent("durable", will=packets.Will("will", b"1", 1))
+    clean = broker.client("clean", will=packets.Will("will", b"2", 1))
+    broker.node.policy.view_state = ViewState.MINORITY
+    durable.vanish()
+    clean.vanish()
+    assert [key[1] for key in broker.keys(b"z")] == [slot_of("", "durable")]
+    assert [key[1] for key in broker.keys(b"Z")] == [slot_of("", "clean")]
+    assert [key[1] for key in broker.keys(b"k")] == [slot_of("", "durable")], "the other slot may be another node's"
+
+
+def test_wills_that_wait_again_keep_their_kind() -> None:
+    broker = BrokerHarness()
+    durable = broker.persistent("durable", will=packets.Will("will", b"1", 1))
+    clean = broker.client("clean", will=packets.Will("will", b"2", 1))
+    broker.node.policy.view_state = ViewState.MINORITY
+    durable.vanish()
+    clean.vanish()
+    before = broker.keys(b"z") + broker.keys(b"Z")
+    broker.node.policy.loading = True
+    for key in before:
+        broker.node.wills._try(key, PendingWill("", "x", WillRecord("will", b"", 1, False, None, -1, 0)))
+    broker.node.policy.loading = False
+    assert broker.keys(b"z") + broker.keys(b"Z") == before
+    broker.node.env.cluster.has_lease = lambda: False  # type: ignore[method-assign]
+    broker.node.policy.view_state = ViewState.MAJORITY
+    after = broker.keys(b"z"), broker.keys(b"Z")
+    assert [len(found) for found in after] == [1, 1] and not set(after[0] + after[1]) & set(before)
+
+
+def test_a_start_publishes_no_will_of_a_slot_that_is_elsewhere() -> None:
+    broker = BrokerHarness()
+    broker.persistent("reader", 5).subscribe(("will", 1))
+    slot = waits(broker)
+    broker.client("clean", will=packets.Will("will", b"local", 1))
+    broker.node.slot_sessions.mark(slot, b"leaving")
+    broker.settle()
+    broker.restart()
+    reader = broker.persistent("reader", 5)
+    assert [each.payload for each in reader.drain()] == [b"local"] and len(broker.keys(b"z")) == 1
+    broker.node.slot_sessions.open(slot)
+    assert [each.payload for each in reader.drain()] == [b"gone"] and broker.keys(b"z") == []
+
+
+def test_a_will_of_a_slot_that_left_and_came_back_is_published_once() -> None:
+    broker = BrokerHarness()
+    reader = broker.client("reader")
+    reader.subscribe(("will", 1))
+    mortal = broker.persistent("mortal", will=packets.Will("will", b"gone", 1))
+    broker.node.policy.view_state = ViewState.MINORITY
+    mortal.vanish()
+    slot = slot_of("", "mortal")
+    broker.node.wills.drop(slot)
+    for _ in range(2):
+        broker.node.wills.load_slot(slot)
+    broker.settle()
+    broker.node.policy.view_state = ViewState.MAJORITY
+    assert [each.payload for each in reader.drain()] == [b"gone"] and broker.keys(b"z") == []
+
+
+def test_a_will_of_a_slot_that_has_left_is_not_published() -> None:
+    broker = BrokerHarness()
+    reader = broker.client("reader")
+    reader.subscribe(("will", 1))
+    mortal = broker.persistent("mortal", will=packets.Will("will", b"gone", 1))
+    broker.node.policy.view_state = ViewState.MINORITY
+    mortal.vanish()
+    broker.node.wills.drop(slot_of("", "mortal"))
+    broker.node.policy.view_state = ViewState.MAJORITY
+    broker.pass_s(10)
+    assert reader.drain() == [] and len(broker.keys(b"z")) == 1
+
+
+def test_a_slot_opens_although_a_will_cannot_be_read() -> None:
+    broker = BrokerHarness()
+    broker.node.env.store.put(keys.will_key(7, 1), b"\xc1")
+    broker.node.wills.load_slot(7)
+    broker.settle()
+    assert len(broker.keys(b"z")) == 1
