@@ -45,6 +45,7 @@ from .replicated_map.map import ReplicatedMap
 from .replicated_map.messages import Contradiction, MalformedMapMessage
 from .replicated_map.namespaces import Namespace
 from .replicated_map.ports import MapPorts
+from .slots.requests import may_ask
 from .slots.table import Holder, SlotRow, SlotTable
 
 _PUBLISH = Lane.PUBLISH
@@ -143,6 +144,11 @@ class ClusterNode:
         """This process as a holder of slots; None while it is not in the applied view."""
         own = self.incarnation
         return None if own is None else Holder(own.node, self.me.disk, own.entered_in_view)
+
+    @property
+    def full(self) -> tuple[str, ...]:
+        """The nodes whose disk is full, as this node's last lease says."""
+        return () if self.lease_service is None else self.lease_service.holder.full
 
     @property
     def standalone(self) -> bool:
@@ -460,26 +466,30 @@ class ClusterNode:
         elif kind == Datagram.SET_SLOTS:
             command = decode_command(data)
             if isinstance(command, SetSlots):
-                self._slots_requested(node, command.changes)
+                self._slots_requested(node, command)
         elif kind == Datagram.SLOT_MOVE:
             self.listener.slot_message(node, data)
+        elif kind == Datagram.SLOT_COPY:
+            self.listener.copy_message(node, data)
 
-    def request_slots(self, changes: tuple[SlotRow, ...]) -> None:
-        """Ask the leader to change rows of slots of which this node is primary. The request may be lost."""
+    def request_slots(self, changes: tuple[SlotRow, ...], leaving: bool = False) -> None:
+        """Ask the leader to change rows of slots of which this node is primary; with `leaving`, of which this node is a
+        follower that takes itself out. The request may be lost."""
         leader = None if self.consensus is None else self.consensus.leader
+        command = SetSlots(changes, self.me.node if leaving else "")
         if leader == self.me.node:
-            self._slots_requested(leader, changes)
+            self._slots_requested(leader, command)
         elif leader is not None:
-            self.links.datagram(leader, Datagram.SET_SLOTS, encode_command(SetSlots(changes)))
+            self.links.datagram(leader, Datagram.SET_SLOTS, encode_command(command))
 
-    def _slots_requested(self, node: str, changes: tuple[SlotRow, ...]) -> None:
-        """A primary asks to change rows: propose those of which that node is primary, if this node leads."""
+    def _slots_requested(self, node: str, command: SetSlots) -> None:
+        """A node asks to change rows: propose those for which it may ask, if this node leads."""
         if self.lease_service is None or self.consensus is None or not self.consensus.leads:
             return
-        slots = self.slots.slots_by_primary.get(node, ())
-        own = tuple([each for each in changes if each.slot in slots])
-        if own:
-            self.lease_service.request_slots(SetSlots(own))
+        leaving = node if command.leaving else ""
+        asked = [each for each in command.changes if may_ask(node, each, self.slots.row(each.slot), bool(leaving))]
+        if asked:
+            self.lease_service.request_slots(SetSlots(tuple(asked), leaving))
 
     # -- events of the links
 
@@ -504,7 +514,11 @@ class ClusterNode:
         return self.listener.applied()
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
-        """Links: returns the last number taken of a peer's lane; the peer continues with the next one."""
+        """Links: returns the last number taken of a peer's lane; the peer continues with the next one.
+
+        For other lanes than PUBLISH that is 0. Nothing of REPLICA outlives its process: a follower that restarts has
+        left the in-sync sets, and asks for everything anew.
+        """
         return self.listener.watermark(node, boot) if lane == Lane.PUBLISH else 0
 
     def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
@@ -519,6 +533,8 @@ class ClusterNode:
             except MalformedMapMessage as error:
                 raise Unreadable(str(error)) from error
             self.links.ack(node, Lane.METADATA, seq)
+        elif lane == Lane.REPLICA:
+            self.listener.replica(node, seq, payload)
         elif lane == Lane.APPEND:
             self.listener.deliver_relayed(node, seq, payload)
 
@@ -526,6 +542,8 @@ class ClusterNode:
         """Links: a peer has acknowledged this node's items up to a number."""
         if lane == Lane.PUBLISH:
             self.listener.acked(node, upto)
+        elif lane == Lane.REPLICA:
+            self.listener.replicas_acked(node, upto)
         elif lane == Lane.APPEND:
             self.listener.relays_acked(node, upto)
 

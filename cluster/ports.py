@@ -30,6 +30,7 @@ class Datagram(IntEnum):
     GOODBYE = 7
     SET_SLOTS = 8
     SLOT_MOVE = 9
+    SLOT_COPY = 10
 
 
 GOODBYE_S = 0.1
@@ -122,6 +123,21 @@ class ClusterEvents(RejoinListener, Protocol):
 
         Raises the error of its decoder.
         """
+
+    def copy_message(self, node: str, data: bytes) -> None:
+        """A member answers about a copy of a slot. The answer arrives at most once, and others may be lost.
+
+        Raises the error of its decoder.
+        """
+
+    def replica(self, node: str, seq: int, payload: bytes) -> None:
+        """Take the next item about the copies that this node has of slots of a node. Each comes once and in order.
+
+        The broker calls `Links.ack` when its own disk has the changes. Raises `Refuse`.
+        """
+
+    def replicas_acked(self, node: str, upto: int) -> None:
+        """A node has the changes of this node's slots on its disk, up to the item of this number."""
 
     def lease_changed(self) -> None:
         """`ClusterNode.leased` or `ClusterNode.whole` has changed: the broker computes which operations it accepts."""

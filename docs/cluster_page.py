@@ -37,17 +37,22 @@ DATAGRAMS = {
     Datagram.GOODBYE: ("the leader", "a process that stops, and gives up its lease"),
     Datagram.SET_SLOTS: (
         "the leader",
-        "rows of the slot table that their primary asks to change; repeated every second",
+        "rows of the slot table that their primary asks to change, or a follower to leave; repeated every second",
     ),
     Datagram.SLOT_MOVE: (
         "any peer",
         "a slot that moves: the offer, at most 64 KiB of its rows, and the answers; repeated every second",
     ),
+    Datagram.SLOT_COPY: (
+        "the primary",
+        "a follower's answer about the copy of a slot; other messages about copies are on the lane `REPLICA`",
+    ),
     Datagram.METADATA: ("any peer", "`ClockReport`: the sender's clocks, for collecting tombstones"),
 }
 LANES = {
     Lane.METADATA: ("writes of the replicated map, their acknowledgements, exchanges", "nothing"),
-    Lane.APPEND: ("messages that a node passes on for their origin", "disks"),
+    Lane.REPLICA: ("rows and changes of slots, for the nodes with copies of them", "the receiver's own disk"),
+    Lane.APPEND: ("messages that a node passes on for their origin", "disks, and replicas"),
     Lane.PUBLISH: ("messages for sessions of the target", "appends"),
 }
 CALLS = {
@@ -91,6 +96,7 @@ def lanes() -> str:
     window = ports.Settings().links
     sizes: dict[Lane, int | str] = {
         Lane.METADATA: "none",
+        Lane.REPLICA: window.replica_window_bytes,
         Lane.APPEND: window.append_window_bytes,
         Lane.PUBLISH: window.publish_window_bytes,
     }

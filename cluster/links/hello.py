@@ -11,8 +11,8 @@ from msgspec import MsgspecError, Struct, msgpack
 
 from .frames import MalformedFrame
 
-NEWEST = 4
-OLDEST = 4
+NEWEST = 5
+OLDEST = 5
 """The versions of the protocol between nodes that this code speaks."""
 
 

@@ -43,6 +43,7 @@ class OutboundStream:
         whole = settings.whole_bytes
         self.lanes = {
             Lane.METADATA: SendLane(Lane.METADATA, None, whole),
+            Lane.REPLICA: SendLane(Lane.REPLICA, settings.replica_window_bytes, whole),
             Lane.APPEND: SendLane(Lane.APPEND, settings.append_window_bytes, whole),
             Lane.PUBLISH: SendLane(Lane.PUBLISH, settings.publish_window_bytes, whole),
         }
@@ -143,7 +144,7 @@ class OutboundStream:
         """See `Links.send`."""
         half = self.lanes[lane]
         seq = half.add(payload)
-        if lane is not Lane.METADATA:
+        if lane is Lane.PUBLISH or lane is Lane.APPEND:
             half.follow(self.lanes[Lane.METADATA])
             if half.waiting_bytes - half.inflight_bytes >= self._ahead_bytes and lane is Lane.PUBLISH:
                 self._fill()
@@ -262,7 +263,8 @@ class OutboundStream:
         freed = []
         for lane, half in self.lanes.items():
             watermark = answer.watermarks.get(lane, 0)
-            if lane is not Lane.METADATA and watermark < half.acked_upto:
+            kept = lane is Lane.APPEND or lane is Lane.PUBLISH
+            if kept and watermark < half.acked_upto:
                 self._ports.log(
                     "warning" if self.peer is not None and self.peer.disk == answer.me.disk else "info",
                     f"{self.node} has forgotten {lane.name} {watermark + 1} to {half.acked_upto}",
@@ -329,16 +331,19 @@ class OutboundStream:
         if lane is Lane.METADATA:
             return  # happens often and ends soon
         text = f"{half.memory_bytes >> 10} KiB wait on lane {lane.name} for {self.node} to acknowledge them"
-        self._ports.log(
-            "warning", f"{text}: clients that publish to {self.node} are not read until half of that is acknowledged"
-        )
+        effect = f"clients that publish to {self.node} are not read until half of that is acknowledged"
+        if lane is Lane.REPLICA:
+            effect = f"changes of slots with a copy at {self.node} wait"
+        self._ports.log("warning", f"{text}: {effect}")
 
     def _relieve(self, lane: Lane) -> None:
         if self.node in self._slow[lane] and self.lanes[lane].memory_bytes <= self._limits[lane] // 2:
             del self._slow[lane][self.node]
+            effect = "clients that publish to it are read again"
+            if lane is Lane.REPLICA:
+                effect = "changes of slots go on"
             if lane is not Lane.METADATA:
-                text = f"lane {lane.name} to {self.node} is relieved: clients that publish to it are read again"
-                self._ports.log("info", text)
+                self._ports.log("info", f"lane {lane.name} to {self.node} is relieved: {effect}")
             self._listener.relieved(self.node)
 
     def drained(self) -> None:

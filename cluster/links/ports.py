@@ -16,12 +16,15 @@ class Lane(IntEnum):
     """The acknowledged lanes, highest rank first. Below them is the tunnel (`tunnel.py`).
 
     To take an item, a receiver never waits for its lane or a lower one. So nodes never wait for each other in a
-    circle (H-15). METADATA is always taken. APPEND (messages relayed to another member of a shared subscription) waits
-    for disks only. PUBLISH waits for appends. Each lane has its own numbers, window and acknowledgements. Items of
-    METADATA are lost with the receiving process; anti-entropy repairs that.
+    circle (H-15). METADATA is always taken. REPLICA (changes of slots, for their copies) waits for the receiver's own
+    disk only. APPEND (messages relayed to another member of a shared subscription) waits for commits, and commits wait
+    for replicas. PUBLISH waits for appends. Each lane has its own numbers, window and acknowledgements. Items of
+    METADATA are lost with the receiving process; anti-entropy repairs that. Copies of slots end with the receiving
+    process, too: the next one gets all rows anew.
     """
 
     METADATA = 0
+    REPLICA = 3
     APPEND = 1
     PUBLISH = 2
 

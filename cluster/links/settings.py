@@ -45,6 +45,7 @@ class LinkSettings(Struct, frozen=True):
     map_bytes: int = 1 << 20
     """The limit of METADATA, if it is less than `buffer_bytes`. Publishes wait for the items of that lane, so they must
     be few. While the lane is slow, the broker does not read clients that write retained messages."""
+    replica_window_bytes: int = 8 << 20
     append_window_bytes: int = 8 << 20
     publish_window_bytes: int = 8 << 20
     """The limit of unacknowledged bytes of a lane in flight; further items wait in the lane. METADATA has no window."""

@@ -120,10 +120,12 @@ class SetSlots(Struct, array_like=True, frozen=True, tag=7):
     """Change rows of the slot table, each only if `epoch` and `version` are still those of the row (compare and set).
 
     Each row is accepted or refused for itself. A valid row names only holders whose incarnations are in the present
-    view, and its primary was in sync before (H-22, H-23).
+    view, and its primary was in sync before (H-22, H-23). `leaving`: the follower that takes itself out of the in-sync
+    sets; "" if the primaries of the slots ask.
     """
 
     changes: tuple[SlotRow, ...]
+    leaving: str = ""
 
 
 Command = Settle | Join | Boot | Leave | Stale | SetView | Away | SetSlots

@@ -81,7 +81,7 @@ class MembershipCoordinator:
         self._absent: dict[str, float] = {}
         self._notices: dict[str, int] = {}
         self._submitted: list[RequestedCommand] = []
-        self._slot_changes: dict[int, SlotRow] = {}
+        self._slot_changes: dict[str, dict[int, SlotRow]] = {}
         self._proposed: tuple[tuple[int, bool], float] | None = None
         self._due = _Due(now_ms, now_ms, now_ms)
         self._views: dict[int, float] = {}
@@ -254,16 +254,23 @@ class MembershipCoordinator:
     def request_slots(self, command: SetSlots) -> None:
         """Take requested changes of the slot table: `decide` proposes them, several requests in one entry.
 
-        A later change of a slot replaces an earlier one. The requester repeats it until the row has changed.
+        A later change of a slot replaces an earlier one. The requester repeats it until the row has changed. Requests
+        of primaries share an entry. Each follower that takes itself out has entries of its own, which name it.
         """
-        self._slot_changes.update({change.slot: change for change in command.changes})
+        changes = self._slot_changes.setdefault(command.leaving, {})
+        changes.update({change.slot: change for change in command.changes})
 
     def _slot_command(self, now_ms: float) -> list[SetSlots]:
         if not self._slot_changes or now_ms < self._due.slots_ms:
             return []
-        changes, self._slot_changes = self._slot_changes, {}
         self._due.slots_ms = now_ms + SLOTS_MS
-        return [SetSlots(tuple([changes[slot] for slot in sorted(changes)]))]
+        followers = [leaving for leaving in self._slot_changes if leaving]
+        commands = []
+        for leaving in ["", *followers[:1]]:
+            changes = self._slot_changes.pop(leaving, {})
+            if changes:
+                commands.append(SetSlots(tuple([changes[slot] for slot in sorted(changes)]), leaving))
+        return commands
 
     def decide(self, now_ms: float, peers: Peers) -> list[Proposal]:
         """Returns the proposals to make now, in order; `peers` is this node's Raft.

@@ -370,9 +370,12 @@ class MembershipState:
 
     def _set_slots(self, command: SetSlots) -> tuple[MembershipEvent, ...]:
         update = self._updating()
-        refused = update.change(command.changes)
+        refused = update.change(command.changes, command.leaving)
         self.slots = update.table
-        return tuple([Refused(SetSlots((change,)), f"slot {change.slot}: {reason}") for change, reason in refused])
+        leaving = command.leaving
+        return tuple(
+            [Refused(SetSlots((change,), leaving), f"slot {change.slot}: {reason}") for change, reason in refused]
+        )
 
     # -- snapshots
 

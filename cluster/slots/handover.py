@@ -7,7 +7,8 @@
 
 A request travels slowly, and may be applied late. So a slot stays closed while its last request could still be
 accepted: until the row has a higher version, or the named target has left the view. While the target is in sync, the
-slot stays closed in any case: the target would become primary without the sessions that begin here (H-40).
+slot stays closed in any case: the target would become primary without the sessions that begin here (H-40). A target
+that is a follower already is asked to be primary at once.
 """
 
 from __future__ import annotations
@@ -41,15 +42,23 @@ def misplaced(table: SlotTable, own: Holder, zones: Mapping[str, str], place: Pl
 
 
 class Handover:
-    """The slots that this process is handing over. `closed`: slot -> the last request for its row, whose last holder is
-    the target."""
+    """The slots that this process is handing over. `closed`: slot -> the last request for its row."""
 
     def __init__(self) -> None:
         self.closed: dict[int, SlotRow] = {}
+        self._targets: dict[int, Holder] = {}
 
     def close(self, row: SlotRow, target: Holder) -> None:
-        """Begin to hand over an empty slot of which this node is the only holder."""
-        self.closed[row.slot] = SlotRow(row.slot, row.epoch, row.version, row.primary, (*row.in_sync, target))
+        """Begin to hand over an empty slot, or one that the target has. Other holders may be in sync: they leave the
+        in-sync set when the target becomes primary."""
+        self._targets[row.slot] = target
+        self.closed[row.slot] = self._request(row)
+
+    def _request(self, row: SlotRow) -> SlotRow:
+        target = self._targets[row.slot]
+        if target in row.in_sync:
+            return SlotRow(row.slot, row.epoch, row.version, target, (target,))
+        return SlotRow(row.slot, row.epoch, row.version, row.primary, (*row.in_sync, target))
 
     def follow(self, table: SlotTable, own: Holder | None, present: Mapping[str, Holder]) -> list[int]:
         """Take note of the applied table and view. Returns the slots that are open again at this node.
@@ -58,16 +67,18 @@ class Handover:
         """
         opened = []
         for slot, asked in list(self.closed.items()):
-            row = table.row(slot)
+            row, target = table.row(slot), self._targets[slot]
             if own is None or row.primary != own:
-                del self.closed[slot]
-            elif len(row.in_sync) > 1:
-                target = next(holder for holder in row.in_sync if holder != own)
-                self.closed[slot] = SlotRow(slot, row.epoch, row.version, target, (target,))
-            elif row.version > asked.version or asked.in_sync[-1] not in present.values():
-                del self.closed[slot]
+                self._end(slot)
+            elif target in row.in_sync:
+                self.closed[slot] = self._request(row)
+            elif row.version > asked.version or target not in present.values():
+                self._end(slot)
                 opened.append(slot)
         return opened
+
+    def _end(self, slot: int) -> None:
+        del self.closed[slot], self._targets[slot]
 
     def requests(self) -> list[SlotRow]:
         """Returns the requests to send, and to repeat until the rows have changed."""

@@ -1,14 +1,16 @@
 """Computes the next slot table: what follows from a change of the members or the view, and which requests are valid.
 
-    primary in the view           --it leaves, another holder is in the view-->  that holder, in a new epoch
+    primary in the view           --it leaves, another holder is in the view-->  that holder alone, in a new epoch
                                   --it leaves, no holder is in the view------->  no primary; the holders are away
-    no primary, holders away      --one of them enters with the same disk----->  that one, in a new epoch
+    no primary, holders away      --one of them enters with the same disk----->  that one alone, in a new epoch
     any                           --the last holder's disk is given up-------->  lost: empty, at a serving node
 
 A slot without primary gets a serving node as its deputy, in a new epoch, and keeps it while that node serves.
 
-The rows are a function of the log, the same on every node. The in-sync set loses a holder when another one is left in
-it. It loses its last holder only with that holder's disk (H-23).
+The rows are a function of the log, the same on every node. A new primary is alone in the in-sync set: a copy on
+another node followed the former one, and may have changes that nobody acknowledged and that the new primary lacks. So
+it is filled anew. The in-sync set loses its last holder only with that holder's disk (H-23). It loses a follower that
+leaves the view, that takes itself out, or whose place another one takes; never because its primary says so (H-46).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Collection
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .requests import taken_out
 from .table import Holder, SlotRow, SlotTable
 
 
@@ -66,8 +69,9 @@ class TableUpdate:
                 self._deputies[row.deputy.node] += 1
         self._replace([self._followed(row) for row in self.table.rows])
 
-    def change(self, changes: tuple[SlotRow, ...]) -> list[tuple[SlotRow, str]]:
-        """Change rows on request, each for itself. Returns the changes that are refused, with the reasons.
+    def change(self, changes: tuple[SlotRow, ...], leaving: str = "") -> list[tuple[SlotRow, str]]:
+        """Change rows on request, each for itself. Returns the changes that are refused, with the reasons. `leaving` is
+        the follower that asks to be taken out; "" if primaries ask.
 
         `epoch` and `version` of a change are those of the row for which it was made (compare and set).
         """
@@ -75,7 +79,7 @@ class TableUpdate:
         refused = []
         for change in changes:
             row = rows[change.slot]
-            reason = self.wrong(change, row)
+            reason = self.wrong(change, row) or self.taken_out(change, row, leaving)
             if reason:
                 refused.append((change, reason))
             else:
@@ -110,8 +114,10 @@ class TableUpdate:
         if not holders:
             away = tuple([Holder(holder.node, holder.disk, 0) for holder in known])
             return self.changed(row, None, away, self._deputy(row))
-        primary = row.primary if row.primary in holders else self._fewest(holders)
-        return self.changed(row, primary, holders)
+        if row.primary in holders:
+            return self.changed(row, row.primary, holders)
+        primary = self._fewest(holders)
+        return self.changed(row, primary, (primary,))
 
     def known(self, row: SlotRow) -> tuple[Holder, ...]:
         """Returns the holders whose disks belong to members. If none is left, the slot is lost."""
@@ -189,6 +195,10 @@ class TableUpdate:
         if change.primary not in row.in_sync:
             return f"{change.primary.node} is not in sync yet, and may lack acknowledged changes"
         return ""
+
+    def taken_out(self, change: SlotRow, row: SlotRow, leaving: str) -> str:
+        """As `requests.taken_out`."""
+        return taken_out(change, row, leaving)
 
     def _absence(self, holder: Holder) -> str:
         here = self.roll.present.get(holder.node)

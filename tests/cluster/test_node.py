@@ -490,6 +490,49 @@ def test_no_other_node_can_have_a_row_changed(asker: int) -> None:
     assert len(cluster[2].member.slots.row(7).in_sync) == 1
 
 
+@pytest.mark.parametrize("leader", [1, 3])
+def test_a_follower_can_take_itself_out_and_nobody_else_can(leader: int) -> None:
+    cluster = MemberHarness(3)
+    lead(cluster, leader)
+    cluster[1].member.request_slots((in_sync(cluster[1], 7, cluster[3]),))
+    cluster.until(lambda: all(len(machine.member.slots.row(7).in_sync) == 2 for machine in cluster.machines))
+    row = cluster[1].member.slots.row(7)
+    alone = SlotRow(7, row.epoch, row.version, row.primary, (cluster[1].member.own_holder,))  # type: ignore[arg-type]
+    given = SlotRow(7, row.epoch, row.version, row.in_sync[1], row.in_sync[1:])
+    cluster[1].member.request_slots((alone,))
+    cluster[2].member.request_slots((alone,), leaving=True)
+    cluster[3].member.request_slots((given,), leaving=True)
+    cluster[3].member.request_slots((alone,))
+    cluster.pass_s(1)
+    assert cluster[2].member.slots.row(7) == row
+    cluster[3].member.request_slots((alone,), leaving=True)
+    cluster.until(lambda: cluster[2].member.slots.row(7).in_sync == row.in_sync[:1])
+    assert cluster[2].member.slots.row(7).epoch == row.epoch
+
+
+def test_changes_of_slots_reach_the_listener_and_so_do_their_acknowledgements() -> None:
+    cluster = MemberHarness(2)
+    for payload in (b"1", b"2"):
+        cluster[1].member.links.send("n2", Lane.REPLICA, payload)
+    cluster[2].member.links.datagram("n1", Datagram.SLOT_COPY, b"answer")
+    cluster.pass_s(0.5)
+    taken = [each[1:] for each in cluster[2].listener.said if each[0] == "replica"]
+    assert taken == [("n1", 1, b"1"), ("n1", 2, b"2")]
+    assert [each for each in cluster[1].listener.said if each[0] == "replicas acked"][-1] == ("replicas acked", "n2", 2)
+    assert cluster[1].listener.acknowledged == {}
+    assert ("copy message", "n2", b"answer") in cluster[1].listener.said
+    assert cluster[1].member.watermark("n2", "n2-disk", 1, Lane.REPLICA) == 0
+
+
+def test_changes_of_slots_are_never_acknowledged_early() -> None:
+    cluster = MemberHarness(2)
+    early: list[list[int]] = []
+    cluster[1].listener.acked_early = lambda node, seqs: early.append(seqs)  # type: ignore[method-assign]
+    for lane in Lane:
+        cluster[1].member.acked_early("n2", lane, [int(lane)])
+    assert early == [[int(Lane.PUBLISH)]]
+
+
 def test_a_request_about_slots_that_cannot_be_decoded_is_an_error_of_its_sender() -> None:
     cluster = MemberHarness(2)
     with pytest.raises(MalformedCommand, match="command of 4 bytes"):

@@ -16,6 +16,7 @@ def test_the_kinds_of_datagrams_are_on_the_wire_and_never_change() -> None:
         "GOODBYE": 7,
         "SET_SLOTS": 8,
         "SLOT_MOVE": 9,
+        "SLOT_COPY": 10,
     }
 
 

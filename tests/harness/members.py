@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.membership.admission import CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call
 from strogoff.cluster.membership.join_leave import VERSIONS
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, wanted_voters
@@ -48,6 +49,16 @@ class RecordingListener:
 
     def slot_message(self, node: str, data: bytes) -> None:
         self.said.append(("slot message", node, data))
+
+    def copy_message(self, node: str, data: bytes) -> None:
+        self.said.append(("copy message", node, data))
+
+    def replica(self, node: str, seq: int, payload: bytes) -> None:
+        self.said.append(("replica", node, seq, payload))
+        self.machine.member.links.ack(node, Lane.REPLICA, seq)
+
+    def replicas_acked(self, node: str, upto: int) -> None:
+        self.said.append(("replicas acked", node, upto))
 
     def lease_changed(self) -> None:
         self.said.append(("standing", self.machine.member.leased(), self.machine.member.whole))

@@ -20,7 +20,12 @@ from strogoff.cluster.links.ports import Refuse, Unreadable
 from .link_harness import Disk, LinkHarness, Node, join
 
 SETTINGS = LinkSettings(
-    publish_window_bytes=200, append_window_bytes=200, gather_bytes=100, piece_bytes=64, max_item_bytes=1000
+    publish_window_bytes=200,
+    append_window_bytes=200,
+    replica_window_bytes=200,
+    gather_bytes=100,
+    piece_bytes=64,
+    max_item_bytes=1000,
 )
 UNREADABLE = 37
 """Each item whose number is a multiple of this cannot be read by anybody."""
@@ -124,7 +129,7 @@ class Walk:
 
     def _void(self, name: str, other: str) -> None:
         node = self.nodes[name]
-        for lane in (Lane.APPEND, Lane.PUBLISH):
+        for lane in (Lane.REPLICA, Lane.APPEND, Lane.PUBLISH):
             half = node.links._out[other].lanes[lane]
             seqs = [seq for seq in half._items if self.rng.random() < 0.5]
             self.voided.update(half._items[seq] for seq in seqs)

@@ -339,7 +339,7 @@ def test_a_lane_is_slow_above_its_buffer_and_relieved_at_half() -> None:
     a, b = world.node("a"), world.node("b", commit_s=0.1)
     for _ in range(7):
         a.links.send("b", Lane.PUBLISH, bytes(1000))
-    assert a.links.slow == {Lane.METADATA: {}, Lane.APPEND: {}, Lane.PUBLISH: {}}
+    assert a.links.slow == {Lane.METADATA: {}, Lane.REPLICA: {}, Lane.APPEND: {}, Lane.PUBLISH: {}}
     for _ in range(7):
         a.links.send("b", Lane.PUBLISH, bytes(1000))
     assert a.links.slow[Lane.PUBLISH] == {"b": None} and a.links.slow[Lane.APPEND] == {}

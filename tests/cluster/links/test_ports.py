@@ -9,7 +9,8 @@ from .link_harness import LinkHarness
 
 def test_ranks() -> None:
     """The numbers are part of the protocol: they never change."""
-    assert [(lane.name, int(lane)) for lane in Lane] == [("METADATA", 0), ("APPEND", 1), ("PUBLISH", 2)]
+    lanes = [("METADATA", 0), ("REPLICA", 3), ("APPEND", 1), ("PUBLISH", 2)]
+    assert [(lane.name, int(lane)) for lane in Lane] == lanes
 
 
 def test_the_events_of_links() -> None:

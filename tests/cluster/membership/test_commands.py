@@ -37,6 +37,7 @@ COMMANDS: list[Command] = [
     Settle("id", "a", "d", 1, "p", "a:1", "rack1", slots=True),
     Boot("a", "d", 2, "q", "", ((1, "p"),), "rack1"),
     SetSlots((SlotRow(255, 3, 4, Holder("a", "d", 1), (Holder("a", "d", 1), Holder("b", "e", 0))), SlotRow(0, 0, 0))),
+    SetSlots((SlotRow(0, 3, 4, Holder("a", "d", 1), (Holder("a", "d", 1),)),), "b"),
 ]
 
 
@@ -77,3 +78,7 @@ def test_commands_of_an_earlier_version_begin_no_table() -> None:
     assert decode_command(msgspec.msgpack.encode([0, "id", "a", "d", 1, "p", ""])) == Settle("id", "a", "d", 1, "p", "")
     assert decode_command(msgspec.msgpack.encode([5, 0, [], False])) == SetView(0, (), slots=False)
     assert decode_command(msgspec.msgpack.encode([2, "a", "d", 1, "p", "", []])) == Boot("a", "d", 1, "p", "", zone="")
+
+
+def test_a_change_of_slots_of_an_earlier_version_is_of_a_primary() -> None:
+    assert decode_command(msgspec.msgpack.encode([7, [[0, 1, 1]]])) == SetSlots((SlotRow(0, 1, 1),), leaving="")

@@ -294,6 +294,21 @@ def test_requested_slots_share_an_entry_and_wait_for_the_next_one() -> None:
     assert leader.decide(SLOTS_MS) == [SetSlots((rows[0],))]
 
 
+def test_each_follower_that_takes_itself_out_has_entries_of_its_own() -> None:
+    """An entry names one follower. At most one entry of primaries and one of followers come at a time."""
+    leader = Leader()
+    four, five, other = SlotRow(4, 1, 1), SlotRow(5, 1, 1), SlotRow(5, 1, 2)
+    leader.coordinator.request_slots(SetSlots((five,), "c"))
+    leader.coordinator.request_slots(SetSlots((five,), "b"))
+    leader.coordinator.request_slots(SetSlots((other,)))
+    leader.coordinator.request_slots(SetSlots((four,), "c"))
+    assert leader.decide(0) == [SetSlots((other,)), SetSlots((four, five), "c")]
+    assert leader.decide(SLOTS_MS - 1) == [] and not leader.coordinator.calm(SLOTS_MS - 1)
+    leader.coordinator.request_slots(SetSlots((four,), "c"))
+    assert leader.decide(SLOTS_MS) == [SetSlots((five,), "b")]
+    assert leader.decide(2 * SLOTS_MS) == [SetSlots((four,), "c")] and leader.decide(3 * SLOTS_MS) == []
+
+
 def test_an_unsettled_cluster_gets_no_slots() -> None:
     leader = Leader(MembershipState())
     leader.coordinator.request_slots(SetSlots((SlotRow(5, 1, 1),)))

@@ -391,6 +391,19 @@ def test_a_second_copy_saves_the_slots() -> None:
     assert membership.slots.row(7) == SlotRow(7, 6, 6, HOLDER_B, (HOLDER_B,), None, 6)
 
 
+def test_a_follower_takes_itself_out_and_the_primary_does_not() -> None:
+    membership = slotted()
+    apply(membership, SetSlots((SlotRow(7, 1, 1, HOLDER_A, (HOLDER_A, HOLDER_B)),)))
+    version = membership.slots.row(7).version
+    alone = SlotRow(7, 1, version, HOLDER_A, (HOLDER_A,))
+    assert refusal(apply(membership, SetSlots((alone,)))) == "slot 7: it takes b out of the in-sync set and adds 0"
+    (refused,) = apply(membership, SetSlots((alone,), "a"))
+    assert refused == Refused(SetSlots((alone,), "a"), "slot 7: a is not a follower")
+    assert membership.slots.row(7).in_sync == (HOLDER_A, HOLDER_B)
+    assert [type(each) for each in apply(membership, SetSlots((alone,), "b"))] == [SlotsChanged]
+    assert membership.slots.row(7).in_sync == (HOLDER_A,) and membership.slots.row(7).epoch == 1
+
+
 def test_a_late_request_for_a_holder_that_restarted_is_refused() -> None:
     """The request waited in the log while b restarted: b entered again, and may lack what it had in memory (H-22)."""
     membership = slotted()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from strogoff.cluster.slots.table import Holder, SlotRow
 from strogoff.cluster.slots.update import TableUpdate
 
@@ -90,6 +92,38 @@ class DeputiesBeginNoEpoch(TableUpdate):
         return SlotRow(found.slot, epoch, found.version, found.primary, found.in_sync, found.deputy)
 
 
+class PromotesBesideOthers(TableUpdate):
+    """The other followers of a former primary stay in sync with the next one (H-46)."""
+
+    def _followed(self, row: SlotRow) -> SlotRow:
+        found = super()._followed(row)
+        stay = tuple([holder for holder in row.in_sync if self.is_present(holder)])
+        if found.primary is None or found.primary == row.primary or found.primary not in stay:
+            return found
+        return replace(found, in_sync=stay)
+
+
+class TakesFollowersOut(TableUpdate):
+    """A primary takes a follower out of the in-sync set (H-46)."""
+
+    def taken_out(self, change: SlotRow, row: SlotRow, leaving: str) -> str:
+        return super().taken_out(change, row, leaving) if leaving or change.primary != row.primary else ""
+
+
+class GivesBesideOthers(TableUpdate):
+    """A primary gives the slot to one follower, and others stay in sync (H-46)."""
+
+    def taken_out(self, change: SlotRow, row: SlotRow, leaving: str) -> str:
+        return super().taken_out(change, row, leaving) if leaving or change.primary == row.primary else ""
+
+
+class LetsFollowersTakeOthersOut(TableUpdate):
+    """A follower takes other nodes out of the in-sync set, or becomes primary (H-46)."""
+
+    def taken_out(self, change: SlotRow, row: SlotRow, leaving: str) -> str:
+        return "" if leaving else super().taken_out(change, row, leaving)
+
+
 PLANTS: dict[type[TableUpdate], int] = {
     ComparesByNode: 3,
     AcceptsTheAbsent: 3,
@@ -101,5 +135,9 @@ PLANTS: dict[type[TableUpdate], int] = {
     KeepsGivenUpDisks: 3,
     KeepsDeputies: 3,
     DeputiesBeginNoEpoch: 3,
+    PromotesBesideOthers: 3,
+    TakesFollowersOut: 3,
+    GivesBesideOthers: 3,
+    LetsFollowersTakeOthersOut: 3,
 }
 """Planted bug -> the number of seeds within which it must be found."""

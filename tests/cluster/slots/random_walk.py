@@ -1,13 +1,15 @@
 """Random histories of a replicated membership, with every rule of the slot table checked after each entry.
 
-Nodes restart, leave the view and enter it, leave the cluster, go stale, and return with another disk. Copies are added
-and moved, also by requests that are late or wrong. A second state machine applies the same entries, and is replaced by
-a restored snapshot at random points.
+Nodes restart, leave the view and enter it, leave the cluster, go stale, and return with another disk. Copies are added,
+replaced and moved, and followers take themselves out, also by requests that are late or wrong. A second state machine
+applies the same entries, and is replaced by a restored snapshot at random points.
 """
 
 from __future__ import annotations
 
 import random
+
+from msgspec.structs import replace
 
 from strogoff.cluster.identity import SLOTS
 from strogoff.cluster.membership.commands import (
@@ -44,9 +46,18 @@ class Walk:
         self.replica = self._state()
         self.registrars: dict[tuple[int, int], Holder] = {}
         self.disks = 0
-        self.late: list[tuple[SlotRow, ...]] = []
+        self.late: list[SetSlots] = []
         self.accepted = self.refused = self.lost = 0
+        self.left = self.replaced = self.given = self.promoted = 0
         self.apply(Settle("id", "a", self._disk(), 1, "a-1", "", slots=True))
+        for name in self.rng.choice(["", "bc", "bcde"]):
+            self.apply(Join(name, self._disk(), 1, f"{name}-1", ""))
+
+    @property
+    def happened(self) -> tuple[int, int, int, int]:
+        """How often a follower left by its own word, a follower was replaced, a slot was given away, and one of several
+        followers became primary."""
+        return self.left, self.replaced, self.given, self.promoted
 
     def _state(self) -> MembershipState:
         state = MembershipState()
@@ -60,7 +71,7 @@ class Walk:
     def step(self) -> None:
         """Apply one random command, and check the rules. Raises `Violation`."""
         act = self.rng.choice(
-            [self.view, self.view, self.view, self.restart, self.copies, self.copies, self.late_copies, self.members]
+            [*[self.view] * 3, self.restart, *[self.copies] * 7, self.late_copies, self.late_copies, self.members]
         )
         command = act()
         if command is not None:
@@ -75,9 +86,9 @@ class Walk:
         for name, member in self.truth.members.items():
             row = view.row(name)
             if row is None:
-                if not member.stale and self.rng.random() < 0.6:
+                if not member.stale and self.rng.random() < 0.7:
                     rows.append(Row(name, member.boot, view.id + 1))
-            elif self.rng.random() < 0.9:
+            elif self.rng.random() < 0.92:
                 rows.append(Row(name, row.boot, row.entered_in_view, row.serving or self.rng.random() < 0.7))
         return SetView(view.id, tuple(rows), slots=True)
 
@@ -98,37 +109,66 @@ class Walk:
         return Join(name, self._disk(), boot, f"{name}-{boot}", "")
 
     def copies(self) -> Command | None:
-        """Adds copies to some slots, removes them or moves their primary; some requests are wrong, some come late."""
-        holders = list(self._present().values())
-        first = self.rng.randrange(SLOTS)
-        slots = [(first + at) % SLOTS for at in range(self.rng.choice([1, 20, 100]))]
-        sound = self.rng.random() < 0.5
-        changes = []
-        for slot in slots:
-            row = self.truth.slots.row(slot)
-            named = self.rng.sample(holders, self.rng.randint(0, min(3, len(holders))))
-            if sound:
-                if row.primary is not None:
-                    whole = {row.primary.node: row.primary, **{each.node: each for each in named}}
-                    changes.append(SlotRow(slot, row.epoch, row.version, row.primary, tuple(whole.values())))
-                continue
-            if self.rng.random() < 0.2:
-                named = [Holder(each.node, each.disk, max(0, each.entered_in_view - 1)) for each in named]
-            kept = [each for each in row.in_sync if self.rng.random() < 0.9]
-            in_sync = {each.node: each for each in (*named, *kept)}
-            mixed = tuple(in_sync.values()) if self.rng.random() < 0.9 else (*in_sync.values(), *named)
-            primary = row.primary if self.rng.random() < 0.5 else self.rng.choice([None, *mixed])
-            changes.append(SlotRow(slot, row.epoch, row.version, primary, mixed))
-        if self.rng.random() < 0.5:
-            self.late.append(tuple(changes))
+        """Asks for other copies or primaries of some slots. Some requests are wrong, some come late."""
+        first = self.rng.choice([0, 0, self.rng.randrange(SLOTS)])
+        slots = [(first + at) % SLOTS for at in range(self.rng.choice([1, 100, 200]))]
+        make = self.rng.choice([*[self._added] * 3, self._replaced, self._replaced, self._given, self._any, self._any])
+        leaving = ""
+        if self.rng.random() < 0.2:
+            leaving = self.rng.choice(NAMES)
+            make = self._any if self.rng.random() < 0.3 else lambda row: self._without(row, leaving)
+        changes = [make(row) for row in map(self.truth.slots.row, slots) if row.primary is not None]
+        command = SetSlots(tuple(changes), leaving)
+        if self.rng.random() < 0.3:
+            self.late.append(command)
             return None
-        return SetSlots(tuple(changes))
+        return command
+
+    def _others(self, row: SlotRow) -> list[Holder]:
+        """The nodes of the view without a copy, in a random order."""
+        held = [holder.node for holder in row.in_sync]
+        others = [holder for holder in self._present().values() if holder.node not in held]
+        return self.rng.sample(others, len(others))
+
+    def _added(self, row: SlotRow) -> SlotRow:
+        """The primary adds a follower while there are fewer than three holders."""
+        return replace(row, in_sync=(*row.in_sync, *self._others(row)[: len(row.in_sync) < 3]))
+
+    def _replaced(self, row: SlotRow) -> SlotRow:
+        """A new follower takes the place of another one."""
+        rest = [holder for holder in row.in_sync if holder != row.primary]
+        others = self._others(row)
+        return replace(row, in_sync=(row.primary, *rest[1:], *others[:1])) if rest and others else row
+
+    def _given(self, row: SlotRow) -> SlotRow:
+        """The primary gives the slot to a follower, if there is one."""
+        holder = self.rng.choice(row.in_sync)
+        return row if holder == row.primary else replace(row, primary=holder, in_sync=(holder,))
+
+    def _without(self, row: SlotRow, node: str) -> SlotRow:
+        """A follower takes itself out."""
+        rest = tuple([holder for holder in row.in_sync if holder.node != node])
+        return replace(row, in_sync=rest)
+
+    def _any(self, row: SlotRow) -> SlotRow:
+        """Anything, wrong for the most part."""
+        holders = list(self._present().values())
+        named = self.rng.sample(holders, self.rng.randint(0, min(3, len(holders))))
+        if self.rng.random() < 0.2:
+            named = [Holder(each.node, each.disk, max(0, each.entered_in_view - 1)) for each in named]
+        kept = [each for each in row.in_sync if self.rng.random() < 0.9]
+        in_sync = {each.node: each for each in (*named, *kept)}
+        mixed = tuple(in_sync.values()) if self.rng.random() < 0.9 else (*in_sync.values(), *named)
+        primary = row.primary if self.rng.random() < 0.5 else self.rng.choice([None, *mixed])
+        if primary is not None and self.rng.random() < 0.3:
+            mixed = (primary,)
+        return SlotRow(row.slot, row.epoch, row.version, primary, mixed)
 
     def late_copies(self) -> Command | None:
         """A request is applied that was made for an earlier table."""
         if not self.late:
             return None
-        return SetSlots(self.late.pop(self.rng.randrange(len(self.late))))
+        return self.late.pop(self.rng.randrange(len(self.late)))
 
     # -- rules
 
@@ -154,6 +194,7 @@ class Walk:
                 or _holders(row, present, disks)
                 or self._deputy(row, present)
                 or _succession(old, row, row.slot in lost, isinstance(command, SetSlots), disks)
+                or (self._asked(old, row, command) if isinstance(command, SetSlots) else self._followed(old, row))
             )
             if problem:
                 raise Violation(f"entry {index}, slot {row.slot}: {problem}\n{old}\n{row}\n{command}")
@@ -183,6 +224,33 @@ class Walk:
         if row.deputy is None:
             return "neither primary nor deputy, although a node serves"
         return "" if row.deputy.node in serving and present.get(row.deputy.node) == row.deputy else "a former deputy"
+
+    def _asked(self, old: SlotRow, row: SlotRow, command: SetSlots) -> str:
+        """A request takes a holder out by its own word, for another one, or if the primary gives the slot away."""
+        out = set(old.in_sync) - set(row.in_sync)
+        added = set(row.in_sync) - set(old.in_sync)
+        if old.primary != row.primary:
+            self.given += 1
+            if command.leaving:
+                return "a follower has changed the primary"
+            return "" if row.in_sync == (row.primary,) else "the new primary is not alone in the in-sync set"
+        if command.leaving and old != row:
+            self.left += 1
+            alone = [holder.node for holder in out] == [command.leaving] and not added
+            return "" if alone else f"{command.leaving} has changed more than its own place"
+        self.replaced += bool(out)
+        return "" if len(out) <= len(added) else "a primary has taken a follower out"
+
+    def _followed(self, old: SlotRow, row: SlotRow) -> str:
+        """A view takes out those that have left it. Who becomes primary is alone."""
+        if row.primary is None:
+            return ""
+        if old.primary == row.primary:
+            present = self._present()
+            stayed = [holder for holder in set(old.in_sync) - set(row.in_sync) if present.get(holder.node) == holder]
+            return "a follower in the view was taken out" if stayed else ""
+        self.promoted += len(old.in_sync) > 2
+        return "" if row.in_sync == (row.primary,) else "the new primary is not alone in the in-sync set"
 
     def _requests(self, command: SetSlots, happened: tuple[MembershipEvent, ...], before: tuple[SlotRow, ...]) -> None:
         refused = [
@@ -233,7 +301,7 @@ def _succession(old: SlotRow, row: SlotRow, lost: bool, asked: bool, disks: set[
     return ""
 
 
-def walk(seed: int, steps: int = 60, update: type[TableUpdate] = TableUpdate) -> Walk:
+def walk(seed: int, steps: int = 100, update: type[TableUpdate] = TableUpdate) -> Walk:
     """Make one history. Raises `Violation`."""
     made = Walk(seed, update)
     for _ in range(steps):

@@ -12,8 +12,8 @@ from strogoff.cluster.slots.placement import wanted
 from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable
 from strogoff.cluster.slots.update import Roll, TableUpdate
 
-A, B = Holder("a", "disk-a", 1), Holder("b", "disk-b", 2)
-PRESENT = {"a": A, "b": B}
+A, B, C = (Holder(node, f"disk-{node}", view) for node, view in (("a", 1), ("b", 2), ("c", 2)))
+PRESENT = {"a": A, "b": B, "c": C}
 
 
 def table(*in_sync: Holder, version: int = 10) -> SlotTable:
@@ -49,6 +49,26 @@ def test_first_the_target_is_in_sync_then_it_is_primary() -> None:
     assert handover.follow(table(B, version=12), A, PRESENT) == [] and handover.requests() == []
 
 
+def test_a_follower_that_is_the_target_is_asked_to_be_primary_at_once() -> None:
+    handover = Handover()
+    handover.close(table(A, B, C).row(7), C)
+    assert handover.requests() == [SlotRow(7, 10, 10, C, (C,))]
+    assert handover.follow(table(A, B, C), A, PRESENT) == [] and handover.requests() == [SlotRow(7, 10, 10, C, (C,))]
+    assert handover.follow(table(C, version=12), A, PRESENT) == [] and handover.requests() == []
+
+
+def test_a_follower_that_is_not_the_target_gets_nothing() -> None:
+    handover = Handover()
+    handover.close(table(A, C).row(7), B)
+    assert handover.requests() == [SlotRow(7, 10, 10, A, (A, C, B))]
+    assert handover.follow(table(A, C), A, PRESENT) == [] and handover.requests() == [SlotRow(7, 10, 10, A, (A, C, B))]
+    assert handover.follow(table(A, B, C, version=11), A, PRESENT) == []
+    assert handover.requests() == [SlotRow(7, 10, 11, B, (B,))]
+    assert handover.follow(table(A, B, version=12), A, PRESENT) == []
+    assert handover.requests() == [SlotRow(7, 10, 12, B, (B,))]
+    assert handover.follow(table(A, version=13), A, PRESENT) == [7] and not handover.closed
+
+
 def test_a_slot_opens_again_when_its_row_has_changed() -> None:
     handover = closed()
     assert handover.follow(table(A, version=11), A, PRESENT) == [7] and not handover.closed
@@ -68,12 +88,15 @@ def test_a_primary_that_leaves_the_view_has_nothing_to_hand_over() -> None:
 
 
 class World:
-    """One slot, a primary that applies the log late, and requests that are late, lost and repeated."""
+    """One slot, a primary that applies the log late, and requests that are late, lost and repeated.
+
+    Node b is the target. At times node c has a copy of the slot, with the session.
+    """
 
     def __init__(self, seed: int, handover: Handover) -> None:
         self.rng = random.Random(seed)
         self.handover = handover
-        self.present = {"a": A, "b": B}
+        self.present = dict(PRESENT)
         self.log = [(SlotTable((SlotRow(0, 1, 1, A, (A,)), *NO_ROWS[1:]), 1), dict(self.present))]
         self.applied = 0
         self.session = False
@@ -81,14 +104,14 @@ class World:
         self.view = 2
         self.given = 0
 
-    def entry(self, change: SlotRow | None) -> None:
+    def entry(self, change: SlotRow | None, leaving: str = "") -> None:
         before = self.log[-1][0]
-        disks = {("a", "disk-a"), ("b", "disk-b")}
+        disks = {(node, f"disk-{node}") for node in PRESENT}
         update = TableUpdate(before, Roll(dict(self.present), tuple(self.present), disks), len(self.log) + 1)
         if change is None:
             update.follow()
         else:
-            update.change((change,))
+            update.change((change,), leaving)
         self.log.append((update.table, dict(self.present)))
         primary = update.table.row(0).primary
         if primary is not None and primary.node == "b":
@@ -110,7 +133,7 @@ class World:
                 self.applied += 1
                 self.handover.follow(*self._follows())
         elif kind < 0.44:
-            name = "b" if rng.random() < 0.7 else "a"
+            name = rng.choice("bbbca")
             self.view += 1
             if self.present.pop(name, None) is None:
                 self.present[name] = Holder(name, f"disk-{name}", self.view)
@@ -121,10 +144,22 @@ class World:
             self.entry(self.requests[-rng.randint(1, min(3, len(self.requests)))])  # it may come again
         elif kind < 0.9:
             target = self.log[self.applied][1].get("b")
-            if target is not None and self._runs() and not self.session and self.row().in_sync == (self.own(),):
+            if target is not None and self._runs() and not self.session:
                 self.handover.close(self.row(), target)
         elif kind < 0.92 and self._runs():
             self.session = True
+        else:
+            self._copy()
+
+    def _copy(self) -> None:
+        """The primary adds c, or c takes itself out."""
+        row, copy = self.row(), self.log[self.applied][1].get("c")
+        if copy is not None and row.primary is not None and row.primary == self.own():
+            if copy in row.in_sync:
+                rest = tuple([holder for holder in row.in_sync if holder != copy])
+                self.entry(SlotRow(0, row.epoch, row.version, row.primary, rest), "c")
+            else:
+                self.requests.append(SlotRow(0, row.epoch, row.version, row.primary, (*row.in_sync, copy)))
 
     def _follows(self) -> tuple[SlotTable, Holder | None, dict[str, Holder]]:
         found, present = self.log[self.applied]

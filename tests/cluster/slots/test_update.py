@@ -101,10 +101,22 @@ def test_the_first_holder_that_returns_with_its_disk_gets_the_slot_in_another_ep
     assert follow(table(away(A)), roll(A), 30).table.row(7) == SlotRow(7, 30, 30, A, (A,))
 
 
-def test_holders_that_return_together_are_all_in_sync() -> None:
+def test_of_holders_that_return_together_one_is_in_sync() -> None:
     table_after = follow(table(away(A), away(B)), roll(A, B)).table
     assert {node: len(slots) for node, slots in table_after.slots_by_primary.items()} == {"a": 128, "b": 128}
-    assert table_after.row(7).in_sync == (A, B)
+    assert all(row.in_sync == (row.primary,) for row in table_after.rows)
+
+
+def test_a_follower_that_becomes_primary_is_alone_in_sync() -> None:
+    """C's copy followed A, and may have changes that B lacks."""
+    row = follow(table(A, B, C), roll(B, C)).table.row(7)
+    assert row == SlotRow(7, 20, 20, row.primary, (row.primary,), None, 20) and row.primary in (B, C)  # type: ignore[arg-type]
+    left = follow(table(A, B, C), roll(B, C, gone="a")).table.row(7)
+    assert left.in_sync == (left.primary,)
+
+
+def test_a_follower_that_leaves_the_view_leaves_the_others_in_sync() -> None:
+    assert follow(table(A, B, C), roll(A, C)).table.row(7) == SlotRow(7, 10, 20, A, (A, C))
 
 
 def test_another_incarnation_is_no_holder() -> None:
@@ -155,8 +167,27 @@ def test_a_request_adds_a_holder_then_makes_it_primary() -> None:
     assert update.change((change(B, A),)) == []
     assert update.table.row(7) == SlotRow(7, 10, 20, A, (A, B)) and update.table.row(8).in_sync == (A,)
     update = TableUpdate(update.table, roll(A, B), 30)
-    assert update.change((change(A, B, primary=B, made=(10, 20)),)) == []
-    assert update.table.row(7) == SlotRow(7, 30, 30, B, (A, B), None, 30) and update.table.index == 30
+    assert update.change((change(B, primary=B, made=(10, 20)),)) == []
+    assert update.table.row(7) == SlotRow(7, 30, 30, B, (B,), None, 30) and update.table.index == 30
+
+
+def test_a_new_holder_takes_the_place_of_a_follower() -> None:
+    update = TableUpdate(table(A, B), roll(A, B, C), 20)
+    assert update.change((change(A, C),)) == []
+    assert update.table.row(7) == SlotRow(7, 10, 20, A, (A, C))
+
+
+def test_a_follower_takes_itself_out() -> None:
+    update = TableUpdate(table(A, B, C), roll(A, B, C), 20)
+    assert update.change((change(A, C),), "b") == []
+    assert update.table.row(7) == SlotRow(7, 10, 20, A, (A, C)) and update.table.row(8).in_sync == (A, B, C)
+
+
+def test_the_primary_takes_no_follower_out() -> None:
+    before = table(A, B, C)
+    update = TableUpdate(before, roll(A, B, C), 20)
+    ((_, said),) = update.change((change(A, C),))
+    assert said == "it takes b out of the in-sync set and adds 0" and update.table is before
 
 
 @pytest.mark.parametrize(

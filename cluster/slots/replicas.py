@@ -1,0 +1,50 @@
+"""Which nodes should get copies of a primary's slots, and the change of the table that adds one. Pure, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from .placement import wanted
+from .table import Holder, SlotRow, SlotTable
+
+
+def followers(table: SlotTable, own: Holder, zones: Mapping[str, str], copies: int) -> dict[int, str]:
+    """Returns slot -> the node that should get a copy, for the slots of which `own` is primary and that need one.
+
+    `zones`: serving node -> its zone; `copies`: how many nodes should have each slot, the primary included. A node that
+    should not have a copy keeps it until the one that should is in sync.
+    """
+    found = {}
+    for slot in table.slots_by_primary.get(own.node, ()):
+        row = table.row(slot)
+        if row.primary == own:
+            held = [holder.node for holder in row.in_sync]
+            missing = [node for node in wanted_followers(slot, own.node, zones, copies) if node not in held]
+            if missing:
+                found[slot] = missing[0]
+    return found
+
+
+def wanted_followers(slot: int, primary: str, zones: Mapping[str, str], copies: int) -> list[str]:
+    """Returns the nodes that should have a copy of a slot beside its primary, best first."""
+    others = {node: zone for node, zone in zones.items() if node != primary}
+    apart = {node: zone for node, zone in others.items() if zone != zones.get(primary)}
+    best = list(wanted(slot, apart, copies - 1)) if apart else []
+    return best + [node for node in wanted(slot, others, copies - 1) if node not in best][: copies - 1 - len(best)]
+
+
+def with_copy(row: SlotRow, holder: Holder, zones: Mapping[str, str], copies: int) -> SlotRow:
+    """Returns the change to request when `holder` has everything: it enters the in-sync set.
+
+    If that exceeds `copies`, it takes the place of one follower, of one that is not wanted if there is one. It never
+    takes the place of two: the table refuses that. `zones` and `copies` as in `followers`.
+    """
+    assert row.primary is not None
+    rest = [each for each in row.in_sync if each not in (row.primary, holder)]
+    wished = wanted_followers(row.slot, row.primary.node, zones, copies)
+    rest.sort(key=lambda each: (each.node not in wished, each.node))
+    if len(rest) > copies - 2 and holder not in row.in_sync:
+        rest = rest[:-1]
+    return replace(row, in_sync=(row.primary, *rest, holder))
