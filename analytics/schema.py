@@ -197,6 +197,8 @@ _TYPES: Final = """
     slot.move s slot target : this node begins to give a slot with its sessions to another node
     slot.moved s slot target sessions bytes : the target is the primary of the slot now, and has its sessions
     slot.stay s slot target reason : the move has ended, and the slot stays at this node
+    slot.copied s slot target bytes : the target has a copy of the slot, and is in its in-sync set
+    slot.taken s slot target : another node is the primary of a slot that this one had; its sessions here are given up
     slot.arrive s slot : this node is the primary of the slot now, and has its sessions, which came from another node
     gateway.open s client target slot ?mountpoint ?username ?peer
         : the node relays a connection to the target, which serves the client

@@ -46,6 +46,7 @@ class Options(msgspec.Struct, kw_only=True):
     allow_publish_during_netsplit: str = "off"
     allow_subscribe_during_netsplit: str = "off"
     allow_unsubscribe_during_netsplit: str = "off"
+    queue_replicas: int = 1
     expire_retain_cache_s: int = 0
     retained_max_messages: int = 0
     retained_max_bytes: int = 0

@@ -38,7 +38,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     _add_kinds(
         parser, "--variant", variants_of,
-        "for several nodes: variants in every seed, of sparse,small,narrow,leaves,twin,slow-data,moves; "
+        "for several nodes: variants in every seed, of sparse,small,narrow,leaves,twin,slow-data,moves,copies; "
         "usual: none of them; drawn: the seed decides (default)",
     )  # fmt: skip
     parser.add_argument(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
+from ..cluster.identity import slot_of
 from ..netsplit.policy import ViewState
 from .engine.pipe import Pipe
 
@@ -245,7 +246,8 @@ class History:
     `lines` is the readable trace; None means no trace. `commits` counts the finished batches on all disks. `assigned`
     has (`$share` filter, client, key) for each shared message and the member whose queue got it. `durable` maps
     (client, key) to the commit that stored the message for this client. `problems` are violations found during the
-    simulation. `given_up` has for each client when a primary last gave up the gateway of its connection.
+    simulation. `given_up` has for each client when a primary last gave up the gateway of its connection. `copied`:
+    slots have two copies. `slot_losses`: slot -> when the cluster gave up its last copy.
     """
 
     now: Callable[[], float]
@@ -265,10 +267,22 @@ class History:
     ids: list[IdReuse] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     views: ViewLog = field(default_factory=ViewLog)
+    slot_losses: dict[int, list[float]] = field(default_factory=dict)
+    copied: bool = False
     power_lost: bool = False
     commits: int = 0
     healed: int = NEVER
     healed_at: float = 0.0
+
+    def losses(self, node: str, client: str, durable: bool = True) -> list[float]:
+        """The times at which the session of a client may have been lost, which was at this node.
+
+        With one copy of each slot it is lost with the disk of its node. With two it is lost when the cluster says that
+        it has given up the last copy of the slot.
+        """
+        if self.copied and durable:
+            return self.slot_losses.get(slot_of("", client), [])
+        return self.life(node).emptied
 
     def life(self, node: str = FIRST) -> Life:
         """Returns the starts and ends of a node."""

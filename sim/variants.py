@@ -11,6 +11,8 @@ from dataclasses import replace
 from itertools import combinations
 from random import Random
 
+import msgspec
+
 from ..cluster.links.settings import LinkSettings
 from ..cluster.membership.settings import Settings as ViewSettings
 from ..cluster.ports import Settings
@@ -18,11 +20,11 @@ from ..cluster.raft.interface import Settings as RaftSettings
 from .cluster_plan import USUAL, ClusterPlan
 from .workload.swarm import TOPICS, WATCHER, WILL_FILTER, ClientSpec
 
-SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA, MOVES = (
-    "sparse", "small", "narrow", "leaves", "twin", "slow-data", "moves"
+SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA, MOVES, COPIES = (
+    "sparse", "small", "narrow", "leaves", "twin", "slow-data", "moves", "copies"
 )  # fmt: skip
 
-VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25, MOVES: 0.2}
+VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25, MOVES: 0.2, COPIES: 0.4}
 """Kind of variant -> the share of seeds that have it.
 
 * sparse: no client subscribes to everything, so a node gets only the messages for its own subscribers. After each
@@ -33,6 +35,7 @@ VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_
 * twin: a stranger with its own disk asks to join with the name of a serving node.
 * slow-data: between some nodes data takes longer than urgent messages, so that one overtakes the other.
 * moves: an operator moves slots with the sessions of clients from node to node.
+* copies: each slot has a copy on another node.
 """
 
 LOG_DOTS = (4, 12, 50)
@@ -59,6 +62,7 @@ def limits(rng: Random) -> Settings:
         links=LinkSettings(
             publish_window_bytes=1024,
             append_window_bytes=1024,
+            replica_window_bytes=1024,
             gather_bytes=1024,
             flight_units=rng.choice((1, 50, 4000)),
             buffer_bytes=4096,
@@ -118,6 +122,11 @@ def _moves(plan: ClusterPlan, rng: Random) -> ClusterPlan:
     return replace(plan, slot_moves=tuple([(at_s, rng.choice(names), rng.choice(plan.nodes)) for at_s in times]))
 
 
+def _copies(plan: ClusterPlan, _: Random) -> ClusterPlan:
+    options = msgspec.structs.replace(plan.swarm.options, queue_replicas=2)
+    return replace(plan, swarm=replace(plan.swarm, options=options))
+
+
 _DISKS = ("disk_lost", "backup_restored")
 
 _CHANGES: dict[str, Callable[[ClusterPlan, Random], ClusterPlan]] = {
@@ -128,4 +137,5 @@ _CHANGES: dict[str, Callable[[ClusterPlan, Random], ClusterPlan]] = {
     TWIN: _twin,
     SLOW_DATA: _slow_data,
     MOVES: _moves,
+    COPIES: _copies,
 }

@@ -108,7 +108,7 @@ class World(Generic[M, C]):
         if kind == "store.state":
             history.life(machine.name).full_until = self.loop.now_s if row["state"] == "serving" else inf
         if kind == "slot.lost":
-            self.lost_slots(row["target"])
+            self.lost_slots(row["target"], row["slots"])
         if kind == "conn.close" and row["reason"] == "gateway_lost":
             history.given_up[row["client"]] = self.loop.now_s
         if kind in RECORDED_EVENTS:
@@ -117,8 +117,8 @@ class World(Generic[M, C]):
             shown = {name: value for name, value in row.items() if name not in _HEADER}
             history.trace(machine.speaker, f"{kind} {shown}")
 
-    def lost_slots(self, node: str) -> None:
-        """The cluster has given up the disk of a node, and the log says so."""
+    def lost_slots(self, node: str, slots: list[str]) -> None:
+        """The cluster has given up the disk of a node with the last copy of these slots, and the log says so."""
 
 
 class NodeWorld(World[NodeMachine, ModelClient]):
@@ -148,6 +148,7 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
     def __init__(self, plan: ClusterPlan, trace: bool = False) -> None:
         super().__init__(plan.swarm, trace)
         self.plan = plan
+        self.history.copied = plan.swarm.options.queue_replicas > 1
         loop = self.loop
         self.network = SimNetwork(
             loop.call_soon, loop.call_later, lambda: loop.now_s, Random(f"roads/{plan.swarm.seed}"),
@@ -193,11 +194,15 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
                 asked.add(client.server.name)
                 client.sender.publish(topics[0], 1)
 
-    def lost_slots(self, node: str) -> None:
+    def lost_slots(self, node: str, slots: list[str]) -> None:
         """Take note that the sessions of a node are lost, once for all nodes that report it."""
         emptied, now = self.history.life(node).emptied, self.loop.now_s
         if not emptied or emptied[-1] < now - 1:
             emptied.append(now)
+        for text in slots:
+            first, _, last = text.partition("-")
+            for slot in range(int(first), int(last or first) + 1):
+                self.history.slot_losses.setdefault(slot, []).append(now)
 
     def hears(self, a: str, b: str) -> bool:
         """Whether machine `a` hears machine `b`: both run, and no cut blocks the direction from `b` to `a`."""

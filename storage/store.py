@@ -82,13 +82,15 @@ class _Order:
 
 class _Held:
     """What is between the disk and the other nodes. `unsafe`: the commits on the disk that the guard holds back, with
-    their callbacks, without a gap behind `committed`. `landing`: the callbacks of `when_landed`, by commit."""
+    their callbacks and bytes, without a gap behind `committed`; `unsafe_bytes` is the sum of these. `landing`: the
+    callbacks of `when_landed`, by commit."""
 
-    __slots__ = ("guard", "landing", "unsafe")
+    __slots__ = ("guard", "landing", "unsafe", "unsafe_bytes")
 
     def __init__(self) -> None:
         self.guard: Guard | None = None
-        self.unsafe: deque[tuple[int, list[Callable[[], None]]]] = deque()
+        self.unsafe: deque[tuple[int, list[Callable[[], None]], int]] = deque()
+        self.unsafe_bytes = 0
         self.landing: deque[tuple[int, Callable[[], None]]] = deque()
 
 
@@ -199,6 +201,11 @@ class Store:
     def bytes_waiting(self) -> int:
         """Bytes of keys and values given to `put` and `delete` and not yet durable."""
         return self._open_bytes + self._committing_bytes
+
+    @property
+    def bytes_unsafe(self) -> int:
+        """Bytes of keys and values that are not durable, or that the guard holds back."""
+        return self._open_bytes + self._committing_bytes + self._held.unsafe_bytes
 
     @property
     def accepting(self) -> bool:
@@ -316,9 +323,18 @@ class Store:
 
     def flush(self, callback: Callable[[], None]) -> None:
         """Call `callback` when all writes so far are on the disk."""
+        self.when_landed(self._last_used, callback)
+
+    def when_all_safe(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when all writes so far are safe."""
+        self.when_committed(self._last_used, callback)
+
+    @property
+    def _last_used(self) -> int:
+        """The last commit that has writes or waiting callbacks."""
         landing = self._held.landing
         used = self._open or self._waiting_open or (landing and landing[-1][0] == self.open_commit)
-        self.when_landed(self.open_commit if used else self.open_commit - 1, callback)
+        return self.open_commit if used else self.open_commit - 1
 
     def close(self) -> None:
         """Close the store and its engine, without callbacks. Uncommitted writes are lost, so `flush` first."""
@@ -386,7 +402,7 @@ class Store:
             self._enter("failed", f"{type(error).__name__}: {error}")
             return
         self._timer.succeeded()
-        held, landed = self._held, self.landed + 1
+        held, landed, size = self._held, self.landed + 1, self._committing_bytes
         self._committing, self._committing_bytes = {}, 0
         self._orders = self._orders[0], _Order(self._committing)
         while held.landing and held.landing[0][0] <= landed:
@@ -395,7 +411,8 @@ class Store:
             self.committed = landed
             self._due.extend(self._waiting_committing)
         else:
-            held.unsafe.append((landed, self._waiting_committing))
+            held.unsafe.append((landed, self._waiting_committing, size))
+            held.unsafe_bytes += size
             self._rise()
         self._waiting_committing = []
         # The disk works on the next batch while the callbacks of this one run.
@@ -415,10 +432,12 @@ class Store:
                 self._drain()
 
     def _rise(self) -> None:
-        guard, unsafe = self._held.guard, self._held.unsafe
+        held = self._held
+        guard, unsafe = held.guard, held.unsafe
         safe = self.landed if guard is None else guard.safe
         while unsafe and unsafe[0][0] <= safe:
-            self.committed, callbacks = unsafe.popleft()
+            self.committed, callbacks, size = unsafe.popleft()
+            held.unsafe_bytes -= size
             self._due.extend(callbacks)
 
     def _again(self) -> None:

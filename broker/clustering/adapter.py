@@ -100,7 +100,7 @@ class ClusterAdapter:
             Ports(
                 node.router.table, lambda: node.router.mountpoints, self.routes.owns,
                 lambda slot: self.slots.is_primary(slot), member.metadata,
-                node.env.after_turn, node.env.store.flush,
+                node.env.after_turn, node.env.store.when_all_safe,
             ),
         )  # fmt: skip
         traffic = Traffic(self.gate, self.receiver, self.sender, self.relay_sender, self.advertiser)
@@ -159,6 +159,10 @@ class ClusterAdapter:
         if not self._member.look():
             return FAILOVER_GRACE_S * 1000
         return max(0, self._node.policy.leased_since_ms + FAILOVER_GRACE_S * 1000 - self._node.env.now)
+
+    def failover_grace_s(self) -> int:
+        """As `ClusterPort.failover_grace_s`."""
+        return FAILOVER_GRACE_S if self._member.clustered else 0
 
     def is_present(self, node: str) -> bool:
         """As `ClusterPort.is_present`."""
@@ -360,7 +364,21 @@ class ClusterAdapter:
 
     def slot_message(self, node: str, data: bytes) -> None:
         """As `ClusterEvents.slot_message`."""
-        self.slots.moves.received(node, data)
+        self.slots.received(node, data)
+
+    def copy_message(self, node: str, data: bytes) -> None:
+        """As `ClusterEvents.copy_message`."""
+        self.slots.replicator.received(node, data)
+
+    def replica(self, node: str, seq: int, payload: bytes) -> None:
+        """As `ClusterEvents.replica`."""
+        self._node.env.tick()
+        self.slots.copies.take(node, seq, payload)
+
+    def replicas_acked(self, node: str, upto: int) -> None:
+        """As `ClusterEvents.replicas_acked`."""
+        self._node.env.tick()
+        self.slots.replicator.acked(node, upto, self._member.links.applied_by(node))
 
     def _follow_table(self) -> None:
         self._node.gateways.table_changed()
@@ -486,6 +504,7 @@ class ClusterAdapter:
 
     def watermark(self, node: str, boot: int) -> int:
         """As `ClusterEvents.watermark`."""
+        self.slots.copies.opened(node, boot)
         self.relay_receiver.watermark(node, boot)
         return self.receiver.watermark(node, boot)
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ...cluster.node import ClusterNode
+from ...cluster.ports import Datagram
 from ..node import Node
+from .copy_codec import CopyAnswer, encode
 from .routes import Routes
+from .slot_copies import SlotCopies
 from .slot_follower import SlotFollower, Traffic
 from .slot_handover import SlotHandover
 from .slot_moves import SlotMoves
+from .slot_opening import SlotOpening
+from .slot_replicator import SlotReplicator
 from .table_locator import TableLocator
 
 
@@ -19,17 +24,29 @@ class ClusterSlots:
     def __init__(self, node: Node, member: ClusterNode, routes: Routes, traffic: Traffic) -> None:
         self._node = node
         self._member = member
+        env = node.env
         self.follower = SlotFollower(node, member, routes, traffic)
-        self.handover = SlotHandover(member, self._empty, node.env.log)
+        self.handover = SlotHandover(member, self._empty, env.log)
+        self.opening = SlotOpening(node, member, traffic)
+        self.replicator = SlotReplicator(
+            member, env, node.slot_sessions, env.options.queue_replicas, self, self.opening.lost, self._misplaced
+        )
         self.moves = SlotMoves(
             node,
             member,
             self.handover,
             traffic,
+            self.opening,
             self._unknown,
             self._closed_or_opened,
+            self.replicator.preferred if env.options.queue_replicas > 1 else None,
+        )
+        self.copies = SlotCopies(
+            node, member, traffic.gate, self.opening.leftovers, self.moves.arrivals, self._answer_primary
         )
         self.locator = TableLocator(member, self, traffic.gate.sealed)
+        if env.options.queue_replicas > 1:
+            env.store.guard = self.replicator
 
     def __contains__(self, slot: object) -> bool:
         """True for a slot in which no session may begin at this node, although it is the primary."""
@@ -43,8 +60,13 @@ class ClusterSlots:
     def _empty(self, slots: Collection[int]) -> list[int]:
         """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
         registrar = self._node.gateways.registration.registrar
-        empty = [slot for slot in self._node.sessions.empty(slots) if slot not in self.moves.closed]
+        idle = [slot for slot in slots if slot not in self.moves.closed and slot not in self.replicator.filling]
+        empty = self._node.sessions.empty(idle)
         return [slot for slot in empty if registrar.is_complete(slot)]
+
+    def _misplaced(self) -> Collection[int]:
+        """Return the empty slots that this node is about to hand over: the new primary decides about their copies."""
+        return self._node.sessions.empty(self.handover.misplaced())
 
     def _unknown(self, slot: int) -> str:
         """Return what the registrar does not know yet of the clients of a slot; "" if nothing."""
@@ -57,10 +79,31 @@ class ClusterSlots:
         return ""
 
     def follow(self) -> None:
-        """The table has changed: first the sessions that have come or gone, then the messages for them."""
+        """The table has changed: first the sessions that have come or gone, then the messages for them, and last the
+        commits that wait for copies (H-46)."""
+        own = self._member.own_holder
+        self.opening.give_up()
         self.handover.table_changed()
         self.moves.table_changed()
+        present = self._member.view.nodes
+        got = self.copies.follow(own)
+        for here in (True, False):
+            self.opening.open([slot for slot, former in got if (former in present) is here], here)
+        self._settle()
         self.follower.follow()
+        self.replicator.follow(own)
+
+    def received(self, node: str, data: bytes) -> None:
+        """A message of another node about the move of a slot. Raises `MalformedFrame`."""
+        self.moves.received(node, data)
+        self._settle()
+
+    def _settle(self) -> None:
+        self.opening.settle(_Busy(self))
+        self.opening.place()
+
+    def _answer_primary(self, node: str, answer: CopyAnswer) -> None:
+        self._member.links.datagram(node, Datagram.SLOT_COPY, encode(answer))
 
     def _closed_or_opened(self) -> None:
         """A slot was closed or opened here, although the table has not changed."""
@@ -72,3 +115,17 @@ class ClusterSlots:
         if not self._member.closed and not self._node.closing:
             self.handover.tick(self._member.ports.now_ms())
             self.moves.tick()
+            self.replicator.tick()
+            self.copies.tick()
+
+
+class _Busy:
+    """The slots that are moving, or of which this node keeps a copy: nothing is decided about their rows."""
+
+    def __init__(self, slots: ClusterSlots) -> None:
+        self._slots = slots
+
+    def __contains__(self, slot: object) -> bool:
+        slots, departure = self._slots, self._slots.moves.departure
+        leaving = departure is not None and departure.slot == slot
+        return leaving or slot in slots.moves.arrivals or slot in slots.copies

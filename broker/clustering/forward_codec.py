@@ -5,8 +5,8 @@ clean sessions there (`live`) and for which slots; in its *body*, for which shar
 member at the receiver (`groups`). The body is the same for many nodes, the head is made for each.
 
     head   id of the view in which the sender entered, 0 for a copy that is never void (4 bytes)
-           2 * number of slots, plus 1 for `live` (2 bytes)
-           with slots: the routing number (8 bytes), the index of the slot table (8 bytes), the slots (1 byte each)
+           1 for `live`, plus 2 * number of slots, plus 0x8000 if the rest of the head follows (2 bytes)
+           the routing number (8 bytes), the index of the slot table (8 bytes), the slots (1 byte each)
 
 The body is a msgpack array. Nodes agree on the protocol's version when they connect, so a missing field and an extra
 field are both errors. A message of 100 bytes takes 0.9 us to encode and 1.5 us to decode, with three properties 0.9 us
@@ -39,7 +39,8 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
     `since`: id of the view in which the sender entered; 0 for a copy that is never void. `live`: the clean sessions at
     the receiver. `slots`: the durable sessions of these slots, which the sender's table of index `table` has at the
-    receiver. `number` rises with each such copy that a process of the sender sends; a copy that is sent to another node
+    receiver. A copy for a shared subscription has the index too: the receiver finds its members by the same table.
+    `number` rises with each such copy that a process of the sender sends; a copy that is sent to another node
     because its slot has moved keeps its number.
     """
 
@@ -96,6 +97,8 @@ class _Record(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=T
 _head = struct.Struct(">IH")
 _slots_head = struct.Struct(">IHQQ")
 _SLOTS_AT = _slots_head.size
+_TABLE = 0x8000
+"""The flag of a head with the index of a slot table."""
 _valid_topic = lru_cache(10_000)(valid_topic_name)  # most topics are repeated: 0.2 us instead of 0.6
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(_Record)
@@ -107,25 +110,25 @@ OPEN_PER_ITEM = 4096
 
 @lru_cache(1024)
 def head_without_slots(since: int, live: bool) -> bytes:
-    """Encode the head of a copy that is for no slots. It is the same for all copies of an entrance."""
+    """Encode the head of a copy for clean sessions alone. It is the same for all copies of an entrance."""
     return _head.pack(since, live)
 
 
 @lru_cache(1024)
 def _decode_without_slots(data: bytes) -> Head | None:
-    """Decode the first six bytes of a head: None if it has slots, which follow. Raises `struct.error`."""
+    """Decode the first six bytes of a head: None if more follows. Raises `struct.error`."""
     since, flags = _head.unpack(data)
     return Head(since, bool(flags)) if flags < 2 else None
 
 
 def head_with_slots(since: int, live: bool, slots: tuple[int, ...], number: int, table: int) -> bytes:
-    """Encode the head of a copy that is for some slots; the arguments are the fields of `Head`."""
-    return _slots_head.pack(since, 2 * len(slots) + live, number, table) + bytes(slots)
+    """Encode the head of a copy that is for some slots or groups; the arguments are the fields of `Head`."""
+    return _slots_head.pack(since, _TABLE | 2 * len(slots) | live, number, table) + bytes(slots)
 
 
 def encode_head(head: Head) -> bytes:
     """Encode the head of a copy."""
-    if not head.slots:
+    if not (head.slots or head.table):
         return head_without_slots(head.since, head.live)
     return head_with_slots(head.since, head.live, head.slots, head.number, head.table)
 
@@ -146,13 +149,14 @@ def split_head(data: bytes) -> tuple[Head, bytes]:
         if head is not None:
             return head, data[6:]
         since, flags, number, table = _slots_head.unpack_from(data)
-        end = _SLOTS_AT + (flags >> 1)
+        count = (flags ^ _TABLE) >> 1
+        end = _SLOTS_AT + count
         slots = _decode_slots(data[_SLOTS_AT:end])
     except struct.error:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: its head is incomplete") from None
     except ValueError as error:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: {error}") from None
-    if len(slots) != flags >> 1:
+    if len(slots) != count:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: wrong slots in its head")
     return Head(since, flags & 1 == 1, slots, number, table), data[end:]
 

@@ -156,6 +156,14 @@ class ForwardReceiver:
         for name, seen in self._seen.items():  # `settle` needs the order
             self._seen[name] = dict(sorted(seen.items()))
 
+    def drop_slot(self, slot: int) -> None:
+        """The slot has left this node: keep no record of the QoS 2 messages that it has taken."""
+        for seen in self._seen.values():
+            for entry in seen.values():
+                if slot in entry.kept or slot in entry.slots:
+                    entry.slots = [each for each in entry.slots if each != slot]
+                    entry.kept = [each for each in entry.kept if each != slot]
+
     def watermark(self, origin: str, boot: int) -> int:
         """Return the number up to which the lane of this boot of the origin was taken; 0 for a new boot.
 
@@ -207,7 +215,7 @@ class ForwardReceiver:
             self.skip(origin, seq)
             return
         slots, live = head.slots, head.live
-        if slots:
+        if slots or head.table:
             self._gate.check(head)
         forwarded = decode_forward(payload, node.env.origins)
         if not (slots or live or forwarded.groups):
@@ -243,7 +251,8 @@ class ForwardReceiver:
             if wait:
                 value = lane.taken.to_bytes(8, "big") + self._gate.applied.to_bytes(8, "big")
                 node.env.store.put(keys.watermark_key(origin, lane.boot), value)
-        self._answer(origin, lane, seq, node.env.store.open_commit if wait else 0, pending)
+        commit = node.env.store.open_commit if wait else self._gate.unsafe if head.slots else 0
+        self._answer(origin, lane, seq, commit, pending)
 
     def took(self, message: Message, part: str) -> bool:
         """True if a session here has this part of a QoS 2 message, although the part was meant for another node."""

@@ -179,8 +179,8 @@ class ForwardSender:
     def _put(self, name: str, body: bytes, copy: OutstandingForward) -> None:
         """Number the copy, and give it to the lane."""
         slots, since = copy.slots, 0 if copy.kept else self.since
-        if slots:
-            if not copy.number:
+        if slots or copy.groups:
+            if slots and not copy.number:
                 self._number += 1
                 copy.number = self._number
             head = head_with_slots(since, copy.live, slots, copy.number, self._answers.table)
@@ -305,7 +305,7 @@ class ForwardSender:
         What the former node has not acknowledged goes to the present one: first the copies that were in the lane, in
         the order of their numbers, then those that waited for it, both before any newer copy. Nobody waits for QoS 0.
         """
-        self._answers.table = index
+        self.follow_table(index)
         for former in dict.fromkeys([each[0] for each in moves.values()]):
             present = {slot: node for slot, (before, node) in moves.items() if before == former}
             over = [copy for copy in list(self._under_way.get(former, ())) if self._divide(copy, present, self._put)]
@@ -322,6 +322,10 @@ class ForwardSender:
                     self._waiting.put(former, (message.mountpoint, message.publisher), body, copy)
             self._count_again(former)
             complete_all([copy.pending for copy in over if copy.pending is not None])
+
+    def follow_table(self, index: int) -> None:
+        """This node follows the slot table of this index: later copies say so."""
+        self._answers.table = index
 
     def unpark(self, present: Mapping[int, str]) -> None:
         """Send what waited for slots that were moving. `present`: slot -> its node, for those that do not move now."""

@@ -1,5 +1,6 @@
 """A slot that this node, its primary, gives to another node together with its sessions (H-45).
 
+    filling   the target gets a copy, while the sessions run; only if slots have copies
     closing   its connections are closed, and no session begins; what its clients published is acknowledged
     copying   its sessions are on disk only, nothing changes them, and messages for them wait; the rows go to the target
     asking    the target has all rows on disk, and the leader is asked to make it the primary
@@ -16,9 +17,11 @@ import msgspec
 from ...cluster.slots.table import Holder, SlotRow
 from .slot_transfer import Attempt, Drop, Offer, Piece, SlotMessage
 
-CLOSING, COPYING, ASKING = "closing", "copying", "asking"
+FILLING, CLOSING, COPYING, ASKING = "filling", "closing", "copying", "asking"
 """The phases of a departure."""
 
+FILL_MS = 600_000
+"""How long the target may take to get a copy."""
 CLOSING_MS = 4_000
 """How long a slot is closed for what its clients have published."""
 SILENCE_MS = 5_000
@@ -44,6 +47,8 @@ class Departure(msgspec.Struct, eq=False):
     """The disk has all that the slot's connections did."""
     safe: bool = False
     """The disk has the mark that this slot is leaving."""
+    copied: bool = False
+    """The target has a copy of the slot: nothing has to be sent."""
     waits_for: str = ""
     """Why there is no progress."""
     message: SlotMessage | None = None

@@ -53,10 +53,12 @@ class SlotFollower:
         gate.table = member.slots.index
         gate.entered = gate.entered or member.own_holder is not None
         self._sender.follow(gate.table, placed.moved)
+        for each in self._senders:
+            each.follow_table(gate.table)
         if any(each.parked for each in self._senders):
             elsewhere = self._node.router.elsewhere
             homes = {slot: locator.home_of(slot).node for slot in range(SLOTS)}
-            homes.update({slot: place.node for slot, place in elsewhere.items()})
+            homes.update({slot: place.node for slot, place in elsewhere.items() if place.node})
             present = {slot: node for slot, node in homes.items() if node not in ("", MOVING)}
             for each in self._senders:
                 each.unpark(present)

@@ -33,6 +33,8 @@ class SlotGate:
         """The highest index under which an earlier process of this node acknowledged a copy."""
         self.entered = False
         """This process has been in a view. Before that its table may be older than the one of its last process."""
+        self.barrier = 0
+        """The commit that has the rows of the slots that came last: what they have taken may not be on disk before."""
         self.sealed: set[int] = set()
         """Slots that are moving to or from this node now: it takes no copy for them."""
         self._last: list[dict[str, int]] = [{} for _ in range(SLOTS)]
@@ -42,6 +44,11 @@ class SlotGate:
     def applied(self) -> int:
         """The index that goes with an acknowledgement."""
         return self.table if self.table >= self.noted else self.noted
+
+    @property
+    def unsafe(self) -> int:
+        """The commit that the acknowledgement of a copy waits for which its slots have already; 0 if for none."""
+        return self.barrier if self.barrier > self._store.committed else 0
 
     def load(self, slots: Iterable[int]) -> None:
         """Read from the store what these slots have taken."""

@@ -93,14 +93,21 @@ class SlotHandover:
             for first in range(0, len(requests), AT_ONCE):
                 self._member.request_slots(tuple(requests[first : first + AT_ONCE]))
 
+    def misplaced(self) -> dict[int, str]:
+        """Return slot -> the node that should have it, for the slots that only this node has and another should."""
+        membership, own = self._member.membership, self._member.own_holder
+        if own is None:
+            return {}
+        zones = {node: zone_of(membership.members[node]) for node in membership.view.serving}
+        return misplaced(membership.slots, own, zones, self.place) if zones else {}
+
     def _look(self) -> bool:
         """Close some empty slots that another node should have. Returns False if there may be more."""
         member, membership = self._member, self._member.membership
         own, view = member.own_holder, membership.view
         if own is None or own.node not in view.serving or not member.leased():
             return False
-        zones = {node: zone_of(membership.members[node]) for node in view.serving}
-        wanted = misplaced(membership.slots, own, zones, self.place)
+        wanted = self.misplaced()
         slots = [slot for slot in wanted if slot >= self._from and slot not in self.closed][:AT_ONCE]
         self._from = slots[-1] + 1 if len(slots) == AT_ONCE else 0
         present = membership.holders()

@@ -8,22 +8,17 @@ and everything that was acknowledged is there. `slot_departure.py` and `slot_arr
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
-from itertools import islice
 
 from ...cluster.node import ClusterNode
 from ...cluster.ports import Datagram
-from ...mqtt.topics import parse_shared
-from ...storage import keys
 from ...storage.engine import StorageError
 from ..node import Node
 from ..queues.records import RecordError
-from ..routing.remote import MOVING, Elsewhere
-from ..sessions.slot_sessions import ARRIVING
 from .slot_arrivals import SlotArrivals
-from .slot_departure import ASKING, CLOSING, CLOSING_MS, COPYING, Copying, Departure
+from .slot_departure import ASKING, CLOSING, CLOSING_MS, COPYING, FILL_MS, FILLING, Copying, Departure
 from .slot_follower import Traffic
 from .slot_handover import SlotHandover
-from .slot_leftovers import SlotLeftovers
+from .slot_opening import SlotOpening
 from .slot_transfer import (
     PIECE_BYTES,
     Attempt,
@@ -39,13 +34,11 @@ from .slot_transfer import (
     pieces,
 )
 
-ANNOUNCED = 200
-"""Subscriptions of a slot that one turn announces."""
-
 
 class SlotMoves:
     """The moves of one node. `unknown` says what the registrar does not know yet of the clients of a slot; "" if
-    nothing. `changed` is called when a slot was closed or opened here without a change of the table."""
+    nothing. `changed` is called when a slot was closed or opened here without a change of the table. `preferred`: slot
+    -> the node that must get a copy of it; None if slots have no copies."""
 
     def __init__(
         self,
@@ -53,24 +46,28 @@ class SlotMoves:
         member: ClusterNode,
         handover: SlotHandover,
         traffic: Traffic,
+        opening: SlotOpening,
         unknown: Callable[[int], str],
         changed: Callable[[], None],
+        preferred: dict[int, str] | None,
     ) -> None:
         self._node = node
         self._member = member
         self._handover = handover
         self._traffic = traffic
+        self._opening = opening
+        self._preferred = preferred
         self._unknown = unknown
         self._changed = changed
         self.departure: Departure | None = None
         self._copying: Copying | None = None
-        self._arrivals = SlotArrivals(node, member, self._send)
-        self._leftovers = SlotLeftovers(node, member.metadata.get, self._cleared)
+        self.arrivals = SlotArrivals(node, member, self._send)
 
     @property
     def closed(self) -> Container[int]:
         """The slots in which no session may begin at this node."""
-        return () if self.departure is None else (self.departure.slot,)
+        departure = self.departure
+        return () if departure is None or departure.phase == FILLING else (departure.slot,)
 
     # -- giving a slot away
 
@@ -91,6 +88,19 @@ class SlotMoves:
         holder = self._member.membership.holders()[target]
         departure = self.departure = Departure(attempt, row, holder, self._member.ports.now_ms(), [done])
         env.event("slot.move", slot=slot, target=target)
+        if self._preferred is not None and holder not in row.in_sync:
+            env.log("info", f"slot {slot} is to move to {target}, which gets a copy of it first")
+            self._preferred[slot] = target
+            departure.phase = FILLING
+            self.tick()
+        else:
+            self._close(departure)
+
+    def _close(self, departure: Departure) -> None:
+        """Disconnect the clients of the slot: no session of it begins any more."""
+        env, slot, target = self._node.env, departure.slot, departure.target.node
+        departure.phase = CLOSING
+        departure.begun_ms = self._member.ports.now_ms()
         env.log(
             "info", f"slot {slot} moves to {target}: its clients are disconnected, and can connect again after that"
         )
@@ -118,7 +128,7 @@ class SlotMoves:
             return f"{target} is the primary of slot {slot} already"
         if target not in member.view.serving:
             return f"{target} does not serve now"
-        if slot in self._handover.closed or row.in_sync != (row.primary,):
+        if slot in self._handover.closed:
             return f"slot {slot} is being handed over"
         return ""
 
@@ -128,7 +138,14 @@ class SlotMoves:
         if departure is None or departure.phase == ASKING:
             return
         now_ms = self._member.ports.now_ms()
-        if departure.phase == CLOSING:
+        if departure.phase == FILLING:
+            row = self._member.slots.row(departure.slot)
+            if departure.target in row.in_sync:
+                departure.row = row
+                self._close(departure)
+            elif now_ms - departure.begun_ms >= FILL_MS:
+                self._abort(f"{departure.target.node} has not got a copy within {FILL_MS // 1000} s")
+        elif departure.phase == CLOSING:
             departure.waits_for = self._busy(departure)
             if not departure.waits_for:
                 self._leave(departure)
@@ -165,16 +182,23 @@ class SlotMoves:
         node.slot_sessions.leave(slot)
         self._traffic.gate.sealed.add(slot)
         departure.phase = COPYING
-        rows = self._counted(departure, node.slot_sessions.rows(slot))
-        stream = pieces(rows, min(PIECE_BYTES, self._member.settings.links.max_payload_bytes // 2))
-        self._copying = Copying(departure, stream, lambda message: self._send(departure.target.node, message))
+        if departure.target in departure.row.in_sync:
+            departure.copied = True
+            departure.sessions = node.slot_sessions.count(slot)
+        else:
+            self._copy(departure)
 
         def safe() -> None:
             departure.safe = True
             self._ask(departure)
 
-        node.env.store.flush(safe)
+        node.env.store.when_committed(node.env.store.open_commit, safe)  # every copy has all changes then
         self._changed()
+
+    def _copy(self, departure: Departure) -> None:
+        rows = self._counted(departure, self._node.slot_sessions.rows(departure.slot))
+        stream = pieces(rows, min(PIECE_BYTES, self._member.settings.links.max_payload_bytes // 2))
+        self._copying = Copying(departure, stream, lambda message: self._send(departure.target.node, message))
         self._copying.begin(self._member.ports.now_ms())
 
     def _counted(self, departure: Departure, rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
@@ -188,8 +212,7 @@ class SlotMoves:
             departure is self.departure
             and departure.phase == COPYING
             and departure.safe
-            and self._copying is not None
-            and self._copying.complete
+            and (departure.copied or (self._copying is not None and self._copying.complete))
         ):
             departure.phase = ASKING
             self._handover.give(departure.row, departure.target)
@@ -205,20 +228,20 @@ class SlotMoves:
         slot = departure.slot
         self.departure = self._copying = None
         self._traffic.gate.sealed.discard(slot)
+        if self._preferred is not None:
+            self._preferred.pop(slot, None)
         if copying is not None:
             copying.drop()
-            self._open(slot)
+        if departure.phase in (COPYING, ASKING) and self._holds(slot):
+            self._opening.reopen(slot)
         text = f"slot {slot} stays at {self._node.name}: {reason}"
         self._node.env.event("slot.stay", slot=slot, target=departure.target.node, reason=reason)
         self._node.env.log("warning", text)
         for done in departure.done:
             done(text)
 
-    def _open(self, slot: int) -> None:
-        try:
-            self._node.slot_sessions.open(slot)
-        except StorageError as error:
-            self._node.env.log("error", f"deadlines of slot {slot} are not watched until the next start: {error}")
+    def _holds(self, slot: int) -> bool:
+        return self._node.gateways.locator.home_of(slot).node == self._node.name
 
     # -- the table
 
@@ -227,12 +250,7 @@ class SlotMoves:
         own = self._member.own_holder
         if self.departure is not None:
             self._follow_departure(self.departure)
-        for slot in self._arrivals.follow(own):
-            self._arrived(slot)
-        if own is not None:
-            for slot in list(self._node.slot_sessions.marks):
-                self._settle(slot)
-        self._place()
+        self._opening.open(self.arrivals.follow(own), True)
 
     def _follow_departure(self, departure: Departure) -> None:
         member, slot = self._member, departure.slot
@@ -246,14 +264,19 @@ class SlotMoves:
                 self._end(f"{departure.target.node} has left before it was the primary")
         elif own is None or row.primary != own:
             self._end(f"{self._node.name} is not the primary any more")
+        elif departure.phase == FILLING and departure.target in member.membership.holders().values():
+            self._node.env.after_turn(self.tick)
         elif row.version != departure.row.version or departure.target not in member.membership.holders().values():
             self._end(f"{departure.target.node} has left")
 
     def _departed(self, departure: Departure) -> None:
         slot = departure.slot
         self.departure = self._copying = None
+        if self._preferred is not None:
+            self._preferred.pop(slot, None)
         self._traffic.gate.sealed.discard(slot)
         self._traffic.gate.drop(slot)
+        self._traffic.receiver.drop_slot(slot)
         took_ms = round(self._member.ports.now_ms() - departure.begun_ms)
         env, target, sessions = self._node.env, departure.target.node, departure.sessions
         env.event("slot.moved", slot=slot, target=target, sessions=sessions, bytes=departure.moved_bytes)
@@ -265,67 +288,6 @@ class SlotMoves:
         for done in departure.done:
             done("")
 
-    def _arrived(self, slot: int) -> None:
-        """This node has become the primary of a slot that arrived: continue its sessions."""
-        self._traffic.receiver.load_slots((slot,))
-        self._traffic.advertiser.recount()
-        self._open(slot)
-        self._node.env.event("slot.arrive", slot=slot)
-        self._node.env.log("notice", f"slot {slot} is at this node now, with its durable sessions")
-        self._node.env.after_turn(lambda: self._announce(slot, self._subscriptions(slot)))
-
-    def _settle(self, slot: int) -> None:
-        """A slot with a mark is not moving any more: open it if it is at this node, else delete its rows."""
-        if slot in self._arrivals or slot in self._leftovers:
-            return
-        if self.departure is not None and self.departure.slot == slot:
-            return
-        row, own, me = self._member.slots.row(slot), self._member.own_holder, self._member.me
-        if row.primary == own:
-            if self._node.slot_sessions.marks[slot] == ARRIVING:
-                text = f"slot {slot} was lost while it moved here: some of its sessions are missing"
-                self._node.env.log("error", text)
-            self._arrived(slot)
-        elif (me.node, me.disk) not in [(holder.node, holder.disk) for holder in row.in_sync]:
-            self._leftovers.start(slot)
-
-    def _cleared(self, slot: int) -> None:
-        self._node.env.log("info", f"the rows of slot {slot}, which is at another node, are deleted")
-
-    def _place(self) -> None:
-        """Tell the router where the sessions of these slots are."""
-        router, locator = self._node.router, self._node.gateways.locator
-        for slot in list(router.elsewhere):
-            home = locator.home_of(slot)
-            known = home.node not in ("", self._node.name, MOVING)
-            router.place(slot, Elsewhere(home.node, not home.present) if known else Elsewhere(MOVING, True))
-
-    # -- routes of a slot that has come
-
-    def _subscriptions(self, slot: int) -> Iterator[tuple[str, str, str | None]]:
-        """Yield mountpoint, filter and group of each subscription of the slot. Raises `StorageError`."""
-        start, stop = keys.of_slot(b"b", slot), keys.after(keys.of_slot(b"b", slot))
-        while found := self._node.env.store.keys(start, stop, ANNOUNCED):
-            for key in found:
-                client, text = keys.parse_subscription_key(key)
-                group, text = parse_shared(text)
-                yield keys.mountpoint_of(client), text, group
-            start = found[-1] + b"\x00"
-
-    def _announce(self, slot: int, subscriptions: Iterator[tuple[str, str, str | None]]) -> None:
-        """Write the routes of this node for some of the subscriptions."""
-        if self._node.env.store.state == "closed":
-            return
-        try:
-            some = list(islice(subscriptions, ANNOUNCED))
-        except StorageError as error:
-            self._node.env.log("error", f"the subscriptions of slot {slot} cannot be announced: {error}")
-            return
-        for mountpoint, text, group in some:
-            self._traffic.advertiser.announce(mountpoint, text, group, slot)
-        if some:
-            self._node.env.after_turn(lambda: self._announce(slot, subscriptions))
-
     # -- messages
 
     def _send(self, node: str, message: SlotMessage) -> None:
@@ -336,12 +298,11 @@ class SlotMoves:
         message = decode_message(data)
         self._node.env.tick()
         if isinstance(message, Offer):
-            self._arrivals.offered(node, message.attempt)
+            self.arrivals.offered(node, message.attempt)
         elif isinstance(message, Piece):
-            self._arrivals.took(node, message)
+            self.arrivals.took(node, message)
         elif isinstance(message, Drop):
-            self._arrivals.dropped(node, message.attempt)
-            self.table_changed()
+            self.arrivals.dropped(node, message.attempt)
         else:
             self._answered(node, message)
 

@@ -289,7 +289,7 @@ class ClientConnection:
         env, flow = self.env, self.flow
         if self.acks.waiting:
             self.acks.bound()
-        if env.store.bytes_waiting > env.options.pause_reading_bytes:
+        if env.store.bytes_unsafe > env.options.pause_reading_bytes:
             flow.pause("disk")
             env.store.when_committed(env.store.open_commit, lambda: flow.unpause("disk"))
         if slow := env.cluster.congested(self.mountpoint, self.client_id):

@@ -251,7 +251,8 @@ class PlanCache:
         matched = self._table.match(topic)
         if bytes in map(type, matched):
             for each in self._table.dormant(topic):
-                self._wake(each.session.key)
+                if each.session.key[0] not in self._elsewhere:
+                    self._wake(each.session.key)
             # still bytes: the session is elsewhere, or the disk fails to return it, or this subscription of it
             matched = [each for each in self._table.match(topic) if isinstance(each, Subscription)]
         awake = cast("list[Subscription]", matched)
@@ -260,13 +261,14 @@ class PlanCache:
         return awake
 
     def _divert(self, topic: str, remote: RemoteMatch) -> RemoteMatch:
-        """Add the subscriptions of slots that are elsewhere to those that other nodes have announced."""
+        """Add the subscriptions of slots that are elsewhere to those that other nodes have announced. Of a slot that
+        this node only has a copy of, the routes tell everything."""
         plain = {target.node: target for target in remote.plain}
         found = {True: list(remote.away), False: list(remote.groups)}
         for each in self._table.dormant(topic):
             slot = each.session.key[0]
             place = self._elsewhere.get(slot)
-            if place is None:
+            if place is None or not place.node:
                 continue
             if each.group is None:
                 target = plain.get(place.node) or RemoteTarget(place.node, False, (), place.absent)

@@ -16,6 +16,10 @@ class Elsewhere(NamedTuple):
     absent: bool
 
 
+COPIED = Elsewhere("", True)
+"""This node has a copy of the slot: the routes that its primary has written tell where messages for it go."""
+
+
 class RemoteTarget(NamedTuple):
     """A node with matching ordinary subscriptions: of clean sessions (`live`), of durable sessions in `slots`, or both.
 

@@ -132,7 +132,9 @@ class Case:
                 or self.sessions.get(subscription.client) != subscription.epoch
             ):
                 continue
-            if any(at_s > subscription.granted_at for at_s in self.history.life(subscription.node).emptied):
+            if any(
+                at_s > subscription.granted_at for at_s in self.history.losses(subscription.node, subscription.client)
+            ):
                 continue
             for attempt in attempts:
                 in_time = subscription.granted < attempt.sent and attempt.acked < subscription.given_up

@@ -49,7 +49,7 @@ def check(case: Case) -> Iterator[str]:
 
 def _handshake_lost(case: Case, attempt: Attempt, delivery: Delivery) -> bool:
     """Whether the message was sent again after its node had lost its disk, and with it the packet id."""
-    emptied = case.history.life(attempt.node).emptied
+    emptied = case.history.losses(attempt.node, attempt.writer)
     return attempt.resent > 0 and any(attempt.sent_at < at_s <= delivery.sent_at for at_s in emptied)
 
 
@@ -70,4 +70,4 @@ def _without_a_record(case: Case, delivery: Delivery) -> bool:
     connection = next(each for each in connections if each.number == delivery.connection)
     life = case.history.life(connection.node)
     ended = (*life.ends, *life.entered) if connection.expiry_s == 0 else ()
-    return any(at_s >= delivery.sent_at for at_s in (*life.emptied, *ended))
+    return any(at_s >= delivery.sent_at for at_s in (*case.history.losses(connection.node, delivery.client), *ended))

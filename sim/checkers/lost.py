@@ -48,7 +48,7 @@ def _took_it_along(case: Case, member: Subscribed, attempt: Attempt) -> bool:
     """
     if member.gone < attempt.sent:
         return False
-    if any(at_s > attempt.sent_at for at_s in case.history.life(member.node).emptied):
+    if any(at_s > attempt.sent_at for at_s in case.history.losses(member.node, member.client)):
         return True
     if (member.filter, member.client, attempt.key) not in case.history.assigned:
         return False

@@ -49,7 +49,7 @@ def _emptied(case: Case, connection: Connection) -> bool:
     return any(
         before.asked_at < at_s < connection.opened_at
         for before in case.history.connections[connection.client]
-        for at_s in case.history.life(before.node).emptied
+        for at_s in case.history.losses(before.node, before.client)
     )
 
 
@@ -73,7 +73,7 @@ def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connecti
         return
     due_s = known.high + case.slack_s
     by_s = case.looked_from(due_s, node)
-    if by_s >= until_s or any(since_s < at_s <= by_s for at_s in case.history.life(node).emptied):
+    if by_s >= until_s or any(since_s < at_s <= by_s for at_s in case.history.losses(node, connection.client)):
         return
     ended = [
         at_s

@@ -39,7 +39,10 @@ def check(case: Case) -> Iterator[str]:
             will = connection.will
             if will is None or connection.opened == NEVER or connection.asked < since or (WATCHER, will.key) in dropped:
                 continue
-            if any(at_s > connection.opened_at for at_s in case.history.life(connection.node).emptied):
+            if any(
+                at_s > connection.opened_at
+                for at_s in case.history.losses(connection.node, connection.client, connection.expiry_s != 0)
+            ):
                 continue  # the node lost the will with its disk
             later = connections[place + 1] if place + 1 < len(connections) else None
             yield from _judge(case, connection, later, counts[will.key], times.get(will.key))
@@ -58,7 +61,7 @@ def _watched_since(case: Case) -> int:
             if each.filter == WILL_FILTER
             and not each.without_lease
             and each.epoch == case.sessions[WATCHER]
-            and not any(at_s > each.asked_at for at_s in case.history.life(each.node).emptied)
+            and not any(at_s > each.asked_at for at_s in case.history.losses(each.node, each.client))
         ),
         default=NEVER,
     )

@@ -78,7 +78,7 @@ class RoamingClient(ModelClient):
         last = next((each for each in reversed(self.lists[:-1]) if each.opened != NEVER), None)
         if last is None or not super()._had_session():
             return False
-        return not any(at_s >= last.opened_at for at_s in self.history.life(last.node).emptied)
+        return not any(at_s >= last.opened_at for at_s in self.history.losses(last.node, last.client))
 
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
         """Whether this refusal is allowed: a policy may forbid the operation, or the disk may be full."""

@@ -87,7 +87,7 @@ class MovingNode:
         self.sender = ForwardSender(node, self.lanes, receiving=self.receiver)
         node.env.cluster = SimpleNamespace(is_present=lambda other: True)
         node.router.deliver = self._deliver
-        relays: Any = SimpleNamespace(parked=False)
+        relays: Any = SimpleNamespace(parked=False, follow_table=lambda index: None)
         silent: Any = SimpleNamespace(arrived=lambda slots: None)
         member: Any = self.member
         self.follower = SlotFollower(

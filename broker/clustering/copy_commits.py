@@ -1,0 +1,88 @@
+"""Which commits of a store have reached the followers of its slots (P1).
+
+A commit is safe when each follower that counts has acknowledged the item with its changes. `safe` is a prefix: a commit
+waits for all before it. An acknowledgement names the slot table that the follower followed, and counts when this node
+follows that table too: a follower that has become primary takes no change of its predecessor, but acknowledges the
+items of the lane (H-46).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from typing import Protocol
+
+import msgspec
+
+
+class Counted(Protocol):
+    """A copy of a slot, for which a commit may wait."""
+
+    @property
+    def counts(self) -> bool:
+        """True while commits wait for the follower."""
+        ...
+
+
+class _Commit(msgspec.Struct, eq=False):
+    """A commit that followers need: for each node the number of its item, and the copies that are in it."""
+
+    number: int
+    waits: list[tuple[str, int, list[Counted]]]
+
+
+class CopyCommits:
+    """The commits of one store. `last` is the last one that closed before now."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self._pending: deque[_Commit] = deque()
+        self._acked: dict[str, int] = {}
+        self._noted: dict[str, tuple[int, int]] = {}
+        """Node -> number and slot table of an acknowledgement that does not count yet."""
+        self._table = 0
+
+    @property
+    def safe(self) -> int:
+        """The last commit that no follower lacks, with all before it."""
+        return self._pending[0].number - 1 if self._pending else self.last
+
+    def add(self, commit: int, waits: list[tuple[str, int, list[Counted]]]) -> None:
+        """A commit closes, and waits for these items: node, number in its lane, and the copies that are in it."""
+        self._pending.append(_Commit(commit, waits))
+
+    def acked(self, node: str, upto: int, index: int) -> bool:
+        """A node that followed the slot table `index` has all items up to a number. True if that counts now."""
+        if index > self._table or node in self._noted:
+            noted = self._noted.get(node, (0, 0))
+            self._noted[node] = max(upto, noted[0]), max(index, noted[1])
+            return False
+        self._acked[node] = max(upto, self._acked.get(node, 0))
+        return True
+
+    def follow(self, table: int) -> list[tuple[str, int]]:
+        """This node follows this slot table. Returns the acknowledgements, node and number, that count from now on."""
+        self._table = table
+        due = [(node, upto) for node, (upto, index) in self._noted.items() if index <= table]
+        for node, upto in due:
+            del self._noted[node]
+            self._acked[node] = max(upto, self._acked.get(node, 0))
+        return due
+
+    def forget_all_but(self, fed: Collection[str]) -> list[str]:
+        """Forget the acknowledgements of the other nodes, which follow no slot any more. Returns their names."""
+        gone = [node for node in dict.fromkeys([*self._acked, *self._noted]) if node not in fed]
+        for node in gone:
+            self._acked.pop(node, None)
+            self._noted.pop(node, None)
+        return gone
+
+    def settle(self) -> bool:
+        """Let the commits go that no follower lacks any more. True if `safe` has risen."""
+        pending, before = self._pending, self.safe
+        while pending and not any(self._lacks(*wait) for wait in pending[0].waits):
+            pending.popleft()
+        return self.safe > before
+
+    def _lacks(self, node: str, seq: int, copies: list[Counted]) -> bool:
+        return self._acked.get(node, 0) < seq and any(copy.counts for copy in copies)

@@ -1,0 +1,279 @@
+"""The copies that this node, a follower, keeps of slots of other nodes (docs/cluster.md#copies-of-a-slot).
+
+    none       --Begin-->                                       filling    (the mark says ARRIVING)
+    filling    --End-->                                         complete   (the mark says ARRIVED)
+    complete   --the slot table names this node as primary-->   opened by `SlotMoves`
+    any        --the table names another primary or epoch, or this node leaves the view-->   none
+
+The primary sends everything on one lane, in the order in which it happened there. So a row that was read for the copy
+and a later change of it arrive in this order. An item is acknowledged when its rows are on this disk. The lane is held
+while this process is in no view: an acknowledgement says that the process of the in-sync set has the changes.
+
+Only the slot table makes a copy the sessions. Rows of a copy that is over are deleted (`SlotLeftovers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from math import inf
+
+import msgspec
+from msgspec.structs import replace
+
+from ...cluster.links.frames import MalformedFrame
+from ...cluster.links.ports import Lane, Refuse, Unreadable
+from ...cluster.node import ClusterNode
+from ...cluster.slots.table import Holder
+from ...storage.engine import StorageError
+from ..node import Node
+from ..queues.records import RecordError
+from ..routing.remote import COPIED
+from ..sessions.slot_sessions import ARRIVED
+from .copy_codec import (
+    Begin,
+    Changes,
+    Complete,
+    CopyAnswer,
+    CopyAttempt,
+    Declined,
+    End,
+    Ready,
+    Rows,
+    decode_item,
+    pairs,
+    unpacked,
+)
+from .slot_gate import SlotGate
+from .slot_leftovers import SlotLeftovers
+
+REPEAT_MS = 1_000
+"""How often a request of this node is repeated, in ms."""
+
+
+class _Copy(msgspec.Struct, eq=False):
+    """A copy: the primary, the attempt, and this process in the view when it began.
+
+    `said`: the primary may know that it is complete, and ask for it in the in-sync set. `listed`: the table has had
+    this process there. `problem`: why the copy cannot go on.
+    """
+
+    node: str
+    attempt: CopyAttempt
+    own: Holder
+    complete: bool = False
+    said: bool = False
+    listed: bool = False
+    problem: str = ""
+
+
+class _Acks(msgspec.Struct):
+    """The items of a primary's lane without an acknowledgement: for each commit that they wait for, the last one."""
+
+    boot: int
+    waiting: dict[int, int] = {}
+
+
+class SlotCopies:
+    """The copies at one node. `busy`: the slots that are arriving here by a move. `send` sends an answer to a node."""
+
+    def __init__(
+        self,
+        node: Node,
+        member: ClusterNode,
+        gate: SlotGate,
+        leftovers: SlotLeftovers,
+        busy: Container[int],
+        send: Callable[[str, CopyAnswer], None],
+    ) -> None:
+        self._node = node
+        self._member = member
+        self._gate = gate
+        self._leftovers = leftovers
+        self._busy = busy
+        self._send = send
+        self._copies: dict[int, _Copy] = {}
+        self._acks: dict[str, _Acks] = {}
+        self._asked_ms = -inf
+
+    def __contains__(self, slot: object) -> bool:
+        return slot in self._copies
+
+    def __len__(self) -> int:
+        return len(self._copies)
+
+    # -- items
+
+    def opened(self, node: str, boot: int) -> None:
+        """A process of a node has opened its stream. The copies that an earlier one fed stay until the slot table has
+        another primary or epoch: a request of that process may still put them into the in-sync set."""
+        known = self._acks.get(node)
+        if known is None or known.boot != boot:
+            self._acks[node] = _Acks(boot)
+
+    def take(self, node: str, seq: int, payload: bytes) -> None:
+        """Take the next item of a primary's lane. Raises `Refuse`, `Unreadable`.
+
+        An item that cannot be read ends all copies of this primary: each of them may lack a change now. The lane is
+        held until the slot table names this node no more.
+        """
+        own = self._member.own_holder
+        if own is None:
+            raise Refuse(f"{self._node.name} is in no view yet, and its copies are over")
+        try:
+            item = decode_item(payload)
+        except MalformedFrame as error:
+            self._end_all(node, str(error))
+            raise Unreadable(str(error)) from None
+        if isinstance(item, Begin) and item.table > self._gate.table:
+            raise Refuse(f"a copy belongs to slot table {item.table}, this node follows table {self._gate.table}")
+        if isinstance(item, Begin):
+            self._begin(node, item.attempt, own)
+        elif isinstance(item, End):
+            self._end(node, item.attempt)
+        else:
+            self._write(node, item)
+        self._acknowledge(node, seq)
+
+    def _write(self, node: str, item: Rows | Changes) -> None:
+        """Write rows and changes of the copies that this node still has."""
+        if isinstance(item, Rows):
+            if self._is_fed(item.attempt, node):
+                for key, value in pairs(item.rows):
+                    self._apply(key, value)
+            return
+        for part in item.parts:
+            if self._is_fed(part.attempt, node):
+                for key, change in unpacked(item, part):
+                    self._apply(key, change)
+
+    def _end_all(self, node: str, problem: str) -> None:
+        for copy in self._copies.values():
+            if copy.node == node and not copy.problem:
+                copy.problem = problem
+        self.tick()
+        if any(copy.node == node for copy in self._copies.values()):
+            raise Refuse(problem)
+
+    def _is_fed(self, attempt: CopyAttempt, node: str) -> bool:
+        copy = self._copies.get(attempt.slot)
+        return copy is not None and copy.attempt == attempt and copy.node == node
+
+    def _apply(self, key: bytes, value: bytes | None) -> None:
+        try:
+            self._node.slot_sessions.apply(key, value)
+        except RecordError as error:
+            # the primary has the same row, and reports it as well: the copy must have what the primary has
+            self._node.env.log("error", f"a row of a copy: {error}")
+            if value is not None:
+                self._node.env.store.put(key, value)
+
+    def _acknowledge(self, node: str, seq: int) -> None:
+        """Acknowledge all items up to this one once the disk has what they have written so far."""
+        acks, store = self._acks[node], self._node.env.store
+        commit = store.open_commit
+        if commit not in acks.waiting:
+            store.when_landed(commit, lambda: self._landed(node, acks, commit))
+        acks.waiting[commit] = seq
+
+    def _landed(self, node: str, acks: _Acks, commit: int) -> None:
+        seq = acks.waiting.pop(commit)
+        if self._acks.get(node) is acks:
+            self._member.links.ack(node, Lane.REPLICA, seq, acks.boot)
+
+    # -- a copy
+
+    def _begin(self, node: str, attempt: CopyAttempt, own: Holder) -> None:
+        if not self._is_fed(attempt, node):
+            reason = self._problem(node, attempt)
+            if reason:
+                self._send(node, Declined(attempt, reason))
+                return
+            self._node.slot_sessions.begin(attempt.slot)
+            self._node.router.place(attempt.slot, COPIED)
+            self._copies[attempt.slot] = _Copy(node, attempt, own)
+        self._send(node, Ready(attempt))
+
+    def _problem(self, node: str, attempt: CopyAttempt) -> str:
+        """Return why this node does not take the copy now; "" if it does."""
+        slot, sessions = attempt.slot, self._node.slot_sessions
+        row = self._member.slots.row(slot)
+        if row.primary is None or (row.primary.node, row.epoch) != (node, attempt.epoch):
+            return "it follows another slot table"
+        if not self._node.sessions.startup.complete:
+            return "it is still loading its sessions"
+        if self._node.env.store.state != "serving":
+            return "its disk takes no writes"
+        if slot in self._busy:
+            return "the slot is just moving to it"
+        earlier = self._copies.get(slot)
+        if earlier is not None and earlier.said:
+            return "the slot table may still name an earlier copy"
+        if earlier is not None:
+            del self._copies[slot]  # the primary has begun anew
+        if slot in self._leftovers:
+            return "it has not deleted the rows of an earlier copy yet"
+        try:
+            strange = slot in sessions.marks or sessions.strange_rows(slot)
+        except StorageError as error:
+            return f"its disk cannot be read: {error}"
+        if strange:
+            sessions.begin(slot)
+            self._leftovers.start(slot)
+            return "it deletes the rows of an earlier copy"
+        return ""
+
+    def _end(self, node: str, attempt: CopyAttempt) -> None:
+        if not self._is_fed(attempt, node):
+            return
+        copy, store = self._copies[attempt.slot], self._node.env.store
+        if not copy.complete:
+            copy.complete = True
+            self._node.slot_sessions.mark(attempt.slot, ARRIVED)
+        store.when_landed(store.open_commit, lambda: self._completed(copy))
+
+    def _completed(self, copy: _Copy) -> None:
+        if self._copies.get(copy.attempt.slot) is copy and not copy.problem:
+            copy.said = True
+            self._send(copy.node, Complete(copy.attempt))
+
+    # -- the table
+
+    def follow(self, own: Holder | None) -> list[tuple[int, str]]:
+        """The slot table or the view has changed; `own` is this process in the view. Returns the slots of which this
+        node has become the primary, with the former ones. The marks of copies that are over stay, with their rows."""
+        got = []
+        for slot, copy in list(self._copies.items()):
+            row = self._member.slots.row(slot)
+            if own is not None and row.primary == own and copy.complete:
+                got.append((slot, copy.node))
+                del self._copies[slot]
+                continue
+            listed = own in row.in_sync
+            fed = row.primary is not None and (row.primary.node, row.epoch) == (copy.node, copy.attempt.epoch)
+            if own != copy.own or not fed or (copy.listed and not listed):
+                del self._copies[slot]
+            copy.listed = copy.listed or listed
+        return got
+
+    def tick(self) -> None:
+        """End the copies that cannot go on. Call it often.
+
+        The primary may have asked for a copy that it knows as complete. That one ends only by the table: this node
+        waits until it is in the in-sync set, and takes itself out.
+        """
+        state = self._node.env.store.state
+        leaving = []
+        for slot, copy in list(self._copies.items()):
+            problem = copy.problem or ("" if state == "serving" else f"its disk is {state}")
+            if not problem:
+                continue
+            if not copy.said:
+                del self._copies[slot]
+                self._send(copy.node, Declined(copy.attempt, problem))
+            elif copy.listed:
+                row = self._member.slots.row(slot)
+                leaving.append(replace(row, in_sync=tuple([each for each in row.in_sync if each != copy.own])))
+        now_ms = self._member.ports.now_ms()
+        if leaving and now_ms - self._asked_ms >= REPEAT_MS:
+            self._asked_ms = now_ms
+            self._member.request_slots(tuple(leaving), leaving=True)

@@ -1,0 +1,171 @@
+"""Opens the slots that this node has got, gives up those that it has lost, and deletes what is left of both.
+
+    got     a move or a copy is complete, and the slot table names this node as primary: the sessions continue here
+    lost    this node was primary, was cut off or paused, and a node with a copy is primary now (H-46)
+    left    rows of a slot that is elsewhere, or of an attempt that came to nothing: they are deleted
+
+A mark on disk says for which slots this process, or an earlier one, has yet to decide (`SlotSessions.marks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from itertools import islice
+
+from ...cluster.identity import SLOTS
+from ...cluster.node import ClusterNode
+from ...cluster.slots.table import SlotRow, ranges
+from ...mqtt.topics import parse_shared
+from ...storage import keys
+from ...storage.engine import StorageError
+from ..node import Node
+from ..routing.remote import COPIED, MOVING, Elsewhere
+from ..sessions.slot_sessions import ARRIVING
+from .slot_follower import Traffic
+from .slot_leftovers import SlotLeftovers
+
+ANNOUNCED = 200
+"""Subscriptions of a slot that one turn announces."""
+
+
+class SlotOpening:
+    """The slots that come to one node and leave it. `lost` has the slots that it has lost and whose rows are not
+    deleted yet."""
+
+    def __init__(self, node: Node, member: ClusterNode, traffic: Traffic) -> None:
+        self._node = node
+        self._member = member
+        self._traffic = traffic
+        self._mine = set(range(SLOTS))
+        self.lost: set[int] = set()
+        self.leftovers = SlotLeftovers(node, member.metadata.get, self._cleared)
+
+    # -- lost
+
+    def give_up(self) -> None:
+        """The slot table has changed: give up the sessions of the slots that another node has got meanwhile.
+
+        A process that has just started has the rows of all slots of the last one. It decides about them when it enters
+        a view: before that its table may be older than the one of its last process.
+        """
+        table, own, node = self._member.slots, self._member.own_holder, self._node
+        if own is None and not self._traffic.gate.entered:
+            return
+        gone = [slot for slot in self._mine if self._is_elsewhere(table.row(slot))]
+        self._mine.difference_update(gone)
+        if own is not None:
+            self._mine.update(
+                [slot for slot in table.slots_by_primary.get(own.node, ()) if table.row(slot).primary == own]
+            )
+        taken = [slot for slot in gone if slot not in node.slot_sessions.marks]
+        taken = sorted(set(taken) - set(node.sessions.empty(taken)))
+        for slot in taken:
+            node.slot_sessions.lose(slot)
+            self._traffic.gate.drop(slot)
+            self._traffic.receiver.drop_slot(slot)
+            self.lost.add(slot)
+            node.env.event("slot.taken", slot=slot, target=table.row(slot).home)
+        if taken:
+            self._traffic.advertiser.recount()
+            node.env.log(
+                "warning",
+                f"other nodes have taken over the slots {' '.join(ranges(taken))} while this node was out of the view: "
+                "their sessions continue there with all that was acknowledged",
+            )
+
+    def _is_elsewhere(self, row: SlotRow) -> bool:
+        me = self._member.me
+        if row.primary is not None:
+            return row.primary.node != me.node
+        return (me.node, me.disk) not in [(holder.node, holder.disk) for holder in row.in_sync]
+
+    # -- got
+
+    def open(self, slots: list[int], moved: bool) -> None:
+        """This node has become the primary of these slots, and has their rows: continue their sessions. `moved`: the
+        former primary has given the slot away; else it has left the view."""
+        if not slots:
+            return
+        env, traffic = self._node.env, self._traffic
+        traffic.receiver.load_slots(slots)
+        traffic.gate.barrier = env.store.open_commit
+        traffic.advertiser.recount()
+        for slot in slots:
+            self.reopen(slot)
+            self.lost.discard(slot)
+            env.event("slot.arrive", slot=slot)
+            env.after_turn(lambda slot=slot: self._announce(slot, self._subscriptions(slot)))  # type: ignore[misc]
+        names = " ".join(ranges(slots))
+        if moved:
+            env.log("notice", f"slot {names} is at this node now, with its durable sessions")
+        else:
+            env.log(
+                "warning", f"this node takes over the slots {names}, of which it has a copy: their primary has left"
+            )
+
+    def reopen(self, slot: int) -> None:
+        """The sessions of this slot run here, from their rows."""
+        try:
+            self._node.slot_sessions.open(slot)
+        except StorageError as error:
+            self._node.env.log("error", f"deadlines of slot {slot} are not watched until the next start: {error}")
+
+    def settle(self, busy: Container[int]) -> None:
+        """Decide about the slots with marks, but for those that are still `busy`: open those of this node, and delete
+        the rows of the others."""
+        own, me = self._member.own_holder, self._member.me
+        if own is None:
+            return
+        got = []
+        for slot in list(self._node.slot_sessions.marks):
+            if slot in busy or slot in self.leftovers:
+                continue
+            row = self._member.slots.row(slot)
+            if row.primary == own:
+                if self._node.slot_sessions.marks[slot] == ARRIVING:
+                    text = f"slot {slot} was lost while it came here: some of its sessions are missing"
+                    self._node.env.log("error", text)
+                got.append(slot)
+            elif (me.node, me.disk) not in [(holder.node, holder.disk) for holder in row.in_sync]:
+                self.leftovers.start(slot)
+        self.open(got, False)
+
+    def _cleared(self, slot: int) -> None:
+        self.lost.discard(slot)
+        self._node.env.log("info", f"the rows of slot {slot}, which is at another node, are deleted")
+
+    def place(self) -> None:
+        """Tell the router where the sessions of slots are whose subscriptions this node has."""
+        router, locator = self._node.router, self._node.gateways.locator
+        for slot, where in list(router.elsewhere.items()):
+            if where is COPIED:
+                continue
+            home = locator.home_of(slot)
+            known = home.node not in ("", self._node.name, MOVING)
+            router.place(slot, Elsewhere(home.node, not home.present) if known else Elsewhere(MOVING, True))
+
+    # -- routes of a slot that has come
+
+    def _subscriptions(self, slot: int) -> Iterator[tuple[str, str, str | None]]:
+        """Yield mountpoint, filter and group of each subscription of the slot. Raises `StorageError`."""
+        start, stop = keys.of_slot(b"b", slot), keys.after(keys.of_slot(b"b", slot))
+        while found := self._node.env.store.keys(start, stop, ANNOUNCED):
+            for key in found:
+                client, text = keys.parse_subscription_key(key)
+                group, text = parse_shared(text)
+                yield keys.mountpoint_of(client), text, group
+            start = found[-1] + b"\x00"
+
+    def _announce(self, slot: int, subscriptions: Iterator[tuple[str, str, str | None]]) -> None:
+        """Write the routes of this node for some of the subscriptions."""
+        if self._node.env.store.state == "closed":
+            return
+        try:
+            some = list(islice(subscriptions, ANNOUNCED))
+        except StorageError as error:
+            self._node.env.log("error", f"the subscriptions of slot {slot} cannot be announced: {error}")
+            return
+        for mountpoint, text, group in some:
+            self._traffic.advertiser.announce(mountpoint, text, group, slot)
+        if some:
+            self._node.env.after_turn(lambda: self._announce(slot, subscriptions))

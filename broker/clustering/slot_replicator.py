@@ -1,0 +1,394 @@
+"""Sends the changes of this node's slots to the nodes with copies, and says which commits these nodes have (P1).
+
+    begun      Begin is under way; the follower has not answered
+    filling    present rows are under way, a few at a time, between the changes
+    counted    End is under way: commits wait for the follower from now on
+    asked      the follower has everything; the leader is asked to put it into the in-sync set
+    in sync    the slot table names the follower
+
+A follower counts before the table can name it: then it has all that was acknowledged, whenever the log takes the
+request (H-46). It counts until an applied table cannot name it any more: the view lacks this entrance of its node, or
+the row has changed after the request and lacks it. It never stops to count by time, and never because this node says
+so. `copy_commits.py` has the commits that wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container, Iterator
+from typing import Protocol
+
+import msgspec
+
+from ...cluster.links.ports import Lane
+from ...cluster.membership.state_machine import zone_of
+from ...cluster.node import ClusterNode
+from ...cluster.slots.replicas import followers, with_copy
+from ...cluster.slots.table import Holder, SlotRow, ranges
+from ...storage.engine import Batch, StorageError
+from ...storage.keys import SLOT_KINDS
+from ..environment import Environment
+from ..queues.records import RecordError
+from .copy_codec import (
+    Begin,
+    ChangesWriter,
+    Complete,
+    CopyAnswer,
+    CopyAttempt,
+    Declined,
+    End,
+    Ready,
+    Rows,
+    decode_answer,
+    encode,
+)
+from .copy_commits import CopyCommits, Counted
+
+BEGUN, FILLING, COUNTED, ASKED, IN_SYNC = range(5)
+"""The phases of a copy at its primary."""
+
+FILLS = 64
+"""Copies that this node fills at the same time."""
+REPEAT_MS = 1_000
+"""How often a request or an unanswered item is repeated, and how soon a declined copy is tried again."""
+LOOK_MS = 1_000
+"""How often this node looks for slots that lack a copy, besides each change of the table."""
+SMALL, LARGE = (8 << 10, 32 << 10), (64 << 10, 512 << 10)
+"""Bytes of rows in one item, and under way to one node: while commits wait for that node, and while none does."""
+QUIET_MS = 200
+"""How long no commit may have waited for a node until it gets large items."""
+BEHIND_BYTES = 64 << 20
+"""A copy that is not counted yet is given up while more than this waits for its node."""
+
+
+class SlotRows(Protocol):
+    """The rows of a node's slots."""
+
+    def rows(self, slot: int) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the present rows of the slot. Raises `StorageError`, `RecordError`."""
+        ...
+
+
+class _Copy(msgspec.Struct, eq=False):
+    """A copy at `holder`. `sent`: number and bytes of each unacknowledged item with rows. `asked`: the last requested
+    row of the table. `said_ms`: when the last message was sent that needs an answer."""
+
+    attempt: CopyAttempt
+    holder: Holder
+    phase: int = BEGUN
+    rows: Iterator[tuple[bytes, bytes]] | None = None
+    sent: deque[tuple[int, int]] = msgspec.field(default_factory=deque)
+    asked: SlotRow | None = None
+    said_ms: float = 0.0
+    bytes: int = 0
+    over: bool = False
+
+    @property
+    def counts(self) -> bool:
+        return self.phase >= COUNTED and not self.over
+
+    @property
+    def filled(self) -> bool:
+        """True if the follower has all rows that were read."""
+        return self.phase == FILLING and self.rows is None and not self.sent
+
+
+class SlotReplicator:
+    """The copies of the slots of one node, as the `Guard` of its store.
+
+    `wanted`: how many nodes should have each slot, this one included. `closed` has the slots that are being given away,
+    `lost` those that another node has got without that: late writes of their sessions are dropped. `leaving` returns
+    the slots that are about to be given away.
+    """
+
+    def __init__(
+        self,
+        member: ClusterNode,
+        env: Environment,
+        slot_rows: SlotRows,
+        wanted: int,
+        closed: Container[int],
+        lost: Container[int],
+        leaving: Callable[[], Container[int]],
+    ) -> None:
+        self._member = member
+        self._env = env
+        self._slot_rows = slot_rows
+        self._wanted = wanted
+        self._closed = closed
+        self._lost = lost
+        self._leaving = leaving
+        self.copies: dict[int, list[_Copy]] = {}
+        """The copies of each slot: at most the present one, and one that is to replace it."""
+        self.preferred: dict[int, str] = {}
+        """Slots that an operator moves: the node that must have a copy."""
+        self._fills: list[_Copy] = []
+        """The copies that are not in sync yet."""
+        self._commits = CopyCommits(env.store.open_commit - 1)
+        self._waited_ms: dict[str, float] = {}
+        self._not_before_ms: dict[int, float] = {}
+        self._looked_ms = 0.0
+
+    # -- the guard of the store
+
+    @property
+    def safe(self) -> int:
+        """As `Guard.safe`."""
+        return self._commits.safe
+
+    def closing(self, commit: int, batch: Batch) -> None:
+        """As `Guard.closing`: send the changes of each copied slot to its followers."""
+        self._commits.last = commit
+        if self._lost:
+            self._drop_late(batch)
+        if self.copies and batch:
+            self._send_changes(commit, batch)
+        if self._fills:
+            for copy in self._fills:
+                if copy.filled:
+                    self._end(copy)
+
+    def _drop_late(self, batch: Batch) -> None:
+        """Drop what sessions still write that this process has lost: the node that has them now knows nothing of it."""
+        late = [
+            key for key, value in batch.items() if value is not None and key[0] in SLOT_KINDS and key[1] in self._lost
+        ]
+        for key in late:
+            del batch[key]
+
+    def _send_changes(self, commit: int, batch: Batch) -> None:
+        copies = self.copies
+        writers: dict[str, tuple[ChangesWriter, list[Counted]]] = {}
+        for slot, changes in _by_slot(batch, copies).items():
+            for copy in copies[slot]:
+                if copy.phase != BEGUN:
+                    writer, counted = writers.setdefault(copy.holder.node, (ChangesWriter(), []))
+                    writer.add(copy.attempt, changes)
+                    if copy.counts:
+                        counted.append(copy)
+        waits = []
+        for node, (writer, counted) in writers.items():
+            seq = self._send(node, writer.encoded())
+            if counted:
+                waits.append((node, seq, counted))
+                self._waited_ms[node] = self._member.ports.now_ms()
+        if waits:
+            self._commits.add(commit, waits)
+
+    def _send(self, node: str, item: bytes) -> int:
+        return self._member.links.send(node, Lane.REPLICA, item)
+
+    # -- acknowledgements
+
+    def acked(self, node: str, upto: int, index: int) -> None:
+        """A follower has all items up to this number on disk. It followed the slot table `index` then."""
+        if self._commits.acked(node, upto, index):
+            self._settle()
+            self._fill_more(node, upto)
+
+    def _settle(self) -> None:
+        if self._commits.settle():
+            self._env.store.settle()
+
+    def received(self, node: str, data: bytes) -> None:
+        """A follower's message. Raises `MalformedFrame`."""
+        answer: CopyAnswer = decode_answer(data)
+        slot = answer.attempt.slot
+        copy = next((each for each in self.copies.get(slot, ()) if each.attempt == answer.attempt), None)
+        if copy is None or copy.holder.node != node:
+            return
+        if isinstance(answer, Ready) and copy.phase == BEGUN:
+            copy.phase = FILLING
+            copy.rows = self._slot_rows.rows(slot)
+            self._fill(copy)
+        elif isinstance(answer, Complete) and copy.phase == COUNTED:
+            copy.phase = ASKED
+            self._ask([copy])
+        elif isinstance(answer, Declined) and copy.phase < ASKED:
+            self._give_up(slot, copy)
+
+    def _give_up(self, slot: int, copy: _Copy) -> None:
+        """End an attempt for which nobody was asked, and try again after a while. The table cannot name it."""
+        assert copy.phase < ASKED
+        self._forget(slot, copy)
+        self._settle()
+        self._not_before_ms[slot] = self._member.ports.now_ms() + REPEAT_MS
+
+    def _forget(self, slot: int, copy: _Copy) -> None:
+        copy.over = True
+        copy.rows = None
+        copy.sent.clear()
+        self._fills = [each for each in self._fills if each is not copy]
+        rest = [each for each in self.copies[slot] if each is not copy]
+        if rest:
+            self.copies[slot] = rest
+        else:
+            del self.copies[slot]
+
+    # -- filling
+
+    def _fill_more(self, node: str, upto: int) -> None:
+        for copy in list(self._fills):
+            if copy.holder.node == node and copy.phase == FILLING:
+                while copy.sent and copy.sent[0][0] <= upto:
+                    copy.sent.popleft()
+                self._fill(copy)
+
+    def _fill(self, copy: _Copy) -> None:
+        """Send some of the rows that are left. The batch that closes after the last one ends the fill."""
+        node, slot = copy.holder.node, copy.attempt.slot
+        now_ms = self._member.ports.now_ms()
+        quiet = now_ms - self._waited_ms.get(node, 0.0) >= QUIET_MS
+        item_bytes, window = LARGE if quiet else SMALL
+        try:
+            while copy.rows is not None and self._under_way(node) < window:
+                rows, size = self._some(copy, item_bytes)
+                if rows:
+                    copy.sent.append((self._send(node, encode(Rows(copy.attempt, rows))), size))
+                    copy.bytes += size
+        except (StorageError, RecordError) as error:
+            self._env.log("error", f"slot {slot} cannot be copied to {node}: {error}")
+            self._give_up(slot, copy)
+            return
+        if copy.filled:
+            # rows that were read from the open batch are in the changes of that batch: End follows them
+            self._env.store.when_landed(self._env.store.open_commit, _nothing)
+
+    def _some(self, copy: _Copy, limit: int) -> tuple[list[bytes], int]:
+        assert copy.rows is not None
+        rows: list[bytes] = []
+        size = 0
+        for key, value in copy.rows:
+            rows += (key, value)
+            size += len(key) + len(value)
+            if size >= limit:
+                return rows, size
+        copy.rows = None
+        return rows, size
+
+    def _under_way(self, node: str) -> int:
+        return sum([size for copy in self._fills if copy.holder.node == node for _, size in copy.sent])
+
+    def _end(self, copy: _Copy) -> None:
+        copy.phase = COUNTED
+        copy.said_ms = self._member.ports.now_ms()
+        self._send(copy.holder.node, encode(End(copy.attempt)))
+
+    # -- the table
+
+    def _ask(self, copies: list[_Copy]) -> None:
+        """Ask the leader to put these followers into the in-sync sets. From now on only the table decides."""
+        changes = []
+        for copy in copies:
+            row = self._member.slots.row(copy.attempt.slot)
+            copy.asked = with_copy(row, copy.holder, self._zones(), self._wanted)
+            copy.said_ms = self._member.ports.now_ms()
+            changes.append(copy.asked)
+        if changes:
+            self._member.request_slots(tuple(changes))
+
+    def follow(self, own: Holder | None) -> None:
+        """The slot table or the view has changed; `own` is this process in the view. What this node has lost with the
+        slots must have been given up before."""
+        table, present = self._member.slots, self._member.membership.holders()
+        added: dict[str, list[int]] = {}
+        for slot in list(self.copies):
+            row = table.row(slot)
+            for copy in list(self.copies[slot]):
+                mine = own is not None and row.primary == own and row.epoch == copy.attempt.epoch
+                listed = copy.holder in row.in_sync
+                if not mine or present.get(copy.holder.node) != copy.holder or (copy.phase == IN_SYNC and not listed):
+                    self._forget(slot, copy)
+                elif listed and copy.phase != IN_SYNC:
+                    copy.phase = IN_SYNC
+                    self._fills.remove(copy)
+                    self._env.event("slot.copied", slot=slot, target=copy.holder.node, bytes=copy.bytes)
+                    added.setdefault(copy.holder.node, []).append(slot)
+        for node, slots in added.items():
+            self._env.log("info", f"{node} has a copy of the slots {' '.join(ranges(slots))} now")
+        fed = {copy.holder.node for copies in self.copies.values() for copy in copies}
+        for node in self._commits.forget_all_but(fed):
+            self._member.links.void(node, Lane.REPLICA)
+        for node, upto in self._commits.follow(table.index):
+            self._fill_more(node, upto)
+        self._settle()
+        self._looked_ms = 0.0
+
+    def tick(self) -> None:
+        """Begin copies that are missing, and repeat what was not answered. Call it often."""
+        now_ms = self._member.ports.now_ms()
+        asking = []
+        for copy in list(self._fills):
+            node, slot = copy.holder.node, copy.attempt.slot
+            if not copy.counts and self._member.links.waiting_bytes(node, Lane.REPLICA) > BEHIND_BYTES:
+                self._env.log("warning", f"{node} is too slow for a copy of slot {slot}: it is tried again")
+                self._give_up(slot, copy)
+            elif now_ms - copy.said_ms >= REPEAT_MS:
+                copy.said_ms = now_ms
+                if copy.phase == BEGUN:
+                    self._send(node, encode(Begin(copy.attempt, self._member.slots.index)))
+                elif copy.phase == COUNTED:
+                    self._send(node, encode(End(copy.attempt)))
+                elif copy.phase == ASKED:
+                    asking.append(copy)
+        self._ask(asking)
+        if now_ms - self._looked_ms >= LOOK_MS:
+            self._looked_ms = now_ms
+            self._look(now_ms)
+
+    def _look(self, now_ms: float) -> None:
+        """Begin the copies that are missing, those of slots with one holder first."""
+        member = self._member
+        own, membership = member.own_holder, member.membership
+        if own is None or self._wanted < 2 or not member.leased() or own.node not in membership.view.serving:
+            return
+        zones = self._zones()
+        table, present = membership.slots, membership.holders()
+        wanted = followers(table, own, zones, self._wanted)
+        for slot, node in self.preferred.items():
+            if table.row(slot).primary == own and node in zones and present[node] not in table.row(slot).in_sync:
+                wanted[slot] = node
+        filling = {copy.attempt.slot for copy in self._fills}
+        leaving = self._leaving()
+        for slot in sorted(wanted, key=lambda slot: (len(table.row(slot).in_sync), slot)):
+            if len(self._fills) >= FILLS:
+                return
+            idle = slot not in filling and slot not in self._closed and slot not in leaving
+            if idle and now_ms >= self._not_before_ms.get(slot, 0.0):
+                self._begin(table.row(slot), present[wanted[slot]], now_ms)
+
+    def _zones(self) -> dict[str, str]:
+        """The nodes that can have copies, and their zones. A node with a full disk takes none."""
+        membership, full = self._member.membership, self._member.full
+        return {node: zone_of(membership.members[node]) for node in membership.view.serving if node not in full}
+
+    def _begin(self, row: SlotRow, holder: Holder, now_ms: float) -> None:
+        attempt = CopyAttempt(row.slot, row.epoch, self._env.numbers.unique())
+        copy = _Copy(attempt, holder, said_ms=now_ms)
+        self.copies.setdefault(row.slot, []).append(copy)
+        self._fills.append(copy)
+        self._send(holder.node, encode(Begin(attempt, self._member.slots.index)))
+
+    @property
+    def filling(self) -> list[int]:
+        """The slots with a copy that is not in sync yet."""
+        return [copy.attempt.slot for copy in self._fills]
+
+
+def _by_slot(batch: Batch, slots: Container[int]) -> dict[int, list[bytes | None]]:
+    """For each of these slots that the batch changes: key, value, key, value, in the order of the batch."""
+    found: dict[int, list[bytes | None]] = {}
+    by_prefix: dict[bytes, list[bytes | None]] = {}
+    for prefix in {key[:2] for key in batch}:
+        if prefix[0] in SLOT_KINDS and prefix[1] in slots:
+            by_prefix[prefix] = found.setdefault(prefix[1], [])
+    if by_prefix:
+        for item in batch.items():
+            changes = by_prefix.get(item[0][:2])
+            if changes is not None:
+                changes += item
+    return found
+
+
+def _nothing() -> None:
+    """The commit matters, and not its end."""

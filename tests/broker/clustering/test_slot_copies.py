@@ -1,0 +1,152 @@
+"""A slot has a second copy: nothing that was acknowledged is lost when its primary dies (H-46)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
+from tests.harness.broker import publish
+
+
+@pytest.fixture
+def cluster() -> CopiedCluster:
+    return CopiedCluster()
+
+
+def test_a_copy_has_the_rows_of_the_primary(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    writer = cluster[cluster.third()].client("writer")
+    for each in (b"1", b"2", b"3"):
+        writer.publish("t", each, 1)
+    assert cluster.rows(follower) == cluster.rows(primary)
+    assert len([key for key in cluster.rows(follower) if key[:1] == b"q"]) == 3
+
+
+def test_the_follower_continues_the_sessions_of_a_killed_primary(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    other = cluster.third()
+    writer = cluster[other].client("writer")
+    for each in (b"A", b"B", b"C"):
+        writer.publish("t", each, 1)
+    cluster[primary].kill()
+    assert cluster.taken_over(primary) == follower
+    writer.publish("t", b"D", 1)
+    assert resumed(cluster, other) == [b"A", b"B", b"C", b"D"]
+
+
+def test_a_publish_is_acknowledged_only_when_the_follower_has_it_on_disk(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    writer = cluster[primary].client("writer")
+    disk = cluster[follower].disks[0]
+    disk.stall_until = cluster.loop.now_s + 0.5
+    writer.send(publish("t", b"1", 1, 7))
+    cluster.pass_s(0.4)
+    assert not writer.take(), "the disk of the follower has not answered"
+    cluster.until(lambda: bool(writer.take()), 1.0)
+
+
+def test_each_slot_gets_a_second_copy_and_a_new_one_after_a_failure(cluster: CopiedCluster) -> None:
+    cluster.spread()
+    cluster.all_copied()
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    cluster[primary].kill()
+    cluster.taken_over(primary)
+    cluster.all_copied()
+    cluster[primary].start()
+    cluster.whole()
+    cluster.all_copied()
+
+
+def test_a_primary_that_was_paused_finds_its_sessions_elsewhere_and_gives_them_up(cluster: CopiedCluster) -> None:
+    client = subscriber(cluster)
+    primary, follower = cluster.copied()
+    other = cluster.third()
+    cluster[primary].pause_process()
+    assert cluster.taken_over(primary) == follower
+    writer = cluster[other].client("writer")
+    writer.publish("t", b"1", 1)
+    cluster[primary].resume_process()
+    cluster.whole()
+    assert client.closed
+    writer.publish("t", b"2", 1)
+    assert resumed(cluster, primary) == [b"1", b"2"]
+    assert cluster[primary].node.sessions.durable == 0
+    again = cluster.copied()
+    assert again[0] == follower
+    cluster.until(lambda: cluster.rows(again[1]) == cluster.rows(again[0]))
+
+
+def test_a_cluster_whose_nodes_were_all_killed_has_everything(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    other = cluster.third()
+    writer = cluster[other].client("writer")
+    writer.publish("t", b"1", 1)
+    for number in (1, 2, 3):
+        cluster[number].kill()
+        cluster[number].start()
+    cluster.whole()
+    assert resumed(cluster, other) == [b"1"]
+
+
+def test_a_lost_disk_loses_nothing(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    other = cluster.third()
+    writer = cluster[other].client("writer")
+    writer.publish("t", b"1", 1)
+    cluster[primary].replace_disk()
+    cluster[primary].host.start()
+    assert cluster[primary].join(f"n{other}:1") == ""
+    cluster.whole()
+    writer.publish("t", b"2", 1)
+    assert resumed(cluster, primary) == [b"1", b"2"]
+    cluster.copied()
+
+
+def test_a_killed_follower_costs_nothing_and_another_copy_is_made(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    other = cluster.third()
+    writer = cluster[primary].client("writer")
+    cluster[follower].kill()
+    writer.publish("t", b"1", 1)
+    cluster.until(lambda: f"n{other}" in [holder.node for holder in cluster.row().in_sync])
+    cluster[follower].start()
+    cluster.whole()
+    cluster[primary].kill()
+    assert cluster.taken_over(primary) == other
+    assert resumed(cluster, other) == [b"1"]
+
+
+def test_the_slot_moves_to_its_follower_by_the_table_alone(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    other = cluster.third()
+    writer = cluster[other].client("writer")
+    writer.publish("t", b"1", 1)
+    outcome: list[str] = []
+    cluster[primary].host.clustering.slots.moves.begin(cluster.slot, f"n{follower}", outcome.append)  # type: ignore[union-attr]
+    cluster.until(lambda: bool(outcome))
+    assert outcome == [""]
+    writer.publish("t", b"2", 1)
+    assert resumed(cluster, other) == [b"1", b"2"]
+    assert cluster.copied()[0] == follower
+
+
+def test_the_slot_moves_to_another_node_that_gets_a_copy_first(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    other = cluster.third()
+    writer = cluster[other].client("writer")
+    writer.publish("t", b"1", 1)
+    outcome: list[str] = []
+    cluster[primary].host.clustering.slots.moves.begin(cluster.slot, f"n{other}", outcome.append)  # type: ignore[union-attr]
+    cluster.until(lambda: bool(outcome), 60)
+    assert outcome == [""]
+    writer.publish("t", b"2", 1)
+    assert resumed(cluster, other) == [b"1", b"2"]
+    assert cluster.copied()[0] == other

@@ -1,0 +1,87 @@
+"""A node that was away finds slots at another node: it gives up their sessions without any effect."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.sessions.slot_sessions import LEAVING
+from strogoff.mqtt.packets import Will
+from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
+
+
+@pytest.fixture
+def cluster() -> CopiedCluster:
+    return CopiedCluster()
+
+
+def test_the_will_of_a_session_that_was_taken_over_is_published_once(cluster: CopiedCluster) -> None:
+    """The paused node does not publish it, although the connection has ended there, too."""
+    other = cluster[3]
+    watcher = other.client("watcher")
+    watcher.subscribe(("w", 1))
+    client = cluster[1].client("sub", clean=False, expiry_s=600, will=Will("w", b"gone", 1, False))
+    client.subscribe(("t", 1))
+    primary, _ = cluster.copied()
+    cluster[primary].pause_process()
+    cluster.taken_over(primary)
+    cluster[primary].resume_process()
+    cluster.whole()
+    cluster.pass_s(20)
+    assert watcher.payloads() == [b"gone"]
+
+
+def test_a_client_that_comes_back_in_time_has_its_will_cancelled(cluster: CopiedCluster) -> None:
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("w", 1))
+    client = cluster[1].client("sub", clean=False, expiry_s=600, will=Will("w", b"gone", 1, False))
+    client.subscribe(("t", 1))
+    primary, follower = cluster.copied()
+    cluster[primary].kill()
+    cluster.taken_over(primary)
+    again, connack = cluster[follower].connect("sub", clean=False, expiry_s=600)
+    assert connack.session_present
+    cluster.pass_s(20)
+    assert watcher.payloads() == [] and not again.closed
+
+
+def test_a_restarted_node_gives_up_the_slots_that_were_taken_over(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    cluster[primary].kill()
+    cluster.taken_over(primary)
+    cluster[primary].start()
+    assert cluster.slot not in cluster[primary].node.slot_sessions.marks
+    cluster.until(lambda: cluster[primary].member.own_holder is not None)
+    assert cluster[primary].node.slot_sessions.marks[cluster.slot] == LEAVING
+    taken = [row for row in cluster[primary].host.events if row["type"] == "slot.taken"]
+    assert [(row["slot"], row["target"]) for row in taken] == [(cluster.slot, f"n{follower}")]
+    assert any("other nodes have taken over the slots" in text for _, text in cluster[primary].host.lines)
+
+
+def test_both_nodes_are_killed_and_the_new_primary_has_what_came_meanwhile(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    other = cluster.third()
+    writer = cluster[other].client("writer")
+    writer.publish("t", b"1", 1)
+    cluster[primary].kill()
+    cluster.taken_over(primary)
+    writer.publish("t", b"2", 1)
+    cluster[primary].start()
+    cluster[follower].kill()
+    cluster[follower].start()
+    cluster.whole()
+    assert resumed(cluster, other) == [b"1", b"2"]
+
+
+def test_late_writes_of_sessions_that_were_lost_do_not_reach_the_disk(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    opening = cluster[primary].host.clustering.slots.opening  # type: ignore[union-attr]
+    opening.lost.add(cluster.slot)
+    store = cluster[primary].node.env.store
+    row = b"q%c late" % cluster.slot
+    store.put(row, b"1")
+    store.put(b"q%c late" % (cluster.slot ^ 1), b"1")
+    cluster.pass_s(0.1)
+    assert store.get(row) is None and store.get(b"q%c late" % (cluster.slot ^ 1)) == b"1"

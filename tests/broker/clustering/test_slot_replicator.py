@@ -1,0 +1,184 @@
+"""The primary's side of copies: what it sends, what it waits for, and when it begins anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.clustering import slot_replicator
+from strogoff.broker.clustering.copy_codec import Rows, decode_item
+from strogoff.broker.clustering.slot_replicator import ASKED, IN_SYNC, _Copy
+from strogoff.cluster.links.ports import Lane
+from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
+from tests.harness.broker import publish
+
+
+@pytest.fixture
+def cluster() -> CopiedCluster:
+    return CopiedCluster()
+
+
+def test_a_slot_with_many_messages_is_copied_in_items_of_limited_size(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot_replicator, "LARGE", (2000, 4000))
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    writer = cluster[primary].client("writer")
+    for number in range(100):
+        writer.publish("t", b"%d" % number + bytes(300), 1)
+    follower = cluster.lose_follower()
+    replicator = cluster.replicator(primary)
+    sent: list[Rows] = []
+    send = replicator._send
+
+    def noted(node: str, data: bytes) -> int:
+        item = decode_item(data)
+        if isinstance(item, Rows) and item.attempt.slot == cluster.slot:
+            sent.append(item)
+            assert replicator._under_way(node) < 4000
+        return send(node, data)
+
+    replicator._send = noted  # type: ignore[method-assign]
+    cluster.until(lambda: len(cluster.row().in_sync) == 2)
+    sizes = [sum(map(len, item.rows)) for item in sent]
+    assert len(sizes) > 10 and max(sizes) < 3000 and min(sizes[:-1]) >= 2000
+    other = cluster.copied()[1]
+    assert other != follower and cluster.rows(other) == cluster.rows(primary)
+
+
+def test_changes_during_a_fill_reach_the_copy(cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_replicator, "LARGE", (100, 100))
+    monkeypatch.setattr(slot_replicator, "SMALL", (100, 100))
+    client = subscriber(cluster)
+    primary, _ = cluster.copied()
+    writer = cluster[primary].client("writer")
+    client.leave()
+    for number in range(30):
+        writer.publish("t", b"%d" % number, 1)
+    follower = cluster.lose_follower()
+    cluster.until(lambda: any(copy.attempt.slot == cluster.slot for copy in cluster.replicator(primary)._fills))
+    client, _ = cluster[primary].connect("sub", clean=False, expiry_s=600)
+    client.drain()
+    client.subscribe(("u", 1), packet_id=9)
+    client.unsubscribe("t", packet_id=10)
+    writer.publish("u", b"last", 1)
+    other = cluster.copied()[1]
+    cluster.pass_s(1.0)
+    assert cluster.rows(other) == cluster.rows(primary)
+    cluster[follower].start()
+    cluster.whole()
+    cluster[primary].kill()
+    assert cluster.taken_over(primary) == other
+    writer = cluster[other].client("another")
+    writer.publish("t", b"no", 1)
+    writer.publish("u", b"yes", 1)
+    assert resumed(cluster, other)[-1] == b"yes"
+
+
+def test_a_lost_answer_is_asked_for_again(cluster: CopiedCluster) -> None:
+    """Begin and End are repeated until the follower has answered."""
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    heard: list[bytes] = []
+    clustering = cluster[primary].host.clustering
+    assert clustering is not None
+    taken = clustering.slots.replicator.received
+
+    def every_second(node: str, data: bytes) -> None:
+        heard.append(data)
+        if len(heard) % 2 == 0:
+            taken(node, data)
+
+    clustering.slots.replicator.received = every_second  # type: ignore[method-assign]
+    cluster.lose_follower()
+    cluster.until(lambda: len(cluster.row().in_sync) == 2, 60)
+    assert len(heard) >= 4
+
+
+def test_a_request_that_is_lost_is_repeated(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    member = cluster[primary].member
+    asked: list[int] = []
+    request = member.request_slots
+
+    def first_is_lost(changes, leaving=False):  # type: ignore[no-untyped-def]
+        asked.append(len(changes))
+        if len(asked) > 1:
+            request(changes, leaving)
+
+    member.request_slots = first_is_lost  # type: ignore[method-assign]
+    cluster.lose_follower()
+    cluster.until(lambda: len(cluster.row().in_sync) == 2, 60)
+    assert len(asked) > 1
+
+
+def test_the_follower_counts_before_the_table_names_it(cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader is away while the primary asks: from then on every commit waits for the follower (H-46)."""
+    monkeypatch.setattr(slot_replicator, "FILLS", 256)
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    member = cluster[primary].member
+    asked: list[int] = []
+    member.request_slots = lambda changes, leaving=False: asked.append(len(changes))  # type: ignore[assignment, misc]
+    cluster.lose_follower()
+    replicator = cluster.replicator(primary)
+
+    def waiting() -> list[_Copy]:
+        return [copy for copy in replicator.copies.get(cluster.slot, ()) if copy.phase == ASKED]
+
+    cluster.until(waiting)
+    (copy,) = waiting()
+    other = int(copy.holder.node[1:])
+    assert len(cluster.row().in_sync) == 1
+    cluster[other].disks[0].stall_until = cluster.loop.now_s + 0.5
+    writer = cluster[primary].client("writer")
+    writer.send(publish("t", b"1", 1, 7))
+    cluster.pass_s(0.4)
+    assert not writer.take(), "the table may name the follower at any moment, and it has not the message"
+    cluster.until(lambda: bool(writer.take()))
+
+
+def test_items_for_a_node_that_has_left_the_view_are_dropped(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    links = cluster[primary].member.links
+    writer = cluster[primary].client("writer")
+    cluster.isolate(follower)
+    for number in range(10):
+        writer.send(publish("t", bytes(1000), 1, number + 1))
+    cluster.pass_s(0.2)
+    assert links.waiting_bytes(f"n{follower}", Lane.REPLICA) > 5000 and not writer.take()
+    cluster.until(lambda: cluster[primary].member.view.incarnation(f"n{follower}") is None)
+    cluster.pass_s(0.1)
+    assert links.waiting_bytes(f"n{follower}", Lane.REPLICA) == 0
+    cluster.until(lambda: bool(writer.take()))
+
+
+def test_a_full_follower_takes_itself_out_and_another_copy_is_made(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    cluster[follower].disks[0].full = True
+    writer = cluster[primary].client("writer")
+    writer.send(publish("t", b"1", 1, 7))
+    cluster.until(lambda: bool(writer.take()))
+    cluster.until(lambda: len(cluster.row().in_sync) == 2)
+    assert cluster.copied()[1] not in (primary, follower)
+    states = {copy.holder.node: copy.phase for copy in cluster.replicator(primary).copies[cluster.slot]}
+    assert states == {f"n{cluster.copied()[1]}": IN_SYNC}
+
+
+def test_an_item_that_cannot_be_read_ends_the_copies_and_new_ones_are_made(cluster: CopiedCluster) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    third = cluster.third()
+    cluster[primary].member.links.send(f"n{follower}", Lane.REPLICA, b"garbage")
+    writer = cluster[primary].client("writer")
+    writer.publish("t", b"1", 1)
+    cluster.until(lambda: len(cluster.row().in_sync) == 1)
+    cluster.until(lambda: len(cluster.row().in_sync) == 2, 60)
+    other = cluster.copied()[1]
+    cluster.until(lambda: cluster.rows(other) == cluster.rows(primary))
+    cluster[primary].kill()
+    cluster.taken_over(primary)
+    assert resumed(cluster, third) == [b"1"]
