@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from .queues.message import Message
+from .queues.message import Message, Mid
 from .routing.ack_context import AckContext
 from .routing.remote import RemoteMembers, RemoteTarget
 from .routing.remote_table import NOWHERE, RemoteMatch
@@ -165,14 +165,21 @@ class ClusterPort(Protocol):
         """
         ...
 
-    def handshake_opened(self, boot: int, counter: int) -> None:
-        """A client began a QoS 2 handshake as publisher; its message has this boot and counter.
+    def mid_of_slot(self, slot: int) -> Mid | None:
+        """A new mid for a QoS 2 message of a durable session in this slot; None if the node's own numbers do.
+
+        Such a mid belongs to the slot: the next primary continues the handshake under it (H-47).
+        """
+        ...
+
+    def handshake_opened(self, mid: Mid) -> None:
+        """A client began a QoS 2 handshake as publisher; its message has this mid.
 
         Nodes that receive a copy remember its mid until `handshake_closed`, to recognise the copy if it is sent again.
         """
         ...
 
-    def handshake_closed(self, boot: int, counter: int) -> None:
+    def handshake_closed(self, mid: Mid) -> None:
         """The handshake is over, and this node never sends the message again: other nodes may forget its mid."""
         ...
 
@@ -187,8 +194,13 @@ class ClusterPort(Protocol):
     def take_own(self, message: Message, slots: list[int]) -> list[int]:
         """Return those of these slots that lack an own QoS 2 message, and note in the open batch that they have it.
 
-        They were at other nodes when this node sent the message, and are here now.
+        They were at other nodes when this node sent the message, and are here now; or a former primary has sent it.
         """
+        ...
+
+    def take_own_live(self, message: Message) -> bool:
+        """True if the clean sessions of this node lack an own QoS 2 message that a former primary has sent. From now on
+        they have it."""
         ...
 
     def handed_over(self, message: Message, text: str) -> None:
@@ -267,10 +279,14 @@ class Standalone:
         """As `ClusterPort.when_relieved`: never called, because `congested` names no node."""
         raise AssertionError("a node without a cluster has no slow peers")
 
-    def handshake_opened(self, boot: int, counter: int) -> None:
+    def mid_of_slot(self, slot: int) -> Mid | None:
+        """As `ClusterPort.mid_of_slot`: None."""
+        return None
+
+    def handshake_opened(self, mid: Mid) -> None:
         """As `ClusterPort.handshake_opened`: does nothing."""
 
-    def handshake_closed(self, boot: int, counter: int) -> None:
+    def handshake_closed(self, mid: Mid) -> None:
         """As `ClusterPort.handshake_closed`: does nothing."""
 
     def came_back(self, message: Message, text: str) -> bool:
@@ -280,6 +296,10 @@ class Standalone:
     def take_own(self, message: Message, slots: list[int]) -> list[int]:
         """As `ClusterPort.take_own`: none."""
         return []
+
+    def take_own_live(self, message: Message) -> bool:
+        """As `ClusterPort.take_own_live`: False."""
+        return False
 
     def handed_over(self, message: Message, text: str) -> None:
         """As `ClusterPort.handed_over`: does nothing."""

@@ -23,7 +23,7 @@ from ..connection.ack_queue import OPERATION_BITS, count_operations
 from ..connection.connection import FAILOVER_GRACE_S, ClientConnection
 from ..connection.refusal import give_up
 from ..node import Node
-from ..queues.message import Message
+from ..queues.message import Message, Mid, slot_origin
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks
 from ..routing.remote import MOVING, RemoteMembers, RemoteTarget
@@ -85,9 +85,11 @@ class ClusterAdapter:
         self.receiver = ForwardReceiver(
             node, lambda origin, seq, boot: ack(origin, Lane.PUBLISH, seq, boot), serving, self.gate
         )
+        self.receiver.origins.home_of = self._home_of
         early = member.links.ack_early
         self.receiver.ack_early = lambda origin, seqs, boot: early(origin, Lane.PUBLISH, seqs, boot)
         self.sender = ForwardSender(node, _Lanes(member, Lane.PUBLISH), receiving=self.receiver)
+        self.sender.origins.home_of = self._home_of
         self.relay_sender = ForwardSender(node, _Lanes(member, Lane.APPEND), self.sender)
         self.relay_receiver = ForwardReceiver(
             node, lambda origin, seq, boot: ack(origin, Lane.APPEND, seq, boot), serving, self.gate, self.receiver
@@ -148,6 +150,9 @@ class ClusterAdapter:
             node.env.log("error", problem)
         self.retained.load()
 
+    def _home_of(self, slot: int) -> str:
+        return self._node.gateways.locator.home_of(slot).node
+
     # -- the port of the node (`ClusterPort`)
 
     def has_lease(self) -> bool:
@@ -192,13 +197,20 @@ class ClusterAdapter:
         """As `ClusterPort.when_relieved`."""
         self.sender.pause(node, connection)
 
-    def handshake_opened(self, boot: int, counter: int) -> None:
-        """As `ClusterPort.handshake_opened`."""
-        self.sender.opened(boot, counter)
+    def mid_of_slot(self, slot: int) -> Mid | None:
+        """As `ClusterPort.mid_of_slot`: only slots with copies have mids of their own."""
+        if not self._member.clustered or self._node.options.queue_replicas < 2:
+            return None
+        epoch, counter = self.sender.handshakes.numbers(slot).next()
+        return slot_origin(slot), epoch, counter
 
-    def handshake_closed(self, boot: int, counter: int) -> None:
+    def handshake_opened(self, mid: Mid) -> None:
+        """As `ClusterPort.handshake_opened`."""
+        self.sender.opened(mid)
+
+    def handshake_closed(self, mid: Mid) -> None:
         """As `ClusterPort.handshake_closed`."""
-        self.sender.closed(boot, counter)
+        self.sender.closed(mid)
 
     def came_back(self, message: Message, text: str) -> bool:
         """As `ClusterPort.came_back`."""
@@ -207,6 +219,10 @@ class ClusterAdapter:
     def take_own(self, message: Message, slots: list[int]) -> list[int]:
         """As `ClusterPort.take_own`."""
         return self.receiver.take_own(message, slots)
+
+    def take_own_live(self, message: Message) -> bool:
+        """As `ClusterPort.take_own_live`."""
+        return self.receiver.take_own_live(message)
 
     def handed_over(self, message: Message, text: str) -> None:
         """As `ClusterPort.handed_over`."""
@@ -308,7 +324,7 @@ class ClusterAdapter:
         """As `ClusterPort.forward`."""
         if message.retain:
             self._member.metadata.tell()
-        own = message.origin is self._node.env.origin or message.origin.node == self._node.name
+        own = message.origin is self._node.env.origin or self.sender.origins.is_own(message.origin.node)
         (self.sender if own else self.relay_sender).forward(message, targets, members, context)
 
     # -- views

@@ -68,13 +68,14 @@ class ForwardedMessage(msgspec.Struct):
 class OpenMids(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """An item of the lane that is no message: it lists the open QoS 2 handshakes of its sender.
 
-    Of the sender's mids from `first` to `end` (exclusive) only those in `mids` may be sent again. Each is
-    (boot, counter).
+    Of the mids from `first` to `end` (exclusive) only those in `mids` may be sent again. Each is (boot, counter).
+    `origin`: the slot of which they are; "" if they are the sender's own.
     """
 
     first: tuple[_Count, _Count]
     end: tuple[_Count, _Count]
     mids: list[tuple[_Count, _Count]]
+    origin: str = ""
 
 
 class _Record(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -103,7 +104,7 @@ _valid_topic = lru_cache(10_000)(valid_topic_name)  # most topics are repeated: 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(_Record)
 _open_decoder = msgspec.msgpack.Decoder(OpenMids)
-_OPEN = b"\x93"  # the first byte of a msgpack array with three fields; a message has more fields
+_OPEN = b"\x94"  # the first byte of a msgpack array with four fields; a message has more fields
 OPEN_PER_ITEM = 4096
 """The most mids in one `OpenMids`: about 50 KB."""
 
@@ -209,7 +210,7 @@ def decode_forward(data: bytes, origins: Origins) -> ForwardedMessage:
     return ForwardedMessage(message, record.groups, record.qos2_stable, record.hlc)
 
 
-def encode_open_mids(end: tuple[int, int], mids: list[tuple[int, int]]) -> list[bytes]:
+def encode_open_mids(end: tuple[int, int], mids: list[tuple[int, int]], origin: str = "") -> list[bytes]:
     """Encode the sorted `mids` below `end` that a node may send again, in as many `OpenMids` as they need."""
     payloads = []
     first = (0, 0)
@@ -217,7 +218,7 @@ def encode_open_mids(end: tuple[int, int], mids: list[tuple[int, int]]) -> list[
         some = mids[position : position + OPEN_PER_ITEM]
         rest = mids[position + OPEN_PER_ITEM :]
         until = rest[0] if rest else end
-        payloads.append(_encode(OpenMids(first, until, some)))
+        payloads.append(_encode(OpenMids(first, until, some, origin)))
         first = until
     return payloads
 

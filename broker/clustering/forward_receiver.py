@@ -17,6 +17,7 @@ import msgspec
 from ...cluster.identity import SLOTS
 from ...cluster.links.ports import Refuse
 from ...storage import keys
+from ..queues.message import slot_of_origin
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks
 from ..routing.plans import PlanCache
@@ -30,6 +31,7 @@ from .forward_codec import (
     decode_open_mids,
     is_open_mids,
 )
+from .message_origins import MessageOrigins
 from .slot_gate import SlotGate
 
 if TYPE_CHECKING:
@@ -120,6 +122,7 @@ class ForwardReceiver:
         self.ack_early: AckEarly = _not_early
         self._serving = serving
         self._gate = gate
+        self.origins: MessageOrigins = MessageOrigins(node.name) if direct is None else direct.origins
         self._relays = direct is not None
         self._lanes: dict[str, _Lane] = {}
         self._seen: dict[str, dict[tuple[int, int], DedupEntry]] = {} if direct is None else direct._seen
@@ -211,7 +214,9 @@ class ForwardReceiver:
             self._answer(origin, lane, seq, 0, None)  # repeated because a restart left an earlier item unacknowledged
             return
         if is_open_mids(payload) and not self._relays:
-            self.settle_open(origin, decode_open_mids(payload))
+            known = decode_open_mids(payload)
+            if self._speaks_for(origin, known.origin or origin):
+                self.settle_open(known.origin or origin, known)
             self.skip(origin, seq)
             return
         slots, live = head.slots, head.live
@@ -221,14 +226,19 @@ class ForwardReceiver:
         if not (slots or live or forwarded.groups):
             raise MalformedForward("forwarded message: it has no receiver")
         message = forwarded.message
+        by_slot = slot_of_origin(message.origin.node) >= 0 and not self._relays
+        if by_slot and not self._speaks_for(origin, message.origin.node):
+            self.skip(origin, seq)  # its successor sends the message under the same mid
+            return
         node.env.events.observe(forwarded.hlc)
         plans = node.router.plans(message.mountpoint)
         if forwarded.groups and not self._serving() and not node.router.has_members(message, plans, forwarded.groups):
             raise Refuse(f"{node.name} does not serve yet, and has no member of {', '.join(forwarded.groups)}")
         if node.env.events.messages:
             node.env.event("fwd.recv", mid=message.mid, source=origin, topic=message.topic)
-        if origin in self._seen:
-            self.settle(origin, forwarded.qos2_stable)
+        settled = message.origin.node if by_slot else origin
+        if settled in self._seen:
+            self.settle(settled, forwarded.qos2_stable)
         context = AckContext()
         if slots:
             slots = self._gate.fresh(origin, lane.boot, head)
@@ -253,6 +263,11 @@ class ForwardReceiver:
                 node.env.store.put(keys.watermark_key(origin, lane.boot), value)
         commit = node.env.store.open_commit if wait else self._gate.unsafe if head.slots else 0
         self._answer(origin, lane, seq, commit, pending)
+
+    def _speaks_for(self, sender: str, origin: str) -> bool:
+        """True if the sender of a copy is the node whose word counts for the mids of this origin: of a slot, the node
+        that has the slot by the table that this node follows."""
+        return slot_of_origin(origin) < 0 or self.origins.home(origin) == sender
 
     def took(self, message: Message, part: str) -> bool:
         """True if a session here has this part of a QoS 2 message, although the part was meant for another node."""
@@ -288,7 +303,7 @@ class ForwardReceiver:
             context.pending = known.pending  # earlier relays of it are not acknowledged yet
         message = forwarded.message
         missing = [each for each in groups if not node.router.has_members(message, plans, (each,))]
-        own = message.origin.node == node.name
+        own = self.origins.is_own(origin)
         passed = [each for each in (groups if own else missing) if self.pass_on(message, each, sender, context)]
         groups = tuple([each for each in groups if each not in passed])
         known = seen.get(mid) or known  # `pass_on` may have given an own message to a session here
@@ -318,6 +333,15 @@ class ForwardReceiver:
         if entry is not None:
             entry.slots = [*entry.slots, *lacking]
         return lacking
+
+    def take_own_live(self, message: Message) -> bool:
+        """As `ClusterPort.take_own_live`."""
+        mid = (message.origin.boot, message.counter)
+        known = self._seen.setdefault(message.origin.node, {}).setdefault(mid, DedupEntry([], False))
+        if LIVE in known.parts:
+            return False
+        known.parts = [*known.parts, LIVE]
+        return True
 
     def keep(self, origin: str, mid: tuple[int, int], slots: Iterable[int]) -> None:
         """Store that these slots have this QoS 2 message, which its origin may send again."""

@@ -33,13 +33,14 @@ from typing import TYPE_CHECKING
 from ...cluster.identity import slot_of
 from ...netsplit.policy import ViewState
 from ..cluster_port import Pausable
-from ..queues.message import Message
+from ..queues.message import Message, Mid, slot_of_origin
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks, complete_all
 from ..routing.remote import MOVING, RemoteMembers, RemoteTarget
 from ..routing.router import AFTER_COMMIT
 from .forward_codec import OpenMids, encode_forward, head_with_slots, head_without_slots
-from .open_handshakes import OpenHandshakes
+from .message_origins import MessageOrigins
+from .open_handshakes import HandshakesByOrigin
 from .outstanding_forward import COPY_BYTES, OutstandingForward, PublishLanes
 from .slow_nodes import SlowNodes
 from .unproven_answers import UnprovenAnswers
@@ -73,7 +74,12 @@ class ForwardSender:
         self._receiving: ForwardReceiver | None = receiving if direct is None else direct._receiving
         self._under_way: dict[str, deque[OutstandingForward]] = {}
         self._waiting: WaitingCopies[OutstandingForward] = WaitingCopies(node, lanes)
-        self.handshakes: OpenHandshakes = OpenHandshakes(node.env.numbers) if direct is None else direct.handshakes
+        self.handshakes: HandshakesByOrigin = (
+            HandshakesByOrigin(node.name, node.env.numbers, lambda slot: node.env.cluster.slot_epoch(slot))
+            if direct is None
+            else direct.handshakes
+        )
+        self.origins: MessageOrigins = MessageOrigins(node.name) if direct is None else direct.origins
         self._is_origin = direct is None
         self.since = 0
         """The view in which this node entered: all nodes treat its copies of an earlier view as void (H-14)."""
@@ -113,7 +119,7 @@ class ForwardSender:
         chosen: dict[str, list[RemoteMembers]] = {}
         for member in members:
             chosen.setdefault(member.node, []).append(member)
-        stable, hlc = self.handshakes.stable(), node.env.events.hlc
+        stable, hlc = self._stable(message), node.env.events.hlc
         plain_body = b""
         for target in targets:
             name = target.node
@@ -144,8 +150,10 @@ class ForwardSender:
         which node has the message (H-07, H-09). If the origin has left the view, its copy is void anyway."""
         node = self._node
         pending = context.need()
-        body = encode_forward(message, (text,), self.handshakes.stable(), node.env.events.hlc)
-        self._send(message.origin.node, body, OutstandingForward(0, message, pending, False, (), (), True))
+        body = encode_forward(message, (text,), self._stable(message), node.env.events.hlc)
+        self._send(
+            self.origins.home(message.origin.node), body, OutstandingForward(0, message, pending, False, (), (), True)
+        )
 
     def _send(self, name: str, body: bytes, copy: OutstandingForward) -> None:
         if copy.pending is not None:
@@ -153,7 +161,7 @@ class ForwardSender:
         if name == MOVING:
             self._wait(name, body, copy)
             if self._may_be_chosen_again(copy):
-                self.opened(copy.message.origin.boot, copy.message.counter)
+                self.opened(copy.message.mid)
             return
         if name in self._lanes.full and (name in self._waiting.queues or self._node.env.cluster.is_present(name)):
             # no copy overtakes a waiting one; a copy for an absent node enters the lane, which has a bound for these
@@ -164,9 +172,9 @@ class ForwardSender:
             self.slow.hit(name, copy.message.publisher)
         if copy.message.qos == 2:
             if self._may_be_chosen_again(copy):
-                self.opened(copy.message.origin.boot, copy.message.counter)
+                self.opened(copy.message.mid)
             if self._is_origin:
-                self._tell_open(name)
+                self._tell_open(name, copy.message.origin.node)
         if self._node.env.events.messages:
             self._node.env.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
 
@@ -174,12 +182,12 @@ class ForwardSender:
         message = copy.message
         self._waiting.put(name, (message.mountpoint, message.publisher), body, copy)
         if message.qos == 2:
-            self.opened(message.origin.boot, message.counter)
+            self.opened(message.mid)
 
     def _put(self, name: str, body: bytes, copy: OutstandingForward) -> None:
         """Number the copy, and give it to the lane."""
         slots, since = copy.slots, 0 if copy.kept else self.since
-        if slots or copy.groups:
+        if slots or copy.groups or slot_of_origin(copy.message.origin.node) >= 0:
             if slots and not copy.number:
                 self._number += 1
                 copy.number = self._number
@@ -208,7 +216,7 @@ class ForwardSender:
 
     def _waits_no_more(self, copy: OutstandingForward) -> None:
         if copy.message.qos == 2:
-            self.closed(copy.message.origin.boot, copy.message.counter)
+            self.closed(copy.message.mid)
 
     def _for_disk(self, name: str, copy: OutstandingForward, absent: bool) -> None:
         """Count a copy that waits for the node's disk."""
@@ -224,7 +232,12 @@ class ForwardSender:
 
     def _relayed(self, message: Message) -> bool:
         """True if another node is the origin. It had chosen this node for a group member that has ended."""
-        return message.origin.node != self._node.name
+        return not self.origins.is_own(message.origin.node)
+
+    def _stable(self, message: Message) -> tuple[int, int]:
+        """The mid below which the origin of this message never sends a mid again; of a relayed message, this node."""
+        origin = message.origin.node
+        return self.handshakes.of(self._node.name if self._relayed(message) else origin).stable()
 
     def congested(self, mountpoint: str, publisher: str) -> str:
         """Return a slow node that a message of this client was for since the last call, or a node for which too many
@@ -370,7 +383,7 @@ class ForwardSender:
                 continue
             if pending is not None:
                 pending.open += 1
-            send(name, encode_forward(message, (), self.handshakes.stable(), self._node.env.events.hlc), again)
+            send(name, encode_forward(message, (), self._stable(message), self._node.env.events.hlc), again)
             self._for_disk(name, again, not self._node.env.cluster.is_present(name))
         return not (copy.slots or copy.live or copy.groups)
 
@@ -430,10 +443,14 @@ class ForwardSender:
 
     def _may_be_given(self, copy: OutstandingForward) -> bool:
         """True if a durable session may have the QoS 2 message: then no other member gets it [MQTT5-4.8.2-5].
-        This holds even if that member has unsubscribed since: its node reports if it does not have the message."""
+        This holds even if that member has unsubscribed since: its node reports if it does not have the message.
+
+        If slots have copies, another node may have taken that member over, and the node itself will never have it
+        again. Then another member is chosen: the group may get a QoS 2 message twice, but does not lose it."""
         router = self._node.router
+        copied = self._node.options.queue_replicas > 1
         return copy.message.qos == 2 and any(
-            member.lasting or router.lasts(copy.message, member) for member in copy.groups
+            (member.lasting and not copied) or router.lasts(copy.message, member) for member in copy.groups
         )
 
     def _choose_again(self, copy: OutstandingForward) -> None:
@@ -468,28 +485,29 @@ class ForwardSender:
     def returned(self, message: Message, text: str, name: str) -> bool:
         """The selected node has no member of the group any more: give the QoS 2 message to another member. True if a
         member gets it now, or will get it with the next step of the publisher's handshake."""
-        mid = (message.origin.boot, message.counter)
+        mid = message.mid
         for copy in self._copies_for(name):
             gone = next((each for each in copy.groups if each.text == text), None)
-            if gone is not None and (copy.message.origin.boot, copy.message.counter) == mid:
+            if gone is not None and copy.message.mid == mid:
                 self._give_to_another(copy.message, gone, copy.pending)
                 copy.groups = [each for each in copy.groups if each is not gone]
                 if not copy.groups:
-                    self.closed(*mid)
+                    self.closed(mid)
                 return True
-        return message.origin.boot == self._node.env.numbers.boot or mid in self.handshakes.open
+        known = self.handshakes.of(message.origin.node)
+        return message.origin.boot == known.boot or mid[1:] in known.open
 
     def _when_safe(self, message: Message, gone: RemoteMembers, drawn: str, pending: PendingAcks) -> None:
-        mid = (message.origin.boot, message.counter)
+        mid = message.mid
 
         def safe() -> None:
             self._node.env.tick()
             self._give_to_another(message, gone, pending, drawn)
-            self.closed(*mid)
+            self.closed(mid)
             pending.complete()
 
         pending.add()
-        self.opened(*mid)
+        self.opened(mid)
         self._node.env.store.when_committed(self._node.env.store.open_commit, safe)
 
     def gone(self, name: str) -> None:
@@ -541,29 +559,32 @@ class ForwardSender:
 
     # -- inbound QoS 2
 
-    def opened(self, boot: int, counter: int) -> None:
+    def opened(self, mid: Mid) -> None:
         """An inbound QoS 2 handshake begins under this mid: receivers must remember the mid until it is closed.
 
         Also called for a copy that may be sent again, even if the publisher never continues its handshake.
         """
-        self.handshakes.opened(boot, counter)
+        self.handshakes.of(mid[0]).opened(*mid[1:])
 
-    def closed(self, boot: int, counter: int) -> None:
+    def closed(self, mid: Mid) -> None:
         """The handshake is over: no copy of this mid will be sent again."""
-        if self.handshakes.closed(boot, counter) and self._receiving is not None:
-            self._receiving.settle_one(self._node.name, (boot, counter))
-            self._receiving.settle(self._node.name, self.handshakes.stable())
+        known = self.handshakes.of(mid[0])
+        if known.closed(*mid[1:]) and self._receiving is not None:
+            self._receiving.settle_one(mid[0], mid[1:])
+            self._receiving.settle(mid[0], known.stable())
 
-    def _tell_open(self, name: str) -> None:
+    def _tell_open(self, name: str, origin: str) -> None:
         """Send the node a list of the open handshakes, if it needs one."""
-        told = self.handshakes.list_for(name)
+        known = self.handshakes.of(origin)
+        slot = slot_of_origin(origin)
+        told = known.list_for(name, origin if slot >= 0 else "")
         if told is None:
             return
         end, items = told
         for item in items:
             self._lanes.send(name, head_without_slots(0, False) + item)
         if self._receiving is not None:
-            self._receiving.settle_open(self._node.name, OpenMids((0, 0), end, list(self.handshakes.open)))
+            self._receiving.settle_open(origin, OpenMids((0, 0), end, list(known.open)))
 
     def _may_be_chosen_again(self, copy: OutstandingForward) -> bool:
         return bool(copy.groups) and copy.message.qos == 2 and not self._relayed(copy.message)
@@ -571,4 +592,4 @@ class ForwardSender:
     def _over(self, copy: OutstandingForward) -> None:
         """A copy has ended, and no other member will get its message: its mid need not stay open for it."""
         if self._may_be_chosen_again(copy):
-            self.closed(copy.message.origin.boot, copy.message.counter)
+            self.closed(copy.message.mid)

@@ -79,7 +79,7 @@ class InboundCopies:
 
     def _pass_on(self, message: Message, text: str, sender: str, context: AckContext) -> bool:
         """As `PassOn`: give a message that no group member here can get back to the node that chose this node."""
-        origin = message.origin.node
+        origin = self._sender.origins.home(message.origin.node)
         if origin == self._node.name:
             return self._sender.returned(message, text, sender)
         if self._kept or sender != origin or self._member.view.incarnation(origin) is None:

@@ -13,6 +13,7 @@ from ...cluster.node import ClusterNode
 from ...cluster.ports import Datagram
 from ...storage.engine import StorageError
 from ..node import Node
+from ..queues.message import slot_origin
 from ..queues.records import RecordError
 from .slot_arrivals import SlotArrivals
 from .slot_departure import ASKING, CLOSING, CLOSING_MS, COPYING, FILL_MS, FILLING, Copying, Departure
@@ -277,6 +278,7 @@ class SlotMoves:
         self._traffic.gate.sealed.discard(slot)
         self._traffic.gate.drop(slot)
         self._traffic.receiver.drop_slot(slot)
+        self._traffic.sender.handshakes.forget(slot_origin(slot))
         took_ms = round(self._member.ports.now_ms() - departure.begun_ms)
         env, target, sessions = self._node.env, departure.target.node, departure.sessions
         env.event("slot.moved", slot=slot, target=target, sessions=sessions, bytes=departure.moved_bytes)

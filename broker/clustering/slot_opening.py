@@ -19,6 +19,7 @@ from ...mqtt.topics import parse_shared
 from ...storage import keys
 from ...storage.engine import StorageError
 from ..node import Node
+from ..queues.message import slot_origin
 from ..routing.remote import COPIED, MOVING, Elsewhere
 from ..sessions.slot_sessions import ARRIVING
 from .slot_follower import Traffic
@@ -63,6 +64,7 @@ class SlotOpening:
             node.slot_sessions.lose(slot)
             self._traffic.gate.drop(slot)
             self._traffic.receiver.drop_slot(slot)
+            self._traffic.sender.handshakes.forget(slot_origin(slot))
             self.lost.add(slot)
             node.env.event("slot.taken", slot=slot, target=table.row(slot).home)
         if taken:

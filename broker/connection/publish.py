@@ -11,7 +11,7 @@ from ...mqtt.reasons import ReasonCode
 from ...mqtt.topics import too_deep
 from ...netsplit.policy import ViewState
 from ..plugins.hooks import Refuse, Verdict
-from ..queues.message import Message
+from ..queues.message import Message, Origin
 from ..queues.records import InboundRecord
 from ..routing.ack_context import AckContext
 from ..routing.router import AFTER_COMMIT
@@ -226,7 +226,7 @@ def _may_accept(connection: ClientConnection, request: PublishRequest) -> bool:
 def _route(connection: ClientConnection, request: PublishRequest) -> None:
     env, services, plans = connection.env, connection.services, connection.publishing.plans
     assert plans is not None
-    message = _message(connection, request, env.numbers.boot, env.numbers.next())
+    message = _message(connection, request, env.origin, env.numbers.next())
     if env.events.messages:
         env.observer.message_received(connection, message, request.packet_id)
     context = AckContext()
@@ -236,8 +236,7 @@ def _route(connection: ClientConnection, request: PublishRequest) -> None:
         connection.send_puback(request.packet_id, routed, message, context)
 
 
-def _message(connection: ClientConnection, request: PublishRequest, boot: int, counter: int) -> Message:
-    origins, own = connection.env.origins, connection.env.origin
+def _message(connection: ClientConnection, request: PublishRequest, origin: Origin, counter: int) -> Message:
     return Message(
         mountpoint=connection.mountpoint,
         topic=request.topic,
@@ -247,7 +246,7 @@ def _message(connection: ClientConnection, request: PublishRequest, boot: int, c
         properties=request.properties,
         expires_at=request.expires_at,
         publisher=connection.client_id,
-        origin=own if boot == own.boot else origins.get(own.node, boot),
+        origin=origin,
         counter=counter,
     )
 
@@ -255,7 +254,7 @@ def _message(connection: ClientConnection, request: PublishRequest, boot: int, c
 def _begin_qos2(
     connection: ClientConnection, session: Session, request: PublishRequest, record: InboundRecord | None
 ) -> None:
-    state, env, packet_id = connection.publishing, connection.env, request.packet_id
+    state, packet_id = connection.publishing, request.packet_id
     plans = state.plans
     assert plans is not None
     if packet_id not in state.packet_ids:
@@ -264,14 +263,30 @@ def _begin_qos2(
         connection.acks.unacked += 1
     fresh = record is None
     if record is None:
-        record = InboundRecord(env.numbers.boot, env.numbers.next(), False)
-    message = _message(connection, request, record.boot, record.counter)
+        record = _new_record(session)
+    message = _message(connection, request, _origin(session, record), record.counter)
     # packet id -> mid, and which members of groups get it, is safe before the first copy leaves (H-12)
     wait = False
     if fresh:
         record.elsewhere = connection.services.router.select(message, plans)[1]
         wait = session.inbound.open(packet_id, record)
     connection.acks.reply(lambda: _route_qos2(connection, message, packet_id), wait)
+
+
+def _new_record(session: Session) -> InboundRecord:
+    env = session.env
+    mid = env.cluster.mid_of_slot(session.key[0]) if session.durable else None
+    if mid is None:
+        return InboundRecord(env.numbers.boot, env.numbers.next(), False)
+    origin, epoch, counter = mid
+    return InboundRecord(epoch, counter, False, origin=origin)
+
+
+def _origin(session: Session, record: InboundRecord) -> Origin:
+    own = session.env.origin
+    if not record.origin and record.boot == own.boot:
+        return own
+    return session.env.origins.get(record.origin or own.node, record.boot)
 
 
 def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) -> None:
@@ -284,8 +299,8 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         return
     inbound = session.inbound
     record = inbound.records.get(packet_id)
-    again = packet_id in inbound.forward_again
-    if record is not None and record.routed and not again:
+    inherited, again = packet_id in inbound.inherited, packet_id in inbound.forward_again
+    if record is not None and record.routed and not again and not inherited:
         # at most once: a repeated PUBLISH only gets an answer [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
         pending = inbound.pending_acks.get(packet_id)
         if pending is not None:
@@ -315,7 +330,11 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         env.observer.message_received(connection, message, packet_id)
     env.cluster.publishing()
     context = AckContext()
-    if again:
+    if inherited:
+        # any session may have it from an earlier process, or lack it
+        inbound.inherited.discard(packet_id)
+        routed = services.publisher.route_inherited(message, plans, context, plan)
+    elif again:
         # the copies on this node are safe from before; other nodes may lack theirs
         assert record is not None
         inbound.forward_again.discard(packet_id)
@@ -325,6 +344,8 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         routed = route(message, plans, context, plan)
     elsewhere = [(each.group, each.filter, each.node) for each in services.router.remote_members]
     known = plans.of(message.topic)
+    if record is not None and record.origin and not again and not inherited:
+        env.cluster.take_own(message, known.slots_here)
     inbound.routed(packet_id, elsewhere, context.pending, known.slots_elsewhere if known.remote else ())
     if routed or connection.version != 5:
         frame = _PUBREC + PACKET_IDS[packet_id]

@@ -11,11 +11,29 @@ from typing import Any
 import msgspec
 
 
+Mid = tuple[str, int, int]
+"""The identity of a message: origin, boot, and counter."""
+
+
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """The node that accepted a message: its name and boot, the first two parts of every `mid`."""
+    """The node that accepted a message: its name and boot, the first two parts of every `mid`.
+
+    A QoS 2 message of a durable session may have its slot as origin, with the epoch in place of the boot: then the next
+    primary of the slot continues the handshake under the same mid (H-47).
+    """
 
     node: str
     boot: int
+
+
+def slot_origin(slot: int) -> str:
+    """The name of a slot as an origin. No node has such a name."""
+    return f"#{slot}"
+
+
+def slot_of_origin(origin: str) -> int:
+    """The slot with this name as an origin; -1 for a node."""
+    return int(origin[1:]) if origin[:1] == "#" else -1
 
 
 class Message(msgspec.Struct, gc=False):
@@ -43,6 +61,6 @@ class Message(msgspec.Struct, gc=False):
     tail: bytes = b""
 
     @property
-    def mid(self) -> tuple[str, int, int]:
+    def mid(self) -> Mid:
         """The message's identity in the whole cluster and for all time."""
         return (self.origin.node, self.origin.boot, self.counter)

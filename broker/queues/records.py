@@ -121,7 +121,8 @@ class InboundRecord(msgspec.Struct, array_like=True, gc=False):
 
     `elsewhere`: (group, filter, node) of each shared subscription whose member was chosen on another node. `done`: the
     slot of the session has moved since, and every receiver had the message before. Nobody sends it again, and the mid
-    is one of a former node. `slots`: those that were at other nodes when the message was routed, or moving.
+    is one of a former node. `slots`: those that were at other nodes when the message was routed, or moving. `origin`:
+    the slot that the mid belongs to (`slot_origin`), with the epoch as `boot`; "" if it belongs to this node.
     """
 
     boot: int
@@ -130,6 +131,7 @@ class InboundRecord(msgspec.Struct, array_like=True, gc=False):
     elsewhere: list[tuple[str, str, str]] = []
     done: bool = False
     slots: list[int] = []
+    origin: str = ""
 
 
 class Origins:

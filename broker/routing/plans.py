@@ -62,7 +62,7 @@ class Plan(msgspec.Struct):
         found = parts.get((live, slots))
         if found is None:
             wanted = frozenset((*slots, -1) if live else slots)
-            targets = tuple([target for target in self.targets if _slot(target) in wanted])
+            targets = tuple([target for target in self.targets if slot_of(target) in wanted])
             found = Plan(self.targets if len(targets) == len(self.targets) else targets)
             parts[live, slots] = found
         return found
@@ -80,6 +80,11 @@ class Plan(msgspec.Struct):
         return sorted({slot for target in self.remote for slot in target.slots})
 
     @property
+    def slots_here(self) -> list[int]:
+        """The slots with durable receivers on this node."""
+        return sorted({target.queue.slot for target in self.targets if target.queue.durable})
+
+    @property
     def weight(self) -> int:
         """The size of the plan, in targets."""
         return len(self.targets) + len(self.remote) + sum([group.size for group in self.groups])
@@ -89,7 +94,8 @@ NOBODY = Plan(())
 """The plan without receivers."""
 
 
-def _slot(target: Target) -> int:
+def slot_of(target: Target) -> int:
+    """The slot of a durable receiver; -1 for a clean session."""
     return target.queue.slot if target.queue.durable else -1
 
 

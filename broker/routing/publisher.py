@@ -27,6 +27,11 @@ class Publisher:
         message.frame_key, message.head, message.tail = -1, b"", b""
         return max(routed, kept)
 
+    def route_inherited(self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None) -> int:
+        """As `Router.route_inherited`; a message that is to be retained is stored first."""
+        kept = self._retained.retain(message, context) if message.retain else 0
+        return max(self._router.route_inherited(message, plans, plan, context), kept)
+
     def publish(self, message: Message) -> int:
         """Route a message that no client connection sent: a will, `$SYS`, a plugin's."""
         if message.qos:

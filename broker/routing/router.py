@@ -17,7 +17,7 @@ from ..queues.message import Message
 from ..queues.queue import Entry, Queue
 from .ack_context import AckContext, unanswered
 from .dormant import DormantSession
-from .plans import NOBODY, Plan, PlanCache, Target
+from .plans import NOBODY, Plan, PlanCache, Target, slot_of
 from .remote import Elsewhere, RemoteMembers
 from .shared import Chosen, Progress, SharedGroup, choose, redistribute, takes
 from .subscriptions import Subscription, SubscriptionTable
@@ -219,6 +219,23 @@ class Router:
             self._env.cluster.forward(message, plan.remote, chosen, context)
         return AFTER_COMMIT if wait else DELIVERED
 
+    def route_inherited(self, message: Message, plans: PlanCache, plan: Plan | None, context: AckContext) -> int:
+        """Route a QoS 2 message of a handshake that an earlier process began, here or at a former primary of the
+        publisher's slot, under the same mid.
+
+        That process may have routed it. Other nodes recognise what they have; so do the sessions here (H-47).
+        """
+        found = plan or plans.of(message.topic)
+        cluster = self._env.cluster
+        lacking = set(cluster.take_own(message, found.slots_here))
+        if cluster.take_own_live(message):
+            lacking.add(-1)
+        targets = tuple([each for each in found.targets if slot_of(each) in lacking])
+        groups = tuple([each for each in found.groups if not cluster.came_back(message, each.text)])
+        wait = bool(lacking - {-1})
+        routed = self.route(message, plans, context, Plan(targets, groups, found.remote))
+        return AFTER_COMMIT if wait else routed
+
     def select_again(self, message: Message, gone: RemoteMembers, previous: str | None = None) -> SharedGroup:
         """Select a node for a group's message again, because the members `gone` cannot take it.
 
@@ -324,6 +341,8 @@ class Router:
         A node in the view may have the message although it has no member left, so it stays selected. If it does not
         have the message, it reports that.
         """
+        if node == self._env.origin.node:
+            node = None  # the former primary of the publisher's slot has selected it
         same = group.at(node)
         if node is None or same.size or not self._env.cluster.is_present(node):
             return same

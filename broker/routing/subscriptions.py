@@ -237,6 +237,17 @@ class SubscriptionTable:
             self._size += 1
         return _made(text, replaced, key) if isinstance(replaced, bytes) else replaced
 
+    def remove_dormant(self, client: bytes, text: str, group: str | None) -> None:
+        """Remove the subscription of a session with this client key that only the disk has. One of a session in memory
+        stays: the client may be connected here without durable state."""
+        held = self._part(text).get(text)
+        if isinstance(held, dict):
+            dormant = isinstance(held.get(subscriber_key(client, group)), bytes)
+        else:
+            dormant = isinstance(held, bytes)
+        if dormant:
+            self.remove(client, text, group)
+
     def remove(self, client: bytes, text: str, group: str | None) -> Subscription | None:
         """Remove the subscription of the session with this client key; returns it, or None if there was none."""
         part = self._part(text)

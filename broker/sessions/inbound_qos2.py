@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ...storage import keys
 from ..environment import Environment
+from ..queues.message import Mid
 from ..queues.records import InboundRecord, encode
 from ..routing.pending_acks import PendingAcks
 from ..routing.remote import RemoteMembers
@@ -28,16 +29,17 @@ class InboundHandshakes:
     """The open handshakes of one session.
 
     `records` has them by packet id; `forward_again` has the packet ids whose messages must be sent to other nodes
-    again; `pending_acks` has the conditions that the PUBREC of a message waits for.
+    again; `inherited` those that an earlier process, here or at a former primary, may have routed; `pending_acks` has the conditions that the PUBREC of a message waits for.
     """
 
-    __slots__ = ("_env", "_owner", "forward_again", "pending_acks", "records")
+    __slots__ = ("_env", "_owner", "forward_again", "inherited", "pending_acks", "records")
 
     def __init__(self, env: Environment, owner: Owner) -> None:
         self._env = env
         self._owner = owner
         self.records: dict[int, InboundRecord] = {}
         self.forward_again: set[int] = set()
+        self.inherited: set[int] = set()
         self.pending_acks: dict[int, PendingAcks] = {}
 
     def restore(self, packet_id: int, record: InboundRecord) -> None:
@@ -45,14 +47,20 @@ class InboundHandshakes:
         self.records[packet_id] = record
         if record.done:
             return
-        self._env.cluster.handshake_opened(record.boot, record.counter)
-        if record.routed:
+        self._env.cluster.handshake_opened(self.mid(record))
+        if record.origin:
+            self.inherited.add(packet_id)
+        elif record.routed:
             self.forward_again.add(packet_id)
+
+    def mid(self, record: InboundRecord) -> Mid:
+        """The mid of the message of a handshake."""
+        return record.origin or self._env.origin.node, record.boot, record.counter
 
     def open(self, packet_id: int, record: InboundRecord) -> bool:
         """Remember the packet id until PUBREL. True if the record must be safe before a copy leaves (H-12)."""
         self.records[packet_id] = record
-        self._env.cluster.handshake_opened(record.boot, record.counter)
+        self._env.cluster.handshake_opened(self.mid(record))
         return self._write(packet_id, record)
 
     def reselected(self, packet_id: int, record: InboundRecord, elsewhere: list[tuple[str, str, str]]) -> bool:
@@ -111,7 +119,7 @@ class InboundHandshakes:
     def unfinished(self) -> bool:
         """True if a receiver of a routed message may lack it: not all have acknowledged it, or nobody has asked again
         since this node restarted."""
-        return bool(self.forward_again) or any(each.open for each in self.pending_acks.values())
+        return bool(self.forward_again or self.inherited) or any(each.open for each in self.pending_acks.values())
 
     def finish(self) -> None:
         """The slot of the session moves to another node, and nothing is `unfinished`. If the client repeats a routed
@@ -121,7 +129,7 @@ class InboundHandshakes:
                 self.close(packet_id)
             elif not record.done:
                 record.done = True
-                self._env.cluster.handshake_closed(record.boot, record.counter)
+                self._env.cluster.handshake_closed(self.mid(record))
                 self._write(packet_id, record)
         self.pending_acks.clear()
 
@@ -132,6 +140,7 @@ class InboundHandshakes:
             return False
         self.pending_acks.pop(packet_id, None)
         self.forward_again.discard(packet_id)
+        self.inherited.discard(packet_id)
         self._forget(packet_id, record)
         return self._owner.durable
 
@@ -144,7 +153,7 @@ class InboundHandshakes:
 
     def _forget(self, packet_id: int, record: InboundRecord) -> None:
         if not record.done:
-            self._env.cluster.handshake_closed(record.boot, record.counter)
+            self._env.cluster.handshake_closed(self.mid(record))
         if self._owner.durable:
             self._env.store.delete(self._key(packet_id))
 

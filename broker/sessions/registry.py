@@ -354,12 +354,21 @@ class SessionRegistry:
 
     def load(self) -> None:
         """Begin to load what the start needs: the open handshakes, the subscriptions, the deadlines (`Startup`)."""
+        self._wake_publishers(b"i", b"j")
+        self.startup.run()
+
+    def wake_publishers(self, slot: int) -> None:
+        """Make the sessions of a slot that has come here whose clients have an open QoS 2 handshake as publishers.
+        Raises `StorageError`."""
+        prefix = keys.of_slot(b"i", slot)
+        self._wake_publishers(prefix, keys.after(prefix))
+
+    def _wake_publishers(self, start: bytes, stop: bytes) -> None:
         client = b""
-        for key in self._env.store.keys(b"i", b"j"):
+        for key in self._env.store.keys(start, stop):
             if key[1] not in self.elsewhere and keys.client_of(key) != client:
                 client = keys.client_of(key)
                 self.wake(client)
-        self.startup.run()
 
     def _begin_absence(self, client: bytes) -> None:
         self.wake(client)  # `_make` begins the absence of a session that was attached

@@ -219,6 +219,7 @@ class SlotSessions:
         self._router.place(slot, None)
         self._counters.load_slot(slot)
         self._reopen(slot)
+        self._sessions.wake_publishers(slot)
         self._absences[slot] = steps = self._sessions.deadlines.attached_in(slot, ATTACHED)
         self._env.after_turn(lambda: self._begin_absences(slot, steps))
 
@@ -274,4 +275,4 @@ class SlotSessions:
     def _unsubscribe(self, key: bytes) -> None:
         client, text = keys.parse_subscription_key(key)
         group, text = parse_shared(text)
-        self._router.table(keys.mountpoint_of(client)).remove(client, text, group)
+        self._router.table(keys.mountpoint_of(client)).remove_dormant(client, text, group)

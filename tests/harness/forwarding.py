@@ -17,7 +17,7 @@ from strogoff.broker.clustering.forward_codec import (
 )
 from strogoff.broker.clustering.forward_sender import ForwardSender
 from strogoff.broker.connection.connection import ClientConnection
-from strogoff.broker.queues.message import Message
+from strogoff.broker.queues.message import Message, Mid
 from strogoff.broker.queues.records import InboundRecord
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
@@ -111,11 +111,11 @@ class ForwardingCluster(Standalone):
     def when_relieved(self, node: str, connection: Pausable) -> None:
         self.sender.pause(node, connection)
 
-    def handshake_opened(self, boot: int, counter: int) -> None:
-        self.sender.opened(boot, counter)
+    def handshake_opened(self, mid: Mid) -> None:
+        self.sender.opened(mid)
 
-    def handshake_closed(self, boot: int, counter: int) -> None:
-        self.sender.closed(boot, counter)
+    def handshake_closed(self, mid: Mid) -> None:
+        self.sender.closed(mid)
 
 
 class ForwardingHarness(BrokerHarness):

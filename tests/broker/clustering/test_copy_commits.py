@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.broker.clustering.copy_commits import CopyCommits
+from strogoff.broker.clustering.copy_commits import CopyCommits, Counted
 
 
 @dataclass
@@ -20,9 +20,11 @@ def commits(*added: tuple[int, str, int, Copy]) -> CopyCommits:
     found = CopyCommits(0)
     for commit in range(1, 6):
         found.last = commit
-        waits = [(node, seq, [copy]) for number, node, seq, copy in added if number == commit]
+        waits: list[tuple[str, int, list[Counted]]] = [
+            (node, seq, [copy]) for number, node, seq, copy in added if number == commit
+        ]
         if waits:
-            found.add(commit, list(waits))
+            found.add(commit, waits)
     return found
 
 

@@ -30,7 +30,7 @@ def test_a_node_gets_the_list_of_open_mids_only_if_one_stays_open() -> None:
         numbers.counter = number
         if number == 5:
             made.opened(1, 5)
-        lists.append((number, made.list_for("n2")))
+        lists.append((number, made.list_for("n2", "")))
     told = [(number, found) for number, found in lists if found is not None]
     assert len(told) == 2, "the first time nothing is older than the list would be"
     number, (end, items) = told[0]
@@ -38,4 +38,4 @@ def test_a_node_gets_the_list_of_open_mids_only_if_one_stays_open() -> None:
     made.closed(1, 5)
     for number in range(4 * TELL_OPEN_EVERY, 8 * TELL_OPEN_EVERY):
         numbers.counter = number
-        assert made.list_for("n2") is None
+        assert made.list_for("n2", "") is None

@@ -38,7 +38,7 @@ def test_a_slot_with_many_messages_is_copied_in_items_of_limited_size(
             assert replicator._under_way(node) < 4000
         return send(node, data)
 
-    replicator._send = noted  # type: ignore[method-assign]
+    replicator._send = noted  # type: ignore[assignment]
     cluster.until(lambda: len(cluster.row().in_sync) == 2)
     sizes = [sum(map(len, item.rows)) for item in sent]
     assert len(sizes) > 10 and max(sizes) < 3000 and min(sizes[:-1]) >= 2000
@@ -120,7 +120,7 @@ def test_the_follower_counts_before_the_table_names_it(cluster: CopiedCluster, m
     primary, _ = cluster.copied()
     member = cluster[primary].member
     asked: list[int] = []
-    member.request_slots = lambda changes, leaving=False: asked.append(len(changes))  # type: ignore[assignment, misc]
+    member.request_slots = lambda changes, leaving=False: asked.append(len(changes))  # type: ignore[method-assign]
     cluster.lose_follower()
     replicator = cluster.replicator(primary)
 

@@ -134,8 +134,10 @@ def test_copies_for_a_removed_node_are_dropped_and_groups_choose_again(broker: F
     assert kinds(writer.take()) == ["Pubrec"] and broker.links.waiting["n2"] == (0, 0)
     assert broker.sender.slow.disk_bytes == {"n2": 0}
     mid = broker.links.sent["n3"][0][2].message
-    assert broker.sender.handshakes.open == {(mid.origin.boot, mid.counter): 1}
-    assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"] and broker.sender.handshakes.open == {}
+    assert broker.sender.handshakes.of(broker.node.name).open == {(mid.origin.boot, mid.counter): 1}
+    assert (
+        kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"] and broker.sender.handshakes.of(broker.node.name).open == {}
+    )
 
 
 def test_waiting_publishes_are_void_after_a_cut_and_wills_are_not(broker: ForwardingHarness) -> None:
@@ -188,7 +190,7 @@ def test_a_mid_is_open_while_its_copy_waits(broker: ForwardingHarness) -> None:
     other.publish("t", b"3", 1, 2)
     broker.room("n2")
     assert broker.links.payloads("n2")[1:] == [b"2", b"1", b"3"]
-    assert broker.links.sent["n2"][3][2].qos2_stable > mid and broker.sender.handshakes.open == {}
+    assert broker.links.sent["n2"][3][2].qos2_stable > mid and broker.sender.handshakes.of(broker.node.name).open == {}
 
 
 def test_a_list_of_open_handshakes_has_the_waiting_ones(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.cluster_port import Standalone
+from strogoff.broker.queues.message import Mid
 from strogoff.broker.queues.records import InboundRecord, decode_inbound
 from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.broker.routing.remote import RemoteMembers
@@ -22,11 +23,11 @@ class Listener(Standalone):
     def __init__(self) -> None:
         self.told: list[tuple[str, int, int]] = []
 
-    def handshake_opened(self, boot: int, counter: int) -> None:
-        self.told.append(("opened", boot, counter))
+    def handshake_opened(self, mid: Mid) -> None:
+        self.told.append(("opened", *mid[1:]))
 
-    def handshake_closed(self, boot: int, counter: int) -> None:
-        self.told.append(("closed", boot, counter))
+    def handshake_closed(self, mid: Mid) -> None:
+        self.told.append(("closed", *mid[1:]))
 
 
 class Owner:

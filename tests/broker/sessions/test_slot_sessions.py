@@ -40,7 +40,7 @@ def test_a_qos_2_publisher_continues_its_handshake_at_the_new_node(cluster: Movi
     assert kinds(again.ask(packets.Pubrel(9))) == ["Pubcomp"]
     assert kinds(again.publish("other", b"2", 2, 9)) == ["Pubrec"], "the packet id is free again"
     assert [each.payload for each in reader.drain()] == [b"2"]
-    assert not cluster[1].host.clustering.sender.handshakes.open  # type: ignore[union-attr]
+    assert not cluster[1].host.clustering.sender.handshakes.of("n1").open  # type: ignore[union-attr]
 
 
 def test_a_handshake_that_nobody_repeated_since_a_restart_keeps_the_slot(cluster: MovingCluster) -> None:

@@ -1,0 +1,115 @@
+"""A QoS 2 handshake continues at the next primary of the publisher's slot: every session gets the message once (H-47)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from strogoff.cluster.identity import slot_of
+from strogoff.mqtt import packets
+from tests.broker.clustering.copied_cluster import CopiedCluster
+from tests.harness.broker import PacketClient, publish
+
+
+def durable(cluster: CopiedCluster, number: int, client_id: str, *filters: tuple[str, int]) -> PacketClient:
+    client = cluster[number].client(client_id, clean=False, expiry_s=600)
+    if filters:
+        client.subscribe(*filters)
+    return client
+
+
+def everything(cluster: CopiedCluster, number: int, client_id: str) -> list[bytes]:
+    client, connack = cluster[number].connect(client_id, clean=False, expiry_s=600)
+    assert connack.session_present
+    return [each.payload for each in client.drain()]
+
+
+def _placed(publisher: int, *receivers: int) -> CopiedCluster:
+    """A cluster with the publisher's slot at one node, and one receiver at each of these nodes."""
+    cluster = CopiedCluster()
+    cluster.put(writer=publisher, **{f"r{number}": number for number in receivers})
+    for number in receivers:
+        durable(cluster, number, f"r{number}", ("t", 2)).leave()
+    return cluster
+
+
+@pytest.mark.parametrize("steps", range(1, 7))
+def test_the_publishers_primary_is_killed_in_the_handshake(steps: int) -> None:
+    """It is killed after some turns of the loop: before the copies leave, behind some of them, before PUBREC leaves."""
+    cluster = _placed(1, 1, 2, 3)
+    writer = durable(cluster, 1, "writer")
+    for client_id in ("writer", "r1", "r2", "r3"):
+        cluster.copied(client_id)
+    writer.send(publish("t", b"1", 2, 5))
+    cluster.pass_s(steps * 0.0004)
+    got = writer.take()
+    cluster[1].kill()
+    successor = cluster.taken_over(1, "writer")
+    cluster.taken_over(1, "r1")
+    again, connack = cluster[successor].connect("writer", clean=False, expiry_s=600)
+    assert connack.session_present
+    if not any(isinstance(each, packets.Pubrec) for each in got):
+        again.send(publish("t", b"1", 2, 5, dup=True))
+        cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in again.take()))
+    again.send(packets.Pubrel(5))
+    cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in again.take()))
+    for name, number in product(("r1", "r2", "r3"), (successor,)):
+        assert everything(cluster, number, name) == [b"1"], name
+
+
+def test_the_successor_dies_too_and_the_message_still_arrives_once() -> None:
+    cluster = _placed(1, 1, 2, 3)
+    writer = durable(cluster, 1, "writer")
+    for client_id in ("writer", "r1", "r2", "r3"):
+        cluster.copied(client_id)
+    writer.ask(publish("t", b"1", 2, 5))
+    cluster[1].kill()
+    successor = cluster.taken_over(1, "writer")
+    again, _ = cluster[successor].connect("writer", clean=False, expiry_s=600)
+    assert [type(each) for each in again.ask(publish("t", b"1", 2, 5, dup=True))] == [packets.Pubrec]
+    cluster[1].start()
+    cluster.whole()
+    cluster.all_copied()
+    cluster[successor].kill()
+    last = cluster.taken_over(successor, "writer")
+    again, connack = cluster[last].connect("writer", clean=False, expiry_s=600)
+    assert connack.session_present
+    again.send(publish("t", b"1", 2, 5, dup=True))
+    cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in again.take()))
+    again.send(packets.Pubrel(5))
+    cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in again.take()))
+    for name in ("r1", "r2", "r3"):
+        assert everything(cluster, last, name) == [b"1"], name
+
+
+def test_a_node_that_has_lost_the_slot_speaks_for_it_no_more() -> None:
+    """Copies that it still had for other nodes are dropped there: its successor sends the message."""
+    cluster = _placed(1, 2)
+    other = cluster.copied("writer")[1]
+    writer = durable(cluster, 1, "writer")
+    cluster.copied("writer")
+    receiver = cluster[2].host.clustering
+    assert receiver is not None
+    slot = slot_of("", "writer")
+    assert receiver.receiver._speaks_for("n1", f"#{slot}") and not receiver.receiver._speaks_for("n3", f"#{slot}")
+    writer.ask(publish("t", b"1", 2, 5))
+    cluster[1].pause_process()
+    assert cluster.taken_over(1, "writer") == other
+    cluster.until(lambda: receiver.receiver._speaks_for(f"n{other}", f"#{slot}"))
+    assert not receiver.receiver._speaks_for("n1", f"#{slot}")
+
+
+def test_receivers_forget_the_mids_of_a_slot_when_its_handshakes_are_over() -> None:
+    cluster = _placed(1, 2)
+    writer = durable(cluster, 1, "writer")
+    cluster.copied("writer")
+    slot = slot_of("", "writer")
+    receiver = cluster[2].host.clustering
+    assert receiver is not None
+    for number in range(20):
+        writer.send(publish("t", b"%d" % number, 2, number + 1))
+        cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in writer.take()))
+        assert 1 <= len(receiver.receiver._seen[f"#{slot}"]) <= 2
+        writer.send(packets.Pubrel(number + 1))
+        cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in writer.take()))
