@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-
 Mid = tuple[str, int, int]
 """The identity of a message: origin, boot, and counter."""
 

@@ -29,7 +29,8 @@ class InboundHandshakes:
     """The open handshakes of one session.
 
     `records` has them by packet id; `forward_again` has the packet ids whose messages must be sent to other nodes
-    again; `inherited` those that an earlier process, here or at a former primary, may have routed; `pending_acks` has the conditions that the PUBREC of a message waits for.
+    again; `inherited` those that an earlier process, here or at a former primary, may have routed; `pending_acks` has
+    the conditions that the PUBREC of a message waits for.
     """
 
     __slots__ = ("_env", "_owner", "forward_again", "inherited", "pending_acks", "records")

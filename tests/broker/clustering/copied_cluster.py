@@ -52,6 +52,16 @@ class CopiedCluster(SlotCluster):
     def _running(self) -> ClusterNode:
         return next(harness.member for harness in self.nodes if harness.host.up)
 
+    def move(self, client_id: str, number: int) -> None:
+        """Give the slot of a client, who has a session, to a node."""
+        primary, _ = self.copied(client_id)
+        if primary != number:
+            clustering, outcome = self[primary].host.clustering, list[str]()
+            assert clustering is not None
+            clustering.slots.moves.begin(slot_of("", client_id), f"n{number}", outcome.append)
+            self.until(lambda: bool(outcome), 60)
+            assert outcome == [""]
+
     def third(self, client_id: str = "sub") -> int:
         """The number of the node that is neither primary nor follower."""
         primary, follower = self.copied(client_id)

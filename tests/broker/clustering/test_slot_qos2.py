@@ -1,4 +1,4 @@
-"""A QoS 2 handshake continues at the next primary of the publisher's slot: every session gets the message once (H-47)."""
+"""A QoS 2 handshake continues at the next primary of the publisher's slot: every session gets it once (H-47)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ def everything(cluster: CopiedCluster, number: int, client_id: str) -> list[byte
 
 
 def _placed(publisher: int, *receivers: int) -> CopiedCluster:
-    """A cluster with the publisher's slot at one node, and one receiver at each of these nodes."""
+    """A cluster with the publisher's slot at one node, and the slot of one receiver at each of these nodes."""
     cluster = CopiedCluster()
-    cluster.put(writer=publisher, **{f"r{number}": number for number in receivers})
-    for number in receivers:
-        durable(cluster, number, f"r{number}", ("t", 2)).leave()
+    homes = {"writer": publisher, **{f"r{number}": number for number in receivers}}
+    for client_id in homes:
+        durable(cluster, 1, client_id, *((("t", 2),) if client_id != "writer" else ())).leave()
+    for client_id, number in homes.items():
+        cluster.move(client_id, number)
+        assert cluster.copied(client_id)[0] == number
     return cluster
 
 
