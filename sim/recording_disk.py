@@ -62,6 +62,8 @@ class RecordingDisk(ReplaceableDisk):
         durable, commits = self._history.durable, self._history.commits
         for key, value in batch.items():
             kind = key[:1]
+            if kind == b"h":  # the slot leaves or comes: its queues are those of another node
+                self._places = {place: seq for place, seq in self._places.items() if place[0][1] != key[1]}
             if value is None:
                 continue
             if kind == b"p":

@@ -44,7 +44,7 @@ class ClusterSlots:
         self.copies = SlotCopies(
             node, member, traffic.gate, self.opening.leftovers, self.moves.arrivals, self._answer_primary
         )
-        self.locator = TableLocator(member, self, traffic.gate.sealed)
+        self.locator = TableLocator(member, self, traffic.gate.sealed, node.sessions.elsewhere)
         if env.options.queue_replicas > 1:
             env.store.guard = self.replicator
 

@@ -14,13 +14,21 @@ class TableLocator:
 
     A node that has restarted reads its log again, and so meets tables in which an earlier process of this node was
     primary or deputy. This process has only the slots whose rows name its own entrance into the view. `closed`: the
-    slots that this node is handing over. `sealed`: those of them whose sessions are already on their way.
+    slots that this node is handing over. `sealed`: those of them whose sessions are already on their way. `shut`: the
+    slots whose rows this node has, but not as sessions, such as those of a copy.
     """
 
-    def __init__(self, member: ClusterNode, closed: Container[int] = (), sealed: Container[int] = ()) -> None:
+    def __init__(
+        self,
+        member: ClusterNode,
+        closed: Container[int] = (),
+        sealed: Container[int] = (),
+        shut: Container[int] = (),
+    ) -> None:
         self._member = member
         self._closed = closed
         self._sealed = sealed
+        self._shut = shut
 
     def _row(self, slot: int) -> SlotRow:
         return self._member.slots.row(slot)
@@ -60,8 +68,9 @@ class TableLocator:
         return holder.node
 
     def holds(self, slot: int) -> bool:
-        """As `SlotLocator.holds`. False for a closed slot: the leader may have given it away already (H-40)."""
-        if slot in self._closed:
+        """As `SlotLocator.holds`. False for a closed slot: the leader may have given it away already (H-40). False also
+        for a copy that no table has made this node's: its sessions are not to be read yet (H-46)."""
+        if slot in self._closed or slot in self._shut:
             return False
         me, row = self._member.me, self._row(slot)
         holders = row.in_sync if row.primary is None else (row.primary,)
