@@ -129,15 +129,17 @@ class MembershipCoordinator:
         )
         return [(request.node, reply)]
 
-    def goodbye(self, goodbye: Goodbye, peers: Peers) -> bool:
+    def goodbye(self, goodbye: Goodbye, peers: Peers, now_ms: float) -> bool:
         """A process stops and holds no lease any more: remove its row without waiting.
 
-        Returns False if the process is unknown or the others need it. They need it if the remaining serving nodes are
-        no majority of the voters: then no node could serve anyway, and after a view without it the other nodes would
+        Returns False if the process is unknown or the others need it. They need it if one of them may be dead
+        (`_doubtful`), or if the remaining serving nodes are no majority of the voters: then no node could serve anyway, and after a view without it the other nodes would
         have to wait for the nodes in that view (`MembershipState.informed_members`).
         """
         node, member = goodbye.node, self.membership.members.get(goodbye.node)
         if member is None or (goodbye.boot, goodbye.process) != (member.boot, member.process):
+            return False
+        if self._doubtful(node, now_ms):
             return False
         voters, serving = peers.configuration.voters, self.membership.view.serving
         rows = [self.membership.members[name] for name in serving if name != node and not self._has_gone(name)]
@@ -245,8 +247,10 @@ class MembershipCoordinator:
         """Take a requested command: `decide` proposes it as soon as that is safe.
 
         `Leave`, and the `Join` of a node in the view with another disk, wait until the node's last lease has ended.
-        The others are safe at once: the lock of the data directory guarantees that the former process of a disk has
-        ended before the next one starts. A command is proposed once; the sender repeats it until it gets an answer.
+        `Boot` waits while another node of the view may be dead: it takes the row of the former process away, and the
+        slots of both would stay with the dead node alone, perhaps without its disk (H-46). Otherwise it is safe at
+        once: the lock of the data directory guarantees that the former process of a disk has ended before the next one
+        starts. A command is proposed once; the sender repeats it until it gets an answer.
         """
         if command not in self._submitted:
             self._submitted.append(command)
@@ -375,7 +379,7 @@ class MembershipCoordinator:
     def _safe_commands(self, now_ms: float) -> list[RequestedCommand]:
         if not self._submitted:
             return []
-        waiting = [c for c in self._submitted if self._takes_away(c) and not self.expired(c.node, now_ms)]
+        waiting = [c for c in self._submitted if self._has_to_wait(c, now_ms)]
         safe = [command for command in self._submitted if command not in waiting]
         for command in safe:
             row = self.membership.view.row(command.node)
@@ -383,6 +387,26 @@ class MembershipCoordinator:
                 self._being_removed[row.node] = row.entered_in_view
         self._submitted = waiting
         return safe
+
+    def _has_to_wait(self, command: RequestedCommand, now_ms: float) -> bool:
+        if isinstance(command, Boot):
+            return self.membership.view.row(command.node) is not None and self._doubtful(command.node, now_ms)
+        return self._takes_away(command) and not self.expired(command.node, now_ms)
+
+    def _doubtful(self, node: str, now_ms: float) -> bool:
+        """True if the view has another node that may be dead: it is neither heard lately, nor about to start again.
+
+        That lasts until the node is heard, or until a view without it.
+        """
+        others = [name for name in self.membership.view.nodes if name not in (node, self.node, *self._starting)]
+        return any(
+            name not in self._heard or now_ms - self._heard[name].at_ms > self.settings.hearing_ms for name in others
+        )
+
+    @property
+    def _starting(self) -> list[str]:
+        """The nodes whose start waits to be proposed."""
+        return [command.node for command in self._submitted if isinstance(command, Boot)]
 
     def _view_command(self, now_ms: float) -> list[SetView]:
         view = self.membership.view
@@ -442,7 +466,9 @@ class MembershipCoordinator:
         if now_ms < self._due.change_ms or not self.membership.cluster_id:
             return []
         # A leader whose own disk or loop hangs cannot even propose the view without itself (H-06).
-        stuck = now_ms - self._stuck_since_ms > self.settings.hearing_ms or self._has_gone(self.node)
+        # One whose start waits in `_submitted` gets no lease before that: it is not stuck.
+        asleep = now_ms - self._stuck_since_ms > self.settings.hearing_ms and self.node not in self._starting
+        stuck = asleep or self._has_gone(self.node)
         change = self._handover(now_ms, peers) or next_change(self.membership, peers, stuck)
         if change is None:
             return []

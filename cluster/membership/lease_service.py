@@ -151,7 +151,7 @@ class LeaseService:
 
     def accept_goodbye(self, goodbye: Goodbye) -> None:
         """A process stops: if this node leads, propose the view without it at once."""
-        if self._consensus.leads and self.coordinator.goodbye(goodbye, self._consensus.raft):
+        if self._consensus.leads and self.coordinator.goodbye(goodbye, self._consensus.raft, self._now_ms()):
             self.decide()
 
     def request(self, data: bytes) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 
 from strogoff.cluster.membership.commands import Away, Boot, Command, Leave, Row, SetSlots, SetView, Stale
 from strogoff.cluster.membership.coordinator import SLOTS_MS, MembershipCoordinator
-from strogoff.cluster.membership.messages import LeaseReply, LeaseRequest
+from strogoff.cluster.membership.messages import Goodbye, LeaseReply, LeaseRequest
 from strogoff.cluster.membership.settings import Settings
 from strogoff.cluster.membership.state_machine import MembershipState
 from strogoff.cluster.membership.voters import Transfer
@@ -261,9 +261,58 @@ def test_a_new_disk_waits_for_the_lease_and_other_changes_do_not() -> None:
     assert wait_for(leader, join("b", disk="new", boot=2), "a", "b", "c") == 2210
     for command in (boot("c", 2), join("c"), join("d"), Stale("d"), Leave("x")):
         leader = Leader()
-        leader.grant("a", 0)
+        for node in "ab":
+            leader.grant(node, 0)
         leader.coordinator.submit(command)
         assert leader.decide(1) == [command] and leader.decide(2) == []
+
+
+def test_a_start_waits_while_another_node_may_be_dead() -> None:
+    """Else the slots of both would stay with the dead node alone (H-46)."""
+    leader = Leader()
+    for node in "ab":
+        leader.grant(node, 0)
+    leader.coordinator.submit(boot("c", 2))
+    leader.grant("a", 1100)
+    assert leader.decide(1100) == [], "b was silent for more than four heartbeats"
+    leader.grant("b", 1200)
+    assert leader.decide(1200) == [boot("c", 2)]
+
+
+def test_a_start_waits_no_more_when_the_dead_node_is_out_of_the_view() -> None:
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    for now in range(250, 3501, 250):
+        leader.grant("a", now, "c")
+        if now == 1250:
+            leader.coordinator.submit(boot("c", 2))
+        proposals = leader.decide(now)
+        if proposals:
+            break
+    (view,) = proposals
+    assert isinstance(view, SetView) and [row.node for row in view.rows] == ["a"] and now >= 2000
+    apply(leader.membership, view)
+    assert leader.decide(now + 50) == [boot("c", 2)]
+
+
+def test_nodes_that_start_at_the_same_time_do_not_wait_for_each_other() -> None:
+    leader = Leader()
+    leader.grant("a", 0)
+    leader.coordinator.submit(boot("b", 2))
+    assert leader.decide(1) == []
+    leader.coordinator.submit(boot("c", 2))
+    assert leader.decide(2) == [boot("b", 2), boot("c", 2)]
+
+
+def test_a_node_that_stops_waits_for_the_detection_while_another_one_may_be_dead() -> None:
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    leader.grant("a", 1100)
+    assert not leader.coordinator.goodbye(Goodbye("c", 1, "c-1"), leader.peers, 1100)
+    leader.grant("b", 1200)
+    assert leader.coordinator.goodbye(Goodbye("c", 1, "c-1"), leader.peers, 1200)
 
 
 def test_the_reply_names_those_whose_disk_is_full() -> None:
@@ -442,3 +491,15 @@ def test_a_new_leader_waits_for_the_leases_of_former_ones() -> None:
             break
         now += 50
     assert TIMES.expiry_ms <= now - elected <= TIMES.expiry_ms + 100
+
+
+def test_a_leader_whose_own_start_waits_is_not_stuck() -> None:
+    """It would hand the leadership over again and again, and no leader would see that the dead node is silent."""
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    leader.coordinator.submit(boot("a", 2))
+    for now in range(50, 1900, 50):
+        if now % 250 == 0:
+            leader.grant("b", now)  # c is dead, so the start waits
+        assert not any(isinstance(each, Transfer) for each in leader.decide(now)), now
