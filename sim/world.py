@@ -11,6 +11,7 @@ from math import inf
 from random import Random
 from typing import Any, Generic, TypeVar
 
+from ..cluster.identity import slot_of
 from ..mqtt.topics import parse_shared
 from ..netsplit.policy import ViewState
 from ..storage.engine import Durability
@@ -203,6 +204,9 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
             first, _, last = text.partition("-")
             for slot in range(int(first), int(last or first) + 1):
                 self.history.slot_losses.setdefault(slot, []).append(now)
+                for client in self.clients if self.history.copied else ():
+                    if slot_of("", client.spec.name) == slot:
+                        client.receiver.forget()
 
     def hears(self, a: str, b: str) -> bool:
         """Whether machine `a` hears machine `b`: both run, and no cut blocks the direction from `b` to `a`."""
@@ -215,7 +219,7 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
         that the unanswered CONNECT has made.
         """
         for client in self.clients:
-            if client.server is machine:
+            if client.server is machine and not self.history.copied:
                 client.receiver.forget()
         self.history.life(machine.name).emptied.append(self.loop.now_s)
         machine.lose_disk()
