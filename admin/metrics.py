@@ -102,11 +102,21 @@ class Metrics:
         yield "cluster_view_id", status.view_id if status else 0
         yield "cluster_leased", int(status is None or status.sees != "minority")
         yield "cluster_whole", int(status is None or status.sees == "whole")
-        slots = cluster.slots()[0].slots_by_primary if cluster is not None else {}
-        yield "slots_primary", len(slots.get(cluster.name, ())) if cluster is not None else SLOTS
-        yield "slots_without_primary", len(slots.get(None, ()))
-        yield "slots_moving", len(self._server.node.slot_sessions.marks)
+        yield from self._slot_gauges()
         yield from gauges(cluster).items()
+
+    def _slot_gauges(self) -> Iterator[tuple[str, int]]:
+        cluster, node = self._server.cluster, self._server.node
+        rows = cluster.slots()[0].rows if cluster is not None else ()
+        name = cluster.name if cluster is not None else node.name
+        own = [row for row in rows if row.primary is not None and row.primary.node == name]
+        others = [row for row in rows if row.primary is not None and row.primary.node != name]
+        copied = {row.slot for row in others if any(holder.node == name for holder in row.in_sync)}
+        yield "slots_primary", len(own) if cluster is not None else SLOTS
+        yield "slots_without_primary", sum(row.primary is None for row in rows)
+        yield "slots_copied", len(copied)
+        yield "slots_without_copy", sum(len(row.in_sync) < node.options.queue_replicas for row in own)
+        yield "slots_moving", len(node.slot_sessions.marks.keys() - copied)
 
 
 def _expected() -> Iterator[tuple[str, Labels]]:

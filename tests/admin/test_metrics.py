@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from strogoff.admin.metric_names import described
-from strogoff.broker.sessions.slot_sessions import LEAVING
+from strogoff.broker.sessions.slot_sessions import ARRIVED, LEAVING
 
 from .fake_operator_port import FakeOperatorPort
 from .server_harness import ServerHarness, run_with_server, running_server
@@ -113,12 +113,15 @@ def test_the_cluster(tmp_path: Path) -> None:
             return [values(harness)[f"cluster_{name}",] for name in names]
 
         assert gauges() == [1, 1, 0, 1, 1]
-        slots = ("slots_primary", "slots_without_primary", "slots_moving")
-        assert [values(harness)[name,] for name in slots] == [256, 0, 0]
+        slots = ("slots_primary", "slots_without_primary", "slots_copied", "slots_without_copy", "slots_moving")
+        assert [values(harness)[name,] for name in slots] == [256, 0, 0, 0, 0]
         harness.server.node.slot_sessions.mark(17, LEAVING)
+        harness.server.node.slot_sessions.mark(200, ARRIVED)  # a copy: its primary is b
         fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         assert gauges() == [3, 2, 7, 1, 0]
-        assert [values(harness)[name,] for name in slots] == [99, 2, 1]
+        assert [values(harness)[name,] for name in slots] == [99, 2, 155, 0, 1]
+        harness.server.node.options.queue_replicas = 3
+        assert values(harness)["slots_without_copy",] == 99
         fake.sees(sees="minority", view_id=8)
         assert gauges() == [3, 2, 8, 0, 0]
         fake.sees(sees="whole", serving=3)
