@@ -23,11 +23,13 @@ RESOLVE_MS = 2_000
 
 
 class _Local(msgspec.Struct, eq=False):
-    """One client. `connection` is None after its end; `open` counts the publishes without an answer."""
+    """One client. `connection` is None after its end; `open` counts the publishes without an answer. `registered`: the
+    registrar knew the client as one without durable state when the connection ended."""
 
     client: bytes
     connection: ClientConnection | None
     open: int = 0
+    registered: bool = True
     timer: Timer | None = None
 
 
@@ -70,7 +72,7 @@ class LocalClients:
             local = self._clients[number]
             local.connection = None
         elif unanswered and connection.client_id:
-            number, local = self._env.numbers.unique(), _Local(_key_of(connection), None)
+            number, local = self._env.numbers.unique(), _Local(_key_of(connection), None, registered=False)
             if not self._claimed(local.client, number):
                 return
             self._clients[number] = local
@@ -105,14 +107,20 @@ class LocalClients:
         return any(local.connection is None and local.client[0] == slot for local in self._clients.values())
 
     def clients_in(self, slots: Container[int]) -> list[tuple[bytes, int]]:
-        """Return client key and number of each client in these slots."""
+        """Return client key and number of each client in these slots.
+
+        One whose connection has ended under no number may have a durable session, which must not end because of it.
+        Nobody has to wait for what such a client published: a node that asks has got the slot because this node was out
+        of the view, and the other nodes skip its copies from before (H-14).
+        """
         for session in self._sessions.in_memory():
             connection = session.connection
             if session.durable or not isinstance(connection, ClientConnection) or self.number_of(connection):
                 continue
             if session.key[0] in slots:
                 self.begin(connection, self._env.numbers.unique())
-        return [(local.client, number) for number, local in self._clients.items() if local.client[0] in slots]
+        known = [(local, number) for number, local in self._clients.items() if local.registered]
+        return [(local.client, number) for local, number in known if local.client[0] in slots]
 
     def _answered(self, number: int) -> None:
         local = self._clients.get(number)

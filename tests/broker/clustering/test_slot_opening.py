@@ -7,6 +7,7 @@ import pytest
 from strogoff.broker.sessions.slot_sessions import LEAVING
 from strogoff.mqtt.packets import Will
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
+from tests.harness.broker import publish
 
 
 @pytest.fixture
@@ -85,3 +86,19 @@ def test_late_writes_of_sessions_that_were_lost_do_not_reach_the_disk(cluster: C
     store.put(b"q%c late" % (cluster.slot ^ 1), b"1")
     cluster.pass_s(0.1)
     assert store.get(row) is None and store.get(b"q%c late" % (cluster.slot ^ 1)) == b"1"
+
+
+def test_an_unanswered_publish_at_the_former_primary_does_not_end_the_session(cluster: CopiedCluster) -> None:
+    """The new registrar asks the former one for its clients. This one has ended, and is durable: no Clean Start."""
+    receiver = cluster[3].client("receiver")
+    receiver.subscribe(("r", 1))
+    client = subscriber(cluster)
+    primary, follower = cluster.copied()
+    cluster.isolate(primary)
+    client.send(publish("r", b"1", 1, 9))
+    cluster.taken_over(primary)
+    client.vanish()
+    cluster.network.heal()
+    cluster.whole()
+    again, connack = cluster[follower].connect("sub", clean=False, expiry_s=600)
+    assert connack.session_present and not again.closed
