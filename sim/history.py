@@ -247,7 +247,8 @@ class History:
     has (`$share` filter, client, key) for each shared message and the member whose queue got it. `durable` maps
     (client, key) to the commit that stored the message for this client. `problems` are violations found during the
     simulation. `given_up` has for each client when a primary last gave up the gateway of its connection. `copied`:
-    slots have two copies. `slot_losses`: slot -> when the cluster gave up its last copy.
+    slots have two copies. `slot_losses`: slot -> when the cluster gave up its last copy. `slot_arrivals`: slot -> when
+    a node took it over.
     """
 
     now: Callable[[], float]
@@ -268,6 +269,7 @@ class History:
     problems: list[str] = field(default_factory=list)
     views: ViewLog = field(default_factory=ViewLog)
     slot_losses: dict[int, list[float]] = field(default_factory=dict)
+    slot_arrivals: dict[int, list[float]] = field(default_factory=dict)
     copied: bool = False
     power_lost: bool = False
     commits: int = 0

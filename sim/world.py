@@ -110,6 +110,8 @@ class World(Generic[M, C]):
             history.life(machine.name).full_until = self.loop.now_s if row["state"] == "serving" else inf
         if kind == "slot.lost":
             self.lost_slots(row["target"], row["slots"])
+        if kind == "slot.arrive":
+            history.slot_arrivals.setdefault(row["slot"], []).append(self.loop.now_s)
         if kind == "conn.close" and row["reason"] == "gateway_lost":
             history.given_up[row["client"]] = self.loop.now_s
         if kind in RECORDED_EVENTS:

@@ -7,8 +7,8 @@ demands at least one. These are not counted:
 * messages from a node with an old copy of its disk. It gets no lease, but with the policy `on` it serves without one;
 * a shared message that another member gets because no node knows of the first delivery: it went to a clean session
   whose node died or was cut off, or to a session whose node lost its disk or was removed;
-* with copies of slots, a shared message that its writer sent again: the next primary of the writer's slot does not know
-  which member its predecessor chose (docs/promises.md#what-comes-later);
+* with copies of slots, a shared message that its writer sent again, or during which a node took slots over: a node does
+  not know which member's copy has the message (docs/promises.md#what-comes-later);
 * a message whose writer's node lost its disk, and with it the state of the handshake. If the CONNACK without a session
   is lost, the client continues the handshake.
 """
@@ -42,8 +42,7 @@ def check(case: Case) -> Iterator[str]:
         if case.by_old_copy(each.client, each.connection) or _handshake_lost(case, attempt, each):
             continue
         group = _group(case, each)
-        chosen_again = case.history.copied and attempt.resent > 0
-        if not group or not (chosen_again or _without_a_record(case, each)):
+        if not group or not (_chosen_again(case, attempt, each) or _without_a_record(case, each)):
             counts[group or f"{each.client}, session {each.epoch}", each.key] += 1
     for (who, key), count in counts.items():
         if count > 1:
@@ -54,6 +53,13 @@ def _handshake_lost(case: Case, attempt: Attempt, delivery: Delivery) -> bool:
     """Whether the message was sent again after its node had lost its disk, and with it the packet id."""
     emptied = case.history.losses(attempt.node, attempt.writer)
     return attempt.resent > 0 and any(attempt.sent_at < at_s <= delivery.sent_at for at_s in emptied)
+
+
+def _chosen_again(case: Case, attempt: Attempt, delivery: Delivery) -> bool:
+    """Whether another member may have been chosen for a shared message because a node took slots over."""
+    times = [at_s for arrivals in case.history.slot_arrivals.values() for at_s in arrivals]
+    taken = any(attempt.sent_at <= at_s <= delivery.sent_at for at_s in times)
+    return case.history.copied and (attempt.resent > 0 or taken)
 
 
 def _group(case: Case, delivery: Delivery) -> str:
