@@ -48,7 +48,6 @@ from .replicated_map.ports import MapPorts
 from .slots.requests import may_ask
 from .slots.table import Holder, SlotRow, SlotTable
 
-_PUBLISH = Lane.PUBLISH
 LEFT = b"L"
 """Key in the store of Raft: this node has left the cluster for good."""
 LEFT_SAYS = "this node has left the cluster"
@@ -236,8 +235,8 @@ class ClusterNode:
     def goodbye(self) -> bool:
         """The process is about to stop: ask the leader for a view without it, so that the others need not wait.
 
-        From now on this node acknowledges nothing. `has_left_view` is True once the applied view is without it. Returns
-        False if this node is not in a view with others: it need not wait.
+        From now on it acknowledges nothing. `has_left_view` is True once the applied view is without it. Returns False if
+        it need not wait: it is in no view with others.
         """
         consensus, lease_service = self.consensus, self.lease_service
         if consensus is None or lease_service is None or self.closed or self.standalone or self.incarnation is None:
@@ -302,11 +301,8 @@ class ClusterNode:
         return max(0.001, min(self.settings.calm_tick_s, due_s))
 
     def calm(self) -> bool:
-        """Whether nothing depends on the next tick.
-
-        All members serve and were heard lately, most of the lease is left, no node is joining and no request waits. In
-        every other state the node ticks at the full rate.
-        """
+        """Whether nothing depends on the next tick: all members serve and were heard lately, most of the lease is left,
+        no node is joining and no request waits. In every other state the node ticks at the full rate."""
         consensus, lease_service = self.consensus, self.lease_service
         if consensus is None or lease_service is None or self._was != (True, True) or self._goodbye is not None:
             return False
@@ -523,7 +519,7 @@ class ClusterNode:
 
     def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
         """Links: take the next item of a peer's lane. Raises `Refuse`, `Unreadable`."""
-        if lane == _PUBLISH:
+        if lane == Lane.PUBLISH:
             self.listener.deliver(node, seq, payload)
         elif lane == Lane.METADATA:
             try:

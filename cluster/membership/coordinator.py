@@ -133,8 +133,9 @@ class MembershipCoordinator:
         """A process stops and holds no lease any more: remove its row without waiting.
 
         Returns False if the process is unknown or the others need it. They need it if one of them may be dead
-        (`_doubtful`), or if the remaining serving nodes are no majority of the voters: then no node could serve anyway, and after a view without it the other nodes would
-        have to wait for the nodes in that view (`MembershipState.informed_members`).
+        (`_doubtful`), or if the remaining serving nodes are no majority of the voters: then no node could serve anyway,
+        and after a view without it the other nodes would have to wait for the nodes in that view
+        (`MembershipState.informed_members`).
         """
         node, member = goodbye.node, self.membership.members.get(goodbye.node)
         if member is None or (goodbye.boot, goodbye.process) != (member.boot, member.process):

@@ -11,7 +11,7 @@ from strogoff.cluster.membership.state_machine import MembershipState
 from strogoff.cluster.replicated_map.compaction import Compactor
 from strogoff.sim.cluster_plan import USUAL, plan
 from strogoff.sim.simulation import ClusterSimulation
-from strogoff.sim.variants import LEAVES, MOVES, NARROW, SLOW_DATA, SMALL, SPARSE, TWIN, VARIANTS, vary
+from strogoff.sim.variants import COPIES, LEAVES, MOVES, NARROW, SLOW_DATA, SMALL, SPARSE, TWIN, VARIANTS, vary
 from strogoff.sim.workload.changing_routes import with_changing_routes
 
 
@@ -26,6 +26,7 @@ def test_the_seed_decides_and_each_kind_is_there() -> None:
         TWIN: sum(each.twin is not None for each in plans),
         SLOW_DATA: sum(bool(each.slow_data) for each in plans),
         MOVES: sum(bool(each.slot_moves) for each in plans),
+        COPIES: sum(each.swarm.options.queue_replicas > 1 for each in plans),
     }
     for kind, share in VARIANTS.items():
         least = 0.1 if kind in (TWIN, MOVES) else 0.4  # not combined with some others
