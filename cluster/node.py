@@ -235,8 +235,8 @@ class ClusterNode:
     def goodbye(self) -> bool:
         """The process is about to stop: ask the leader for a view without it, so that the others need not wait.
 
-        From now on it acknowledges nothing. `has_left_view` is True once the applied view is without it. Returns False if
-        it need not wait: it is in no view with others.
+        From now on it acknowledges nothing. `has_left_view` is True once the applied view is without it. Returns False
+        if it need not wait: it is in no view with others.
         """
         consensus, lease_service = self.consensus, self.lease_service
         if consensus is None or lease_service is None or self.closed or self.standalone or self.incarnation is None:
