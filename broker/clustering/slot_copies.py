@@ -224,6 +224,7 @@ class SlotCopies:
 
     def _end(self, node: str, attempt: CopyAttempt) -> None:
         if not self._is_fed(attempt, node):
+            self._send(node, Declined(attempt, "it has no copy in this attempt"))
             return
         copy, store = self._copies[attempt.slot], self._node.env.store
         if not copy.complete:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering import slot_replicator
-from strogoff.broker.clustering.copy_codec import Rows, decode_item
+from strogoff.broker.clustering.copy_codec import Declined, Ready, Rows, decode_answer, decode_item
 from strogoff.broker.clustering.slot_replicator import ASKED, IN_SYNC, _Copy
 from strogoff.cluster.links.ports import Lane
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
@@ -93,6 +93,31 @@ def test_a_lost_answer_is_asked_for_again(cluster: CopiedCluster) -> None:
     cluster.lose_follower()
     cluster.until(lambda: len(cluster.row().in_sync) == 2, 60)
     assert len(heard) >= 4
+
+
+def test_a_follower_says_again_that_it_has_dropped_its_copy(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its disk is full while the copy is made, and its answer is lost."""
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    replicator = cluster.replicator(primary)
+    taken, lost = replicator.received, list[bytes]()
+
+    def all_but_the_first_refusal(node: str, data: bytes) -> None:
+        answer = decode_answer(data)
+        if answer.attempt.slot == cluster.slot and isinstance(answer, Ready) and not lost:
+            cluster[int(node[1:])].disks[0].full = True
+        if answer.attempt.slot == cluster.slot and isinstance(answer, Declined) and not lost:
+            lost.append(data)
+            cluster[int(node[1:])].disks[0].full = False
+        else:
+            taken(node, data)
+
+    monkeypatch.setattr(replicator, "received", all_but_the_first_refusal)
+    cluster.lose_follower()
+    cluster.until(lambda: bool(lost), 60)
+    cluster.until(lambda: len(cluster.row().in_sync) == 2, 60)
 
 
 def test_a_request_that_is_lost_is_repeated(cluster: CopiedCluster) -> None:
