@@ -1,0 +1,191 @@
+"""The audit of numbered messages that are published in rounds, each with one fault of a node.
+
+A message is named QOS:WRITER-NUMBER. The audit is told what was sent, acknowledged and delivered, and when. It counts
+for each round the violations of its messages: lost, doubled (QoS 2) and reordered. Times are in seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+
+class Round(msgspec.Struct):
+    """One round: who suffered what, and its messages. `wrong` has a line for each violation that is no message."""
+
+    number: int
+    role: str
+    fault: str
+    sent: dict[bytes, float] = {}
+    acked: dict[bytes, float] = {}
+    refused: int = 0
+    """Messages that the broker refused with a reason code: it promised nothing."""
+    whole_s: float = 0.0
+    """How long the cluster took to be whole again, with two copies of each slot."""
+    wrong: list[str] = []
+
+
+class Verdict(msgspec.Struct):
+    """What became of the messages of one round, or of several. `repeated` counts QoS 1 messages that came more than
+    once, which the standard permits."""
+
+    rounds: int = 0
+    acked: int = 0
+    refused: int = 0
+    lost: int = 0
+    doubled: int = 0
+    reordered: int = 0
+    repeated: int = 0
+    stall_s: float = 0.0
+    """The longest time without an acknowledgement, while a publisher waited for one."""
+    gap_s: float = 0.0
+    """The longest time without a first delivery to a subscriber, while one was due."""
+    whole_s: float = 0.0
+
+    def add(self, other: Verdict) -> None:
+        """Add the counts of other rounds, and take their times if those are longer."""
+        for name in ("rounds", "acked", "refused", "lost", "doubled", "reordered", "repeated"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("stall_s", "gap_s", "whole_s"):
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+
+
+class Audit:
+    """The rounds so far; what is noted belongs to the last one, except a delivery, which belongs to the round that sent
+    the message. Readers get all messages of the QoS with which `reader` announces them."""
+
+    def __init__(self, longest_s: float) -> None:
+        self.longest_s = longest_s
+        """A longer stall or gap is a violation."""
+        self.rounds: list[Round] = []
+        self._readers: dict[str, int] = {}
+        self._delivered: dict[str, list[tuple[float, bytes]]] = {}
+        self._came: dict[str, Counter[bytes]] = {}
+        self._round_of: dict[bytes, Round] = {}
+
+    def reader(self, name: str, qos: int) -> None:
+        """A subscriber gets all messages of this QoS from now on."""
+        self._readers[name] = qos
+        self._delivered[name] = []
+        self._came[name] = Counter()
+
+    def begin(self, role: str, fault: str) -> Round:
+        """Begin the next round."""
+        self.rounds.append(Round(len(self.rounds) + 1, role, fault))
+        return self.rounds[-1]
+
+    def sent(self, message: bytes, at: float) -> None:
+        """A publisher is about to send this message for the first time."""
+        self.rounds[-1].sent[message] = at
+        self._round_of[message] = self.rounds[-1]
+
+    def acked(self, message: bytes, at: float) -> None:
+        """The broker has taken over this message: PUBACK, or PUBREC."""
+        self._round_of[message].acked.setdefault(message, at)
+
+    def refused(self, message: bytes) -> None:
+        """The broker refuses this message with a reason code."""
+        self._round_of[message].refused += 1
+
+    def delivered(self, reader: str, message: bytes, at: float) -> None:
+        """A subscriber has got this message. What repeats at QoS 2 under one packet id does not count."""
+        self._delivered[reader].append((at, message))
+        self._came[reader][message] += 1
+
+    @property
+    def progress(self) -> int:
+        """Grows with each acknowledgement and each delivery."""
+        return sum(len(each.acked) for each in self.rounds) + sum(len(got) for got in self._delivered.values())
+
+    def missing(self, part: Round) -> dict[str, list[bytes]]:
+        """Returns reader -> the acknowledged messages of this round that it has not got, if there are any."""
+        found = {}
+        for name in self._readers:
+            lacks = [each for each in part.acked if self._due(name, each) and each not in self._came[name]]
+            if lacks:
+                found[name] = lacks
+        return found
+
+    def _due(self, reader: str, message: bytes) -> bool:
+        return message.startswith(b"%d:" % self._readers[reader])
+
+    def verdict(self, part: Round) -> Verdict:
+        """Returns the counts of one round."""
+        found = Verdict(1, len(part.acked), part.refused, whole_s=part.whole_s)
+        found.lost = sum(map(len, self.missing(part).values()))
+        found.reordered = len(self._disorder(part))
+        for name, qos in self._readers.items():
+            again = sum(count > 1 and message in part.sent for message, count in self._came[name].items())
+            if qos == 2:
+                found.doubled += again
+            else:
+                found.repeated += again
+        for qos in sorted(set(self._readers.values())):
+            found.stall_s = max(found.stall_s, longest(part.sent, part.acked, qos))
+        for name, qos in self._readers.items():
+            came: dict[bytes, float] = {}
+            for at, message in self._delivered[name]:
+                if message in part.sent:
+                    came.setdefault(message, at)
+            found.gap_s = max(found.gap_s, longest(part.sent, came, qos))
+        return found
+
+    def violations(self, part: Round) -> list[str]:
+        """Returns a line for each violation of a round."""
+        wrong = list(part.wrong)
+        for name, lacks in self.missing(part).items():
+            wrong.append(f"{name}: {len(lacks)} acknowledged messages lost: {_some(lacks)}")
+        for name, qos in self._readers.items():
+            twice = [each for each, count in self._came[name].items() if count > 1 and qos == 2 and each in part.sent]
+            if twice:
+                wrong.append(f"{name}: {len(twice)} QoS 2 messages delivered more than once: {_some(twice)}")
+        wrong += self._disorder(part)
+        verdict = self.verdict(part)
+        for what, took_s in (("acknowledgement", verdict.stall_s), ("delivery", verdict.gap_s)):
+            if took_s > self.longest_s:
+                wrong.append(f"no {what} for {took_s:.1f} s")
+        return [f"round {part.number} ({part.fault} {part.role}): {each}" for each in wrong]
+
+    def _disorder(self, part: Round) -> list[str]:
+        """Returns a line for each message of a round that came for the first time after a later one of its writer."""
+        wrong = []
+        for name, got in self._delivered.items():
+            last: dict[bytes, int] = {}
+            seen: set[bytes] = set()
+            for _, message in got:
+                if message in seen or message not in part.sent:
+                    continue
+                seen.add(message)
+                writer, _, number = message.rpartition(b"-")
+                if int(number) < last.get(writer, -1):
+                    wrong.append(f"{name}: {message.decode()} after {last[writer]}")
+                last[writer] = max(int(number), last.get(writer, -1))
+        return wrong
+
+    def by_case(self) -> dict[tuple[str, str], Verdict]:
+        """Returns (role, fault) -> the counts of all its rounds."""
+        found: dict[tuple[str, str], Verdict] = {}
+        for part in self.rounds:
+            found.setdefault((part.role, part.fault), Verdict()).add(self.verdict(part))
+        return dict(sorted(found.items()))
+
+
+def longest(sent: dict[bytes, float], came: dict[bytes, float], qos: int) -> float:
+    """Returns the longest time in which a message of this QoS was due and none came. What never came does not count."""
+    prefix = b"%d:" % qos
+    sendings = [at for message, at in sent.items() if message in came and message.startswith(prefix)]
+    arrivals = sorted(at for message, at in came.items() if message.startswith(prefix))
+    found, former = 0.0, 0.0
+    sendings.sort()
+    for position, at in enumerate(arrivals):
+        # all before have come, so this many of the messages that were sent are there: the next one is due
+        due = max(former, sendings[position])
+        found = max(found, at - due)
+        former = at
+    return found
+
+
+def _some(messages: Iterable[bytes]) -> str:
+    return " ".join(each.decode() for each in list(messages)[:10])

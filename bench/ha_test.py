@@ -1,0 +1,498 @@
+"""Kill, pause, stop and empty one node at a time while each durable session has a copy on a second one, then audit.
+
+    python -m bench.ha_test --rounds 200 [--roles primary,sender] [--faults kill] [--qos 2] [--seed N] [--keep DIR]
+
+Three nodes run with `queue_replicas = 2`. Each round has new publishers, and one fault of one node, by its role:
+
+    primary    the primary of the subscribers' sessions
+    follower   the node with the copy of these sessions
+    gateway    the node to which the subscribers are connected
+    sender     the node to which the publishers are connected
+
+`kill` is kill -9 and a start, `stop` SIGTERM and a start, `pause` SIGSTOP for five seconds. `disk` is kill -9, another
+start without the data, and `cluster join --replace`. The clients connect again to any node that runs, as behind a load
+balancer: publishers repeat what was not answered, subscribers of QoS 2 remember the packet ids. The next round begins
+when the cluster is whole and each slot has two copies.
+
+The audit checks these claims: each acknowledged message reached each subscriber, QoS 2 exactly once, in order per
+publisher (P1, P2, P3, P6); nothing stood still for long. Exit status 1 if one is wrong: then the nodes' data, logs and
+event logs are kept, with diary.tsv, which has each fault, connection, send, acknowledgement and delivery.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from strogoff.admin.client import Unreachable
+from strogoff.admin.wire import TruncatedResult
+from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.mqtt import packets
+
+from .cluster_nodes import Node, bad_lines, end, start_joined, until, whole
+from .ha_audit import Audit, Round, Verdict
+from .steady import SteadyClient
+
+NODES = 3
+ROLES = ("primary", "follower", "gateway", "sender")
+FAULTS = ("kill", "pause", "stop", "disk")
+RATE = 50
+"""Messages per second of each publisher."""
+MESSAGES = 60
+PAUSED_S = 5.0
+BALANCER_S = 2.0
+"""After this time, in seconds, a load balancer takes a paused node for dead, and closes its connections."""
+DOWN_S = (0.0, 0.5, 3.0)
+"""How long a node is down, in seconds: also shorter than the detection time."""
+CONNECT_S = 5.0
+STUCK_S = 15.0
+"""After this time without any acknowledgement and delivery, in seconds, what is missing counts as lost or stuck."""
+LONGEST_S = 12.0
+WHOLE_S = 60.0
+CALM_S = 1.0
+"""Time in which a duplicate of the last messages would arrive, in seconds."""
+
+
+class Walker(SteadyClient):
+    """A client that connects to other nodes. `refused` gets the payload of each message that the broker refuses."""
+
+    refused: Callable[[bytes], None] = staticmethod(lambda _: None)
+
+    def _handle(self, packet: Any) -> None:
+        if isinstance(packet, packets.Puback | packets.Pubrec) and packet.reason >= 0x80:
+            sent = self.outgoing.get(packet.packet_id)
+            if isinstance(sent, packets.Publish):
+                self.refused(sent.payload)
+        super()._handle(packet)
+        self._room.set()
+
+    def cut(self) -> None:
+        """Reset the connection."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+
+class Slots:
+    """The slot table as the nodes show it."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.nodes = nodes
+        self._copied = 0
+
+    async def holders(self, slot: int) -> list[Node]:
+        """Returns the primary, and the nodes with a copy; nothing while the slot has no primary or a node is away."""
+        try:
+            answer = await self.nodes[0].ask("slot", "show", f"slot={slot}", within_s=2)
+        except (TimeoutError, Unreachable, TruncatedResult):
+            return []
+        row = answer.tables[0][0]
+        held = [each.split() for each in str(row["In sync"] or "").split(", ")]
+        if row["State"] != "primary" or any(words[1:2] != ["since"] for words in held):
+            return []
+        others = [words[0] for words in held if words[0] != row["Node"]]
+        return [next(node for node in self.nodes if node.name == name) for name in (row["Node"], *others)]
+
+    async def of(self, node: Node) -> list[int]:
+        """Returns the slots of which a node is the primary."""
+        found: list[int] = []
+        for row in (await self.nodes[0].ask("slot", "show")).tables[0]:
+            if row["Node"] == node.name and row["State"] == "primary":
+                for part in str(row["Slots"]).split():
+                    first, _, last = part.partition("-")
+                    found += range(int(first), int(last or first) + 1)
+        return found
+
+    async def all_copied(self) -> bool:
+        """Whether each slot has two copies. The next call continues with the slot that had not."""
+        for _ in range(SLOTS):
+            if len(await self.holders(self._copied)) != 2:
+                return False
+            self._copied = (self._copied + 1) % SLOTS
+        return True
+
+
+class Plan:
+    """The faults of a run, and its client ids, by the seed."""
+
+    def __init__(self, roles: Iterable[str], faults: Iterable[str], qos: Iterable[int], seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.qos = sorted(qos)
+        self._cases = [(role, fault) for fault in faults for role in roles]
+        self._left: list[tuple[str, str]] = []
+
+    def next_case(self) -> tuple[str, str]:
+        """Returns a role and a fault: all of them in random order, then again."""
+        if not self._left:
+            self._left = self.rng.sample(self._cases, len(self._cases))
+        return self._left.pop()
+
+    def places(self, role: str, primary: Node, follower: Node, third: Node) -> tuple[Node, Node, Node]:
+        """Returns the nodes of the subscribers, of the publishers, and the one that suffers.
+
+        The one that suffers has one role alone, as far as three nodes permit.
+        """
+        choose = self.rng.choice
+        if role == "primary":
+            return third, choose((follower, third)), primary
+        if role == "follower":
+            return third, choose((primary, third)), follower
+        if role == "gateway":
+            return third, choose((primary, follower)), third
+        return choose((primary, follower)), third, third
+
+
+def name_in(slots: Iterable[int], prefix: str) -> str:
+    """Returns a client id with this prefix whose slot is one of these. Raises ValueError if there are no slots."""
+    wanted = set(slots)
+    if not wanted:
+        raise ValueError(f"no slot for {prefix}")
+    number = 0
+    while slot_of("", f"{prefix}{number}") not in wanted:
+        number += 1
+    return f"{prefix}{number}"
+
+
+class Run:
+    """One run of `rounds`, with so many `messages` of each publisher in a round."""
+
+    def __init__(self, plan: Plan, rounds: int, messages: int, folder: Path) -> None:
+        self.plan = plan
+        self.rounds = rounds
+        self.messages = messages
+        self.folder = folder
+        settings = {f"allow_{what}_during_netsplit": "majority" for what in ("register", "publish", "subscribe")}
+        settings |= {"max_offline_messages": "-1", "max_online_messages": "-1", "max_inflight_messages": "20"}
+        settings |= {"queue_replicas": "2", "eventlog.level": "message"}
+        self.nodes = [Node(folder, f"n{number}", **settings) for number in range(1, NODES + 1)]
+        self.slots = Slots(self.nodes)
+        self.audit = Audit(LONGEST_S)
+        self.readers: list[Walker] = []
+        self.diary: list[tuple[float, str, str]] = []
+        self.wrong: list[str] = []
+        self._live = list(self.nodes)
+        """The nodes to which a load balancer would send clients."""
+        self._placed: dict[str, Node] = {}
+        """Client id -> the node to which it connects next."""
+        self._staying: dict[Walker, asyncio.Task[None]] = {}
+        self._chance = random.Random()
+
+    def note(self, what: str, about: str) -> None:
+        """Add a line to the diary."""
+        self.diary.append((time.time(), what, about))
+
+    async def run(self, tell: Callable[[str], None] = lambda line: None) -> list[str]:
+        """Run all rounds and the audit. Returns the violations. `tell` gets a line for each round."""
+        try:
+            await start_joined(self.nodes)
+            await self._whole()
+            await self._prepare()
+            for _ in range(self.rounds):
+                part = self.audit.begin(*self.plan.next_case())
+                await self._round(part)
+                tell(round_line(part, self.audit))
+            await self._finish()
+        except (TimeoutError, RuntimeError, OSError) as error:
+            last = f"round {self.audit.rounds[-1].number}" if self.audit.rounds else "the beginning"
+            self.wrong.append(f"{last} did not end: {error or type(error).__name__}")
+        finally:
+            for task in self._staying.values():
+                task.cancel()
+            await end(self.nodes)
+            (self.folder / "diary.tsv").write_text("".join(f"{at:.3f}\t{a}\t{b}\n" for at, a, b in self.diary))
+        for part in self.audit.rounds:
+            self.wrong += self.audit.violations(part)
+        for reader in self.readers:
+            self.wrong += reader.faults
+        return self.wrong + bad_lines(self.nodes)
+
+    async def _prepare(self) -> None:
+        """Connect the subscribers. Their sessions are in one slot, and last for the whole run."""
+        slot = self.plan.rng.choice(await self.slots.of(self.plan.rng.choice(self.nodes)))
+        for qos in self.plan.qos:
+            for version in (4, 5):
+                reader = self._client(name_in((slot,), f"sub-{qos}-{version}-"), version)
+                self.readers.append(reader)
+                self.audit.reader(reader.client_id, qos)
+                reader.delivered = self._delivery(reader)
+                self._stay(reader)
+                await until(f"{reader.client_id} is connected", lambda reader=reader: _online(reader))  # type: ignore[misc]
+                await reader.subscribe(f"ha/q{qos}/#", qos)
+
+    async def _finish(self) -> None:
+        await asyncio.sleep(CALM_S)
+        for client in list(self._staying):
+            await self._leave(client)
+        for node in self.nodes:
+            await node.stop()
+
+    # -- clients
+
+    def _client(self, client_id: str, version: int) -> Walker:
+        return Walker(client_id, self.nodes[0].port, version)
+
+    def _delivery(self, reader: Walker) -> Callable[[str, bytes, int, dict[str, Any]], None]:
+        def delivered(topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:  # noqa: ARG001
+            self.audit.delivered(reader.client_id, payload, time.time())
+            self.note(reader.client_id, payload.decode())
+
+        return delivered
+
+    def _stay(self, client: Walker) -> None:
+        self._staying[client] = asyncio.create_task(self._keep_connected(client))
+
+    async def _leave(self, client: Walker) -> None:
+        self._staying.pop(client).cancel()
+        await client.disconnect()
+
+    async def _keep_connected(self, client: Walker) -> None:
+        while True:
+            await client.gone.wait()
+            node = self._placed.pop(client.client_id, None) or self._chance.choice(self._live)
+            client.port = node.port
+            try:
+                await asyncio.wait_for(client.connect(), CONNECT_S)
+            except (OSError, TimeoutError) as error:
+                self.note(f"{client.client_id} at {node.name}", f"{type(error).__name__} {error}")
+                client.cut()
+                await asyncio.sleep(0.05)
+            else:
+                self.note(f"{client.client_id} at {node.name}", "connected")
+
+    async def _place(self, client: Walker, node: Node) -> None:
+        """Bring a client to this node."""
+
+        async def is_there() -> bool:
+            if client.online and client.port == node.port:
+                return True
+            self._placed[client.client_id] = node
+            if client.online:
+                client.cut()
+            return False
+
+        await until(f"{client.client_id} is at {node.name}", is_there)
+        self._placed.pop(client.client_id, None)
+
+    async def _publish(self, writer: Walker, qos: int) -> None:
+        for number in range(1, self.messages + 1):
+            payload = f"{qos}:{writer.client_id}-{number}".encode()
+            self.audit.sent(payload, time.time())
+            self.note("sent", payload.decode())
+            await writer.publish(f"ha/q{qos}/{writer.client_id}", payload, qos)
+            await asyncio.sleep(1 / RATE)
+
+    def _acked(self, message: bytes) -> None:
+        self.audit.acked(message, time.time())
+        self.note("acknowledged", message.decode())
+
+    def _refused(self, message: bytes) -> None:
+        self.audit.refused(message)
+        self.note("refused", message.decode())
+
+    # -- rounds
+
+    async def _round(self, part: Round) -> None:
+        primary, follower = await self.slots.holders(slot_of("", self.readers[0].client_id))
+        third = next(node for node in self.nodes if node not in (primary, follower))
+        gateway, sender, victim = self.plan.places(part.role, primary, follower, third)
+        self.note("round", f"{part.number} {part.fault} {part.role}, which is {victim.name}")
+        self.note(
+            "roles", f"primary {primary.name} follower {follower.name} gateway {gateway.name} sender {sender.name}"
+        )
+        writers = await self._writers(part, sender)
+        for client in (*self.readers, *writers):
+            await self._place(client, sender if client in writers else gateway)
+        load = [asyncio.create_task(self._publish(client, qos)) for client, qos in writers.items()]
+        try:
+            await asyncio.sleep(self.plan.rng.uniform(0.1, 0.8) * self.messages / RATE)
+            await getattr(self, f"_{part.fault}")(victim)
+            self.note("round", "fault over")
+            await self._arrived(part, writers, load)
+        finally:
+            for task in load:
+                task.cancel()
+        for client in writers:
+            await self._leave(client)
+            part.wrong += client.faults
+        part.whole_s = await self._whole()
+        self.note("round", f"whole after {part.whole_s:.1f} s")
+
+    async def _writers(self, part: Round, sender: Node) -> dict[Walker, int]:
+        """Connect a publisher for each QoS. Half of them have their sessions at the sender, if it is a primary."""
+        found: dict[Walker, int] = {}
+        own = set(await self.slots.of(sender))
+        for qos in self.plan.qos:
+            slots = own if own and self.plan.rng.random() < 0.5 else set(range(SLOTS)) - own
+            name = name_in(slots or own, f"pub-{part.number}-{qos}-")
+            holders = [node.name for node in await self.slots.holders(slot_of("", name))]
+            self.note("roles", f"{name} has its session at {' '.join(holders)}")
+            writer = self._client(name, self.plan.rng.choice((4, 5)))
+            writer.acked = self._acked
+            writer.refused = self._refused
+            self._stay(writer)
+            found[writer] = qos
+        return found
+
+    async def _arrived(self, part: Round, writers: Iterable[Walker], load: list[asyncio.Task[None]]) -> None:
+        """Wait until all messages are sent, answered and delivered. Nothing may stand still for `STUCK_S`."""
+        progress, since = -1, time.monotonic()
+        while (
+            not all(task.done() for task in load) or any(each.outgoing for each in writers) or self.audit.missing(part)
+        ):
+            if self.audit.progress != progress:
+                progress, since = self.audit.progress, time.monotonic()
+            elif time.monotonic() - since > STUCK_S:
+                waiting = {writer.client_id: (writer.port, len(writer.outgoing)) for writer in writers}
+                ports = {node.port: node.name for node in self.nodes}
+                part.wrong.append(f"nothing arrives for {STUCK_S:g} s; port and unanswered: {waiting}, nodes {ports}")
+                self.note("round", "stuck")
+                return
+            await asyncio.sleep(0.05)
+        for task in load:
+            task.result()
+
+    async def _whole(self) -> float:
+        """Wait until the cluster is whole and each slot has two copies. Returns the seconds taken."""
+        took_s = await whole(self.nodes, within_s=WHOLE_S)
+        return took_s + await until("each slot has two copies", self.slots.all_copied, WHOLE_S)
+
+    # -- faults
+
+    async def _down(self, victim: Node, end_it: Callable[[], Any]) -> None:
+        self._live.remove(victim)
+        self.note("fault", f"{victim.name} ends")
+        await end_it()
+        down_s = self.plan.rng.choice(DOWN_S)
+        self.note("fault", f"{victim.name} has ended, for {down_s:g} s")
+        await asyncio.sleep(down_s)
+
+    async def _kill(self, victim: Node) -> None:
+        await self._down(victim, victim.kill)
+        await victim.start()
+        self._live.append(victim)
+
+    async def _stop(self, victim: Node) -> None:
+        await self._down(victim, victim.stop)
+        await victim.start()
+        self._live.append(victim)
+
+    async def _pause(self, victim: Node) -> None:
+        """Pause the node. Its clients wait for it, or a load balancer closes their connections."""
+        patient = self.plan.rng.random() < 0.5
+        self.note("fault", f"{victim.name} is paused; its clients wait: {patient}")
+        victim.signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(BALANCER_S)
+            self._live.remove(victim)
+            for client in self._staying:
+                if not patient and client.port == victim.port:
+                    client.cut()
+            await asyncio.sleep(PAUSED_S - BALANCER_S)
+        finally:
+            victim.signal(signal.SIGCONT)
+        self.note("fault", f"{victim.name} runs again")
+        self._live.append(victim)
+
+    async def _disk(self, victim: Node) -> None:
+        """The node loses its disk. A load balancer waits until it is in the cluster again."""
+        await self._down(victim, victim.kill)
+        self._lose_disk(victim)
+        found = victim.settings.pop("discovery.nodes")
+        await victim.start()
+        other = next(node for node in self.nodes if node is not victim)
+
+        async def joined() -> bool:
+            with suppress(TimeoutError, Unreachable, TruncatedResult):
+                answer = await victim.ask("cluster", "join", f"discovery-node={other.address}", "--replace")
+                self.note("fault", f"join of {victim.name}: {answer.status} {answer.text}".replace("\n", " "))
+                return answer.status == 0
+            return False
+
+        await until(f"{victim.name} joins again", joined, WHOLE_S)
+        victim.settings["discovery.nodes"] = found
+        await whole(self.nodes, within_s=WHOLE_S)
+        self._live.append(victim)
+
+    def _lose_disk(self, victim: Node) -> None:
+        """Remove the data, but for the event log: the audit of a failure needs it."""
+        lost = self.folder / f"lost-in-round-{len(self.audit.rounds)}" / victim.data.name
+        lost.mkdir(parents=True)
+        (victim.data / "eventlog").rename(lost / "eventlog")
+        shutil.rmtree(victim.data)
+
+
+async def _online(client: SteadyClient) -> bool:
+    return client.online
+
+
+def round_line(part: Round, audit: Audit) -> str:
+    """Returns a line about a round."""
+    wrong = "".join(f"\n  {line}" for line in audit.violations(part))
+    return f"round {part.number}: {part.fault} {part.role}: {figures(audit.verdict(part))}{wrong}"
+
+
+def figures(verdict: Verdict) -> str:
+    """Returns a verdict in words."""
+    return (
+        f"{verdict.acked} acknowledged, {verdict.refused} refused, {verdict.lost} lost, "
+        f"{verdict.doubled} doubled, {verdict.reordered} reordered, "
+        f"{verdict.repeated} repeated at QoS 1, stall {verdict.stall_s:.1f} s, gap {verdict.gap_s:.1f} s, "
+        f"whole after {verdict.whole_s:.1f} s"
+    )
+
+
+def _some_of(known: tuple[Any, ...]) -> Callable[[str], list[Any]]:
+    """Returns a parser of words with commas between them."""
+
+    def parse(text: str) -> list[Any]:
+        by_name = {str(each): each for each in known}
+        words = text.split(",")
+        if not set(words) <= set(by_name):
+            raise argparse.ArgumentTypeError(f"{text!r}: some of {','.join(by_name)} are expected")
+        return [by_name[word] for word in words]
+
+    return parse
+
+
+def main() -> int:
+    """Run the command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(description="faults of single nodes while each session has two copies")
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--roles", type=_some_of(ROLES), default=list(ROLES), help=f"default: {','.join(ROLES)}")
+    parser.add_argument("--faults", type=_some_of(FAULTS), default=list(FAULTS), help=f"default: {','.join(FAULTS)}")
+    parser.add_argument("--qos", type=_some_of((1, 2)), default=[1, 2], help="default: 1,2 at the same time")
+    parser.add_argument("--messages", type=int, default=MESSAGES, help="of each publisher in a round")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="keep data directories and logs in this folder, which must be new")
+    arguments = parser.parse_args()
+    if arguments.keep:
+        arguments.keep.mkdir(parents=True)
+    folder = arguments.keep or Path(tempfile.mkdtemp(prefix="strogoff-ha-"))
+    plan = Plan(arguments.roles, arguments.faults, arguments.qos, arguments.seed)
+    run = Run(plan, arguments.rounds, arguments.messages, folder)
+    began = time.time()
+    wrong = asyncio.run(run.run(lambda line: print(line, flush=True)))
+    for (role, fault), verdict in run.audit.by_case().items():
+        print(f"{fault} {role}, {verdict.rounds} rounds: {figures(verdict)}")
+    said = f"{len(run.audit.rounds)} rounds in {time.time() - began:.0f} s, seed {arguments.seed}"
+    print(f"{said}: {'INVALID' if wrong else 'valid'}", flush=True)
+    for line in wrong[:40]:
+        print(f"  {line}")
+    if wrong:
+        print(f"data, logs, event logs and diary.tsv: {folder}")
+    elif not arguments.keep:
+        shutil.rmtree(folder)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
