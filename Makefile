@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test gateway-test fuzz siege sim mutants format conformance lock clean
+.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test gateway-test ha-test fuzz siege sim mutants format conformance lock clean
 KILLS ?= 200
 ROUNDS ?= 200
 TAKEOVERS ?= 10000
@@ -59,6 +59,9 @@ link-test: venv-test          ## cut, kill and pause two of three nodes 200 time
 gateway-test: venv-test       ## take durable clients over 10,000 times, kill their gateway 200 times, and audit
 	$(BIN)/python -m bench.gateway_test takeovers --count $(TAKEOVERS)
 	$(BIN)/python -m bench.gateway_test qos2 --kills $(KILLS)
+
+ha-test: venv-test            ## kill, pause, stop and empty nodes 200 times while each session has two copies, and audit
+	$(BIN)/python -m bench.ha_test --rounds $(ROUNDS)
 
 fuzz: venv-test               ## feed wrong bytes to the decoder for ten minutes
 	$(BIN)/python -m bench.fuzz_decoder --seconds $(SECONDS_EACH)

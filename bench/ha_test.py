@@ -29,6 +29,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -87,20 +88,15 @@ class Slots:
 
     def __init__(self, nodes: list[Node]) -> None:
         self.nodes = nodes
-        self._copied = 0
 
     async def holders(self, slot: int) -> list[Node]:
-        """Returns the primary, and the nodes with a copy; nothing while the slot has no primary or a node is away."""
-        try:
-            answer = await self.nodes[0].ask("slot", "show", f"slot={slot}", within_s=2)
-        except (TimeoutError, Unreachable, TruncatedResult):
-            return []
-        row = answer.tables[0][0]
-        held = [each.split() for each in str(row["In sync"] or "").split(", ")]
-        if row["State"] != "primary" or any(words[1:2] != ["since"] for words in held):
-            return []
-        others = [words[0] for words in held if words[0] != row["Node"]]
-        return [next(node for node in self.nodes if node.name == name) for name in (row["Node"], *others)]
+        """Returns the primary of a slot, and the nodes with a copy. Raises RuntimeError if it has no primary."""
+        row = (await self.nodes[0].ask("slot", "show", f"slot={slot}")).tables[0][0]
+        if row["State"] != "primary":
+            raise RuntimeError(f"slot {slot} has no primary: {row}")
+        held = [each.split()[0] for each in str(row["In sync"]).split(", ")]
+        names = [row["Node"], *[name for name in held if name != row["Node"]]]
+        return [next(node for node in self.nodes if node.name == name) for name in names]
 
     async def of(self, node: Node) -> list[int]:
         """Returns the slots of which a node is the primary."""
@@ -113,12 +109,16 @@ class Slots:
         return found
 
     async def all_copied(self) -> bool:
-        """Whether each slot has two copies. The next call continues with the slot that had not."""
-        for _ in range(SLOTS):
-            if len(await self.holders(self._copied)) != 2:
+        """Whether each slot has two copies, by the tables of all nodes."""
+        sums: Counter[str] = Counter()
+        for node in self.nodes:
+            try:
+                answer = await node.ask("metrics", "show", within_s=2)
+            except (TimeoutError, Unreachable, TruncatedResult):
                 return False
-            self._copied = (self._copied + 1) % SLOTS
-        return True
+            sums.update({row["metric"]: row["value"] for row in answer.tables[0]})
+        names = ("slots_primary", "slots_copied", "slots_without_copy", "slots_without_primary")
+        return [sums[name] for name in names] == [SLOTS, SLOTS, 0, 0]
 
 
 class Plan:
@@ -217,7 +217,7 @@ class Run:
 
     async def _prepare(self) -> None:
         """Connect the subscribers. Their sessions are in one slot, and last for the whole run."""
-        slot = self.plan.rng.choice(await self.slots.of(self.plan.rng.choice(self.nodes)))
+        slot = self.plan.rng.randrange(SLOTS)
         for qos in self.plan.qos:
             for version in (4, 5):
                 reader = self._client(name_in((slot,), f"sub-{qos}-{version}-"), version)

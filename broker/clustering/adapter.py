@@ -445,6 +445,7 @@ class ClusterAdapter:
         if row is None:
             self.routes.drop(node, self._member.view.id)
         self._purge(self._member.view)
+        self.slots.follow()  # what waits for its former slots goes to their present primaries
         self.sender.gone(node)
         self.relay_sender.gone(node)
         # the log is read again after a restart: do not forget a later boot of this name
