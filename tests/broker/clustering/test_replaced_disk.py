@@ -1,0 +1,30 @@
+"""A member's disk is replaced before the view notices that it died: the node with the copy has its slots (P1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt import packets
+from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
+from tests.harness.cluster import MAJORITY
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("where", ["follower", "third"])
+def test_a_disk_is_replaced_while_a_message_is_under_way(qos: int, where: str) -> None:
+    cluster = CopiedCluster(**MAJORITY)
+    subscriber(cluster, 1, qos)
+    cluster.all_copied()
+    primary, follower = cluster.copied()
+    third = cluster.third()
+    at, other = (follower, third) if where == "follower" else (third, follower)
+    writer = cluster[at].client("w")
+    cluster[primary].kill()
+    assert writer.publish("t", b"1", qos, 7) == []
+    cluster[primary].replace_disk()
+    cluster[primary].host.start()
+    assert cluster[primary].join(f"n{other}:1") == ""
+    cluster.whole()
+    cluster.pass_s(1)
+    assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
+    assert resumed(cluster, at) == [b"1"]
