@@ -39,7 +39,7 @@ class ClusterSlots:
             self.opening,
             self._unknown,
             self._closed_or_opened,
-            self.replicator.preferred if env.options.queue_replicas > 1 else None,
+            self.replicator.preferred,
         )
         self.copies = SlotCopies(
             node, member, traffic.gate, self.opening.leftovers, self.moves.arrivals, self._answer_primary
@@ -60,7 +60,8 @@ class ClusterSlots:
     def _empty(self, slots: Collection[int]) -> list[int]:
         """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
         registrar = self._node.gateways.registration.registrar
-        idle = [slot for slot in slots if slot not in self.moves.closed and slot not in self.replicator.filling]
+        filling = self.replicator.filling
+        idle = [slot for slot in slots if slot not in self.moves.closed and slot not in filling]
         empty = self._node.sessions.empty(idle)
         return [slot for slot in empty if registrar.is_complete(slot)]
 
@@ -95,8 +96,8 @@ class ClusterSlots:
 
     def received(self, node: str, data: bytes) -> None:
         """A message of another node about the move of a slot. Raises `MalformedFrame`."""
-        self.moves.received(node, data)
-        self._settle()
+        if self.moves.received(node, data):
+            self._settle()
 
     def _settle(self) -> None:
         self.opening.settle(_Busy(self))

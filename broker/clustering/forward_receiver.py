@@ -153,7 +153,7 @@ class ForwardReceiver:
             prefix = keys.of_slot(b"a", slot)
             for key in self._node.env.store.keys(prefix, keys.after(prefix)):
                 _, name, boot, counter = keys.parse_seen_in_slot_key(key)
-                entry = self._seen.setdefault(name, {}).setdefault((boot, counter), DedupEntry([], False))
+                entry = self._entry(name, boot, counter)
                 entry.slots = [*[each for each in entry.slots if each != slot], slot]
                 entry.kept = [*[each for each in entry.kept if each != slot], slot]
         for name, seen in self._seen.items():  # `settle` needs the order
@@ -274,6 +274,10 @@ class ForwardReceiver:
         seen = self._known(message)
         return seen is not None and part in seen.parts and part not in seen.relayed
 
+    def _entry(self, origin: str, boot: int, counter: int) -> DedupEntry:
+        """The record of a QoS 2 message; a new one if there is none."""
+        return self._seen.setdefault(origin, {}).setdefault((boot, counter), DedupEntry([], False))
+
     def _known(self, message: Message) -> DedupEntry | None:
         return self._seen.get(message.origin.node, {}).get((message.origin.boot, message.counter))
 
@@ -336,8 +340,7 @@ class ForwardReceiver:
 
     def take_own_live(self, message: Message) -> bool:
         """As `ClusterPort.take_own_live`."""
-        mid = (message.origin.boot, message.counter)
-        known = self._seen.setdefault(message.origin.node, {}).setdefault(mid, DedupEntry([], False))
+        known = self._entry(*message.mid)
         if LIVE in known.parts:
             return False
         known.parts = [*known.parts, LIVE]
@@ -345,7 +348,7 @@ class ForwardReceiver:
 
     def keep(self, origin: str, mid: tuple[int, int], slots: Iterable[int]) -> None:
         """Store that these slots have this QoS 2 message, which its origin may send again."""
-        entry = self._seen.setdefault(origin, {}).setdefault(mid, DedupEntry([], False))
+        entry = self._entry(origin, *mid)
         for slot in slots:
             if slot not in entry.kept:
                 entry.kept = [*entry.kept, slot]
@@ -355,7 +358,7 @@ class ForwardReceiver:
         """Note that a session here got this part of a QoS 2 message, in place of a member at another node. With `wait`
         the queue entry is in the open batch."""
         origin, mid = message.origin.node, (message.origin.boot, message.counter)
-        known = self._seen.setdefault(origin, {}).setdefault(mid, DedupEntry([], False))
+        known = self._entry(*message.mid)
         known.parts = [*[each for each in known.parts if each != part], part]
         known.relayed = [each for each in known.relayed if each != part]
         known.stored = known.stored or wait

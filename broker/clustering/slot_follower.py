@@ -7,6 +7,7 @@ from msgspec import Struct
 from ...cluster.identity import SLOTS
 from ...cluster.node import ClusterNode
 from ..node import Node
+from ..queues.message import slot_origin
 from ..routing.ack_context import AckContext
 from ..routing.remote import MOVING
 from ..routing.router import AFTER_COMMIT
@@ -26,6 +27,12 @@ class Traffic(Struct):
     sender: ForwardSender
     relay_sender: ForwardSender
     advertiser: RouteAdvertiser
+
+    def drop_slot(self, slot: int) -> None:
+        """The slot has left this node: forget what it has taken, and its open handshakes."""
+        self.gate.drop(slot)
+        self.receiver.drop_slot(slot)
+        self.sender.handshakes.forget(slot_origin(slot))
 
 
 class SlotFollower:

@@ -13,7 +13,6 @@ from ...cluster.node import ClusterNode
 from ...cluster.ports import Datagram
 from ...storage.engine import StorageError
 from ..node import Node
-from ..queues.message import slot_origin
 from ..queues.records import RecordError
 from .slot_arrivals import SlotArrivals
 from .slot_departure import ASKING, CLOSING, CLOSING_MS, COPYING, FILL_MS, FILLING, Copying, Departure
@@ -39,7 +38,7 @@ from .slot_transfer import (
 class SlotMoves:
     """The moves of one node. `unknown` says what the registrar does not know yet of the clients of a slot; "" if
     nothing. `changed` is called when a slot was closed or opened here without a change of the table. `preferred`: slot
-    -> the node that must get a copy of it; None if slots have no copies."""
+    -> the node that must get a copy of it."""
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class SlotMoves:
         opening: SlotOpening,
         unknown: Callable[[int], str],
         changed: Callable[[], None],
-        preferred: dict[int, str] | None,
+        preferred: dict[int, str],
     ) -> None:
         self._node = node
         self._member = member
@@ -89,7 +88,7 @@ class SlotMoves:
         holder = self._member.membership.holders()[target]
         departure = self.departure = Departure(attempt, row, holder, self._member.ports.now_ms(), [done])
         env.event("slot.move", slot=slot, target=target)
-        if self._preferred is not None and holder not in row.in_sync:
+        if self._node.options.queue_replicas > 1 and holder not in row.in_sync:
             env.log("info", f"slot {slot} is to move to {target}, which gets a copy of it first")
             self._preferred[slot] = target
             departure.phase = FILLING
@@ -227,10 +226,7 @@ class SlotMoves:
         departure, copying = self.departure, self._copying
         assert departure is not None
         slot = departure.slot
-        self.departure = self._copying = None
-        self._traffic.gate.sealed.discard(slot)
-        if self._preferred is not None:
-            self._preferred.pop(slot, None)
+        self._over(slot)
         if copying is not None:
             copying.drop()
         if departure.phase in (COPYING, ASKING) and self._holds(slot):
@@ -240,6 +236,11 @@ class SlotMoves:
         self._node.env.log("warning", text)
         for done in departure.done:
             done(text)
+
+    def _over(self, slot: int) -> None:
+        self.departure = self._copying = None
+        self._traffic.gate.sealed.discard(slot)
+        self._preferred.pop(slot, None)
 
     def _holds(self, slot: int) -> bool:
         return self._node.gateways.locator.home_of(slot).node == self._node.name
@@ -272,13 +273,8 @@ class SlotMoves:
 
     def _departed(self, departure: Departure) -> None:
         slot = departure.slot
-        self.departure = self._copying = None
-        if self._preferred is not None:
-            self._preferred.pop(slot, None)
-        self._traffic.gate.sealed.discard(slot)
-        self._traffic.gate.drop(slot)
-        self._traffic.receiver.drop_slot(slot)
-        self._traffic.sender.handshakes.forget(slot_origin(slot))
+        self._over(slot)
+        self._traffic.drop_slot(slot)
         took_ms = round(self._member.ports.now_ms() - departure.begun_ms)
         env, target, sessions = self._node.env, departure.target.node, departure.sessions
         env.event("slot.moved", slot=slot, target=target, sessions=sessions, bytes=departure.moved_bytes)
@@ -295,8 +291,8 @@ class SlotMoves:
     def _send(self, node: str, message: SlotMessage) -> None:
         self._member.links.datagram(node, Datagram.SLOT_MOVE, encode_message(message))
 
-    def received(self, node: str, data: bytes) -> None:
-        """A message of another node. Raises `MalformedFrame`."""
+    def received(self, node: str, data: bytes) -> bool:
+        """A message of another node. Returns True if an arrival may have ended. Raises `MalformedFrame`."""
         message = decode_message(data)
         self._node.env.tick()
         if isinstance(message, Offer):
@@ -307,6 +303,7 @@ class SlotMoves:
             self.arrivals.dropped(node, message.attempt)
         else:
             self._answered(node, message)
+        return isinstance(message, Drop)
 
     def _answered(self, node: str, message: Ready | Declined | Took) -> None:
         departure, copying = self.departure, self._copying

@@ -19,7 +19,6 @@ from ...mqtt.topics import parse_shared
 from ...storage import keys
 from ...storage.engine import StorageError
 from ..node import Node
-from ..queues.message import slot_origin
 from ..routing.remote import COPIED, MOVING, Elsewhere
 from ..sessions.slot_sessions import ARRIVING
 from .slot_follower import Traffic
@@ -62,9 +61,7 @@ class SlotOpening:
         taken = sorted(set(taken) - set(node.sessions.empty(taken)))
         for slot in taken:
             node.slot_sessions.lose(slot)
-            self._traffic.gate.drop(slot)
-            self._traffic.receiver.drop_slot(slot)
-            self._traffic.sender.handshakes.forget(slot_origin(slot))
+            self._traffic.drop_slot(slot)
             self.lost.add(slot)
             node.env.event("slot.taken", slot=slot, target=table.row(slot).home)
         if taken:
@@ -76,10 +73,14 @@ class SlotOpening:
             )
 
     def _is_elsewhere(self, row: SlotRow) -> bool:
-        me = self._member.me
         if row.primary is not None:
-            return row.primary.node != me.node
-        return (me.node, me.disk) not in [(holder.node, holder.disk) for holder in row.in_sync]
+            return row.primary.node != self._member.me.node
+        return not self._names_this_disk(row)
+
+    def _names_this_disk(self, row: SlotRow) -> bool:
+        """True if the in-sync set has this disk, whatever the entrance of its node."""
+        me = self._member.me
+        return (me.node, me.disk) in [(holder.node, holder.disk) for holder in row.in_sync]
 
     # -- got
 
@@ -115,7 +116,7 @@ class SlotOpening:
     def settle(self, busy: Container[int]) -> None:
         """Decide about the slots with marks, but for those that are still `busy`: open those of this node, and delete
         the rows of the others."""
-        own, me = self._member.own_holder, self._member.me
+        own = self._member.own_holder
         if own is None:
             return
         got = []
@@ -128,7 +129,7 @@ class SlotOpening:
                     text = f"slot {slot} was lost while it came here: some of its sessions are missing"
                     self._node.env.log("error", text)
                 got.append(slot)
-            elif (me.node, me.disk) not in [(holder.node, holder.disk) for holder in row.in_sync]:
+            elif not self._names_this_disk(row):
                 self.leftovers.start(slot)
         self.open(got, False)
 

@@ -33,7 +33,6 @@ from .copy_codec import (
     Begin,
     ChangesWriter,
     Complete,
-    CopyAnswer,
     CopyAttempt,
     Declined,
     End,
@@ -143,10 +142,9 @@ class SlotReplicator:
             self._drop_late(batch)
         if self.copies and batch:
             self._send_changes(commit, batch)
-        if self._fills:
-            for copy in self._fills:
-                if copy.filled:
-                    self._end(copy)
+        for copy in self._fills:
+            if copy.filled:
+                self._end(copy)
 
     def _drop_late(self, batch: Batch) -> None:
         """Drop what sessions still write that this process has lost: the node that has them now knows nothing of it."""
@@ -192,7 +190,7 @@ class SlotReplicator:
 
     def received(self, node: str, data: bytes) -> None:
         """A follower's message. Raises `MalformedFrame`."""
-        answer: CopyAnswer = decode_answer(data)
+        answer = decode_answer(data)
         slot = answer.attempt.slot
         copy = next((each for each in self.copies.get(slot, ()) if each.attempt == answer.attempt), None)
         if copy is None or copy.holder.node != node:
@@ -271,8 +269,13 @@ class SlotReplicator:
 
     def _end(self, copy: _Copy) -> None:
         copy.phase = COUNTED
+        self._say(copy)
+
+    def _say(self, copy: _Copy) -> None:
+        """Send the item that the follower must answer in this phase."""
         copy.said_ms = self._member.ports.now_ms()
-        self._send(copy.holder.node, encode(End(copy.attempt)))
+        item = Begin(copy.attempt, self._member.slots.index) if copy.phase == BEGUN else End(copy.attempt)
+        self._send(copy.holder.node, encode(item))
 
     # -- the table
 
@@ -324,11 +327,8 @@ class SlotReplicator:
                 self._env.log("warning", f"{node} is too slow for a copy of slot {slot}: it is tried again")
                 self._give_up(slot, copy)
             elif now_ms - copy.said_ms >= REPEAT_MS:
-                copy.said_ms = now_ms
-                if copy.phase == BEGUN:
-                    self._send(node, encode(Begin(copy.attempt, self._member.slots.index)))
-                elif copy.phase == COUNTED:
-                    self._send(node, encode(End(copy.attempt)))
+                if copy.phase in (BEGUN, COUNTED):
+                    self._say(copy)
                 elif copy.phase == ASKED:
                     asking.append(copy)
         self._ask(asking)
@@ -348,31 +348,31 @@ class SlotReplicator:
         for slot, node in self.preferred.items():
             if table.row(slot).primary == own and node in zones and present[node] not in table.row(slot).in_sync:
                 wanted[slot] = node
-        filling = {copy.attempt.slot for copy in self._fills}
+        filling = self.filling
         leaving = self._leaving()
         for slot in sorted(wanted, key=lambda slot: (len(table.row(slot).in_sync), slot)):
             if len(self._fills) >= FILLS:
                 return
             idle = slot not in filling and slot not in self._closed and slot not in leaving
             if idle and now_ms >= self._not_before_ms.get(slot, 0.0):
-                self._begin(table.row(slot), present[wanted[slot]], now_ms)
+                self._begin(table.row(slot), present[wanted[slot]])
 
     def _zones(self) -> dict[str, str]:
         """The nodes that can have copies, and their zones. A node with a full disk takes none."""
         membership, full = self._member.membership, self._member.full
         return {node: zone_of(membership.members[node]) for node in membership.view.serving if node not in full}
 
-    def _begin(self, row: SlotRow, holder: Holder, now_ms: float) -> None:
+    def _begin(self, row: SlotRow, holder: Holder) -> None:
         attempt = CopyAttempt(row.slot, row.epoch, self._env.numbers.unique())
-        copy = _Copy(attempt, holder, said_ms=now_ms)
+        copy = _Copy(attempt, holder)
         self.copies.setdefault(row.slot, []).append(copy)
         self._fills.append(copy)
-        self._send(holder.node, encode(Begin(attempt, self._member.slots.index)))
+        self._say(copy)
 
     @property
-    def filling(self) -> list[int]:
+    def filling(self) -> set[int]:
         """The slots with a copy that is not in sync yet."""
-        return [copy.attempt.slot for copy in self._fills]
+        return {copy.attempt.slot for copy in self._fills}
 
 
 def _by_slot(batch: Batch, slots: Container[int]) -> dict[int, list[bytes | None]]:

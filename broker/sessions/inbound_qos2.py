@@ -152,6 +152,14 @@ class InboundHandshakes:
         self.records.clear()
         self.pending_acks.clear()
 
+    def drop(self) -> None:
+        """Another node has the session now. Nobody hears that its handshakes are over, because other nodes still have
+        to recognise their messages."""
+        self.records.clear()
+        self.forward_again.clear()
+        self.inherited.clear()
+        self.pending_acks.clear()
+
     def _forget(self, packet_id: int, record: InboundRecord) -> None:
         if not record.done:
             self._env.cluster.handshake_closed(self.mid(record))

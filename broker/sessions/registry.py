@@ -192,9 +192,7 @@ class SessionRegistry:
 
     def drop(self, session: Session) -> None:
         """Another node has this session now: forget it without any effect, and close its connection."""
-        self.idle.remove(session)
-        if self._sessions.get(session.key) is session:
-            del self._sessions[session.key]
+        self._forget(session)
         session.drop()
 
     def end_replaced(self, slot: int) -> None:

@@ -269,11 +269,7 @@ class Session:
         self.env.timers.cancel(self.timer)
         for text in list(self.due):
             self._forget_replay(text)
-        # other nodes still have to recognise messages of open handshakes: nobody hears that these are over
-        inbound = self.inbound
-        inbound.records.clear()
-        inbound.forward_again.clear()
-        inbound.pending_acks.clear()
+        self.inbound.drop()
         queue = self.queue
         queue.drain()
         queue.inflight.clear()

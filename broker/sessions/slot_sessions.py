@@ -100,10 +100,13 @@ class SlotSessions:
         if elsewhere is not None or slot not in self._router.elsewhere:
             self._router.place(slot, elsewhere or MOVES)
 
-    def _reopen(self, slot: int) -> None:
-        """Undo `_close`."""
+    def _bring_here(self, slot: int) -> None:
+        """Clients and messages find the sessions of the slot at this node from now on."""
         self._sessions.elsewhere.discard(slot)
         self._router.place(slot, None)
+
+    def _reopen(self, slot: int) -> None:
+        """Undo `_close`, after `_bring_here`."""
         self._sessions.deadlines.resume(slot)
         self._wills.load_slot(slot)
         self._cleanup.load_slot(slot)
@@ -215,8 +218,7 @@ class SlotSessions:
 
         The absence of clients that were connected at the former node begins in later turns, or when they connect.
         """
-        self._sessions.elsewhere.discard(slot)
-        self._router.place(slot, None)
+        self._bring_here(slot)
         self._counters.load_slot(slot)
         self._reopen(slot)
         self._sessions.wake_publishers(slot)
@@ -257,6 +259,7 @@ class SlotSessions:
                         self._keep_will(key, value)
                     self._delete(key)
                 start = found[-1][0] + b"\x00"
+        self._bring_here(slot)
         self._reopen(slot)
 
     def _keep_will(self, key: bytes, value: bytes) -> None:
