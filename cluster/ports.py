@@ -125,7 +125,7 @@ class ClusterEvents(RejoinListener, Protocol):
         """
 
     def copy_message(self, node: str, data: bytes) -> None:
-        """A member answers about a copy of a slot. The answer arrives at most once, and others may be lost.
+        """A follower has sent an answer about a copy of a slot. Such an answer may be lost, and never arrives twice.
 
         Raises the error of its decoder.
         """

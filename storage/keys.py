@@ -144,6 +144,12 @@ def of_slot(kind: bytes, slot: int) -> bytes:
     return kind + bytes((slot,))
 
 
+def slot_range(kind: bytes, slot: int) -> tuple[bytes, bytes]:
+    """The first key of this kind, one letter, that may belong to the slot, and the first one after all these."""
+    prefix = of_slot(kind, slot)
+    return prefix, after(prefix)
+
+
 def parse_deadline_key(key: bytes) -> tuple[bytes, int]:
     """The client key and the time of a `deadline_key`."""
     return key[1:2] + key[10:], int.from_bytes(key[2:10], "big")

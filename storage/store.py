@@ -204,7 +204,7 @@ class Store:
 
     @property
     def bytes_unsafe(self) -> int:
-        """Bytes of keys and values that are not durable, or that the guard holds back."""
+        """Bytes of keys and values whose commit has not ended: this disk or a node that needs them lacks them."""
         return self._open_bytes + self._committing_bytes + self._held.unsafe_bytes
 
     @property

@@ -61,7 +61,8 @@ class CopyCommits:
         return True
 
     def follow(self, table: int) -> list[tuple[str, int]]:
-        """This node follows this slot table. Returns the acknowledgements, node and number, that count from now on."""
+        """Note that this node follows the slot table of index `table` now. Returns the acknowledgements that count
+        because of that: the node, and the number up to which it has all items."""
         self._table = table
         due = [(node, upto) for node, (upto, index) in self._noted.items() if index <= table]
         for node, upto in due:

@@ -117,7 +117,7 @@ def head_without_slots(since: int, live: bool) -> bytes:
 
 @lru_cache(1024)
 def _decode_without_slots(data: bytes) -> Head | None:
-    """Decode the first six bytes of a head: None if more follows. Raises `struct.error`."""
+    """Decode a head of six bytes. Returns None if they are the beginning of a longer head. Raises `struct.error`."""
     since, flags = _head.unpack(data)
     return Head(since, bool(flags)) if flags < 2 else None
 

@@ -150,8 +150,7 @@ class ForwardReceiver:
         slots = tuple(slots)
         self._gate.load(slots)
         for slot in slots:
-            prefix = keys.of_slot(b"a", slot)
-            for key in self._node.env.store.keys(prefix, keys.after(prefix)):
+            for key in self._node.env.store.keys(*keys.slot_range(b"a", slot)):
                 _, name, boot, counter = keys.parse_seen_in_slot_key(key)
                 entry = self._entry(name, boot, counter)
                 entry.slots = [*[each for each in entry.slots if each != slot], slot]

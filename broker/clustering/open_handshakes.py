@@ -14,8 +14,8 @@ from typing import Protocol
 from ..queues.message import slot_of_origin
 from .forward_codec import encode_open_mids
 
-Mid = tuple[int, int]
-"""Boot and counter of a message of one origin."""
+Number = tuple[int, int]
+"""Boot and counter of a message. With its origin they are the mid."""
 
 TELL_OPEN_EVERY = 256
 """After this many QoS 2 messages a node gets the list of open handshakes; if more are open, after as many messages."""
@@ -53,7 +53,7 @@ class SlotNumbers:
         epoch, counter = self._last
         return counter if epoch == self._epoch() else 0
 
-    def next(self) -> Mid:
+    def next(self) -> Number:
         """Returns epoch and counter of a new mid."""
         self._last = (self._epoch(), self.counter + 1)
         return self._last
@@ -94,10 +94,10 @@ class OpenHandshakes:
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
-        self.open: dict[Mid, int] = {}
+        self.open: dict[Number, int] = {}
         """Open mid -> how often it was opened."""
-        self._order: list[Mid] = []
-        self._told: dict[str, tuple[int, Mid]] = {}
+        self._order: list[Number] = []
+        self._told: dict[str, tuple[int, Number]] = {}
 
     def opened(self, boot: int, counter: int) -> None:
         """This mid may be sent again, until `closed`."""
@@ -118,7 +118,7 @@ class OpenHandshakes:
         """The second part of the next mid of this origin."""
         return self._numbers.boot
 
-    def stable(self) -> Mid:
+    def stable(self) -> Number:
         """Return the mid below which no mid of this origin is ever sent again."""
         order = self._order
         while order and order[0] not in self.open:
@@ -128,7 +128,7 @@ class OpenHandshakes:
         numbers = self._numbers
         return numbers.boot, numbers.counter
 
-    def list_for(self, name: str, origin: str) -> tuple[Mid, list[bytes]] | None:
+    def list_for(self, name: str, origin: str) -> tuple[Number, list[bytes]] | None:
         """A QoS 2 message goes to a node: return the end of the mids and the encoded open ones, if it needs the list.
 
         `origin`: the name of this origin, "" if it is this node. Returns None in most cases.

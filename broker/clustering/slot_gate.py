@@ -34,7 +34,8 @@ class SlotGate:
         self.entered = False
         """This process has been in a view. Before that its table may be older than the one of its last process."""
         self.barrier = 0
-        """The commit that has the rows of the slots that came last: what they have taken may not be on disk before."""
+        """The commit with the rows of the slots that this node got last. Before it ends, the disk may lack the numbers
+        of the copies that these slots have taken."""
         self.sealed: set[int] = set()
         """Slots that are moving to or from this node now: it takes no copy for them."""
         self._last: list[dict[str, int]] = [{} for _ in range(SLOTS)]
@@ -53,8 +54,7 @@ class SlotGate:
     def load(self, slots: Iterable[int]) -> None:
         """Read from the store what these slots have taken."""
         for slot in slots:
-            prefix = keys.of_slot(b"y", slot)
-            rows = self._store.scan(prefix, keys.after(prefix))
+            rows = self._store.scan(*keys.slot_range(b"y", slot))
             self._last[slot] = {keys.parse_taken_key(key): int.from_bytes(value, "big") for key, value in rows}
 
     def drop(self, slot: int) -> None:

@@ -151,7 +151,7 @@ class SlotOpening:
 
     def _subscriptions(self, slot: int) -> Iterator[tuple[str, str, str | None]]:
         """Yield mountpoint, filter and group of each subscription of the slot. Raises `StorageError`."""
-        start, stop = keys.of_slot(b"b", slot), keys.after(keys.of_slot(b"b", slot))
+        start, stop = keys.slot_range(b"b", slot)
         while found := self._node.env.store.keys(start, stop, ANNOUNCED):
             for key in found:
                 client, text = keys.parse_subscription_key(key)

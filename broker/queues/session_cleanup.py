@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ...storage.engine import StorageError
-from ...storage.keys import after, cleanup_key, of_slot, parse_cleanup_key
+from ...storage.keys import after, cleanup_key, parse_cleanup_key, slot_range
 from ...storage.store import Store
 from . import shared_payloads
 from .records import RELEASED, RecordError, decode_entry
@@ -38,8 +38,7 @@ class SessionCleanup:
     def load_slot(self, slot: int) -> None:
         """The slot is here: find the deletions that its former node has not completed. Raises `StorageError`."""
         self._elsewhere.discard(slot)
-        prefix = of_slot(b"j", slot)
-        for key in self._store.keys(prefix, after(prefix)):
+        for key in self._store.keys(*slot_range(b"j", slot)):
             if parse_cleanup_key(key) not in self._ranges:
                 self._start(parse_cleanup_key(key))
 

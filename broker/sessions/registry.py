@@ -246,9 +246,8 @@ class SessionRegistry:
         return [slot for slot in slots if slot not in used and not self._has_rows(slot)]
 
     def _has_rows(self, slot: int) -> bool:
-        prefixes = [keys.of_slot(kind, slot) for kind in (b"s", b"z")]
         try:
-            return any(self._env.store.keys(prefix, keys.after(prefix), 1) for prefix in prefixes)
+            return any(self._env.store.keys(*keys.slot_range(kind, slot), 1) for kind in (b"s", b"z"))
         except StorageError:
             return True
 
@@ -358,8 +357,7 @@ class SessionRegistry:
     def wake_publishers(self, slot: int) -> None:
         """Make the sessions of a slot that has come here whose clients have an open QoS 2 handshake as publishers.
         Raises `StorageError`."""
-        prefix = keys.of_slot(b"i", slot)
-        self._wake_publishers(prefix, keys.after(prefix))
+        self._wake_publishers(*keys.slot_range(b"i", slot))
 
     def _wake_publishers(self, start: bytes, stop: bytes) -> None:
         client = b""

@@ -148,14 +148,13 @@ class SlotSessions:
 
     def count(self, slot: int) -> int:
         """Return how many sessions of the slot are on this disk. Raises `StorageError`."""
-        prefix = keys.of_slot(b"s", slot)
-        return len(self._env.store.keys(prefix, keys.after(prefix)))
+        return len(self._env.store.keys(*keys.slot_range(b"s", slot)))
 
     def rows(self, slot: int) -> Iterator[tuple[bytes, bytes]]:
         """Yield the rows of the slot. Raises `StorageError`."""
         store = self._env.store
         for kind in keys.SLOT_KINDS:
-            start, stop = keys.of_slot(b"%c" % kind, slot), keys.after(keys.of_slot(b"%c" % kind, slot))
+            start, stop = keys.slot_range(b"%c" % kind, slot)
             step = 1
             while found := store.scan(start, stop, step):
                 yield from found
@@ -183,9 +182,7 @@ class SlotSessions:
 
     def strange_rows(self, slot: int) -> bool:
         """True if this disk has rows of sessions of the slot, which no client can reach. Raises `StorageError`."""
-        found = [self._env.store.keys(keys.of_slot(b"%c" % kind, slot), keys.after(keys.of_slot(b"%c" % kind, slot)), 1)
-                 for kind in b"sbqijpuz"]  # fmt: skip
-        return any(found)
+        return any(self._env.store.keys(*keys.slot_range(b"%c" % kind, slot), 1) for kind in b"sbqijpuz")
 
     def begin(self, slot: int) -> None:
         """The rows of a slot begin to arrive."""
@@ -193,9 +190,10 @@ class SlotSessions:
         self.mark(slot, ARRIVING)
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Write a row of a closed slot with the open batch; None deletes it. The caller keeps the primary's order.
+        """Write a row of a closed slot with the open batch, or delete it if `value` is None.
 
-        The router's table follows. Raises `RecordError` for a subscription that cannot be read, and writes nothing.
+        Call it in the order in which the primary changed the rows. The router's table follows. Raises `RecordError` for
+        a subscription that cannot be read, and writes nothing.
         """
         if key[:1] != b"b":
             if value is None:
@@ -251,7 +249,7 @@ class SlotSessions:
         self._sessions.snapshots.forget(slot)
         store = self._env.store
         for kind in FORGOTTEN:
-            start, stop = keys.of_slot(b"%c" % kind, slot), keys.after(keys.of_slot(b"%c" % kind, slot))
+            start, stop = keys.slot_range(b"%c" % kind, slot)
             while found := store.scan(start, stop, STEP):
                 for key, value in found:
                     yield key, value

@@ -174,8 +174,7 @@ class Snapshots:
         """Delete the snapshot of this slot and its notes with the open batch. Raises `StorageError`."""
         self.forget(slot)
         for kind in (b"v", b"f"):
-            prefix = keys.of_slot(kind, slot)
-            for key in self._env.store.keys(prefix, keys.after(prefix)):
+            for key in self._env.store.keys(*keys.slot_range(kind, slot)):
                 self._env.store.delete(key)
 
     def forget(self, slot: int) -> None:
@@ -240,7 +239,7 @@ class Snapshots:
     def _steps(self, slot: int, noted: set[bytes]) -> Iterator[None]:
         """Read the rows of the slot in steps, then write the snapshot in one batch."""
         store = self._env.store
-        start, stop = keys.of_slot(b"b", slot), keys.after(keys.of_slot(b"b", slot))
+        start, stop = keys.slot_range(b"b", slot)
         rows = [_Row("")]
         clients, last = 0, b""
         while found := store.scan(start, stop, ROWS):
@@ -256,7 +255,7 @@ class Snapshots:
                 rows[-1].add(client, text, decode_subscription(key, value))
             start = found[-1][0] + b"\x00"
             yield
-        before = store.keys(keys.of_slot(b"v", slot), keys.after(keys.of_slot(b"v", slot)))
+        before = store.keys(*keys.slot_range(b"v", slot))
         for key in before[len(rows) :]:
             store.delete(key)
         for part, row in enumerate(rows):

@@ -74,8 +74,7 @@ class DormantCount:
 
     def show(self, slot: int) -> None:
         """The sessions of this slot are here: count them. Raises `StorageError`."""
-        prefix = keys.of_slot(b"s", slot)
-        found = self._env.store.keys(prefix, keys.after(prefix))
+        found = self._env.store.keys(*keys.slot_range(b"s", slot))
         self._hidden.discard(slot)
         self._shown.add(slot)
         self._add(slot, sum([not self._in_memory(key[1:]) for key in found]) - self._of_slot[slot])
@@ -220,7 +219,7 @@ class Startup:
 
     def _snapshot(self, slot: int, rows: list[tuple[int, SnapshotRow]]) -> Iterator[int]:
         """Add the rows of the snapshot of a slot, or read its subscriptions one by one if they cannot be used."""
-        start, stop = keys.of_slot(b"v", slot), keys.after(keys.of_slot(b"v", slot))
+        start, stop = keys.slot_range(b"v", slot)
         own: list[tuple[int, SnapshotRow]] = []
         try:
             # one row at a time: it has the subscriptions of thousands of clients

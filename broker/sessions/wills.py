@@ -92,8 +92,7 @@ class Wills:
         self._waiting.pop(keys.of_slot(b"z", slot), None)
 
     def _rows(self, kind: bytes, slot: int) -> list[tuple[bytes, bytes]]:
-        prefix = keys.of_slot(kind, slot)
-        return self._env.store.scan(prefix, keys.after(prefix))
+        return self._env.store.scan(*keys.slot_range(kind, slot))
 
     def _schedule(self, key: bytes, pending: PendingWill) -> None:
         self._note(key)

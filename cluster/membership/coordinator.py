@@ -395,9 +395,8 @@ class MembershipCoordinator:
         return self._takes_away(command) and not self.expired(command.node, now_ms)
 
     def _doubtful(self, node: str, now_ms: float) -> bool:
-        """True if the view has another node that may be dead: it is neither heard lately, nor about to start again.
-
-        That lasts until the node is heard, or until a view without it.
+        """True if another node of the view may be dead: the leader has not heard it lately, and knows of no start of it
+        that waits. It is in doubt until the leader hears it, or until a view without it.
         """
         others = [name for name in self.membership.view.nodes if name not in (node, self.node, *self._starting)]
         return any(

@@ -23,7 +23,7 @@ def may_ask(node: str, change: SlotRow, row: SlotRow, leaving: bool) -> bool:
 
 
 def taken_out(change: SlotRow, row: SlotRow, leaving: str) -> str:
-    """Returns the reason why a change may not take holders out of the in-sync set as it does; "" if it is valid.
+    """Returns why the change must not remove the holders that it removes from the in-sync set; "" if it may.
 
     `leaving`: the follower that asks to be taken out; "" if the primary asks. A primary that stays takes out no
     follower: it might take out the one that has everything, and die (H-46). Only a new holder takes the place of a

@@ -14,7 +14,7 @@ from strogoff.cluster.links.ports import Refuse
 from strogoff.cluster.membership.commands import SetSlots
 from strogoff.cluster.slots.table import SlotRow
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
-from tests.harness.broker import publish
+from tests.harness.broker import PacketClient, publish
 
 
 class Asking(CopiedCluster):
@@ -94,6 +94,22 @@ def stalled_fill(cluster: CopiedCluster, primary: int, stalled: int, seconds: fl
     return found[0]
 
 
+def ten_messages_under_way(cluster: CopiedCluster) -> tuple[int, int, PacketClient, _Copy]:
+    """Ten messages wait for the subscriber, its follower is killed, and the third node gets a copy on a slow disk.
+
+    Returns the numbers of the primary and the third node, the publisher at the primary, and the copy.
+    """
+    client = subscriber(cluster)
+    primary, follower = cluster.copied()
+    third = cluster.third()
+    writer = cluster[primary].client("writer")
+    client.leave()
+    for number in range(10):
+        writer.publish("t", b"%d" % number, 1)
+    cluster[follower].kill()
+    return primary, third, writer, stalled_fill(cluster, primary, third, 1)
+
+
 # -- a copy begins and ends
 
 
@@ -120,15 +136,7 @@ def test_a_copy_is_complete_when_it_is_on_disk_and_commits_wait_for_it_before_th
 
 
 def test_changes_while_rows_are_under_way_reach_the_copy(cluster: CopiedCluster) -> None:
-    client = subscriber(cluster)
-    primary, follower = cluster.copied()
-    third = cluster.third()
-    writer = cluster[primary].client("writer")
-    client.leave()
-    for number in range(10):
-        writer.publish("t", b"%d" % number, 1)
-    cluster[follower].kill()
-    copy = stalled_fill(cluster, primary, third, 1)
+    primary, third, writer, copy = ten_messages_under_way(cluster)
     again, _ = cluster[primary].connect("sub", clean=False, expiry_s=600)
     assert len(again.drain()) == 10
     writer.publish("t", b"last", 1)
@@ -169,15 +177,7 @@ def test_a_follower_begins_no_copy_under_a_later_table_than_its_own(cluster: Cop
 
 
 def test_a_new_attempt_has_no_row_of_the_last_one(cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = subscriber(cluster)
-    primary, follower = cluster.copied()
-    third = cluster.third()
-    writer = cluster[primary].client("writer")
-    client.leave()
-    for number in range(10):
-        writer.publish("t", b"%d" % number, 1)
-    cluster[follower].kill()
-    stalled_fill(cluster, primary, third, 1)
+    primary, third, writer, _ = ten_messages_under_way(cluster)
     cluster.until(lambda: len([key for key in cluster.rows(third) if key[:1] == b"q"]) == 10)
     with monkeypatch.context() as patched:
         patched.setattr(slot_replicator, "BEHIND_BYTES", 0)

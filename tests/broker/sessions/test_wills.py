@@ -10,7 +10,7 @@ from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.storage import keys
-from tests.harness.broker import BrokerHarness
+from tests.harness.broker import BrokerHarness, PacketClient
 
 
 def test_a_will_waits_for_the_lease_over_a_restart_and_fires_once() -> None:
@@ -52,6 +52,16 @@ def waits(broker: BrokerHarness, text: str = "gone") -> int:
     record = WillRecord("will", text.encode(), 1, False, None, -1, 0)
     broker.node.env.store.put(keys.will_key(slot, 1), encode(PendingWill("", "mortal", record)))
     return slot
+
+
+def client_is_gone(broker: BrokerHarness) -> PacketClient:
+    """A client with a session vanishes while its node has no majority: its will waits. Returns a reader of the will."""
+    reader = broker.client("reader")
+    reader.subscribe(("will", 1))
+    mortal = broker.persistent("mortal", will=packets.Will("will", b"gone", 1))
+    broker.node.policy.view_state = ViewState.MINORITY
+    mortal.vanish()
+    return reader
 
 
 def test_the_will_of_a_session_waits_in_its_slot_and_that_of_another_client_at_the_node() -> None:
@@ -101,11 +111,7 @@ def test_a_start_publishes_no_will_of_a_slot_that_is_elsewhere() -> None:
 
 def test_a_will_of_a_slot_that_left_and_came_back_is_published_once() -> None:
     broker = BrokerHarness()
-    reader = broker.client("reader")
-    reader.subscribe(("will", 1))
-    mortal = broker.persistent("mortal", will=packets.Will("will", b"gone", 1))
-    broker.node.policy.view_state = ViewState.MINORITY
-    mortal.vanish()
+    reader = client_is_gone(broker)
     slot = slot_of("", "mortal")
     broker.node.wills.drop(slot)
     for _ in range(2):
@@ -117,11 +123,7 @@ def test_a_will_of_a_slot_that_left_and_came_back_is_published_once() -> None:
 
 def test_a_will_of_a_slot_that_has_left_is_not_published() -> None:
     broker = BrokerHarness()
-    reader = broker.client("reader")
-    reader.subscribe(("will", 1))
-    mortal = broker.persistent("mortal", will=packets.Will("will", b"gone", 1))
-    broker.node.policy.view_state = ViewState.MINORITY
-    mortal.vanish()
+    reader = client_is_gone(broker)
     broker.node.wills.drop(slot_of("", "mortal"))
     broker.node.policy.view_state = ViewState.MAJORITY
     broker.pass_s(10)
