@@ -14,8 +14,7 @@ from .identity import Incarnation
 from .links.hello import PeerInfo
 from .links.links import Links
 from .links.ports import Lane, LinkPorts, SetAside, Timer, Unreadable
-from .links.refusal import RefusalReason
-from .membership.admission import JOIN, LEAVE, CallAnswer, encode_call, member_mismatch
+from .membership.admission import JOIN, LEAVE, CallAnswer, encode_call, objection
 from .membership.boot import TAKEN_OUT, BootRegistrar
 from .membership.commands import Boot, SetSlots, decode_command, encode_command
 from .membership.consensus import Consensus
@@ -34,6 +33,7 @@ from .membership.events import (
 from .membership.join_leave import JoinLeaveService
 from .membership.lease_service import LeaseService
 from .membership.messages import Goodbye, decode_goodbye, encode_lease
+from .membership.peer_addresses import PeerAddresses
 from .membership.rejoin import Rejoin
 from .membership.reporting import Reporting
 from .membership.state_machine import MembershipState
@@ -76,8 +76,7 @@ class ClusterNode:
         self._stable = RaftStable(ports.meta)
         self._was: tuple[bool, bool] | None = (True, True)
         self._was_member = self._gone = False
-        self._seeds: dict[str, str] = {}
-        self._hints: dict[str, str] = {}
+        self._addresses = PeerAddresses(me.node)
         self._timer: Timer | None = None
         self._slow = False
         self._ticked_ms = 0.0
@@ -156,7 +155,7 @@ class ClusterNode:
         The node knows that it is the only member once it has read its log.
         """
         disks = [row.disk for row in self.membership.members.values()]
-        only = disks == [self.me.disk] if disks else not self._seeds
+        only = disks == [self.me.disk] if disks else not self._addresses.seeds
         return self.consensus is None or (self.consensus.read and only)
 
     def leased(self) -> bool:
@@ -174,7 +173,7 @@ class ClusterNode:
         """Load the replicated map, and become a member if the disk has a log."""
         self.metadata.load()
         if (known := self.ports.meta.get(CLUSTERED)) is not None:
-            self._seeds = msgspec.msgpack.decode(known, type=dict[str, str])
+            self._addresses.joined_through(msgspec.msgpack.decode(known, type=dict[str, str]))
             self._was = None  # a member begins without a lease: report the first state to the listener
             self._begin()
             if self.ports.meta.get(LEFT) is not None:
@@ -191,13 +190,13 @@ class ClusterNode:
             self.me.node, self.me.disk, self.me.boot, self.me.process, self.me.address, answer.cluster_id
         )
         self.links.adopt(answer.cluster_id)
-        self._seeds = {node: address for node, address in answer.members if node != self.me.node}
+        self._addresses.joined_through(dict(answer.members))
         self.ports.ask_time()
         self._start_log(empty())
 
     def _start_log(self, saved: Saved) -> None:
         # commits are in order: no later write becomes durable before this one
-        self.ports.meta.put(CLUSTERED, msgspec.msgpack.encode(self._seeds))
+        self.ports.meta.put(CLUSTERED, msgspec.msgpack.encode(self._addresses.seeds))
         self._stable.begin(saved, _nothing)
         self._begin()
 
@@ -373,7 +372,7 @@ class ClusterNode:
 
     def _member_changed(self, happening: Joined | Left | Booted | WentStale) -> None:
         node = happening.node
-        self._hints.pop(node, None)  # its start is in the log, with its address
+        self._addresses.logged(node)
         self._set_peers()
         if node == self.me.node:
             # A new member reads in the log that an earlier node with its name left: that entry is about another disk.
@@ -400,16 +399,18 @@ class ClusterNode:
 
     def hint(self, node: str, address: str) -> None:
         """Discovery found a member at an address that the log does not have: dial it there."""
-        self._hints[node] = address
+        self._addresses.hint(node, address)
         self._set_peers()
 
     def _set_peers(self) -> None:
         me = self.me.node
         rows = self.membership.members.values()
-        members = {row.node: self._hints.get(row.node, row.address) for row in rows if row.node != me}
-        self.links.set_peers(members or self._seeds)
+        own = self.membership.members.get(me)
+        if own is not None and own.disk == self.me.disk:
+            self.links.joined(own.joined)
+        self.links.set_peers(self._addresses.of(self.membership))
         # Tombstones wait for every member that is not stale (H-16). Until this start is logged, members may be missing.
-        kept = sorted([row.node for row in rows if row.node in members and not row.stale])
+        kept = sorted([row.node for row in rows if row.node != me and not row.stale])
         self.metadata.set_members(kept if self.registrar.known() else None)
         self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])
 
@@ -495,15 +496,12 @@ class ClusterNode:
             return f"{self.me.node} is not in a cluster"
         if hello.cluster_id != self.me.cluster_id:
             return f"{hello.node} belongs to the cluster {hello.cluster_id}, not to {self.me.cluster_id}"
-        members = self.membership.members
-        if not members and hello.node in self._seeds:
+        if self._addresses.is_ahead(hello, self.membership):
+            self.ports.soon(self._set_peers)
             return None
-        row = members.get(hello.node)
-        if row is None and hello.boot <= self.membership.last_possible(hello.node):
-            return RefusalReason.TAKEN_OUT.says(f"{hello.node} is no longer a member")
-        if row is None:
-            return RefusalReason.NOT_YET.says(f"{hello.node} is not a member of this cluster")
-        return member_mismatch(row, hello)
+        if not self.membership.members and hello.node in self._addresses.seeds:
+            return None
+        return objection(self.membership, hello)
 
     def applied(self) -> int:
         """Links: returns how far this node has followed the slot table."""

@@ -101,7 +101,7 @@ TOO_MANY_ATTRIBUTES: dict[str, dict[str, int]] = {
         "broker/process/server.py:Server": 29,
         "cluster/membership/consensus.py:Consensus": 17,
         "cluster/membership/lease_service.py:LeaseService": 16,
-        "cluster/node.py:ClusterNode": 26,
+        "cluster/node.py:ClusterNode": 25,
         "cluster/replicated_map/map.py:ReplicatedMap": 28,
         "sim/engine/host.py:Host": 25,
         "sim/engine/machine.py:Machine": 18,
@@ -128,7 +128,7 @@ TOO_MANY_ATTRIBUTES: dict[str, dict[str, int]] = {
     "it has two jobs, and is to be split": {
         "broker/clustering/discovery.py:Discovery": 17,
         "broker/process/eventlog.py:EventLog": 19,
-        "cluster/membership/coordinator.py:MembershipCoordinator": 25,
+        "cluster/membership/coordinator.py:MembershipCoordinator": 24,
     },
 }
 """Reason -> class -> how many it has today."""

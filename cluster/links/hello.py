@@ -21,7 +21,8 @@ class PeerInfo(Struct, array_like=True, frozen=True):
 
     `boot` is raised at each start of the node. `disk` is the uuid of its data directory. `process` is random text for
     each process. `version` and `oldest` are the newest and the oldest version of the protocol that it speaks.
-    `earlier`: (boot, process) of former starts of the same disk.
+    `earlier`: (boot, process) of former starts of the same disk. `joined`: the log index at which the disk became a
+    member; 0 while its node has not read that entry.
     """
 
     node: str
@@ -33,6 +34,7 @@ class PeerInfo(Struct, array_like=True, frozen=True):
     version: int = NEWEST
     oldest: int = OLDEST
     earlier: tuple[tuple[int, str], ...] = ()
+    joined: int = 0
 
 
 class Welcome(Struct, array_like=True, frozen=True):

@@ -69,6 +69,10 @@ class Links:
         """This process has become a member of a cluster: later hellos carry the cluster id."""
         self.me = msgspec.structs.replace(self.me, cluster_id=cluster_id)
 
+    def joined(self, index: int) -> None:
+        """This disk became a member at an index of the log: later hellos carry the index."""
+        self.me = msgspec.structs.replace(self.me, joined=index)
+
     def set_peers(self, peers: dict[str, str]) -> None:
         """Keep streams open to these nodes (name -> address) and to no others. Items for others stay in their lanes."""
         for node, link in self._out.items():

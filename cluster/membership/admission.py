@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..links.hello import PeerInfo
 from ..links.refusal import RefusalReason
 from .commands import Name
-from .state_machine import MemberRow, is_unknown
+from .state_machine import MemberRow, MembershipState, is_unknown
 
 _T = TypeVar("_T")
 
@@ -97,6 +97,16 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedCall(f"{kind.__name__} of {len(data)} bytes: {error}") from error
+
+
+def objection(membership: MembershipState, hello: PeerInfo) -> str | None:
+    """Returns the reason to refuse a peer's stream by the members in the log; None to accept it."""
+    row = membership.members.get(hello.node)
+    if row is None and hello.boot <= membership.last_possible(hello.node):
+        return RefusalReason.TAKEN_OUT.says(f"{hello.node} is no longer a member")
+    if row is None:
+        return RefusalReason.NOT_YET.says(f"{hello.node} is not a member of this cluster")
+    return member_mismatch(row, hello)
 
 
 def member_mismatch(row: MemberRow, hello: PeerInfo) -> str | None:

@@ -140,7 +140,6 @@ class BootRegistrar:
 
     def stream_refused(self, node: str, reason: str) -> None:
         """A peer refused this process's stream: act on the code in its `reason`."""
-        member = self._member
         cause = why(reason)
         if cause in (RefusalReason.CONTRADICTED, RefusalReason.STALE):
             # This node's own log may have this start: if it was the only voter when the copy was made, it committed
@@ -150,8 +149,6 @@ class BootRegistrar:
             self.refuse(f"{node} says: {reason}")
         elif cause is RefusalReason.TAKEN_OUT:
             self.broken(f"{node} says: {reason}", TAKEN_OUT)
-        elif cause is RefusalReason.NOT_YET and member.lease_service is not None:
-            member.lease_service.coordinator.stream_refused(node, member.ports.now_ms())
 
     def refuse(self, reason: str) -> None:
         """The cluster refuses this start: stop for good, unless the log as applied here has it."""

@@ -21,7 +21,7 @@ from .messages import Goodbye, LeaseReply, LeaseRequest
 from .next_view import Outlook, next_view
 from .settings import Settings
 from .state_machine import MemberRow, MembershipState, peer_of
-from .voters import Peers, Transfer, VoterChange, next_change
+from .voters import Peers, VoterChange, next_change
 
 SLOTS_MS = 100
 """The shortest time between two entries with requested changes of the slot table."""
@@ -85,7 +85,6 @@ class MembershipCoordinator:
         self._proposed: tuple[tuple[int, bool], float] | None = None
         self._due = _Due(now_ms, now_ms, now_ms)
         self._views: dict[int, float] = {}
-        self._shut_out: dict[str, tuple[float, float]] = {}
         self._gone: dict[str, str] = {}
 
     # -- leases
@@ -439,29 +438,6 @@ class MembershipCoordinator:
             now_ms - self.elected_ms < self.settings.detection_ms,
         )
 
-    def stream_refused(self, node: str, now_ms: float) -> None:
-        """A member refuses this leader's stream because its log is behind: the leader cannot send it the entries."""
-        first_ms, last_ms = self._shut_out.get(node, (now_ms, now_ms))
-        self._shut_out[node] = (first_ms if now_ms - last_ms <= self.settings.hearing_ms else now_ms, now_ms)
-
-    def _handover(self, now_ms: float, peers: Peers) -> Transfer | None:
-        """Transfer to a voter that hears a member which has refused this leader's stream for the detection time."""
-        settings = self.settings
-        shut = [
-            node
-            for node, (first_ms, last_ms) in self._shut_out.items()
-            if now_ms - last_ms <= settings.hearing_ms and last_ms - first_ms >= settings.detection_ms
-        ]
-        for name in sorted(self._heard) if shut else ():
-            row = self.membership.members.get(name)
-            heard = self._heard[name].request.hears
-            if row is None or name == self.node or self.silent(name, now_ms) or not any(node in heard for node in shut):
-                continue
-            if peer_of(row) in peers.configuration.voters and peers.caught_up(peer_of(row)):
-                self._shut_out.clear()
-                return Transfer(peer_of(row))
-        return None
-
     def _voter_changes(self, now_ms: float, peers: Peers) -> list[VoterChange]:
         if now_ms < self._due.change_ms or not self.membership.cluster_id:
             return []
@@ -469,7 +445,7 @@ class MembershipCoordinator:
         # One whose start waits in `_submitted` gets no lease before that: it is not stuck.
         asleep = now_ms - self._stuck_since_ms > self.settings.hearing_ms and self.node not in self._starting
         stuck = asleep or self._has_gone(self.node)
-        change = self._handover(now_ms, peers) or next_change(self.membership, peers, stuck)
+        change = next_change(self.membership, peers, stuck)
         if change is None:
             return []
         self._due.change_ms = now_ms + self.settings.heartbeat_ms

@@ -137,9 +137,10 @@ class GrpcWire:
         finally:
             for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            # Before the wait: gRPC may cancel the handler of an ended stream during it.
             if not self._silent and self.events is not None:
                 self.events.closed(self._end.result())
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _finish(self, reason: str) -> None:
         if not self._end.done():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import inf
 
+import msgspec
 import pytest
 
 from strogoff.cluster.links.hello import PeerInfo
@@ -12,6 +13,7 @@ from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.membership.commands import Leave, MalformedCommand, encode_command
 from strogoff.cluster.membership.consensus import Consensus
 from strogoff.cluster.ports import Datagram
+from strogoff.cluster.raft.interface import Settings as RaftSettings
 from strogoff.cluster.slots.table import SlotRow
 from tests.harness.members import Machine, MemberHarness
 
@@ -147,7 +149,7 @@ def test_a_member_back_with_another_disk_ignores_its_logged_leave() -> None:
 
 
 @pytest.mark.parametrize("leader", ["new node", "new disk"])
-def test_a_member_that_does_not_know_the_leader_learns_from_another(leader: str) -> None:
+def test_a_member_that_does_not_know_the_leader_learns_from_it(leader: str) -> None:
     """Only the leader can send it the log, which says that the leader is a member (5 nodes, seeds 1379 and 1574)."""
     cluster = MemberHarness(5, joined=False)
     new, away = (cluster[4], cluster[3]) if leader == "new node" else (cluster[5], cluster[2])
@@ -172,6 +174,42 @@ def test_a_member_that_does_not_know_the_leader_learns_from_another(leader: str)
     cluster.until(lambda: new.member.consensus.leads)  # type: ignore[union-attr]
     cluster.network.heal()
     cluster.until(lambda: away.serving and new.member.whole)
+
+
+def new_disk(cluster: MemberHarness, number: int, address: str) -> None:
+    """Replace the disk of a node, which joins at another node, and wait until it votes."""
+    machine = cluster[number]
+    machine.kill()
+    machine.replace_disk(f"{machine.name}-second-disk")
+    machine.start()
+    cluster.join(machine, address)
+    cluster.until(lambda: machine.member.peer in cluster.leader().member.consensus.raft.configuration.voters)  # type: ignore[union-attr]
+
+
+def test_a_member_comes_back_when_no_other_member_has_the_disk_that_it_knows() -> None:
+    cluster = MemberHarness(5)
+    away = cluster[5]
+    away.kill()
+    for number in (1, 2, 3, 4):
+        new_disk(cluster, number, "n4:1" if number < 4 else "n1:1")
+    away.start()
+    cluster.whole()
+    assert away.serving and away.member.registrar.problem == ""
+
+
+def test_the_disk_of_each_member_is_replaced_and_the_last_reads_of_former_disks_and_addresses() -> None:
+    """The log is longer than one message, and names disks and addresses that nobody has any more."""
+    cluster = MemberHarness(3)
+    for machine in cluster.machines:
+        machine.settings = msgspec.structs.replace(
+            machine.settings, raft=RaftSettings(max_append_bytes=1, max_inflight=1)
+        )
+    for machine in cluster.machines[1:]:
+        machine.port = 2
+    for number in (2, 3):
+        new_disk(cluster, number, "n1:1")
+    new_disk(cluster, 1, "n2:2")
+    cluster.whole()
 
 
 def test_a_node_behind_in_the_log_keeps_its_tombstones() -> None:

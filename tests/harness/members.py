@@ -106,6 +106,7 @@ class Machine:
         self.name = name
         self.disk_id = f"{name}-disk"
         self.boot = 0
+        self.port = 1
         self.life = 0
         self.wall_off_ms = 1.76e12
         self.cluster_id = f"cluster-of-{name}"
@@ -146,7 +147,9 @@ class Machine:
             log=lambda level, text: self.log.append((level, text)),
             event=lambda kind, **facts: self.events.append((kind, facts)),
         )
-        me = Identity(self.name, self.disk_id, self.boot, f"{self.name}/{life}", f"{self.name}:1", self.cluster_id)
+        me = Identity(
+            self.name, self.disk_id, self.boot, f"{self.name}/{life}", f"{self.name}:{self.port}", self.cluster_id
+        )
         self.listener = RecordingListener(self)
         self.member = ClusterNode(me, ports, self.settings, dict(NAMESPACES), self.listener)
         self.member.on_left = self._left

@@ -192,32 +192,6 @@ def test_a_leader_whose_disk_hangs_hands_over_before_it_is_out() -> None:
     raise AssertionError
 
 
-def test_a_leader_refused_by_a_member_transfers_to_a_voter_that_hears_it() -> None:
-    leader = Leader()
-    for node in "abc":
-        leader.grant(node, 0)
-    for now in range(0, 4000, 250):
-        leader.grant("a", now)
-        leader.grant("b", now, "ax")
-        leader.grant("c", now, "a")
-        if now != 500:
-            leader.coordinator.stream_refused("x", now)
-        if decided := [each for each in leader.decide(now) if isinstance(each, Transfer)]:
-            assert decided == [Transfer("b/disk-b")] and now == 2500
-            return
-    raise AssertionError
-
-
-def test_a_refusal_that_has_ended_causes_no_transfer() -> None:
-    leader = Leader()
-    for now in range(0, 8000, 250):
-        for node in "abc":
-            leader.grant(node, now, "".join(n for n in "abcx" if n != node))
-        if now % 4000 < 2000:
-            leader.coordinator.stream_refused("x", now)
-        assert leader.decide(now) == []
-
-
 def test_a_node_that_does_not_apply_views_is_out() -> None:
     leader = Leader(elected=0)
     apply(leader.membership, join("d"))

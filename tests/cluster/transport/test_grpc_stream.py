@@ -55,6 +55,22 @@ def test_one_write_in_flight() -> None:
     asyncio.run(main())
 
 
+def test_the_end_is_told_although_the_handler_is_cancelled_meanwhile() -> None:
+    """gRPC cancels the handler of a stream whose other end is gone, at any time after the end was read."""
+
+    async def main() -> None:
+        call, recorder = FakeCall(), Recorder()
+        wire = GrpcWire("peer", call.read, call.write, recorder)
+        wire.start()
+        running = asyncio.ensure_future(wire.run())
+        await call.incoming.put(grpc.aio.EOF)
+        wire._tasks[1].add_done_callback(lambda _: running.cancel())  # it ends while `run` waits for both tasks
+        await asyncio.wait([running])
+        assert running.cancelled() and recorder.seen == [("closed", "the other end has ended the stream")]
+
+    asyncio.run(main())
+
+
 def test_closing_a_wire_causes_no_event_here() -> None:
     """No event follows it, also if a frame was already there."""
 

@@ -1,0 +1,53 @@
+"""Where a node dials the other members: in order of trust the log, discovery, and what peers say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..links.hello import PeerInfo
+from .state_machine import MembershipState
+
+
+class PeerAddresses:
+    """The addresses of the other members for the node `me`.
+
+    `seeds`: node -> address of the members that answered this node's request to join. The node dials them until it has
+    read of a member in the log.
+    """
+
+    def __init__(self, me: str) -> None:
+        self._me = me
+        self.seeds: dict[str, str] = {}
+        self._hints: dict[str, str] = {}
+        self._ahead: dict[str, PeerInfo] = {}
+
+    def joined_through(self, members: Mapping[str, str]) -> None:
+        """These members (node -> address) took this node in."""
+        self.seeds = {node: address for node, address in members.items() if node != self._me}
+
+    def hint(self, node: str, address: str) -> None:
+        """Discovery found a member at an address that the log does not have."""
+        self._hints[node] = address
+
+    def logged(self, node: str) -> None:
+        """The log has a start of this node, with its address."""
+        self._hints.pop(node, None)
+
+    def is_ahead(self, hello: PeerInfo, membership: MembershipState) -> bool:
+        """Whether a peer's disk became a member at an entry that this node has not applied yet.
+
+        Then the log, as applied here, cannot judge the peer, and perhaps no other node can send the entry (H-48). The
+        peer is dialled at the address in its hello.
+        """
+        row = membership.members.get(hello.node)
+        ahead = (row is None or row.disk != hello.disk) and hello.joined > membership.index
+        if ahead:
+            self._ahead[hello.node] = hello
+        return ahead
+
+    def of(self, membership: MembershipState) -> dict[str, str]:
+        """Returns node -> address of the nodes to dial."""
+        rows = [row for row in membership.members.values() if row.node != self._me]
+        self._ahead = {node: peer for node, peer in self._ahead.items() if peer.joined > membership.index}
+        members = {row.node: self._hints.get(row.node, row.address) for row in rows}
+        return {**(members or self.seeds), **{node: peer.address for node, peer in self._ahead.items()}}
