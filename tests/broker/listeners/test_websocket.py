@@ -19,6 +19,12 @@ from strogoff.configs import ListenerSettings
 from ...harness.listeners import ListenerHarness, Peer, both_loops, tcp, with_listeners
 
 
+def quit_and_close(peer: Peer) -> None:
+    """Make the handler close, and answer at once, so that neither end waits for the other."""
+    peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True) + b"\x88\x82\0\0\0\0\x03\xe8")
+    peer.writer.write_eof()
+
+
 def ws(**fields: Any) -> ListenerSettings:
     return tcp(**{"type": "ws", **fields})
 
@@ -180,7 +186,9 @@ def test_pings_of_a_peer_that_does_not_read_are_bounded(loop: str) -> None:
             while not read.endswith(last):
                 read += await peer.reader.read(1 << 20)
         peer.send(b"\x82\x84\0\0\0\0quit")
-        assert (await peer.rest()).startswith(b"\x82\x04quit")
+        await peer.expect(b"\x82\x04quit")
+        peer.send(b"\x88\x82\0\0\0\0\x03\xe8")
+        assert await peer.rest() == b"\x88\x02\x03\xe8"
 
     with_listeners(test, loop, write_buffer_bytes=100_000)
 
@@ -203,7 +211,7 @@ def test_many_frames_at_once_do_not_stop_the_others(loop: str) -> None:
         assert len(flooded.received) < FRAMES_PER_TURN + STEP_BYTES
         await harness.until(lambda: polite.received)
         assert len(flooded.received) < count / 2
-        peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True))
+        quit_and_close(peer)
         await harness.until(lambda: flooded.reasons)
         assert flooded.received == b"x" * count + b"quit"
         peer.close()
@@ -228,7 +236,7 @@ def test_frames_wait_while_the_handler_has_paused_reading(loop: str) -> None:
             await asyncio.sleep(0)
         assert len(handler.received) == seen < count
         handler.link.resume_reading()
-        peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True))
+        quit_and_close(peer)
         await harness.until(lambda: handler.reasons)
         assert handler.received == b"x" * count + b"quit"
         peer.close()
@@ -243,7 +251,7 @@ def test_another_port_takes_over(loop: str) -> None:
         handler = await harness.handler()
         other = harness.make_handler(handler.link, handler.origin)
         handler.link.hand_over(other)
-        peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True))
+        quit_and_close(peer)
         await harness.until(lambda: other.reasons)
         assert (handler.received, other.received) == (b"", b"quit")
         handler.reasons.append("not told")
@@ -304,7 +312,7 @@ def test_a_disconnect_and_the_close_frame_in_one_piece(loop: str) -> None:
 
     async def test(harness: ListenerHarness) -> None:
         peer = await upgraded(await harness.open(ws()))
-        peer.send(b"\x82\x84\0\0\0\0quit" + b"\x88\x82\0\0\0\0\x03\xe8")
+        quit_and_close(peer)
         assert (await peer.rest())[-4:] == b"\x88\x02\x03\xe8"
         handler = await harness.handler()
         await harness.until(lambda: handler.reasons)

@@ -479,6 +479,7 @@ def test_a_deadline_comes_in_time_after_cluster_time_was_set(tmp_path: Path) -> 
 def test_a_deleted_data_directory_ends_the_acknowledgements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds also for a node without writes."""
     monkeypatch.setattr(module, "_WATCH_S", 0.05)
+    monkeypatch.setattr(module, "STOP_S", 0.2)
 
     async def main() -> None:
         server = make(tmp_path / "data")
