@@ -83,6 +83,10 @@ class SlotFollower:
         slots = tuple([s for s in copy.slots if not copy.number or self._gate.last(s, node.name) < number])
         if message.qos == 2:
             slots = tuple(self._receiver.take_own(message, slots))
+        unsafe = self._gate.unsafe
+        if unsafe and len(slots) < len(copy.slots) and copy.pending is not None:
+            # a copy of such a slot has the message, and perhaps only in memory
+            node.env.store.when_committed(unsafe, copy.pending.add().complete)
         if not slots:
             return
         wait = node.router.deliver(message, node.router.plans(message.mountpoint), False, slots, (), AckContext())

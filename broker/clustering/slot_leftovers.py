@@ -1,7 +1,8 @@
 """Deletes the rows of slots that have moved to another node, and of attempts that came to nothing.
 
 The router sends messages for these sessions to their node, because it knows their subscriptions from the rows. So a row
-of a subscription stays until this node has the route that the present node of the slot has written.
+of a subscription stays until this node has the route that the present node of the slot has written. If the slot was lost
+there and comes back to this node, its sessions are lost: the rows go at once, before new sessions begin.
 """
 
 from __future__ import annotations
@@ -22,12 +23,19 @@ PAUSE_MS = 1_000
 
 
 class SlotLeftovers:
-    """The slots that this node deletes. `route` returns the value of a key of the replicated map, `clear` is called
-    with each slot whose rows are gone."""
+    """The slots that this node deletes. `route` returns the value of a key of the replicated map, `is_back` whether this
+    node is the primary of a slot again. `clear` is called with each slot whose rows are gone."""
 
-    def __init__(self, node: Node, route: Callable[[bytes], bytes | None], clear: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        route: Callable[[bytes], bytes | None],
+        is_back: Callable[[int], bool],
+        clear: Callable[[int], None],
+    ) -> None:
         self._node = node
         self._route = route
+        self._is_back = is_back
         self._clear = clear
         self._slots: dict[int, Iterator[tuple[bytes, bytes]]] = {}
 
@@ -55,7 +63,10 @@ class SlotLeftovers:
             yield key, value
 
     def _awaits(self, slot: int, key: bytes) -> bool:
-        """True if the route for this subscription is still one that this node has written."""
+        """True if the route for this subscription is still one that this node has written, and another node is to write
+        it."""
+        if self._is_back(slot):
+            return False
         client, text = keys.parse_subscription_key(key)
         value = self._route(prefix_to_slot(keys.mountpoint_of(client), slot) + text.encode())
         return value is not None and writer_of(value) == self._node.name

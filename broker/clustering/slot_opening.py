@@ -38,7 +38,7 @@ class SlotOpening:
         self._traffic = traffic
         self._mine = set(range(SLOTS))
         self.lost: set[int] = set()
-        self.leftovers = SlotLeftovers(node, member.metadata.get, self._cleared)
+        self.leftovers = SlotLeftovers(node, member.metadata.get, self._is_own, self._cleared)
 
     # -- lost
 
@@ -71,6 +71,11 @@ class SlotOpening:
                 f"other nodes have taken over the slots {' '.join(ranges(taken))} while this node was out of the view: "
                 "their sessions continue there with all that was acknowledged",
             )
+
+    def _is_own(self, slot: int) -> bool:
+        """Whether the slot table names this process as the primary of the slot."""
+        own = self._member.own_holder
+        return own is not None and self._member.slots.row(slot).primary == own
 
     def _is_elsewhere(self, row: SlotRow) -> bool:
         if row.primary is not None:

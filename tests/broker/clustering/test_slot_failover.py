@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from strogoff.broker.clustering import slot_replicator
@@ -346,6 +348,25 @@ def test_a_message_that_the_former_primary_took_is_not_taken_again(cluster: Copi
     assert not writer.take()
     cluster[primary].kill()
     assert cluster.taken_over(primary) == follower
+    cluster.until(lambda: bool(writer.take()))
+    assert resumed(cluster, follower) == [b"1"]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_the_new_primary_answers_its_own_client_when_its_disk_has_the_message(cluster: CopiedCluster, qos: int) -> None:
+    """The former primary took the message from the follower, whose copy has it, but only in memory."""
+    subscriber(cluster, qos=qos).leave()
+    primary, follower = cluster.copied()
+    writer = cluster[follower].client("writer")
+    disk = cluster[follower].disks[0]
+    disk.stall_until = inf
+    writer.send(publish("t", b"1", qos, 7))
+    cluster.until(lambda: any(key[:1] == b"q" for key in cluster.rows(follower)))
+    assert cluster[primary].member.goodbye()
+    cluster.until(lambda: (row := cluster.row()).primary is not None and row.primary.node == f"n{follower}")
+    cluster.pass_s(0.5)
+    assert not writer.take()
+    disk.stall_until = 0
     cluster.until(lambda: bool(writer.take()))
     assert resumed(cluster, follower) == [b"1"]
 

@@ -76,3 +76,16 @@ def test_what_belongs_to_clients_without_a_session_stays(cluster: MovingCluster)
     cluster.until(lambda: not cluster.rows(1))
     assert [key[1] for key in cluster[1].node.env.store.keys(b"S", b"T")] == [cluster.slot]
     assert not [key for key in cluster.rows(2) if name.encode() in key]
+
+
+def test_rows_of_a_slot_that_comes_back_empty_wait_for_no_other_node(cluster: MovingCluster) -> None:
+    """The slot was lost at its new node before that had written a route: nobody else will ever write one."""
+    subscriber(cluster).leave()
+    opening = cluster[1].host.clustering.slots.opening  # type: ignore[union-attr]
+    cluster[1].node.slot_sessions.lose(cluster.slot)
+    opening.leftovers.start(cluster.slot)
+    cluster.until(lambda: not cluster.rows(1))
+    assert not cluster[1].node.router.elsewhere
+    client = subscriber(cluster)
+    cluster[3].client("writer").publish("t", b"1", 1)
+    assert [each.payload for each in client.drain()] == [b"1"]

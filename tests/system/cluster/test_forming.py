@@ -175,11 +175,11 @@ def test_behind_haproxy(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def behind_haproxy(folder: Path) -> AsyncIterator[tuple[list[Node], int, int]]:
+async def behind_haproxy(folder: Path, **settings: str) -> AsyncIterator[tuple[list[Node], int, int]]:
     """Three joined nodes behind HAProxy, as in docs/operations.md; its ports for clients and for `all_are_well`."""
     require_program("haproxy", "haproxy")
     file, port, stats = folder / "haproxy.cfg", free_port(), free_port()
-    async with three(folder, listener__tcp__default__proxy_protocol="on", **MAJORITY) as nodes:
+    async with three(folder, listener__tcp__default__proxy_protocol="on", **(settings or MAJORITY)) as nodes:
         health = [free_port() for _ in nodes]
         for node, check in zip(nodes, health, strict=True):
             node.settings["listener.http.health"] = f"127.0.0.1:{check}"
