@@ -101,7 +101,7 @@ class ClusterAdapter:
             node.name,
             Ports(
                 node.router.table, lambda: node.router.mountpoints, self.routes.owns,
-                lambda slot: self.slots.is_primary(slot), member.metadata,
+                lambda slot: self.slots.is_primary(slot), member.metadata, lambda key: self.routes.change(key, None),
                 node.env.after_turn, node.env.store.when_all_safe,
             ),
         )  # fmt: skip

@@ -69,14 +69,17 @@ class Subscriber(Protocol):
 class Ports(Struct):
     """What a `RouteAdvertiser` needs. `table` gives the subscriptions of a mountpoint, `mountpoints` the names of all
     mountpoints of this node. `owns` says whether this node is the primary of a slot, by the table that it follows;
-    `sure` whether no other node can be. `soon` runs a function in another turn, `when_safe` once the store has all that
-    was written so far. `count_above`: the subscribers of a filter above which they are counted once and kept."""
+    `sure` whether no other node can be. `wrote` gets the key of each route to a slot that this node has written or
+    removed: what an earlier primary wrote there is gone. `soon` runs a function in another turn, `when_safe` once the
+    store has all that was written so far. `count_above`: the subscribers of a filter above which they are counted once
+    and kept."""
 
     table: Callable[[str], SubscriptionTable]
     mountpoints: Callable[[], Iterable[str]]
     owns: Callable[[int], bool]
     sure: Callable[[int], bool]
     routes: RouteMap
+    wrote: Callable[[bytes], object]
     soon: Callable[[Callable[[], None]], object]
     when_safe: Callable[[Callable[[], None]], object]
     count_above: int = COUNT_ABOVE
@@ -320,6 +323,8 @@ class RouteAdvertiser:
             value = self._value(counted, group, at)
             if value != self._routes.get(key):
                 self._counter = self._routes.delete(key) if value is None else self._routes.put(key, value)
+                if at is not None:
+                    self.ports.wrote(key)
         return self._counter
 
     def _value(self, counted: _SubscriberCounts, group: str | None, place: Place) -> bytes | None:

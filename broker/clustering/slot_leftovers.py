@@ -1,8 +1,8 @@
 """Deletes the rows of slots that have moved to another node, and of attempts that came to nothing.
 
 The router sends messages for these sessions to their node, because it knows their subscriptions from the rows. So a row
-of a subscription stays until this node has the route that the present node of the slot has written. If the slot was lost
-there and comes back to this node, its sessions are lost: the rows go at once, before new sessions begin.
+of a subscription stays until this node has the route that the present node of the slot has written. If the slot was
+lost there and comes back to this node, its sessions are lost: the rows wait for no route.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PAUSE_MS = 1_000
 
 
 class SlotLeftovers:
-    """The slots that this node deletes. `route` returns the value of a key of the replicated map, `is_back` whether this
-    node is the primary of a slot again. `clear` is called with each slot whose rows are gone."""
+    """The slots that this node deletes. `route` returns the value of a key of the replicated map, `is_back` whether
+    this node is the primary of a slot again. `clear` is called with each slot whose rows are gone."""
 
     def __init__(
         self,

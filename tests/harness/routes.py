@@ -90,6 +90,7 @@ class RouteNode:
         """No other node can be the primary of this node's slots."""
         ports = Ports(
             self.table, lambda: self.tables, slots_of(name).__contains__, lambda slot: self.sure, self.map,
+            lambda key: self.routes.change(key, None),
             self.later.append, self._when_safe,
         )  # fmt: skip
         self.advertiser = RouteAdvertiser(name, ports)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering.routes import LASTING, writer_of
+from strogoff.broker.routing.remote_table import NOWHERE
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
@@ -89,3 +90,19 @@ def test_rows_of_a_slot_that_comes_back_empty_wait_for_no_other_node(cluster: Mo
     client = subscriber(cluster)
     cluster[3].client("writer").publish("t", b"1", 1)
     assert [each.payload for each in client.drain()] == [b"1"]
+
+
+@pytest.mark.parametrize("text", ["t", "$share/g/t"])
+def test_a_route_that_another_node_wrote_ends_where_the_slot_has_been(cluster: MovingCluster, text: str) -> None:
+    """n2 knows the route of n1, has the slot for a while, and removes the route. Then the slot goes to n3."""
+    client = cluster[1].client("sub", clean=False, expiry_s=600)
+    client.subscribe((text, 1))
+    client.leave()
+    assert cluster.move(2) == ""
+    client, _ = cluster[2].connect("sub", clean=False, expiry_s=600)
+    client.unsubscribe(text)
+    client.leave()
+    assert cluster.move(3, 2) == ""
+    cluster.pass_s(3)
+    routes = [cluster[number].host.clustering.routes for number in (1, 2, 3)]  # type: ignore[union-attr]
+    assert [each.match("", "t") for each in routes] == [NOWHERE] * 3

@@ -1,7 +1,6 @@
 """A B C D E: messages arrive in order while the node of the subscriber, or the one with its session, is killed.
 
-mosquitto_sub and mosquitto_pub, three nodes with two copies of each session behind HAProxy (P1, P2, P3). The README tells
-the story with the commands.
+mosquitto_sub and mosquitto_pub, three nodes with two copies of each session behind HAProxy (P1, P2, P3).
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def test_a_node_dies_and_the_messages_arrive_in_order(tmp_path: Path, version: s
 
 @pytest.mark.parametrize("role", ["gateway", "primary"])
 def test_by_default_clients_are_refused_until_the_node_is_back(tmp_path: Path, role: str) -> None:
-    """`allow_register_during_netsplit = off`: CONNECT is refused; the publisher's message is accepted after the heal."""
+    """`allow_register_during_netsplit = off`: CONNECT is refused; the message is accepted after the heal."""
 
     async def scenario() -> None:
         async with behind_haproxy(tmp_path, queue_replicas="2") as (nodes, port, stats):
