@@ -26,7 +26,7 @@ class ClusterSlots:
         self._member = member
         env = node.env
         self.follower = SlotFollower(node, member, routes, traffic)
-        self.handover = SlotHandover(member, self._empty, env.log)
+        self.handover = SlotHandover(member, self._empty, env.store.when_all_safe, env.log)
         self.opening = SlotOpening(node, member, traffic)
         self.replicator = SlotReplicator(
             member, env, node.slot_sessions, env.options.queue_replicas, self, self.opening.lost, self._misplaced

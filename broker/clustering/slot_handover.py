@@ -46,21 +46,29 @@ class SlotMember(Protocol):
 class SlotHandover:
     """The handover at one node.
 
-    `empty` returns which of these slots have no durable session and get none from another node. `log` gets level and
+    `empty` returns which of these slots have no durable session and get none from another node. `when_safe` runs a
+    function once all that was written so far is on the disks of this node and of the followers. `log` gets level and
     text.
+
+    An empty slot may have had a session a moment ago. So the leader is asked when the deletion of its rows is safe:
+    else a follower might become primary that has the session still (H-46).
     """
 
     def __init__(
         self,
         member: SlotMember,
         empty: Callable[[Collection[int]], list[int]],
+        when_safe: Callable[[Callable[[], None]], object],
         log: Callable[[str, str], None],
     ) -> None:
         self._member = member
         self._empty = empty
+        self._when_safe = when_safe
         self._log = log
         self.place: Place = first_wanted
         self._handover = Handover()
+        self._unsafe: dict[int, object] = {}
+        """Closed slots with writes that may not be safe yet; a new object for each time that a slot is closed."""
         self._requested_ms = self._looked_ms = 0.0
         self._from = 0
 
@@ -89,12 +97,12 @@ class SlotHandover:
             self._looked_ms = now_ms
         if self.closed and now_ms - self._requested_ms >= REPEAT_MS:
             self._requested_ms = now_ms
-            requests = self._handover.requests()
+            requests = [row for row in self._handover.requests() if row.slot not in self._unsafe]
             for first in range(0, len(requests), AT_ONCE):
                 self._member.request_slots(tuple(requests[first : first + AT_ONCE]))
 
     def misplaced(self) -> dict[int, str]:
-        """Return slot -> the node that should have it, for the slots that only this node has and another should."""
+        """Return slot -> the node that should have it, for the slots of this node that another should have."""
         membership, own = self._member.membership, self._member.own_holder
         if own is None:
             return {}
@@ -116,9 +124,16 @@ class SlotHandover:
             self._handover.close(membership.slots.row(slot), present[wanted[slot]])
             given.setdefault(wanted[slot], []).append(slot)
         for node, some in given.items():
-            self._requested_ms = 0.0
             self._log("info", f"this node gives {node} the empty slots {_texts(some)}")
+        if given:
+            closing = object()
+            self._unsafe.update({slot: closing for some in given.values() for slot in some})
+            self._when_safe(lambda: self._safe(closing))
         return not self._from
+
+    def _safe(self, closing: object) -> None:
+        self._unsafe = {slot: each for slot, each in self._unsafe.items() if each is not closing}
+        self._requested_ms = 0.0
 
 
 def _texts(slots: list[int]) -> str:

@@ -28,13 +28,13 @@ def first_wanted(slot: int, zones: Mapping[str, str]) -> str:
 
 
 def misplaced(table: SlotTable, own: Holder, zones: Mapping[str, str], place: Place = first_wanted) -> dict[int, str]:
-    """Returns slot -> the node that should have it, for the slots that `own` alone holds and that belong elsewhere.
+    """Returns slot -> the node that should have it, for the slots of which `own` is primary and that belong elsewhere.
 
     `zones`: serving node -> its zone.
     """
     found = {}
     for slot in table.slots_by_primary.get(own.node, ()):
-        if table.row(slot).in_sync == (own,):
+        if table.row(slot).primary == own:
             node = place(slot, zones)
             if node != own.node:
                 found[slot] = node

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.cluster.slots.handover import first_wanted
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import publish
 
@@ -150,3 +152,28 @@ def test_the_slot_moves_to_another_node_that_gets_a_copy_first(cluster: CopiedCl
     writer.publish("t", b"2", 1)
     assert resumed(cluster, other) == [b"1", b"2"]
     assert cluster.copied()[0] == other
+
+
+def test_empty_slots_go_to_their_nodes_with_two_copies_and_again_after_a_return() -> None:
+    """A node that was away gets its slots back, except for those with sessions."""
+    cluster = CopiedCluster()
+    for node in cluster.nodes:
+        node.host.spreads = True
+
+    def spread(number: int) -> set[int]:
+        table, zones = cluster[1].member.slots, {f"n{n}": "" for n in (1, 2, 3)}
+        return {slot for slot, row in enumerate(table.rows) if row.home == f"n{number}"} ^ {
+            slot for slot in range(SLOTS) if first_wanted(slot, zones) == f"n{number}"
+        }
+
+    cluster.until(lambda: not any(spread(number) for number in (1, 2, 3)), 60)
+    cluster.all_copied()
+    name = next(f"c{n}" for n in range(1000) if slot_of("", f"c{n}") in cluster[1].member.slots.slots_by_primary["n2"])
+    cluster[2].client(name, clean=False, expiry_s=600).leave()
+    cluster[2].kill()
+    cluster.until(lambda: "n2" not in cluster[1].member.slots.slots_by_primary)
+    cluster[2].start()
+    cluster.whole()
+    cluster.until(lambda: spread(2) == {slot_of("", name)}, 60)
+    cluster.all_copied()
+    assert cluster[3].connect(name, clean=False, expiry_s=600)[1].session_present

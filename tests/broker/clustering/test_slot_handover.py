@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from strogoff.broker.clustering.slot_handover import AT_ONCE, LOOK_MS, REPEAT_MS, SlotHandover
 from strogoff.cluster.identity import SLOTS, slot_of
@@ -26,7 +26,15 @@ class FakeMember:
         self.used: set[int] = set()
         self.apply(Settle("id", "a", "disk-a", 1, "a-1", "", slots=True))
         self.apply(Join("b", "disk-b", 1, "b-1", ""))
-        self.handover = SlotHandover(self, self.empty, lambda level, text: self.log.append(text))
+        self.unsafe: list[Callable[[], None]] | None = None
+        """What waits for the disks; None if they are quick."""
+        self.handover = SlotHandover(self, self.empty, self.when_safe, lambda level, text: self.log.append(text))
+
+    def when_safe(self, then: Callable[[], None]) -> None:
+        if self.unsafe is None:
+            then()
+        else:
+            self.unsafe.append(then)
 
     def apply(self, command: Settle | Join | SetView | SetSlots) -> None:
         self.membership.apply(self.membership.index + 1, encode_command(command))
@@ -75,6 +83,21 @@ def test_each_node_gets_its_empty_slots() -> None:
         now += 1
     assert list(member.membership.slots.slots_by_primary["b"]) == member.of_b()[3:]
     assert not member.handover.closed and now < 10_010 and any("gives b the empty slots" in text for text in member.log)
+
+
+def test_the_leader_is_asked_when_the_disks_have_what_was_written() -> None:
+    """A session of the slot may have ended a moment ago, and the target may have its rows."""
+    member = FakeMember()
+    member.unsafe = []
+    member.view("a", "b")
+    member.handover.tick(10_000)
+    closed = set(member.handover.closed)
+    assert closed and not member.asked
+    member.handover.tick(10_000 + 2 * REPEAT_MS)
+    assert not member.asked
+    member.unsafe[0]()
+    member.handover.tick(10_000 + 2 * REPEAT_MS)
+    assert {row.slot for changes in member.asked for row in changes} >= closed
 
 
 def test_requests_are_repeated_until_they_are_applied() -> None:

@@ -6,8 +6,10 @@ from math import inf
 from typing import Any
 
 import msgspec
+import pytest
 
-from strogoff.cluster.membership.events import SlotsChanged
+from strogoff.cluster.membership.events import SlotsChanged, SlotsLost
+from strogoff.cluster.node import ClusterNode
 from strogoff.cluster.slots.table import Holder, SlotTable
 from tests.harness.members import Machine, MemberHarness
 
@@ -144,6 +146,18 @@ def test_a_member_that_leaves_loses_its_slots_with_an_event_at_the_others() -> N
         lost = last(machine, "slot.lost")
         assert (lost["target"], lost["count"], lost["slots"]) == (owner.name, 256, ["0-255"])
         assert last(machine, "slot.primary")["primaries"] == {each.name: 128 for each in others}
+
+
+def test_the_leader_alone_reports_a_loss_while_no_process_is_in_the_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All nodes were killed, and the log takes the removal of one before another one is in the view again."""
+    cluster = MemberHarness(3)
+    leader, other = cluster.leader(), follower(cluster)
+    monkeypatch.setattr(ClusterNode, "incarnation", None)
+    for machine in (leader, other):
+        machine.events.clear()
+        machine.member.reporting.slots(SlotsLost("n3", (7, 8)))
+    assert [(kind, facts["slots"]) for kind, facts in leader.events] == [("slot.lost", ["7-8"])]
+    assert other.events == []
 
 
 def test_a_copy_that_comes_without_another_primary_is_no_event() -> None:
