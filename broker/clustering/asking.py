@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ...cluster.membership.admission import CallAnswer, MalformedCall, decode_answer
+from ...cluster.membership.admission import CallAnswer, MalformedCall, asked_again, decode_answer
 from ...cluster.transport.wire import CallFailed, Transport
 from .operator_port import ClusterError
 
@@ -23,7 +23,7 @@ async def ask_leader(transport: Transport, address: str, method: str, request: b
             raise ClusterError(f"{address}: {error}") from None
         if not answer.ask or answer.ask == address:
             return answer
-        address = answer.ask
+        address, request = answer.ask, asked_again(method, request, answer)
     raise ClusterError(f"the leader changes too often to be asked, last at {address}")
 
 

@@ -24,6 +24,8 @@ from ..sessions.slot_sessions import ARRIVING
 from .slot_follower import Traffic
 from .slot_leftovers import SlotLeftovers
 
+SAY_MS = 1_000
+"""How long deletions are gathered for one line of the log."""
 ANNOUNCED = 200
 """Subscriptions of a slot that one turn announces."""
 
@@ -39,6 +41,8 @@ class SlotOpening:
         self._mine = set(range(SLOTS))
         self.lost: set[int] = set()
         self.leftovers = SlotLeftovers(node, member.metadata.get, self._is_own, self._cleared)
+        self._deleted: list[int] = []
+        """Slots that the next line of the log names."""
 
     # -- lost
 
@@ -140,7 +144,16 @@ class SlotOpening:
 
     def _cleared(self, slot: int) -> None:
         self.lost.discard(slot)
-        self._node.env.log("info", f"the rows of slot {slot}, which is at another node, are deleted")
+        env = self._node.env
+        if not self._deleted:
+            env.timers.at(env.now + SAY_MS, self._say_deleted)
+        self._deleted.append(slot)
+
+    def _say_deleted(self) -> None:
+        """One line for all slots of a while: a node that returns may have over a hundred."""
+        deleted, self._deleted = self._deleted, []
+        names = " ".join(ranges(sorted(deleted)))
+        self._node.env.log("info", f"the former rows of the slots {names} are deleted")
 
     def place(self) -> None:
         """Tell the router where the sessions of slots are whose subscriptions this node has."""

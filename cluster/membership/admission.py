@@ -37,7 +37,7 @@ class JoinRequest(Struct, array_like=True, frozen=True):
 
     `versions`: the lowest and highest version of the protocol that it speaks. `replace`: take over the name of a member
     that is away; the sessions and messages that only its old disk has are lost. `zone`: its zone, "" for the
-    node itself.
+    node itself. `cluster_id`: the cluster of the node that named the asked one as its leader, "" if none did.
     """
 
     node: Name
@@ -48,6 +48,7 @@ class JoinRequest(Struct, array_like=True, frozen=True):
     versions: tuple[int, int]
     replace: bool = False
     zone: str = ""
+    cluster_id: str = ""
 
 
 class LeaveRequest(Struct, array_like=True, frozen=True):
@@ -60,7 +61,8 @@ class LeaveRequest(Struct, array_like=True, frozen=True):
 
 
 class CallAnswer(Struct, array_like=True, frozen=True):
-    """`problem` is a sentence, empty on success. `ask` is the address of the leader, if another node leads.
+    """`problem` is a sentence, empty on success. `ask` is the address of the leader of `cluster_id`, if another node
+    leads; then ask there (`asked_again`).
 
     `members` are (node, address) of all members after a join. `boot`: the caller's boot must be above this number.
     """
@@ -90,6 +92,14 @@ def decode_leave(data: bytes) -> LeaveRequest:
 def decode_answer(data: bytes) -> CallAnswer:
     """Decode an answer. Raises `MalformedCall`."""
     return _decode(data, CallAnswer)
+
+
+def asked_again(method: str, request: bytes, answer: CallAnswer) -> bytes:
+    """Returns the request for the leader that an answer names. A request to join names the cluster: perhaps the leader
+    has just lost its data, and would found another cluster. Raises `MalformedCall`."""
+    if method != JOIN:
+        return request
+    return encode_call(msgspec.structs.replace(decode_join(request), cluster_id=answer.cluster_id))
 
 
 def _decode(data: bytes, kind: type[_T]) -> _T:

@@ -97,6 +97,11 @@ class JoinLeaveService:
         lowest, highest = request.versions
         if highest < VERSIONS[0] or lowest > VERSIONS[1]:
             return f"{request.node} speaks version {lowest} to {highest}, this cluster {VERSIONS[0]} to {VERSIONS[1]}"
+        if request.cluster_id not in ("", member.me.cluster_id):
+            return (
+                f"{member.me.node} is not in the cluster {request.cluster_id}, which takes it for its leader: perhaps "
+                "its data directory was replaced. Ask again when the cluster has another leader"
+            )
         if self.joining and not member.clustered:
             return f"{member.me.node} is about to join a cluster itself"
         if not member.clustered and (reason := self.waits_for()):
@@ -210,7 +215,7 @@ class JoinLeaveService:
         if isinstance(waiting.request, JoinRequest) and leader is not None and leader.node == waiting.request.node:
             return  # the joining node led until its disk was replaced: wait for another leader
         if leader is not None:
-            self._answer(waiting, CallAnswer(ask=leader.address))
+            self._answer(waiting, CallAnswer(ask=leader.address, cluster_id=member.me.cluster_id))
 
     def _done_already(self, request: JoinRequest | LeaveRequest) -> bool:
         row = self._member.membership.members.get(request.node)

@@ -17,6 +17,7 @@ from ...cluster.membership.admission import (
     CallAnswer,
     JoinRequest,
     LeaveRequest,
+    asked_again,
     decode_answer,
     encode_call,
 )
@@ -172,7 +173,7 @@ class ClusterHost(Host):
                 return
             answer = decode_answer(result)
             if answer.ask and answer.ask != address:
-                self._call(answer.ask, method, request, then)
+                self._call(answer.ask, method, asked_again(method, request, answer), then)
             else:
                 then(answer)
 

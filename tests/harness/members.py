@@ -7,7 +7,14 @@ from random import Random
 from typing import Any
 
 from strogoff.cluster.links.ports import Lane
-from strogoff.cluster.membership.admission import CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call
+from strogoff.cluster.membership.admission import (
+    CallAnswer,
+    JoinRequest,
+    LeaveRequest,
+    asked_again,
+    decode_answer,
+    encode_call,
+)
 from strogoff.cluster.membership.join_leave import VERSIONS
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, wanted_voters
 from strogoff.cluster.membership.view import View
@@ -191,7 +198,7 @@ class Machine:
         def came(result: bytes | CallFailed) -> None:
             answer = CallAnswer(str(result)) if isinstance(result, CallFailed) else decode_answer(result)
             if answer.ask and answer.ask != address:
-                self.ask(answer.ask, method, request, answers)
+                self.ask(answer.ask, method, asked_again(method, request, answer), answers)
             else:
                 answers.append(answer)
 

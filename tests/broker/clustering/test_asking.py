@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from strogoff.broker.clustering.asking import ask_leader
 from strogoff.broker.clustering.operator_port import ClusterError
-from strogoff.cluster.membership.admission import CallAnswer, encode_call
+from strogoff.cluster.membership.admission import CallAnswer, JoinRequest, decode_join, encode_call
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import Accepted, Refused, Wire
 
 LEADS = CallAnswer(cluster_id="c")
+JOIN_REQUEST = JoinRequest("n4", "disk", 1, "process", "h:4", (1, 9))
 
 
 def _nobody(hello: bytes, wire: Wire) -> Accepted | Refused:
     return Refused("no streams here")
 
 
-def ask(answers: dict[str, CallAnswer | bytes], first: str) -> CallAnswer:
-    """Ask the node at address `first` and follow its answers to the leader."""
+def ask(answers: dict[str, CallAnswer | bytes], first: str, asked: list[JoinRequest] | None = None) -> CallAnswer:
+    """Ask the node at address `first` and follow its answers to the leader. `asked` gets the requests."""
+
+    requests: list[JoinRequest] = [] if asked is None else asked
 
     async def main() -> CallAnswer:
         network = memory_network()
 
         def place(answer: CallAnswer | bytes) -> object:
             async def answering(method: str, request: bytes) -> bytes:
-                assert (method, request) == ("join", b"please")
+                assert method == "join"
+                requests.append(decode_join(request))
                 return answer if isinstance(answer, bytes) else encode_call(answer)
 
             return answering
 
         for address, answer in answers.items():
             await AsyncioMemoryTransport(network, address).serve(address, _nobody, place(answer))  # type: ignore[arg-type]
-        return await ask_leader(AsyncioMemoryTransport(network, "me"), first, "join", b"please")
+        return await ask_leader(AsyncioMemoryTransport(network, "me"), first, "join", encode_call(JOIN_REQUEST))
 
     return asyncio.run(main())
 
@@ -43,6 +48,14 @@ def test_the_leader_is_found() -> None:
     answers: dict[str, CallAnswer | bytes] = {"h:1": CallAnswer(ask="h:2"), "h:2": CallAnswer(ask="h:3"), "h:3": LEADS}
     assert ask(answers, "h:1") == LEADS
     assert ask(answers, "h:3") == LEADS
+
+
+def test_a_node_that_is_sent_on_names_the_cluster_of_the_node_that_sent_it() -> None:
+    """Otherwise a leader that has lost its data would found another cluster (H-49)."""
+    asked: list[JoinRequest] = []
+    ask({"h:1": CallAnswer(ask="h:2", cluster_id="c"), "h:2": LEADS}, "h:1", asked)
+    assert [request.cluster_id for request in asked] == ["", "c"]
+    assert asked[1] == msgspec.structs.replace(JOIN_REQUEST, cluster_id="c")
 
 
 def test_a_problem_is_returned_as_an_answer() -> None:

@@ -106,3 +106,15 @@ def test_a_route_that_another_node_wrote_ends_where_the_slot_has_been(cluster: M
     cluster.pass_s(3)
     routes = [cluster[number].host.clustering.routes for number in (1, 2, 3)]  # type: ignore[union-attr]
     assert [each.match("", "t") for each in routes] == [NOWHERE] * 3
+
+
+def test_one_line_names_all_slots_whose_rows_are_deleted(
+    cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(cluster[1].node.env, "log", lambda level, text: lines.append(text))
+    opening = cluster[1].host.clustering.slots.opening  # type: ignore[union-attr]
+    for slot in (7, 9, 8, 20):
+        opening._cleared(slot)
+    cluster.pass_s(2)
+    assert lines == ["the former rows of the slots 7-9 20 are deleted"]

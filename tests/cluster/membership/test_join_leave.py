@@ -393,6 +393,27 @@ def test_a_leader_that_comes_back_with_another_disk_waits_for_another_leader() -
     cluster.whole()
 
 
+def test_a_leader_that_has_just_lost_its_disk_founds_no_cluster_for_a_node_sent_to_it() -> None:
+    """The others take it for the leader for a moment, and send a joining node to it."""
+    cluster = MemberHarness(4, joined=False)
+    for machine in cluster.machines[1:3]:
+        cluster.join(machine)
+    cluster.until(lambda: all(machine.settled for machine in cluster.machines[:3]))
+    leader, newcomer = cluster.leader(), cluster[4]
+    other = next(machine for machine in cluster.machines[:3] if machine is not leader)
+    leader.kill()
+    leader.replace_disk("another-disk")
+    leader.start()
+    answers = newcomer.join(f"{other.name}:1")
+    cluster.until(lambda: bool(answers))
+    assert answers[0].problem.startswith(f"{leader.name} is not in the cluster cluster-of-n1, which takes it")
+    assert not leader.member.clustered and not newcomer.member.clustered
+    cluster.until(lambda: other.member.view.row(leader.name) is None)
+    cluster.join(newcomer, f"{other.name}:1")
+    cluster.join(leader, f"{other.name}:1")
+    cluster.whole()
+
+
 def test_the_log_has_the_zones_of_founder_and_joining_node_and_of_a_later_start() -> None:
     cluster = MemberHarness(2, joined=False)
     for machine, zone in zip(cluster.machines, ("rack1", "rack2"), strict=True):
