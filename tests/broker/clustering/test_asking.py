@@ -23,7 +23,6 @@ def _nobody(hello: bytes, wire: Wire) -> Accepted | Refused:
 
 def ask(answers: dict[str, CallAnswer | bytes], first: str, asked: list[JoinRequest] | None = None) -> CallAnswer:
     """Ask the node at address `first` and follow its answers to the leader. `asked` gets the requests."""
-
     requests: list[JoinRequest] = [] if asked is None else asked
 
     async def main() -> CallAnswer:
