@@ -60,11 +60,22 @@ def test_the_end_is_told_although_the_handler_is_cancelled_meanwhile() -> None:
 
     async def main() -> None:
         call, recorder = FakeCall(), Recorder()
-        wire = GrpcWire("peer", call.read, call.write, recorder)
-        wire.start()
+        ending, may_end = asyncio.Event(), asyncio.Event()
+
+        async def write(frame: bytes) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ending.set()
+                await may_end.wait()
+
+        wire = GrpcWire("peer", call.read, write, recorder)
+        wire.start([b"welcome"])
         running = asyncio.ensure_future(wire.run())
         await call.incoming.put(grpc.aio.EOF)
-        wire._tasks[1].add_done_callback(lambda _: running.cancel())  # it ends while `run` waits for both tasks
+        await ending.wait()  # `run` waits for the end of this write
+        running.cancel()
+        may_end.set()
         await asyncio.wait([running])
         assert running.cancelled() and recorder.seen == [("closed", "the other end has ended the stream")]
 
