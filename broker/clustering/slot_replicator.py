@@ -379,7 +379,7 @@ def _by_slot(batch: Batch, slots: Container[int]) -> dict[int, list[bytes | None
     """For each of these slots that the batch changes: key, value, key, value, in the order of the batch."""
     found: dict[int, list[bytes | None]] = {}
     by_prefix: dict[bytes, list[bytes | None]] = {}
-    for prefix in {key[:2] for key in batch}:
+    for prefix in dict.fromkeys([key[:2] for key in batch]):
         if prefix[0] in SLOT_KINDS and prefix[1] in slots:
             by_prefix[prefix] = found.setdefault(prefix[1], [])
     if by_prefix:
