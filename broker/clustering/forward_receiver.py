@@ -88,7 +88,8 @@ class _Lane(msgspec.Struct):
 class DedupEntry(msgspec.Struct):
     """A QoS 2 message that may come again. `parts` are the parts that this node took; `stored` says whether that is on
     disk. `slots` are the slots that took it, with rows on disk for those in `kept`. `relayed` parts went to other
-    nodes, and `pending` are the acknowledgements that these nodes owe."""
+    nodes, and `pending` are the acknowledgements that these nodes owe. `homes`: the slot of the durable session that
+    got the part of a group."""
 
     parts: list[str]
     stored: bool
@@ -96,6 +97,7 @@ class DedupEntry(msgspec.Struct):
     kept: list[int] = []
     relayed: list[str] = []
     pending: PendingAcks | None = None
+    homes: dict[str, int] = {}
 
 
 class ForwardReceiver:
@@ -141,8 +143,9 @@ class ForwardReceiver:
                 lane.taken = int.from_bytes(value[:8], "big")
                 self._gate.noted = max(self._gate.noted, int.from_bytes(value[8:], "big"))
         mids = [(*keys.parse_seen_key(key), value.decode().split("\0")) for key, value in store.scan(b"x", b"y")]
-        for name, boot, counter, parts in sorted(mids):
-            self._seen.setdefault(name, {})[boot, counter] = DedupEntry(parts, True)
+        for name, boot, counter, stored in sorted(mids):
+            parts, homes = _parts_and_homes(stored)
+            self._seen.setdefault(name, {})[boot, counter] = DedupEntry(parts, True, homes=homes)
         self.load_slots(range(SLOTS))
 
     def load_slots(self, slots: Iterable[int]) -> None:
@@ -165,6 +168,18 @@ class ForwardReceiver:
                 if slot in entry.kept or slot in entry.slots:
                     entry.slots = [each for each in entry.slots if each != slot]
                     entry.kept = [each for each in entry.kept if each != slot]
+
+    def lose_slot(self, slot: int) -> None:
+        """As `drop_slot`, but another node has taken the slot over, and may lack what this node took last: the parts of
+        groups that sessions of the slot got count as not taken (H-46)."""
+        self.drop_slot(slot)
+        for origin, seen in self._seen.items():
+            for mid, entry in seen.items():
+                if lost := [part for part, home in entry.homes.items() if home == slot]:
+                    entry.parts = [part for part in entry.parts if part not in lost]
+                    entry.homes = {part: home for part, home in entry.homes.items() if home != slot}
+                    if entry.stored:
+                        self._note(origin, mid, entry)
 
     def watermark(self, origin: str, boot: int) -> int:
         """Return the number up to which the lane of this boot of the origin was taken; 0 for a new boot.
@@ -317,8 +332,10 @@ class ForwardReceiver:
         wait = node.router.deliver(message, plans, live, slots, groups, context) == AFTER_COMMIT or known.stored
         parts = [*known.parts, *([LIVE] if live else ()), *groups]
         entry = seen[mid] = DedupEntry(
-            parts, known.stored, [*known.slots, *slots], known.kept, relayed, context.pending
+            parts, known.stored, [*known.slots, *slots], known.kept, relayed, context.pending, dict(known.homes)
         )
+        for text in groups:
+            self._note_home(entry, text)
         if wait:
             self.keep(origin, mid, slots)
             if groups:
@@ -362,6 +379,7 @@ class ForwardReceiver:
         known.relayed = [each for each in known.relayed if each != part]
         known.stored = known.stored or wait
         if wait:
+            self._note_home(known, part)
             self._note(origin, mid, known)
 
     def handed_over(self, message: Message, part: str) -> None:
@@ -372,9 +390,20 @@ class ForwardReceiver:
             known.stored = True
             self._note(message.origin.node, (message.origin.boot, message.counter), known)
 
+    def _note_home(self, entry: DedupEntry, part: str) -> None:
+        """A member here has just got the part of its group: note its slot if it has a durable session."""
+        slot = self._node.router.slots_of_members.get(part)
+        entry.homes = {each: home for each, home in entry.homes.items() if each != part}
+        if slot is not None:
+            entry.homes[part] = slot
+
     def _note(self, origin: str, mid: tuple[int, int], seen: DedupEntry) -> None:
         # relayed parts are not stored: after a restart the message for their groups is delivered again
-        parts = [each for each in seen.parts if each not in seen.relayed]
+        parts = [
+            f"{seen.homes[each]} {each}" if each in seen.homes else each
+            for each in seen.parts
+            if each not in seen.relayed
+        ]
         self._node.env.store.put(keys.seen_key(origin, *mid), "\0".join(parts).encode())
 
     def _relayed(self, origin: str, lane: _Lane, seq: int) -> None:
@@ -491,3 +520,15 @@ def _not_early(origin: str, seqs: list[int], boot: int) -> None:
 
 def _nobody(message: Message, part: str, sender: str, context: AckContext) -> bool:
     return False
+
+
+def _parts_and_homes(stored: list[str]) -> tuple[list[str], dict[str, int]]:
+    """The parts in the row of a mid, and the slots of those that durable sessions got: these begin with the slot."""
+    parts: list[str] = []
+    homes: dict[str, int] = {}
+    for each in stored:
+        slot, _, part = each.partition(" ") if each[:1].isdigit() else ("", "", each)
+        parts.append(part)
+        if slot:
+            homes[part] = int(slot)
+    return parts, homes

@@ -28,10 +28,14 @@ class Traffic(Struct):
     relay_sender: ForwardSender
     advertiser: RouteAdvertiser
 
-    def drop_slot(self, slot: int) -> None:
-        """The slot has left this node: forget what it has taken, and its open handshakes."""
+    def drop_slot(self, slot: int, lost: bool = False) -> None:
+        """The slot has left this node: forget what it has taken, and its open handshakes. `lost`: another node has
+        taken it over, and may lack the last messages."""
         self.gate.drop(slot)
-        self.receiver.drop_slot(slot)
+        if lost:
+            self.receiver.lose_slot(slot)
+        else:
+            self.receiver.drop_slot(slot)
         self.sender.handshakes.forget(slot_origin(slot))
 
 

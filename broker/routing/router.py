@@ -70,6 +70,8 @@ class Router:
         Change it with `place`."""
         self.remote_members: list[RemoteMembers] = []
         """The members on other nodes that were chosen for the last message."""
+        self.slots_of_members: dict[str, int] = {}
+        """For each group the slot of the member here that got its last message, if the member has a durable session."""
 
     def table(self, mountpoint: str) -> SubscriptionTable:
         """The subscriptions of a mountpoint."""
@@ -362,7 +364,12 @@ class Router:
                 chosen.append(member)
             else:
                 self._env.counters.router_matches_local += 1
-                wait = self._push_member(message, group, member, message.qos) or wait
+                stored = self._push_member(message, group, member, message.qos)
+                if stored:
+                    self.slots_of_members[group.text] = member.session.key[0]
+                else:
+                    self.slots_of_members.pop(group.text, None)
+                wait = stored or wait
         return wait
 
     def _push_member(self, message: Message, group: SharedGroup, member: Subscription, qos: int) -> bool:

@@ -493,3 +493,33 @@ def test_both_receivers_know_the_mids_of_each_other(target: Target) -> None:
     target.take(2, b"2", 2, counter=6)
     for counter in (5, 6):
         assert relayed._known(target.message(b"", 2, counter, 1)) is not None
+
+
+@pytest.mark.parametrize("power", [None, False])
+def test_the_part_of_a_group_is_forgotten_if_another_node_takes_over_the_slot_of_its_member(power: bool | None) -> None:
+    """The other node may lack what the member got last; a slot that moves takes it along (H-46)."""
+    target = Target()
+    target.receiver.watermark("n9", 1)
+    target.persistent("reader", 5).subscribe(("$share/x/g", 2))
+    target.client("other", 5).subscribe(("g", 2))
+
+    def parts() -> list[bytes]:
+        return [value for _, value in target.node.env.store.scan(b"x", b"y")]
+
+    def take(number: int) -> None:
+        target.take(number, b"m", qos=2, counter=7, topic="g", groups=("$share/x/g",))
+        target.pass_s(1.0)
+
+    take(1)
+    slot = target.keys(b"s")[0][1]
+    assert parts() == [f"\0{slot} $share/x/g".encode()]
+    if power is not None:
+        target.again(power)
+    target.receiver.lose_slot(slot + 1 & 255)
+    target.receiver.drop_slot(slot)
+    take(2)
+    assert len(target.keys(b"q")) == 1
+    target.receiver.lose_slot(slot)
+    assert parts() == [b""]
+    take(3)
+    assert len(target.keys(b"q")) == 2 and parts() == [f"\0{slot} $share/x/g".encode()]
