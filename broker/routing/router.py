@@ -71,7 +71,7 @@ class Router:
         self.remote_members: list[RemoteMembers] = []
         """The members on other nodes that were chosen for the last message."""
         self.slots_of_members: dict[str, int] = {}
-        """For each group the slot of the member here that got its last message, if the member has a durable session."""
+        """For each group of the last message for groups: the slot of the durable session here that got it."""
 
     def table(self, mountpoint: str) -> SubscriptionTable:
         """The subscriptions of a mountpoint."""
@@ -300,11 +300,11 @@ class Router:
         if groups:
             chosen: list[RemoteMembers] = []
             missing = [each for each in asked if not takes(each, message)]
-            wait = self._push_groups(message, [each.at(None) for each in asked if each not in missing], chosen) or wait
+            here = [each.at(None) for each in asked if each not in missing]
+            wait = self._push_groups(message, [*here, *missing], chosen) or wait
             for text in [text for text in groups if all(each.text != text for each in plan.groups)]:
                 self._env.observer.dropped_for_group(text, message)
             if missing:  # the last member here that could take it has left meanwhile
-                self._push_groups(message, missing, chosen)
                 self._env.cluster.forward(message, (), chosen, context)
         return AFTER_COMMIT if wait else DELIVERED
 
@@ -356,6 +356,7 @@ class Router:
     def _push_groups(self, message: Message, groups: Iterable[SharedGroup], chosen: list[RemoteMembers]) -> bool:
         """Give the message to one member of each group; add members on other nodes to `chosen`. As `Queue.push`."""
         wait = False
+        slots = self.slots_of_members = {}
         for group in groups:
             member = self._choose(group, message)
             if member is None:
@@ -364,12 +365,9 @@ class Router:
                 chosen.append(member)
             else:
                 self._env.counters.router_matches_local += 1
-                stored = self._push_member(message, group, member, message.qos)
-                if stored:
-                    self.slots_of_members[group.text] = member.session.key[0]
-                else:
-                    self.slots_of_members.pop(group.text, None)
-                wait = stored or wait
+                if self._push_member(message, group, member, message.qos):
+                    slots[group.text] = member.session.key[0]
+                    wait = True
         return wait
 
     def _push_member(self, message: Message, group: SharedGroup, member: Subscription, qos: int) -> bool:

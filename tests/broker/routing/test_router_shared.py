@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Puback, Publish, Pubrec, Pubrel
 
 from ...harness.broker import BrokerHarness, PacketClient
@@ -35,6 +36,17 @@ def test_one_member_gets_each_message(version: int) -> None:
     assert sorted(payload for each in got for payload in each) == sorted(b"%d" % number for number in range(60))
     assert all(got)
     assert Counter(other.payloads()) == Counter([b"%d" % number for number in range(60)] * 2)
+
+
+def test_the_router_knows_the_slots_of_the_members_that_got_the_last_message_alone() -> None:
+    """Clients choose the names of groups: what it knew of each would have no bound."""
+    broker = BrokerHarness()
+    broker.persistent("durable", 5).subscribe(("$share/g/t", 1), ("$share/h/u", 1))
+    broker.client("clean", 5).subscribe(("$share/i/v", 1))
+    publisher, slot = broker.client("p", 5), slot_of("", "durable")
+    for topic, known in (("t", {"$share/g/t": slot}), ("u", {"$share/h/u": slot}), ("v", {})):
+        publisher.publish(topic, b"", 1)
+        assert broker.node.router.slots_of_members == known
 
 
 def test_a_shared_delivery_keeps_to_the_members_qos() -> None:
