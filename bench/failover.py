@@ -25,6 +25,8 @@ from strogoff.cluster.identity import slot_of
 
 from .cluster_nodes import Node, bad_lines, end, start_joined, until, whole
 from .ha_test import Slots
+from .million_directory import client_id, command_topic
+from .routes_million import probed
 from .steady import SteadyClient
 
 TOGETHER = 60
@@ -33,16 +35,10 @@ SAMPLE = 30
 TRY_S = 0.05
 """The pause between two attempts to connect, in seconds."""
 COPIES_S = 600.0
-
-
-def client_id(number: int) -> str:
-    """Returns the name of a client."""
-    return f"device-{number}"
-
-
-def topic(number: int) -> str:
-    """Returns the topic that only this client subscribes to."""
-    return f"device/{number}/cmd"
+QUIET_S = 10.0
+PROBE_STARTS_S = 2.0
+AFTER_S = 15.0
+"""The probe measures for this time after the kill, in seconds, or until the last client is back."""
 
 
 async def make_sessions(nodes: list[Node], count: int) -> float:
@@ -54,32 +50,11 @@ async def make_sessions(nodes: list[Node], count: int) -> float:
         for number in numbers:
             client = SteadyClient(client_id(number), nodes[number % len(nodes)].port)
             await client.connect()
-            await client.subscribe(topic(number), 1)
+            await client.subscribe(command_topic(number), 1)
             await client.disconnect()
 
     await asyncio.gather(*[some(numbers) for _ in range(TOGETHER)])
     return count / (time.monotonic() - began)
-
-
-class Probe:
-    """The process `bench.probe` at one node, within an `async with` statement. `figures` has what it printed: number of
-    samples, median, 99th percentile and maximum in ms."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self.figures: list[float] = []
-
-    async def __aenter__(self) -> Probe:
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "bench.probe", str(self._port)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        output, _err = await self._process.communicate(b"")
-        self.figures = [float(each) for each in output.split()]
 
 
 async def comes_back(node: Node, writer: SteadyClient, number: int, began: float) -> tuple[float, float]:
@@ -96,21 +71,37 @@ async def comes_back(node: Node, writer: SteadyClient, number: int, began: float
     connected = time.monotonic() - began
     if not connack.session_present:
         raise ValueError(f"the session of {client.client_id} is lost")
-    await writer.publish(topic(number), b"after the kill", 1)
+    await writer.publish(command_topic(number), b"after the kill", 1)
     async with asyncio.timeout(30):
         delivered = await arrived
     await client.disconnect()
     return connected, delivered
 
 
+async def killed(nodes: list[Node], mine: list[int]) -> None:
+    """Kill n2, let clients whose sessions it had come back, and print how long that took."""
+    first, victim, third = nodes
+    # the probe must be connected before the kill, and the writer must not have a session at n2
+    await asyncio.sleep(PROBE_STARTS_S)
+    writer = SteadyClient("writer", third.port, properties={"session_expiry_interval": 0})
+    await writer.connect(clean=True)
+    began = time.monotonic()
+    await victim.kill()
+    step = max(1, len(mine) // SAMPLE)
+    times = [await comes_back(first, writer, number, began) for number in mine[::step][:SAMPLE]]
+    print(f"first CONNACK after {times[0][0]:.1f} s, first delivery after {times[0][1]:.1f} s")
+    print(f"each later client: at most {max(b[1] - a[1] for a, b in pairwise(times)):.2f} s", flush=True)
+    await asyncio.sleep(max(0.0, AFTER_S - (time.monotonic() - began)))
+
+
 async def run(count: int, folder: Path) -> list[str]:
-    """Run it, and print the figures. Returns the lines of the logs that show a defect."""
+    """Run the benchmark and print its figures. Returns the log lines that show a defect."""
     nodes = [
         Node(folder, f"n{n}", queue_replicas="2", allow_register_during_netsplit="majority",
              allow_publish_during_netsplit="majority", allow_subscribe_during_netsplit="majority")
         for n in (1, 2, 3)
     ]  # fmt: skip
-    first, victim, third = nodes
+    _, victim, third = nodes
     slots = Slots(nodes)
     try:
         await start_joined(nodes)
@@ -119,23 +110,10 @@ async def run(count: int, folder: Path) -> list[str]:
         owned = set(await slots.of(victim))
         mine = [number for number in range(count) if slot_of("", client_id(number)) in owned]
         print(f"n2 is primary of {len(owned)} slots with {len(mine)} sessions", flush=True)
-        async with Probe(third.port) as before:
-            await asyncio.sleep(10)
-        writer = SteadyClient("writer", third.port, properties={"session_expiry_interval": 0})
-        await writer.connect(clean=True)
-        async with Probe(third.port) as after:
-            began = time.monotonic()
-            await victim.kill()
-            step = max(1, len(mine) // SAMPLE)
-            times = [await comes_back(first, writer, number, began) for number in mine[::step][:SAMPLE]]
-            await asyncio.sleep(max(0.0, 15 - (time.monotonic() - began)))
-        print(f"first CONNACK after {times[0][0]:.1f} s, first delivery after {times[0][1]:.1f} s")
-        print(f"each later client: at most {max(b[1] - a[1] for a, b in pairwise(times)):.2f} s")
-        for when, probe in (("before", before), ("after", after)):
-            count_, median, high, longest = probe.figures
-            print(
-                f"{when} the kill: {count_:.0f} responses, p50 {median:.1f} ms, p99 {high:.1f}, longest {longest:.1f}"
-            )
+        print("before the kill:", flush=True)
+        await probed([third], lambda: asyncio.sleep(QUIET_S))
+        print("with the kill:", flush=True)
+        await probed([third], lambda: killed(nodes, mine))
         began = time.monotonic()
         await victim.start()
         await whole(nodes, within_s=60)

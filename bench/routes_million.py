@@ -14,9 +14,10 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from .cluster_nodes import Node
 from .nodes import ClusterNode, start_cluster, until
 from .probe import PlainClient, percentile
 
@@ -28,7 +29,7 @@ QUIET_S = 20.0
 class Probe:
     """Runs `bench.probe` at a node, from `start` to `stop`."""
 
-    def __init__(self, node: ClusterNode) -> None:
+    def __init__(self, node: ClusterNode | Node) -> None:
         self._node = node
         self._process: asyncio.subprocess.Process
 
@@ -70,7 +71,7 @@ def subscribe(port: int, name: str, first: int, last: int, each: int) -> tuple[P
     return client, took
 
 
-async def probed(nodes: list[ClusterNode], work: Callable[[], Awaitable[None]]) -> None:
+async def probed(nodes: Sequence[ClusterNode | Node], work: Callable[[], Awaitable[None]]) -> None:
     """Run some work with a probe at each node, and print the results of the probes."""
     probes = [Probe(node) for node in nodes]
     for probe in probes:

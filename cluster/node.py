@@ -497,6 +497,7 @@ class ClusterNode:
         if hello.cluster_id != self.me.cluster_id:
             return f"{hello.node} belongs to the cluster {hello.cluster_id}, not to {self.me.cluster_id}"
         if self._addresses.is_ahead(hello, self.membership):
+            self._addresses.trust(hello)
             self.ports.soon(self._set_peers)
             return None
         if not self.membership.members and hello.node in self._addresses.seeds:

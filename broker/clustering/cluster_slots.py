@@ -95,7 +95,7 @@ class ClusterSlots:
         self.replicator.follow(own)
 
     def received(self, node: str, data: bytes) -> None:
-        """A message of another node about the move of a slot. Raises `MalformedFrame`."""
+        """Handle a message of another node about the move of a slot. Raises `MalformedFrame`."""
         if self.moves.received(node, data):
             self._settle()
 

@@ -61,8 +61,8 @@ class CopyCommits:
         return True
 
     def follow(self, table: int) -> list[tuple[str, int]]:
-        """Note that this node follows the slot table of index `table` now. Returns the acknowledgements that count
-        because of that: the node, and the number up to which it has all items."""
+        """Note that this node follows the slot table with the index `table` now. Some acknowledgements have waited for
+        that table and count from now on. Returns them: the node, and the number up to which it has all items."""
         self._table = table
         due = [(node, upto) for node, (upto, index) in self._noted.items() if index <= table]
         for node, upto in due:

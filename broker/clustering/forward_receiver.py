@@ -391,7 +391,8 @@ class ForwardReceiver:
             self._note(message.origin.node, (message.origin.boot, message.counter), known)
 
     def _note_home(self, entry: DedupEntry, part: str) -> None:
-        """A member here has just got the part of its group: note its slot if it has a durable session."""
+        """The router has just given this part to a member of its group: note the member's slot if its session is
+        durable."""
         slot = self._node.router.slots_of_members.get(part)
         entry.homes = {each: home for each, home in entry.homes.items() if each != part}
         if slot is not None:

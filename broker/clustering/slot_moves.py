@@ -292,7 +292,8 @@ class SlotMoves:
         self._member.links.datagram(node, Datagram.SLOT_MOVE, encode_message(message))
 
     def received(self, node: str, data: bytes) -> bool:
-        """A message of another node. Returns True if an arrival may have ended. Raises `MalformedFrame`."""
+        """Handle a message of another node about a move. Returns True if the message may have ended the arrival of a
+        slot here. Raises `MalformedFrame`."""
         message = decode_message(data)
         self._node.env.tick()
         if isinstance(message, Offer):

@@ -1,4 +1,4 @@
-"""Where a node dials the other members: in order of trust the log, discovery, and what peers say of themselves."""
+"""Where a node dials the other members, by the log, by discovery, and by what peers say of themselves."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class PeerAddresses:
     def is_ahead(self, hello: PeerInfo, membership: MembershipState) -> bool:
         """Whether a peer's disk became a member at an entry that this node has not applied yet.
 
-        Then the log, as applied here, cannot judge the peer, and perhaps no other node can send the entry (H-48). The
-        peer is dialled at the address in its hello.
+        Then the log, as applied here, cannot judge the peer, and perhaps no other node can send the entry (H-48).
         """
         row = membership.members.get(hello.node)
-        ahead = (row is None or row.disk != hello.disk) and hello.joined > membership.index
-        if ahead:
-            self._ahead[hello.node] = hello
-        return ahead
+        return (row is None or row.disk != hello.disk) and hello.joined > membership.index
+
+    def trust(self, hello: PeerInfo) -> None:
+        """Dial a peer that `is_ahead` at the address in its hello, until this node has applied its entry."""
+        self._ahead[hello.node] = hello
 
     def of(self, membership: MembershipState) -> dict[str, str]:
         """Returns node -> address of the nodes to dial."""

@@ -58,8 +58,8 @@ class Reporting:
 
     def slots(self, happening: SlotsChanged | SlotsLost) -> None:
         """One event for all slots that an entry of the log changed. Skips the entries that this process applies without
-        being in the view, such as those that it reads again after its start: the nodes of the view report them. If the
-        view is empty, the leader does."""
+        being in the view, such as those that it reads again after its start: the nodes of the view report them. The
+        leader skips none, because the view may be empty."""
         member = self._member
         leads = member.consensus is not None and member.consensus.leads
         if member.incarnation is None and not leads:

@@ -337,13 +337,16 @@ class ClusterFaultInjector:
             self.start(machine)
 
     def _twin(self, machine: ClusterMachine) -> None:
-        """Let a stranger ask to join with the name of a node that serves and sees the whole cluster.
+        """Let a stranger ask to join. It calls itself like a node that serves and sees the whole cluster.
 
         It asks a node that is in the cluster: one that has lost its disk would found another cluster for it.
         """
         world, now = self._world, self._world.loop.now_s
-        others = [each for each in world.machines.values() if each is not machine and each.joined and each.runs]
-        others = [each for each in others if each.member is not None and each.member.clustered]
+        others = [
+            each
+            for each in world.machines.values()
+            if each is not machine and each.joined and each.runs and each.member is not None and each.member.clustered
+        ]
         whole = machine.runs and world.history.views.between(machine.name, now - TWIN_S, now) == {ViewState.WHOLE}
         if self._over:
             return

@@ -177,7 +177,7 @@ def test_a_member_that_does_not_know_the_leader_learns_from_it(leader: str) -> N
 
 
 def new_disk(cluster: MemberHarness, number: int, address: str) -> None:
-    """Replace the disk of a node, which joins at another node, and wait until it votes."""
+    """Give a node a new disk, let it join through the node at `address`, and wait until it votes."""
     machine = cluster[number]
     machine.kill()
     machine.replace_disk(f"{machine.name}-second-disk")

@@ -40,6 +40,12 @@ class Sub:
             await self._line()
         return self.got
 
+    async def up_to(self, line: str) -> list[str]:
+        """Returns its output, when it has this line."""
+        while line not in self.got:
+            await self._line()
+        return self.got
+
     async def finish(self, count: int) -> list[str]:
         """Returns its output, when it has `count` lines or more and is stopped."""
         await self.lines(count)

@@ -22,7 +22,7 @@ def _nobody(hello: bytes, wire: Wire) -> Accepted | Refused:
 
 
 def ask(answers: dict[str, CallAnswer | bytes], first: str, asked: list[JoinRequest] | None = None) -> CallAnswer:
-    """Ask the node at address `first` and follow its answers to the leader. `asked` gets the requests."""
+    """Let `ask_leader` begin at the address `first`. `asked` gets each request that a node receives."""
     requests: list[JoinRequest] = [] if asked is None else asked
 
     async def main() -> CallAnswer:

@@ -51,11 +51,15 @@ def test_discovery_goes_before_the_log_until_the_log_has_a_later_start() -> None
 def test_a_peer_is_ahead_if_its_disk_joined_at_an_entry_that_is_not_applied(peer: PeerInfo, ahead: bool) -> None:
     addresses = PeerAddresses("a")
     assert addresses.is_ahead(peer, membership()) is ahead
+    if ahead:
+        addresses.trust(peer)
     assert addresses.of(membership()) == {"b": "b:1"} | ({peer.node: peer.address} if ahead else {})
 
 
 def test_the_log_goes_before_the_hello_when_the_entry_is_applied() -> None:
     addresses, state = PeerAddresses("a"), membership()
-    assert addresses.is_ahead(hello("b", "new-disk", 6), state)
+    peer = hello("b", "new-disk", 6)
+    assert addresses.is_ahead(peer, state)
+    addresses.trust(peer)
     state.apply(6, encode_command(Join("b", "new-disk", 2000, "b/2000", "b:3")))
     assert addresses.of(state) == {"b": "b:3"}

@@ -1,6 +1,6 @@
-"""A B C D E: messages arrive in order while the node of the subscriber, or the one with its session, is killed.
+"""A subscriber gets A B C D E in order, although a node is killed: its own, or the one that has its session (P1 to P3).
 
-mosquitto_sub and mosquitto_pub, three nodes with two copies of each session behind HAProxy (P1, P2, P3).
+The clients are mosquitto_sub and mosquitto_pub. Three nodes with two copies of each session are behind HAProxy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pytest
 
 from bench.cluster_nodes import Node, client_at, start_joined, until, whole
 from bench.ha_test import Slots
-from strogoff.cluster.identity import slot_of
 
 from ..brokers import run_test
 from ..mosquitto import Sub, pub
@@ -55,14 +54,10 @@ class Story:
                 return sub
             await sub.stop()
 
-    async def two_copies(self) -> bool:
-        slot = slot_of("", self.reader.client_id)
-        return len(await Slots(self.nodes).holders(slot)) == 2
-
     async def all_is_well(self) -> None:
         await whole(self.nodes)
         await until("HAProxy knows that all are well", partial(all_are_well, self.stats))
-        await until("the session has two copies", self.two_copies)
+        await until("each slot has two copies", Slots(self.nodes).all_copied)
 
     async def with_the_death_of(self, role: str) -> None:
         """A and B arrive. A node dies. C arrives with the next connection, D too; the node is back, and E arrives.
@@ -80,13 +75,11 @@ class Story:
         sub = await Sub.start(*self.reader.words)
         assert time.monotonic() - began < SOON_S
         await self.tell("C", "D")
-        while "D" not in sub.got:
-            await sub.lines(len(sub.got) + 1)
+        await sub.up_to("D")
         await victim.start()
         await self.all_is_well()
         await self.tell("E")
-        while "E" not in sub.got:
-            await sub.lines(len(sub.got) + 1)
+        await sub.up_to("E")
         assert await sub.stop() in (["C", "D", "E"], ["B", "C", "D", "E"])
         sub = await Sub.start(*self.reader.words)
         await self.tell("F")
@@ -129,8 +122,7 @@ def test_by_default_clients_are_refused_until_the_node_is_back(tmp_path: Path, r
             for letter in "CDE":
                 assert await pub(*later.to, "-m", letter) == 0
             sub = await Sub.start(*later.words)
-            while "E" not in sub.got:
-                await sub.lines(len(sub.got) + 1)
+            await sub.up_to("E")
             assert await sub.stop() in (["C", "D", "E"], ["B", "C", "D", "E"])
 
     run_test(scenario())
