@@ -165,15 +165,21 @@ class ClusterPort(Protocol):
         """
         ...
 
-    def mid_of_slot(self, slot: int) -> Mid | None:
-        """A new mid for a QoS 2 message of a durable session in this slot; None if the node's own numbers do.
+    def is_copied(self, slot: int) -> bool:
+        """True if this node is the primary of a slot that other nodes have copies of, or are to have: what is in the
+        slot outlives this node."""
+        ...
 
-        Such a mid belongs to the slot: the next primary continues the handshake under it (H-47).
+    def mid_of_slot(self, slot: int) -> Mid | None:
+        """A new mid for a QoS 2 message of a durable session in this slot, or for a will; None if the node's own
+        numbers do.
+
+        Such a mid belongs to the slot: the next primary continues under it (H-47, H-50).
         """
         ...
 
     def handshake_opened(self, mid: Mid) -> None:
-        """A client began a QoS 2 handshake as publisher; its message has this mid.
+        """A client began a QoS 2 handshake as publisher, or a will is due; the message has this mid.
 
         Nodes that receive a copy remember its mid until `handshake_closed`, to recognise the copy if it is sent again.
         """
@@ -278,6 +284,10 @@ class Standalone:
     def when_relieved(self, node: str, connection: Pausable) -> None:
         """As `ClusterPort.when_relieved`: never called, because `congested` names no node."""
         raise AssertionError("a node without a cluster has no slow peers")
+
+    def is_copied(self, slot: int) -> bool:
+        """As `ClusterPort.is_copied`: always False."""
+        return False
 
     def mid_of_slot(self, slot: int) -> Mid | None:
         """As `ClusterPort.mid_of_slot`: None."""

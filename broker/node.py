@@ -159,7 +159,9 @@ class Node:
         self.services.flusher.flush()
 
     def reopen_handshakes(self) -> None:
-        """Report the inbound QoS 2 handshakes that were open before this node had its cluster port."""
+        """Report the mids that were open before this node had its cluster port: of inbound QoS 2 handshakes, and of
+        wills."""
+        self.wills.reopen_handshakes()
         for session in self.sessions.in_memory():  # a session with open handshakes is always in memory
             for record in session.inbound.records.values():
                 if not record.done:

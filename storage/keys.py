@@ -10,7 +10,7 @@
     h slot                            the slot is moving to this disk, or away from it (`sessions/slot_sessions.py`)
     p slot mid                        payload of a message in several queues of the slot
     u slot mid                        number of these queues
-    z slot number                     due will of a session that waits for a lease
+    z slot number                     due will of a session: no lease yet, or not all have it
     j slot client incarnation         queue entries of an ended session that are being deleted
     k slot                            highest reserved number of the slot, for incarnations and wills
     y slot node                       number of the last message that the slot took from another node
@@ -181,7 +181,7 @@ def payload_count_key(slot: int, mid: bytes) -> bytes:
 
 
 def will_key(slot: int, number: int) -> bytes:
-    """The key of a due will of a session that waits for a lease."""
+    """The key of a due will of a session."""
     return b"z%c" % slot + number.to_bytes(8, "big")
 
 

@@ -197,9 +197,18 @@ class ClusterAdapter:
         """As `ClusterPort.when_relieved`."""
         self.sender.pause(node, connection)
 
+    def is_copied(self, slot: int) -> bool:
+        """As `ClusterPort.is_copied`."""
+        own = self._member.own_holder
+        return self._copies and own is not None and self._member.slots.row(slot).primary == own
+
+    @property
+    def _copies(self) -> bool:
+        return self._member.clustered and self._node.options.queue_replicas > 1
+
     def mid_of_slot(self, slot: int) -> Mid | None:
         """As `ClusterPort.mid_of_slot`: only slots with copies have mids of their own."""
-        if not self._member.clustered or self._node.options.queue_replicas < 2:
+        if not self._copies:
             return None
         epoch, counter = self.sender.handshakes.numbers(slot).next()
         return slot_origin(slot), epoch, counter
@@ -485,6 +494,7 @@ class ClusterAdapter:
                     connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, self._no_lease())
             for session in node.sessions.in_memory():
                 session.inbound.cancel_forwards()
+            node.wills.route_again()
         self.sender.since = since
 
     def announce(self, since: int, announced: Callable[[int], None]) -> None:

@@ -3,7 +3,8 @@
 The batch of the queue entries also has the number up to which the origin's lane was taken, so a restart takes no
 message twice. The exception is a message that this node relayed and that is not acknowledged yet: its number is stored
 as well, and the origin sends it again. A QoS 2 message can arrive twice under one mid, on different lanes, because its
-origin restarted in the middle of a handshake. This node remembers the mid until the origin says that it is over (H-12).
+origin restarted in the middle of a handshake; so can a will from two primaries of its slot. This node remembers the mid
+until the origin says that it is over (H-12, H-50).
 """
 
 from __future__ import annotations
@@ -256,7 +257,7 @@ class ForwardReceiver:
         context = AckContext()
         if slots:
             slots = self._gate.fresh(origin, lane.boot, head)
-        if message.qos < 2:
+        if not message.remembered:
             wait = node.router.deliver(message, plans, live, slots, forwarded.groups, context) == AFTER_COMMIT
         else:
             wait = self._deliver_once(origin, live, slots, forwarded, plans, context)

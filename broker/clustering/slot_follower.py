@@ -85,7 +85,7 @@ class SlotFollower:
         node, message = self._node, copy.message
         number = (node.env.numbers.boot, copy.number)
         slots = tuple([s for s in copy.slots if not copy.number or self._gate.last(s, node.name) < number])
-        if message.qos == 2:
+        if message.remembered:
             slots = tuple(self._receiver.take_own(message, slots))
         unsafe = self._gate.unsafe
         if unsafe and len(slots) < len(copy.slots) and copy.pending is not None:

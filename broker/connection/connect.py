@@ -15,8 +15,9 @@ from ..options import Options
 from ..plugins.hooks import BROKEN, Refuse, Subscriber, Verdict
 from ..queues.records import WillRecord
 from ..reporting.log_line import Line, address
+from ..sessions.absence import NEVER
 from ..sessions.registry import Registration
-from ..sessions.session import NEVER, QUEUE_UNREADABLE, Session
+from ..sessions.session import QUEUE_UNREADABLE, Session
 from . import auth, subscribe
 from .ack_queue import REGISTER
 from .connection import ClientConnection

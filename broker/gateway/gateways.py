@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from ...cluster.identity import slot_of
 from ...mqtt.errors import WireError
+from ...mqtt.packets import Connect
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
 from ...storage import keys
@@ -143,16 +144,21 @@ class Gateways:
     def relay(self, connection: object) -> bool:
         """Find the node that serves an admitted client; False if this node serves it now.
 
-        A client that needs a session is relayed to the primary of its client id. Another one stays here, once the
-        registrar of its client id knows that. Meanwhile the client waits, and is refused after `OPEN_BOUND_MS`. Without
-        a lease only the policy `on` admits clients: this node serves what it can without the other nodes.
+        A client that needs a session is relayed to the primary of its client id; so is one with a will, if that primary
+        can keep the will in the slot. Another one stays here, once the registrar of its client id knows that. Meanwhile
+        the client waits, and is refused after `OPEN_BOUND_MS`. Without a lease only the policy `on` admits clients:
+        this node serves what it can without the other nodes.
         """
         assert isinstance(connection, ClientConnection)
         if self.registration.local.number_of(connection):
             return False
         packet, admission = connect.admission_of(connection)
-        fresh = packet.clean_start and not connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
         slot = slot_of(connection.mountpoint, connection.client_id)
+        fresh = (
+            packet.clean_start
+            and not connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
+            and not self._keeps_will(packet, slot)
+        )
         client = keys.client_key(slot, connection.mountpoint, connection.client_id)
         if self.joining and not fresh and self.locator.primary_of(slot) == self.name:
             refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "this node is joining a cluster: connect again")
@@ -175,6 +181,10 @@ class Gateways:
         else:
             self.env.after_turn(waiting.ask)
         return True
+
+    def _keeps_will(self, packet: Connect, slot: int) -> bool:
+        """True if this node must serve the client, because its will is in the slot: there it outlives this node."""
+        return packet.will is not None and self.env.cluster.is_copied(slot)
 
     def peer(self, node: str) -> PeerNode:
         """As `Owner.peer`: the tunnel to a node."""
@@ -451,7 +461,8 @@ class Gateways:
         if opening.epoch > epoch and self._keep(peer, number, opening):
             return
         expires = connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
-        fresh = packet.clean_start and not expires
+        keeps_will = self._keeps_will(packet, slot)
+        fresh = packet.clean_start and not expires and not keeps_will
         primary = self.locator.primary_of(slot)
         waits = not fresh or slot in self._sessions.elsewhere
         if waits and primary is None and registrar == self.name and self._keep(peer, number, opening):
@@ -463,7 +474,9 @@ class Gateways:
             # this node has just started, and has no lease yet: the gateway has judged the client by its own
             self._policy.when_accepting(lambda: self._open_again(peer, number))
             return
-        stays = fresh or (not expires and not self._sessions.on_disk(admission.mountpoint, admission.client_id))
+        stays = fresh or not (
+            expires or keeps_will or self._sessions.on_disk(admission.mountpoint, admission.client_id)
+        )
         if not self._may_open(peer, number, opening, client, stays):
             return
         if stays:

@@ -115,7 +115,7 @@ class LocalClients:
         """
         for session in self._sessions.in_memory():
             connection = session.connection
-            if session.durable or not isinstance(connection, ClientConnection) or self.number_of(connection):
+            if session.in_slot or not isinstance(connection, ClientConnection) or self.number_of(connection):
                 continue
             if session.key[0] in slots:
                 self.begin(connection, self._env.numbers.unique())

@@ -17,8 +17,8 @@ Mid = tuple[str, int, int]
 class Origin(msgspec.Struct, frozen=True, gc=False):
     """The node that accepted a message: its name and boot, the first two parts of every `mid`.
 
-    A QoS 2 message of a durable session may have its slot as origin, with the epoch in place of the boot: then the next
-    primary of the slot continues the handshake under the same mid (H-47).
+    A QoS 2 message of a durable session, or a will, may have its slot as origin, with the epoch in place of the boot:
+    then the next primary of the slot continues under the same mid (H-47, H-50).
     """
 
     node: str
@@ -63,3 +63,8 @@ class Message(msgspec.Struct, gc=False):
     def mid(self) -> Mid:
         """The message's identity in the whole cluster and for all time."""
         return (self.origin.node, self.origin.boot, self.counter)
+
+    @property
+    def remembered(self) -> bool:
+        """True if receivers remember the mid, because the message may come again: with QoS 2, or from a slot."""
+        return self.qos == 2 or self.origin.node[:1] == "#"

@@ -32,6 +32,13 @@ class Publisher:
         kept = self._retained.retain(message, context) if message.retain else 0
         return max(self._router.route_inherited(message, plans, plan, context), kept)
 
+    def publish_inherited(self, message: Message, context: AckContext) -> int:
+        """Route a will whose slot has copies. Some receivers may have it from a former primary of the slot, under the
+        same mid (H-50)."""
+        if message.qos:
+            self._env.cluster.publishing()
+        return self.route_inherited(message, self._router.plans(message.mountpoint), context, None)
+
     def publish(self, message: Message) -> int:
         """Route a message that no client connection sent: a will, `$SYS`, a plugin's."""
         if message.qos:

@@ -31,6 +31,7 @@ from ..queues.records import (
 from ..queues.session_cleanup import SessionCleanup
 from ..routing.retained_store import RetainedStore
 from ..routing.router import Router
+from .absence import Absence
 from .deadlines import Deadlines
 from .idle_sessions import IdleSessions
 from .retained_replay import ReplayTurns
@@ -78,7 +79,7 @@ class SessionRegistry:
         self.deadlines = Deadlines(env, self._wake)
         self.snapshots = Snapshots(env)
         self.idle = IdleSessions(env, self._released)
-        self.startup = Startup(env, router, self.snapshots, self.deadlines, self._begin_absence, self._has_durable)
+        self.startup = Startup(env, router, self.snapshots, self.deadlines, self._begin_absence, self._has_in_slot)
         self._parts = SessionParts(
             env,
             router,
@@ -162,13 +163,10 @@ class SessionRegistry:
             if value is None:
                 return None
             record = decode_session(key, value)
-            if record.durable and client[0] in self.elsewhere:
+            if client[0] in self.elsewhere:
                 return None
-            if not record.durable:  # a former version wrote it
-                self._env.store.delete(key)
-                self.deadlines.move(client, deadline_of(record), None)
             self.startup.dormant.woken(client)
-            session = self._make(record)
+            session = self._make(record, True)
         return session
 
     def _end_lost(self, client: bytes) -> None:
@@ -176,15 +174,15 @@ class SessionRegistry:
         key = keys.local_session_key(client)
         value = self._env.store.get(key)
         if value is not None:
-            self._make(decode_session(key, value))
+            self._make(decode_session(key, value), False)
 
-    def _has_durable(self, client: bytes) -> bool:
+    def _has_in_slot(self, client: bytes) -> bool:
         session = self._sessions.get(client)
-        return session is not None and session.durable
+        return session is not None and session.in_slot
 
     def of_slot(self, slot: int) -> list[Session]:
-        """The durable sessions of a slot that are in memory."""
-        return [session for key, session in self._sessions.items() if key[0] == slot and session.durable]
+        """The sessions in memory that belong to the slot, and not to this node."""
+        return [session for key, session in self._sessions.items() if key[0] == slot and session.in_slot]
 
     def release(self, session: Session) -> None:
         """Leave a session to the disk. The caller knows that the disk has all of it."""
@@ -202,14 +200,16 @@ class SessionRegistry:
         that Clean Start.
         """
         for client, present in list(self._sessions.items()):
-            if client[0] != slot or present.durable:
+            if client[0] != slot or present.in_slot:
                 continue
             key = keys.session_key(client)
             try:
                 value = self._env.store.get(key)
                 record = None if value is None else decode_session(key, value)
-                if record is not None and record.durable:
-                    self._restore(record).end("clean_start")
+                if record is not None:
+                    replaced = self._restore(record, True)
+                    replaced.excuse()
+                    replaced.end("clean_start")
             except (StorageError, RecordError) as error:
                 self._env.log("error", f"client {present.client_id!r}: its session cannot be read: {error}")
 
@@ -238,11 +238,11 @@ class SessionRegistry:
         return is_waiting(keys.session_key(client)) or is_waiting(keys.local_session_key(client))
 
     def empty(self, slots: Collection[int]) -> list[int]:
-        """Return those of these slots that have no durable session and no will that waits.
+        """Return those of these slots that have no session and no will that waits.
 
         A slot that the disk fails to read counts as one with sessions.
         """
-        used = {key[0] for key, session in self._sessions.items() if session.durable}
+        used = {key[0] for key, session in self._sessions.items() if session.in_slot}
         return [slot for slot in slots if slot not in used and not self._has_rows(slot)]
 
     def _has_rows(self, slot: int) -> bool:
@@ -280,14 +280,16 @@ class SessionRegistry:
             env.observer.taken_over(session.connection, request.connection)
             self._end_connection(session)
             session = self._sessions.get(key)
-        if session is not None and request.clean_start:
+        if session is not None and (request.clean_start or not session.durable):
+            session.excuse()
             session.end("clean_start")
             session = None
         present = session is not None
         if session is None:
             durable = request.expiry_s > 0
+            in_slot = durable or (request.will is not None and env.cluster.is_copied(key[0]))
             incarnation = self._counters.next(key[0]) if durable else 0
-            session = Session(self._parts, request.mountpoint, request.client_id, incarnation, durable)
+            session = Session(self._parts, request.mountpoint, request.client_id, incarnation, durable, in_slot)
             self._sessions[key] = session
         session.version = request.version
         session.username = request.username
@@ -327,6 +329,7 @@ class SessionRegistry:
             self.take_over(session)
             session = self._sessions.get(client)
         if session is not None:
+            session.excuse()
             session.end("clean_start")
         return self._is_waiting(client)
 
@@ -369,26 +372,25 @@ class SessionRegistry:
     def _begin_absence(self, client: bytes) -> None:
         self.wake(client)  # `_make` begins the absence of a session that was attached
 
-    def _make(self, record: SessionRecord) -> Session | None:
+    def _make(self, record: SessionRecord, in_slot: bool) -> Session | None:
         """Make a session from its record, and continue its absence. None if it ends thereby."""
-        session = self._restore(record)
+        session = self._restore(record, in_slot)
         self._sessions[session.key] = session
         self.idle.add(session)
         session.resume_absence(record.attached)
         return None if session.ending else session
 
-    def _restore(self, record: SessionRecord) -> Session:
-        session = Session(self._parts, record.mountpoint, record.client_id, record.incarnation, record.durable)
+    def _restore(self, record: SessionRecord, in_slot: bool) -> Session:
+        session = Session(self._parts, record.mountpoint, record.client_id, record.incarnation, record.durable, in_slot)
         session.stored = True
         session.version = record.version
         session.username = record.username
         session.expiry_s = record.expiry_s
-        session.expires_at = record.expires_at
+        session.absence = Absence(record.expires_at, record.will_at)
         session.will = record.will
-        session.will_at = record.will_at
         session.overrides = record.overrides
         session.grouped = record.grouped
-        session.deadline = deadline_of(record) if record.durable else None
+        session.deadline = deadline_of(record) if in_slot else None
         queue = session.queue
         if isinstance(queue, DurableQueue):
             # if the session had a connection, all entries on disk may have been sent

@@ -2,8 +2,9 @@
 
 The primary of the slot has the session: subscriptions, queue, QoS 2 state of both directions, the will and the expiry.
 It writes every change of them to the store in the batch of its cause. A clean session is the same class and writes only
-one record, while it has a will: after a crash the node still publishes the will (P5). This record belongs to the node
-and not to the slot, because the gateway of such a client need not be the primary.
+one record, while it has a will: the will is published after a crash as well (P5). If the slot has copies, its primary
+has these sessions too, and the record is a row of the slot, which outlives the node. Otherwise the record belongs to
+the gateway.
 """
 
 from __future__ import annotations
@@ -28,14 +29,12 @@ from ..routing.retained_store import RetainedStore
 from ..routing.router import Router
 from ..routing.subscriptions import Subscription
 from ..timers import Timer
+from .absence import NEVER, Absence, absence
 from .deadlines import Deadlines
 from .inbound_qos2 import InboundHandshakes
 from .retained_replay import Replay, ReplayTurns
 from .snapshots import Snapshots
 from .wills import Wills
-
-NEVER = 0xFFFFFFFF
-"""The session expiry interval of a session that never expires (MQTT 5.0 section 3.1.2.11.2)."""
 
 DUE, LOST, REPLAYED, RESTARTED = range(4)
 """The replay of a filter. DUE: it starts when the SUBACK has left. LOST: the connection ended before the SUBACK left.
@@ -95,20 +94,21 @@ class Session:
     """One client id's session. `connection` is None while no client is connected; times are cluster time in ms.
 
     `deadline` is the time that the index on disk has for this session (`Deadlines`). `planned` is True if a plan of the
-    router may refer to this object.
+    router may refer to this object. `in_slot` is True if its record, if it has one, is a row of its slot.
     """
 
     __slots__ = (
         "__weakref__",
+        "absence",
         "client_id",
         "connection",
         "deadline",
         "due",
         "durable",
         "ending",
-        "expires_at",
         "expiry_s",
         "grouped",
+        "in_slot",
         "inbound",
         "incarnation",
         "key",
@@ -123,21 +123,24 @@ class Session:
         "username",
         "version",
         "will",
-        "will_at",
     )
 
-    def __init__(self, parts: SessionParts, mountpoint: str, client_id: str, incarnation: int, durable: bool) -> None:
+    def __init__(
+        self, parts: SessionParts, mountpoint: str, client_id: str, incarnation: int, durable: bool, in_slot: bool
+    ) -> None:
+        assert in_slot or not durable
         self.parts = parts
         env = parts.env
         self.mountpoint = mountpoint
         self.client_id = client_id
         self.incarnation = incarnation
         self.durable = durable
+        self.in_slot = in_slot
         self.key = keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
         self.version = 4
         self.username: str | None = None
         self.expiry_s = 0
-        self.expires_at = 0
+        self.absence = Absence()
         self.deadline: int | None = None
         self.timer: Timer | None = None
         self.connection: SessionConnection | None = None
@@ -147,7 +150,6 @@ class Session:
         self.grouped = False
         self.inbound = InboundHandshakes(env, self)
         self.will: WillRecord | None = None
-        self.will_at = 0
         self.overrides: dict[str, Any] = {}
         self.stored = False
         self.ending = False
@@ -173,14 +175,14 @@ class Session:
         if self.durable or self.will is not None:
             self.env.store.put(self._record_key, encode(self._record(UNKNOWN)))
             self.stored = True
-            if self.durable:
-                self._set_deadline(0 if self.connection is not None else self.next_deadline)
+            if self.in_slot:
+                self._set_deadline(0 if self.connection is not None else self.absence.due_at)
         elif self.stored:
             self._delete_record()
 
     @property
     def _record_key(self) -> bytes:
-        return keys.session_key(self.key) if self.durable else keys.local_session_key(self.key)
+        return keys.session_key(self.key) if self.in_slot else keys.local_session_key(self.key)
 
     def _record(self, waiting: int) -> SessionRecord:
         queue = self.queue
@@ -196,9 +198,9 @@ class Session:
             self.username,
             self.expiry_s,
             self.connection is not None,
-            self.expires_at,
+            self.absence.expires_at,
             self.will,
-            self.will_at,
+            self.absence.will_at,
             first,
             following,
             sent,
@@ -211,11 +213,6 @@ class Session:
         self.env.store.delete(self._record_key)
         self.stored = False
         self._set_deadline(None)
-
-    @property
-    def next_deadline(self) -> int | None:
-        """The earlier one of will and expiry, in cluster time in ms; None if both are unset."""
-        return min([when for when in (self.will_at, self.expires_at) if when], default=None)
 
     def _set_deadline(self, deadline: int | None) -> None:
         if deadline != self.deadline:
@@ -244,9 +241,8 @@ class Session:
         batch, because an older one only costs a count of the queue.
         """
         queue = self.queue
-        assert isinstance(queue, DurableQueue)
         self.env.timers.cancel(self.timer)
-        if queue.reserved != queue.next_seq:
+        if isinstance(queue, DurableQueue) and queue.reserved != queue.next_seq:
             queue.reserved = queue.next_seq
             self.env.store.write_later(keys.session_key(self.key), encode(self._record(queue.counted)))
         self._release_subscriptions()
@@ -275,7 +271,11 @@ class Session:
         queue.inflight.clear()
         queue.waiting.clear()
         queue.lifo, queue.max_offline = False, 0  # it takes no message any more
-        self._release_subscriptions()
+        if self.durable:
+            self._release_subscriptions()
+        else:
+            for text in list(self.subscriptions):
+                self.unsubscribe(text)
         if connection is not None:
             connection.moved()
 
@@ -374,9 +374,9 @@ class Session:
     def attach(self, connection: SessionConnection, window: int) -> None:
         """Give the session to a connection, and cancel the timers of expiry and will [MQTT5-3.1.3-9]."""
         self.env.timers.cancel(self.timer)
-        if self.will_at:
+        if self.absence.will_at:
             self.env.event("will.cancel", client=self.client_id, reason="resumed")
-        self.expires_at = self.will_at = 0
+        self.absence = Absence()
         self.connection = connection
         self._lose_due()
         self.queue.attach(connection.output, window)
@@ -394,7 +394,7 @@ class Session:
     def detach(self, fire_will: bool, grace_s: int = 0) -> None:
         """The connection has ended: publish, delay or drop the will; end the session if it has no expiry interval.
 
-        A session that continues, and its will, wait at least for `grace_s` (H-39).
+        A session that continues, and the will of a session in a slot, wait at least for `grace_s` (H-39).
         """
         if self.connection is None:
             return
@@ -406,11 +406,17 @@ class Session:
         if not fire_will and self.will is not None:
             self.env.event("will.cancel", client=self.client_id, topic=self.will.topic, reason="disconnected")
             self.will = None
-        if self.expiry_s == 0:
+        if self.expiry_s == 0 and not (grace_s and self.in_slot and self.will is not None):
             self.end("disconnected")
             return
         self._begin_absence(grace_s)
-        if self.will is not None and self.will_at <= self.env.now:
+        if not self.durable:  # only the will is left
+            self._end_state()
+            self.queue = Queue(self.env, self)
+            self.save()
+            self._set_timer()
+            return
+        if self.will is not None and self.absence.will_at <= self.env.now:
             self.fire_will()
         self.save()
         self._set_timer()
@@ -419,17 +425,15 @@ class Session:
         self.parts.offline(self)
 
     def _begin_absence(self, grace_s: int) -> None:
-        """Set the times of expiry and will for an absence that begins now."""
-        now, lasts_s = self.env.now, max(self.expiry_s, grace_s)
-        if self.expiry_s != NEVER:
-            self.expires_at = now + lasts_s * 1000
-        if self.will is not None:
-            self.will_at = now + min(max(self.will.delay_s, grace_s), lasts_s) * 1000
+        """An absence begins now. A clean session has only its will left."""
+        expiry_s = self.expiry_s if self.durable else NEVER
+        delay_s = None if self.will is None else self.will.delay_s
+        self.absence = absence(self.env.now, expiry_s, delay_s, grace_s)
 
     def _set_timer(self) -> None:
-        deadline = self.next_deadline
+        deadline = self.absence.due_at
         if deadline is not None:
-            will = deadline == self.will_at
+            will = deadline == self.absence.will_at
             self.timer = self.env.timers.at(deadline, self._will_is_due if will else self._expire)
 
     def _will_is_due(self) -> None:
@@ -438,7 +442,10 @@ class Session:
 
     def _will_due(self) -> None:
         self.fire_will()
-        self.save()
+        if self.durable:
+            self.save()
+        else:
+            self.end("disconnected")
 
     def _expire(self) -> None:
         pause_ms = self.env.cluster.expiry_pause_ms()
@@ -457,15 +464,15 @@ class Session:
         """
         now = self.env.now
         if was_attached:
-            self.expires_at = self.will_at = 0
-            if self.expiry_s == 0:
+            grace_s = max(self.env.options.restart_grace_s, self.env.cluster.failover_grace_s())
+            if self.expiry_s == 0 and not (grace_s and self.in_slot):
                 self.end("restart")
                 return
-            self._begin_absence(max(self.env.options.restart_grace_s, self.env.cluster.failover_grace_s()))
+            self._begin_absence(grace_s)
             self.save()
-        if 0 < self.will_at <= now:
+        if 0 < self.absence.will_at <= now:
             self._will_due()
-        if 0 < self.expires_at <= now:
+        if 0 < self.absence.expires_at <= now:
             self._expire()
         else:
             self._set_timer()
@@ -483,8 +490,14 @@ class Session:
         if will is None:
             return
         self.will = None
-        self.will_at = 0
+        self.absence.will_at = 0
         self.parts.wills.publish(self, will)
+
+    def excuse(self) -> None:
+        """The client connects anew, soon after an end that the cluster made: its will must not be published (H-39)."""
+        if self.will is not None and self.env.now < self.absence.excused_until:
+            self.env.event("will.cancel", client=self.client_id, topic=self.will.topic, reason="resumed")
+            self.will = None
 
     def end(self, reason: str) -> None:
         """End the session: publish a will that is still pending [MQTT5-3.1.2-8], and delete all state."""
@@ -494,6 +507,14 @@ class Session:
         self.connection = None
         self.env.timers.cancel(self.timer)
         self.fire_will()
+        self._end_state()
+        if self.stored:
+            self._delete_record()
+        self.parts.ended(self)
+        self.env.observer.session_ended(self, reason)
+
+    def _end_state(self) -> None:
+        """Delete subscriptions, queue and handshakes; other members of shared subscriptions get what is left."""
         self.queue.drain()
         if self.grouped:
             self.parts.router.redistribute(self)
@@ -501,10 +522,6 @@ class Session:
             self.unsubscribe(text)
         self.inbound.discard()
         self.queue.discard()
-        if self.stored:
-            self._delete_record()
-        self.parts.ended(self)
-        self.env.observer.session_ended(self, reason)
 
     def queue_unreadable(self, error: StorageError) -> None:
         """The disk fails to return entries of the queue: disconnect this client, and no other."""

@@ -18,7 +18,7 @@ from ...mqtt.topics import parse_shared
 from ...storage import keys
 from ...storage.engine import StorageError
 from ..environment import Environment
-from ..queues.records import RecordError, decode_session, decode_subscription
+from ..queues.records import decode_subscription
 from ..queues.session_cleanup import SessionCleanup
 from ..routing.remote import MOVING, Elsewhere
 from ..routing.router import Router
@@ -132,8 +132,10 @@ class SlotSessions:
                 return f"client {session.client_id} is connected"
             if session.inbound.unfinished():
                 return f"client {session.client_id} has a QoS 2 publish that not every receiver has acknowledged"
-            if not session.stored or not session.queue.dormant:  # type: ignore[attr-defined]
+            if session.durable and not (session.stored and session.queue.dormant):  # type: ignore[attr-defined]
                 return f"messages of client {session.client_id} are not on disk yet"
+        if client_id := self._wills.on_its_way(slot):
+            return f"not every receiver has acknowledged the will of client {client_id}"
         if self._cleanup.has(slot):
             return "the queue of an ended session is being deleted"
         return ""
@@ -253,20 +255,10 @@ class SlotSessions:
             while found := store.scan(start, stop, STEP):
                 for key, value in found:
                     yield key, value
-                    if kind == ord("s"):
-                        self._keep_will(key, value)
                     self._delete(key)
                 start = found[-1][0] + b"\x00"
         self._bring_here(slot)
         self._reopen(slot)
-
-    def _keep_will(self, key: bytes, value: bytes) -> None:
-        """A former version wrote the wills of clients without durable state into the slot: publish such a will."""
-        try:
-            if not decode_session(key, value).durable:
-                self._sessions.wake(key[1:])
-        except RecordError as error:
-            self._env.log("error", str(error))
 
     def _delete(self, key: bytes) -> None:
         self._env.store.delete(key)

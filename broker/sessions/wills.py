@@ -1,7 +1,17 @@
 """Publishes wills. A node without a lease keeps a due will on disk until it has a lease (H-13, H-19; P5).
 
-Meanwhile the session of the will may end, and the node may crash. The batch that routes the will also deletes its
-record. The wills of durable sessions move with their slot. Those of other clients stay at this node, their gateway.
+Meanwhile the session of the will may end, and the node may crash. The wills of sessions whose record is in a slot move
+with the slot. Those of other clients stay at this node, their gateway.
+
+If the slot has copies, a due will is a row of the slot until all receivers have acknowledged it. So whoever is primary
+goes on with it, under the same mid, and receivers recognise what they have (H-50):
+
+    due        the row has the will; the record of the session has it no more
+    named      the row also has the mid
+    routed     the row with the mid is safe, and the message is on its way
+    over       all receivers have acknowledged the message: the row is deleted
+
+Without copies the batch that routes the will also deletes its record or its row.
 """
 
 from __future__ import annotations
@@ -15,9 +25,12 @@ from ...netsplit.policy import ViewState
 from ...storage import keys
 from ..environment import Environment
 from ..operation_policy import OperationPolicy
-from ..queues.message import Message
+from ..queues.message import Message, Mid, Origin, slot_origin
 from ..queues.records import RecordError, WillRecord, encode
+from ..routing.ack_context import AckContext
+from ..routing.pending_acks import PendingAcks
 from ..routing.publisher import Publisher
+from ..routing.router import AFTER_COMMIT
 from .slot_counters import SlotCounters
 
 
@@ -29,17 +42,24 @@ class ClientName(Protocol):
 
 
 class WillOwner(ClientName, Protocol):
-    """The session of a will."""
+    """The session of a will. `in_slot`: its record is in its slot."""
 
-    durable: bool
+    in_slot: bool
 
 
 class PendingWill(msgspec.Struct, array_like=True):
-    """A due will that waits for a lease, and its client."""
+    """A due will that no receiver may have yet, and its client.
+
+    `epoch` and `counter` are the last two parts of its mid, whose origin is the slot; 0 while it has none.
+    `expires_at` is cluster time in ms, 0 for never; it counts with the mid.
+    """
 
     mountpoint: str
     client_id: str
     will: WillRecord
+    epoch: int = 0
+    counter: int = 0
+    expires_at: int = 0
 
 
 _decoder = msgspec.msgpack.Decoder(PendingWill)
@@ -61,13 +81,15 @@ class Wills:
         self._policy = policy
         self._publisher = publisher
         self._counters = counters
-        self._waiting: dict[bytes, set[bytes]] = {}
-        """The keys of the wills that wait for a lease, by their kind and slot."""
+        self._waiting: dict[bytes, dict[bytes, PendingWill]] = {}
+        """The wills on disk by key, by kind and slot of the key."""
+        self._routed: dict[bytes, PendingAcks] = {}
+        """Key -> what the will on its way waits for."""
         self._elsewhere: set[int] = set()
         """The slots whose wills another node publishes."""
 
     def load(self) -> None:
-        """Schedule the wills on disk, which wait for a lease, for a later turn. Raises `RecordError`."""
+        """Schedule the wills on disk for a later turn. Raises `RecordError`."""
         for kind in (b"z", b"Z"):
             start, stop = kind, keys.after(kind)
             while found := self._env.store.keys(start, stop, 1):
@@ -89,64 +111,165 @@ class Wills:
     def drop(self, slot: int) -> None:
         """The sessions of this slot are at another node, or moving: publish none of their wills that wait."""
         self._elsewhere.add(slot)
-        self._waiting.pop(keys.of_slot(b"z", slot), None)
+        for key in self._waiting.pop(keys.of_slot(b"z", slot), ()):
+            self._routed.pop(key, None)
+
+    def reopen_handshakes(self) -> None:
+        """Report the mids of wills that were loaded before this node had its cluster port."""
+        for wills in self._waiting.values():
+            for key, pending in wills.items():
+                if pending.counter:
+                    self._env.cluster.handshake_opened(_mid(key, pending))
+
+    def on_its_way(self, slot: int) -> str:
+        """Return the client of a will of this slot that some receiver may have and another may lack; "" if none."""
+        wills = self._waiting.get(keys.of_slot(b"z", slot), {}).values()
+        return next((pending.client_id for pending in wills if pending.counter), "")
+
+    def route_again(self) -> None:
+        """This node left the view: other nodes may have skipped the copies of its wills (H-14)."""
+        for key in list(self._routed):
+            self._when_accepting(key, self._waiting[key[:2]][key])
+        self._routed.clear()
 
     def _rows(self, kind: bytes, slot: int) -> list[tuple[bytes, bytes]]:
         return self._env.store.scan(*keys.slot_range(kind, slot))
 
     def _schedule(self, key: bytes, pending: PendingWill) -> None:
-        self._note(key)
+        self._note(key, pending)
+        if pending.counter:
+            self._env.cluster.handshake_opened(_mid(key, pending))
         self._env.timers.at(self._env.now, lambda: self._try(key, pending))
 
-    def _note(self, key: bytes) -> None:
-        self._waiting.setdefault(key[:2], set()).add(key)
+    def _note(self, key: bytes, pending: PendingWill) -> None:
+        self._waiting.setdefault(key[:2], {})[key] = pending
+
+    def _is_waiting(self, key: bytes, pending: PendingWill) -> bool:
+        """False if the slot has left this node, even if it has come back since."""
+        return self._waiting.get(key[:2], {}).get(key) is pending
+
+    def _over(self, key: bytes) -> None:
+        del self._waiting[key[:2]][key]
+
+    # -- a will is due
 
     def publish(self, client: WillOwner, will: WillRecord) -> None:
         """Publish a will under a new mid [MQTT-3.1.2-8].
 
         A node without a lease does so once it has one (H-13), a node that starts once it knows all subscriptions.
         """
-        self._publish(client, will, client.durable)
-
-    def _publish(self, client: ClientName, will: WillRecord, durable: bool) -> None:
-        env = self._env
-        if self._policy.loading or not env.cluster.has_lease() or self._policy.view_state is ViewState.MINORITY:
-            self._park(client, will, durable)
-            return
-        message = Message(
-            client.mountpoint,
-            will.topic,
-            will.payload,
-            will.qos,
-            will.retain,
-            will.properties,
-            env.now + will.expiry_s * 1000 if will.expiry_s >= 0 else 0,
-            client.client_id,
-            env.origin,
-            env.numbers.next(),
-        )
-        env.event("will.fire", client=client.client_id, topic=will.topic, mid=message.mid)
-        self._publisher.publish(message)
-
-    def _park(self, client: ClientName, will: WillRecord, durable: bool) -> None:
-        """Write the will with the open batch, and publish it as soon as the node has a lease."""
-        pending = PendingWill(client.mountpoint, client.client_id, will)
         slot = slot_of(client.mountpoint, client.client_id)
-        if durable:
-            key = keys.will_key(slot, self._counters.next(slot))
+        pending = PendingWill(client.mountpoint, client.client_id, will)
+        accepts = self._accepts()
+        mid = self._env.cluster.mid_of_slot(slot) if accepts and client.in_slot else None
+        if accepts and mid is None:
+            self._publish(pending)
+            return
+        key = self._new_key(slot, client.in_slot)
+        self._note(key, pending)
+        if mid is not None:
+            self._name(key, pending, mid)
         else:
-            key = keys.local_will_key(slot, self._env.numbers.unique())
-        self._env.store.put(key, encode(pending))
-        self._note(key)
+            self._env.store.put(key, encode(pending))
+            self._when_accepting(key, pending)
+
+    def _new_key(self, slot: int, in_slot: bool) -> bytes:
+        if in_slot:
+            return keys.will_key(slot, self._counters.next(slot))
+        return keys.local_will_key(slot, self._env.numbers.unique())
+
+    def _accepts(self) -> bool:
+        """True if this node may accept a will for routing now."""
+        policy = self._policy
+        return not policy.loading and self._env.cluster.has_lease() and policy.view_state is not ViewState.MINORITY
+
+    def _when_accepting(self, key: bytes, pending: PendingWill) -> None:
         self._policy.when_accepting(lambda: self._try(key, pending))
 
     def _try(self, key: bytes, pending: PendingWill) -> None:
-        waiting = self._waiting.get(key[:2], set())
-        if key not in waiting:
-            return  # the slot has left this node, or the will was published after its return
-        if self._policy.loading or self._policy.view_state is ViewState.MINORITY:
-            self._policy.when_accepting(lambda: self._try(key, pending))
+        if not self._is_waiting(key, pending):
             return
-        waiting.discard(key)
+        if not self._accepts():
+            self._when_accepting(key, pending)
+            return
+        if pending.counter:
+            self._route(key, pending)
+            return
+        mid = self._env.cluster.mid_of_slot(key[1]) if key[:1] == b"z" else None
+        if mid is not None:
+            self._name(key, pending, mid)
+            return
+        self._over(key)
         self._env.store.delete(key)
-        self._publish(pending, pending.will, key[:1] == b"z")
+        self._publish(pending)
+
+    def _publish(self, pending: PendingWill) -> None:
+        """Route a will at once, under a mid of this node."""
+        env = self._env
+        message = _message(pending, self._expires_at(pending), env.origin, env.numbers.next())
+        env.event("will.fire", client=pending.client_id, topic=pending.will.topic, mid=message.mid)
+        self._publisher.publish(message)
+
+    def _expires_at(self, pending: PendingWill) -> int:
+        expiry_s = pending.will.expiry_s
+        return self._env.now + expiry_s * 1000 if expiry_s >= 0 else 0
+
+    # -- a will of a slot with copies
+
+    def _name(self, key: bytes, pending: PendingWill, mid: Mid) -> None:
+        """Give the will its mid. No copy leaves before that is safe: the next primary has to use the same mid."""
+        env = self._env
+        _, pending.epoch, pending.counter = mid
+        pending.expires_at = self._expires_at(pending)
+        env.store.put(key, encode(pending))
+        env.cluster.handshake_opened(mid)
+        env.event("will.fire", client=pending.client_id, topic=pending.will.topic, mid=mid)
+        env.store.when_committed(env.store.open_commit, lambda: self._try(key, pending))
+
+    def _route(self, key: bytes, pending: PendingWill) -> None:
+        """Send the will to all that lack it. A receiver that has it from an earlier time recognises the mid."""
+        if key in self._routed:
+            return
+        env = self._env
+        env.tick()
+        origin = env.origins.get(slot_origin(key[1]), pending.epoch)
+        context = AckContext()
+        pending_acks = self._routed[key] = context.need().add()
+        message = _message(pending, pending.expires_at, origin, pending.counter)
+        if self._publisher.publish_inherited(message, context) == AFTER_COMMIT:
+            env.store.when_committed(env.store.open_commit, pending_acks.add().complete)
+        pending_acks.waiter = lambda: self._acknowledged(key, pending, pending_acks)
+        pending_acks.complete()
+
+    def _acknowledged(self, key: bytes, pending: PendingWill, pending_acks: PendingAcks) -> None:
+        """All receivers have the will: forget it."""
+        if self._routed.get(key) is not pending_acks or not self._is_waiting(key, pending):
+            return
+        if pending_acks.failed:  # it is to be retained, and a node has not confirmed that in time
+            pending_acks.waiter = lambda: self._acknowledged(key, pending, pending_acks)
+            pending_acks.retry()
+        else:
+            del self._routed[key]
+            self._over(key)
+            self._env.store.write_later(key, None)
+            self._env.cluster.handshake_closed(_mid(key, pending))
+
+
+def _mid(key: bytes, pending: PendingWill) -> Mid:
+    return slot_origin(key[1]), pending.epoch, pending.counter
+
+
+def _message(pending: PendingWill, expires_at: int, origin: Origin, counter: int) -> Message:
+    will = pending.will
+    return Message(
+        pending.mountpoint,
+        will.topic,
+        will.payload,
+        will.qos,
+        will.retain,
+        will.properties,
+        expires_at,
+        pending.client_id,
+        origin,
+        counter,
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from math import inf
+from typing import Any
 
 from ...broker.connection.connection import FAILOVER_GRACE_S
 from ...cluster.identity import slot_of
@@ -40,13 +41,19 @@ def check(case: Case) -> Iterator[str]:
             will = connection.will
             if will is None or connection.opened == NEVER or connection.asked < since or (WATCHER, will.key) in dropped:
                 continue
-            if any(
-                at_s > connection.opened_at
-                for at_s in case.history.losses(connection.node, connection.client, connection.expiry_s != 0)
-            ):
+            if any(at_s > connection.opened_at for at_s in _losses(case, connection)):
                 continue  # the node lost the will with its disk
             later = connections[place + 1] if place + 1 < len(connections) else None
             yield from _judge(case, connection, later, counts[will.key], times.get(will.key))
+
+
+def _losses(case: Case, connection: Connection) -> list[float]:
+    """Returns the times at which the will may have been lost with a disk. If slots have copies, that is the disk of the
+    gateway only while the slot had no primary."""
+    lost = case.history.losses(connection.node, connection.client, connection.expiry_s != 0)
+    if connection.expiry_s == 0 and case.history.copied:
+        lost = lost + case.history.losses(connection.node, connection.client)
+    return lost
 
 
 def _watched_since(case: Case) -> int:
@@ -98,26 +105,33 @@ def _taken_over(case: Case, connection: Connection, later: Connection | None) ->
 
 
 def _died_with_it(case: Case, connection: Connection) -> bool:
-    """Whether the node ended while its copies of the will were in flight to other nodes: they may be lost (H-19)."""
+    """Whether the node ended while its copies of the will were in flight to other nodes: they may be lost (H-19).
+
+    A will with a mid of its slot is sent again by the next primary (H-50).
+    """
     if not case.scattered:
         return False
     ends = case.history.life(connection.node).ends
     begin = _begun(case, connection)
-    fired = [at_s for at_s in _told(case, connection, "will.fire") if at_s >= begin]
+    fired = [
+        at_s
+        for at_s, row in _told(case, connection, "will.fire")
+        if at_s >= begin and not row["mid"][0].startswith("#")
+    ]
     return any(at_s <= end <= at_s + UNDER_WAY_S for at_s in fired for end in ends)
 
 
 def _begun(case: Case, connection: Connection) -> float:
     """Returns the time when the node accepted this connection, which may be long before CONNACK arrived."""
-    begins = [at_s for at_s in _told(case, connection, "conn.open") if at_s <= connection.opened_at]
+    begins = [at_s for at_s, _ in _told(case, connection, "conn.open") if at_s <= connection.opened_at]
     return max(begins, default=connection.opened_at)
 
 
-def _told(case: Case, connection: Connection, kind: str) -> Iterator[float]:
+def _told(case: Case, connection: Connection, kind: str) -> Iterator[tuple[float, dict[str, Any]]]:
     wanted = (kind, connection.node, connection.client)
     for at_s, row in case.history.events:
         if (row["type"], row["node"], row.get("client")) == wanted:
-            yield at_s
+            yield at_s, row
 
 
 def _late(case: Case, connection: Connection, later: Connection | None, who: str) -> Iterator[str]:
@@ -153,7 +167,8 @@ def _expected(case: Case, connection: Connection, later: Connection | None) -> t
     if delay == 0 and not grace:
         return 1, 1
     if later.clean:
-        return (1 if later.opened != NEVER else 0), 1
+        excused = grace and later.asked_at <= latest
+        return (1 if later.opened != NEVER and not excused else 0), 1
     if later.asked_at > latest:
         return 1, 1
     if delay and later.opened != NEVER and later.opened_at < earliest:
@@ -163,7 +178,7 @@ def _expected(case: Case, connection: Connection, later: Connection | None) -> t
 
 def _grace(case: Case, connection: Connection) -> float:
     """Returns the seconds for which the will may wait after an end that the cluster made itself (H-39)."""
-    if not case.relay_s or connection.expiry_s == 0:
+    if not case.relay_s or (connection.expiry_s == 0 and not case.history.copied):
         return 0.0
     return float(FAILOVER_GRACE_S)
 

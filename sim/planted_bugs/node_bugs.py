@@ -18,8 +18,9 @@ from ...broker.queues.message import Message
 from ...broker.routing.ack_context import AckContext
 from ...broker.routing.plans import Plan, PlanCache
 from ...broker.routing.router import DELIVERED
+from ...broker.sessions.absence import NEVER
 from ...broker.sessions.inbound_qos2 import InboundHandshakes
-from ...broker.sessions.session import NEVER, Session
+from ...broker.sessions.session import Session
 from ...storage.engine import Durability
 from . import node_parts
 
@@ -128,18 +129,18 @@ def _ids_from_one(node: Node) -> None:
 
 
 def _session_expiry_restarts(session: Session) -> None:
-    if session.expires_at and session.expiry_s != NEVER:
-        session.expires_at = session.env.now + session.expiry_s * 1000
+    if session.absence.expires_at and session.expiry_s != NEVER:
+        session.absence.expires_at = session.env.now + session.expiry_s * 1000
 
 
 def _will_delay_restarts(session: Session) -> None:
-    if session.will_at and session.will is not None:
-        session.will_at = session.env.now + 1000 + session.will.delay_s * 1000
+    if session.absence.will_at and session.will is not None:
+        session.absence.will_at = session.env.now + 1000 + session.will.delay_s * 1000
 
 
 def _will_lost(session: Session) -> None:
     session.will = None
-    session.will_at = 0
+    session.absence.will_at = 0
 
 
 def _inbound_lost(session: Session) -> None:

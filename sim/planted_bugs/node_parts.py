@@ -171,7 +171,7 @@ class WillForgottenFirst(Session):
         if will is None:
             return
         self.will = None
-        self.will_at = 0
+        self.absence.will_at = 0
         self.save()
         store = self.env.store
         store.when_committed(store.open_commit, lambda: self.parts.wills.publish(self, will))
@@ -234,8 +234,8 @@ class AlteringSlots(SessionRegistry):
 
         super().register(request, altered, refused)
 
-    def _restore(self, record: SessionRecord) -> Session:
-        session = super()._restore(record)
+    def _restore(self, record: SessionRecord, in_slot: bool) -> Session:
+        session = super()._restore(record, in_slot)
         self.made(session)
         self.restored(session)
         return session

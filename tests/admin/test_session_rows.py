@@ -91,7 +91,7 @@ def test_many_sessions_do_not_block_the_loop(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         node = harness.server.node
         for number in range(20_000):
-            session = Session(node.sessions._parts, "", f"c{number}", number, False)
+            session = Session(node.sessions._parts, "", f"c{number}", number, False, False)
             node.sessions._sessions[session.key] = session  # thousands of clients would take minutes
         loop = asyncio.get_running_loop()
         last, pauses = loop.time(), []

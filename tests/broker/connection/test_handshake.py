@@ -9,7 +9,7 @@ import pytest
 from strogoff.broker.connection.connection import ClientConnection
 from strogoff.broker.connection.handshake import Authentication, Handshake
 from strogoff.broker.plugins.verdicts import Allow
-from strogoff.broker.sessions.session import NEVER
+from strogoff.broker.sessions.absence import NEVER
 from strogoff.mqtt import packets
 from strogoff.mqtt.wire import MAX_VARINT
 from strogoff.sim.engine.host import AllowAll

@@ -220,7 +220,7 @@ def test_a_session_that_never_expires() -> None:
     broker.client("c", 5, False, 0xFFFFFFFF).leave()
     broker.pass_s(86400)
     session = broker.node.sessions.get("", "c")
-    assert session is not None and session.expires_at == 0 and session.timer is None
+    assert session is not None and session.absence.expires_at == 0 and session.timer is None
 
 
 def test_the_expiry_of_the_last_connection_counts() -> None:

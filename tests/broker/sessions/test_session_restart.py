@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.sessions.session import NEVER
+from strogoff.broker.sessions.absence import NEVER
 from strogoff.mqtt.packets import Disconnect, Puback, Pubcomp, Pubrec, Pubrel
 
 from ...harness.broker import BrokerHarness, connect, option, publish

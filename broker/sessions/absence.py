@@ -1,0 +1,39 @@
+"""When the will and the expiry of a session are due whose client is absent. Pure, without I/O."""
+
+from __future__ import annotations
+
+import msgspec
+
+NEVER = 0xFFFFFFFF
+"""The session expiry interval of a session that never expires (MQTT 5.0 section 3.1.2.11.2)."""
+
+
+class Absence(msgspec.Struct, eq=False):
+    """One absence. All times are cluster time in ms; 0 means that nothing is due.
+
+    `excused_until`: the cluster itself has ended the connection, and until then a CONNECT cancels the will, also one
+    with Clean Start (H-39).
+    """
+
+    expires_at: int = 0
+    will_at: int = 0
+    excused_until: int = 0
+
+    @property
+    def due_at(self) -> int | None:
+        """The earlier one of will and expiry; None if both are unset."""
+        return min([when for when in (self.will_at, self.expires_at) if when], default=None)
+
+
+def absence(now_ms: int, expiry_s: int, delay_s: int | None, grace_s: int) -> Absence:
+    """Returns the absence that begins now. `delay_s` is that of the will, None if there is none.
+
+    Session and will wait at least for `grace_s`. The will is due when the session ends at the latest
+    [MQTT5-3.1.3-9].
+    """
+    lasts_s = max(expiry_s, grace_s)
+    return Absence(
+        0 if expiry_s == NEVER else now_ms + lasts_s * 1000,
+        0 if delay_s is None else now_ms + min(max(delay_s, grace_s), lasts_s) * 1000,
+        now_ms + grace_s * 1000,
+    )

@@ -1,0 +1,294 @@
+"""Wills of slots with copies: each is published once, whichever node dies, and none for healthy clients (H-50)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.identity import slot_of
+from strogoff.mqtt import packets
+from tests.broker.clustering.copied_cluster import CopiedCluster
+from tests.harness.broker import PacketClient
+
+WILL = packets.Will("will", b"gone", 1)
+
+
+def will(qos: int = 1, **fields: object) -> packets.Will:
+    return packets.Will("will", b"gone", qos, **fields)  # type: ignore[arg-type]
+
+
+def placed(mortal: int, *readers: int) -> CopiedCluster:
+    """A cluster with the slot of the client with the will at one node, and the slot of a reader at each of these."""
+    cluster = CopiedCluster()
+    homes = {"mortal": mortal, **{f"r{number}": number for number in readers}}
+    for client_id in homes:
+        client = cluster[1].client(client_id, clean=False, expiry_s=600)
+        if client_id != "mortal":
+            client.subscribe(("will", 2))
+        client.leave()
+    for client_id, number in homes.items():
+        cluster.move(client_id, number)
+        assert cluster.copied(client_id)[0] == number
+    return cluster
+
+
+def has(cluster: CopiedCluster, number: int, reader: str) -> list[bytes]:
+    """Everything that waits for a reader, who connects at a node."""
+    client, connack = cluster[number].connect(reader, clean=False, expiry_s=600)
+    assert connack.session_present
+    return [each.payload for each in client.drain()]
+
+
+def live(cluster: CopiedCluster, number: int) -> PacketClient:
+    """A clean subscriber of the wills."""
+    client = cluster[number].client(f"live{number}")
+    client.subscribe(("will", 2))
+    return client
+
+
+def records(cluster: CopiedCluster, number: int, client_id: str = "mortal") -> list[bytes]:
+    """The kinds of the rows of sessions, deadlines and wills that a node has of a client's slot."""
+    rows = cluster.rows(number, client_id)
+    return sorted([key[:1] for key in rows if key[:1] in (b"s", b"e", b"z")])
+
+
+def other_than(*numbers: int) -> int:
+    return next(number for number in (1, 2, 3) if number not in numbers)
+
+
+# -- a will on its way
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("steps", range(7))
+def test_a_primary_is_killed_while_its_will_is_on_its_way(steps: int, qos: int) -> None:
+    """It is killed after some turns of the loop: before the will has its mid, before a copy leaves, behind some of
+    them, before all answers are there."""
+    cluster = placed(1, 1, 2, 3)
+    mortal = cluster[1].client("mortal", clean=False, expiry_s=600, will=will(qos))
+    for client_id in ("mortal", "r1", "r2", "r3"):
+        cluster.copied(client_id)
+    mortal.vanish()
+    cluster.pass_s(steps * 0.0004)
+    cluster[1].kill()
+    successor = cluster.taken_over(1, "mortal")
+    cluster.taken_over(1, "r1")
+    cluster.pass_s(7)
+    most = [b"gone"]
+    for name in ("r1", "r2", "r3"):
+        got = has(cluster, successor, name)
+        assert got == most if qos else got in ([], most), name
+    assert records(cluster, successor) == [b"e", b"s"], "the session without a will"
+
+
+def test_two_primaries_die_while_a_will_waits_for_a_third_node() -> None:
+    cluster = placed(1, 1, 2, 3)
+    follower = cluster.copied("mortal")[1]
+    third = other_than(1, follower)
+    mortal = cluster[1].client("mortal", clean=False, expiry_s=600, will=will())
+    cluster.copied("mortal")
+    cluster.network.one_way("n1", f"n{third}")
+    mortal.vanish()
+    cluster.pass_s(0.1)
+    assert b"z" in records(cluster, 1) and b"z" in records(cluster, follower)
+    cluster[1].kill()
+    cluster.network.heal()
+    assert cluster.taken_over(1, "mortal") == follower
+    cluster.pass_s(2)
+    for name in ("r1", "r2", "r3"):
+        assert has(cluster, follower, name) == [b"gone"], name
+    assert records(cluster, follower) == [b"e", b"s"]
+
+
+def test_a_clean_subscriber_gets_a_will_once_that_two_primaries_have_sent() -> None:
+    cluster = placed(1, 2)
+    follower = cluster.copied("mortal")[1]
+    third = other_than(1, follower)
+    readers = [live(cluster, follower), live(cluster, third)]
+    mortal = cluster[1].client("mortal", clean=False, expiry_s=600, will=will())
+    cluster.copied("mortal")
+    cluster.network.one_way(f"n{third}", "n1")  # the answer does not arrive
+    mortal.vanish()
+    cluster.pass_s(0.1)
+    cluster[1].kill()
+    cluster.network.heal()
+    cluster.taken_over(1, "mortal")
+    cluster.pass_s(7)
+    assert [[each.payload for each in reader.drain()] for reader in readers] == [[b"gone"], [b"gone"]]
+
+
+def test_receivers_forget_the_mids_of_wills() -> None:
+    cluster = placed(1, 2)
+    receiver = cluster[2].host.clustering
+    assert receiver is not None
+    for _ in range(5):
+        cluster[1].client("mortal", clean=False, expiry_s=600, will=will()).vanish()
+        cluster.pass_s(1)
+        assert len(receiver.receiver._seen.get(f"#{slot_of('', 'mortal')}", ())) <= 1
+        assert records(cluster, 1) == [b"e", b"s"]
+    assert has(cluster, 1, "r2") == [b"gone"] * 5
+
+
+def test_a_will_leaves_when_the_follower_has_its_mid() -> None:
+    """Else the next primary would fire the will of the record again, under another mid."""
+    cluster = placed(1, 2)
+    follower = cluster.copied("mortal")[1]
+    reader = live(cluster, other_than(1, follower))
+    mortal = cluster[1].client("mortal", clean=False, expiry_s=600, will=will())
+    cluster.copied("mortal")
+    cluster.network.one_way("n1", f"n{follower}")
+    mortal.vanish()
+    cluster.pass_s(0.2)
+    assert reader.drain() == []
+    cluster[1].kill()
+    cluster.network.heal()
+    cluster.taken_over(1, "mortal")
+    cluster.pass_s(7)
+    assert [each.payload for each in reader.drain()] == [b"gone"]
+
+
+def test_a_will_whose_copies_are_void_is_sent_again() -> None:
+    """The node was out of the view: other nodes skip what it had sent before."""
+    cluster = placed(1, 1)
+    mortal = cluster[1].client("mortal", clean=False, expiry_s=600, will=will())
+    follower = cluster.copied("mortal")[1]
+    third = other_than(1, follower)
+    reader = live(cluster, third)
+    cluster[third].disks[0].full = True  # it gets no copy
+    cluster[third].node.env.store.put(b"~", b"")
+    cluster.until(lambda: cluster[third].node.env.store.state == "full")
+    cluster[follower].kill()
+    cluster.until(lambda: len(cluster.row("mortal").in_sync) == 1)
+    cluster.pass_s(1)
+    cluster.isolate(1)
+    mortal.vanish()
+    cluster.pass_s(0.2)
+    assert cluster[1].node.wills._routed, "its copies are on their way"
+    cluster[follower].start()
+    cluster.until(lambda: cluster[third].member.view.incarnation("n1") is None, 60)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(3)
+    assert [each.payload for each in reader.drain()] == [b"gone"]
+    assert b"z" not in records(cluster, 1)
+
+
+def test_a_slot_moves_when_all_receivers_have_its_will() -> None:
+    cluster = placed(1, 2, 3)
+    mortal = cluster[1].client("mortal", clean=False, expiry_s=600, will=will())
+    target = other_than(1, cluster.copied("mortal")[1])
+    cluster.network.one_way("n1", f"n{target}")
+    mortal.vanish()
+    cluster.pass_s(0.1)
+    assert cluster[1].node.slot_sessions.busy(slot_of("", "mortal")) == (
+        "not every receiver has acknowledged the will of client mortal"
+    )
+    cluster.network.heal()
+    cluster.pass_s(1)
+    assert cluster[1].node.slot_sessions.busy(slot_of("", "mortal")) == ""
+
+
+# -- a client without a durable session
+
+
+def test_the_will_of_a_clean_client_is_in_its_slot() -> None:
+    cluster = CopiedCluster()
+    client = cluster[3].client("mortal", will=WILL)
+    primary, follower = cluster.copied("mortal")
+    assert records(cluster, primary) == records(cluster, follower) == [b"e", b"s"]
+    assert cluster[3].node.gateways.counts["local_clients"] == 0
+    client.leave()
+    cluster.pass_s(0.5)
+    assert records(cluster, primary) == records(cluster, follower) == []
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("dies", ["gateway", "primary"])
+def test_a_node_of_a_clean_client_dies(dies: str, back: bool, version: int) -> None:
+    """Its will comes once if it does not come back, and not at all if it does."""
+    cluster = placed(1, 2)
+    follower = cluster.copied("mortal")[1]
+    third = other_than(1, follower)
+    reader = live(cluster, follower)
+    cluster[third].client("mortal", version, will=WILL)
+    cluster.pass_s(0.5)
+    dead = third if dies == "gateway" else 1
+    cluster[dead].kill()
+    if dies == "primary":
+        cluster.taken_over(1, "mortal")
+    cluster.until(lambda: cluster[follower].member.view.incarnation(f"n{dead}") is None)
+    if back:
+        client = cluster[follower].client("mortal", version, will=WILL)
+        cluster.pass_s(9)
+        assert [each.payload for each in reader.drain()] == []
+        client.vanish()
+    cluster.pass_s(9)
+    assert [each.payload for each in reader.drain()] == [b"gone"]
+    cluster[dead].start()
+    cluster.whole()
+    cluster.pass_s(5)
+    assert [each.payload for each in reader.drain()] == []
+    primary = int((cluster.row("mortal").primary or pytest.fail("no primary")).node[1:])
+    assert records(cluster, primary) == []
+
+
+def test_a_clean_client_that_comes_back_without_a_will_cancels_that_of_its_former_connection() -> None:
+    cluster = placed(1, 2)
+    follower = cluster.copied("mortal")[1]
+    third = other_than(1, follower)
+    reader = live(cluster, follower)
+    cluster[third].client("mortal", will=WILL)
+    cluster[third].kill()
+    cluster.until(lambda: cluster[follower].member.view.incarnation(f"n{third}") is None)
+    cluster[follower].client("mortal")
+    cluster.pass_s(9)
+    assert reader.drain() == []
+    assert records(cluster, 1) == []
+
+
+def test_a_session_does_not_outlive_a_clean_client_with_its_will() -> None:
+    """While the will waits, nothing else of the client is left: no subscription, no session to resume."""
+    cluster = placed(1, 2)
+    follower = cluster.copied("mortal")[1]
+    third = other_than(1, follower)
+    client = cluster[third].client("mortal", will=WILL)
+    client.subscribe(("t", 1))
+    cluster[third].kill()
+    cluster.until(lambda: cluster[follower].member.view.incarnation(f"n{third}") is None)
+    cluster.pass_s(1)
+    assert cluster[1].node.router.table("").holders("t") == []
+    _, connack = cluster[follower].connect("mortal", clean=False)
+    assert not connack.session_present
+
+
+def test_a_primary_that_has_lost_the_slot_forgets_the_clean_client() -> None:
+    cluster = placed(1, 2)
+    client = cluster[1].client("mortal", will=WILL)
+    client.subscribe(("t", 1))
+    reader = live(cluster, cluster.copied("mortal")[1])
+    cluster[1].pause_process()
+    cluster.taken_over(1, "mortal")
+    cluster[1].resume_process()
+    cluster.whole()
+    cluster.pass_s(9)
+    assert [each.payload for each in reader.drain()] == [b"gone"], "its new primary has published it"
+    assert cluster[1].node.router.table("").holders("t") == []
+    assert cluster[1].node.sessions.known("", "mortal") is None
+
+
+def test_while_a_slot_has_no_primary_a_clean_client_with_a_will_connects() -> None:
+    """Its deputy registers it, and its gateway keeps the will."""
+    cluster = placed(1, 2)
+    follower = cluster.copied("mortal")[1]
+    cluster[follower].kill()
+    cluster.until(lambda: len(cluster.row("mortal").in_sync) == 1)
+    cluster[1].kill()
+    cluster[follower].start()
+    third = other_than(1, follower)
+    cluster.until(lambda: cluster.row("mortal").primary is None and cluster.row("mortal").deputy is not None, 60)
+    reader = live(cluster, third)
+    client = cluster[third].client("mortal", will=WILL)
+    assert len(cluster[third].node.env.store.keys(b"S", b"T")) == 1
+    client.vanish()
+    cluster.pass_s(1)
+    assert [each.payload for each in reader.drain()] == [b"gone"]
