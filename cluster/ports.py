@@ -33,8 +33,10 @@ class Datagram(IntEnum):
     SLOT_COPY = 10
 
 
-GOODBYE_S = 0.1
+GOODBYE_S = 0.3
 """How long a stopping process waits for the view without it, in seconds: the others need a few round trips."""
+HAND_OVER_S = 0.3
+"""How long a stopping leader waits for the next one, in seconds."""
 
 
 class Identity(Struct, frozen=True):

@@ -60,7 +60,7 @@ def small_credit(plan: ClusterPlan) -> Iterator[None]:
 
 
 def served(machine: ClusterHost, leased: bool) -> Iterator[Served]:
-    """Yield the clients with durable sessions that a node serves now, its own and those of gateways."""
+    """Yield the clients of slots that a node serves now, its own and those of gateways."""
     node = machine.node
     if node is None or node.closing:
         return
@@ -71,8 +71,8 @@ def served(machine: ClusterHost, leased: bool) -> Iterator[Served]:
             opened[id(client)] = transport.epoch
     for session in node.sessions.in_memory():
         connection: Any = session.connection
-        if connection is None or connection.closed or not session.durable:
-            continue  # a client without durable state stays at its gateway
+        if connection is None or connection.closed or not session.in_slot:
+            continue  # a client without state in its slot stays at its gateway
         slot = slot_of(session.mountpoint, session.client_id)
         yield Served(
             machine.name, session.client_id, locator.primary_of(slot), locator.epoch_of(slot),

@@ -20,7 +20,7 @@ from ...cluster.membership.admission import JOIN, JoinRequest, MalformedCall, en
 from ...cluster.membership.discovery import WHO, AddressError, WhoAnswer, decode_who, encode_who, parse_address, written
 from ...cluster.membership.join_leave import VERSIONS
 from ...cluster.node import CLUSTERED, ClusterNode
-from ...cluster.ports import GOODBYE_S, Identity, Ports, Settings
+from ...cluster.ports import GOODBYE_S, HAND_OVER_S, Identity, Ports, Settings
 from ...cluster.raft.interface import Rng
 from ...cluster.slots.table import SlotTable
 from ...cluster.transport.wire import Accepted, CallFailed, Refused, Transport, Wire
@@ -238,10 +238,14 @@ class ClusterRuntime:
                 await asyncio.wait_for(noted.wait(), PASS_ON_S)
 
     async def _goodbye(self, member: ClusterNode) -> None:
-        """Ask for a view without this node now, so that the other nodes need not wait for the detection time."""
+        """Ask for a view without this node now, so that the other nodes need not wait for the detection time. If this
+        node leads, let another one lead: they need not elect one either."""
         if member.goodbye():
             with suppress(ClusterError):
                 await until(lambda: member.has_left_view, GOODBYE_S, "", 0.002)
+                consensus = member.consensus
+                if consensus is not None and consensus.hand_over():
+                    await until(lambda: not consensus.leads, HAND_OVER_S, "", 0.002)
 
     async def _passed_on(self) -> None:
         with suppress(ClusterError):

@@ -115,6 +115,24 @@ class Consensus:
         self.raft.beat()
         self.pump()
 
+    def hand_over(self) -> bool:
+        """This process stops, and the view is without it: if it leads, let a node of the view lead, and tell all which
+        entries are committed. Else the others learn of that view only when they have elected a leader.
+
+        Returns False if there is nobody, or if this peer does not lead. `leads` tells when it is done.
+        """
+        raft, membership = self.raft, self.membership
+        if not self.leads:
+            return False
+        if not raft.handing_over:
+            near = [peer_of(membership.members[node]) for node in membership.view.serving]
+            heir = next((peer for peer in raft.configuration.voters if peer in near and raft.caught_up(peer)), None)
+            if heir is None or heir == self.peer:
+                return False
+            raft.transfer(heir)
+        self.beat()
+        return True
+
     # -- the batches
 
     def pump(self) -> None:

@@ -65,9 +65,18 @@ class RoamingClient(ModelClient):
 
     @property
     def server(self) -> Host:
-        """The machine with the session of the client. Without durable state that is its gateway."""
-        found = None if self._stays else self._find(self.host.name)
+        """The machine with the session of the client. Without durable state that is its gateway, but for a client whose
+        will is in its slot."""
+        found = None if self._stays and not self._will_in_slot() else self._find(self.host.name)
         return self.host if found is None else found
+
+    def _will_in_slot(self) -> bool:
+        """Whether slots have copies and the client has a will: then its gateway serves it only while its slot has no
+        primary."""
+        if not self.history.copied or self.spec.will is None or self.host.node is None:
+            return False
+        session = self.host.node.sessions.known("", self.name)
+        return session is None or session.connection is None or session.in_slot
 
     def _may_come_late(self) -> bool:
         """Whether an unanswered CONNECT, which ends the session, may arrive after one at another node."""

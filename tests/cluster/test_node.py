@@ -333,61 +333,6 @@ def test_the_cluster_survives_when_the_second_node_dies_while_a_third_joins(late
     assert cluster[1].serving and cluster[3].serving
 
 
-@pytest.mark.parametrize("who", ["the leader", "another"])
-def test_a_node_that_stops_in_order_is_out_of_the_view_at_once(who: str) -> None:
-    cluster = MemberHarness(3)
-    leader = cluster.leader()
-    machine = leader if who == "the leader" else next(each for each in cluster.machines if each is not leader)
-    others = [each for each in cluster.machines if each is not machine]
-    assert machine.serving and machine.member.goodbye()
-    assert not machine.serving and not machine.member.leased()
-    began = cluster.loop.now_s
-    cluster.until(lambda: machine.member.has_left_view or cluster.loop.now_s - began > 0.1)
-    machine.member.close()
-    machine.kill()
-    assert cluster.until(lambda: all(each.member.view.row(machine.name) is None for each in others)) < 0.1
-    for _ in range(40):
-        cluster.pass_s(0.1)
-        assert all(each.serving for each in others)
-    machine.start()
-    cluster.whole()
-
-
-def test_a_node_that_left_the_view_enters_again_only_after_a_restart() -> None:
-    cluster = MemberHarness(3)
-    leader = cluster.leader()
-    machine = next(each for each in cluster.machines if each is not leader)
-    assert machine.member.goodbye()
-    cluster.pass_s(3.0)
-    assert machine.member.has_left_view and not machine.member.leased()
-    assert leader.member.view.row(machine.name) is None and leader.serving
-
-
-def test_the_last_majority_stays_in_the_view_when_it_stops() -> None:
-    """All stop, one after the other. The first node to return does not wait for the one that stopped last."""
-    cluster = MemberHarness(3)
-    leader = cluster.leader()
-    first, second = (each for each in cluster.machines if each is not leader)
-    for machine in (first, second, leader):
-        machine.member.goodbye()
-        cluster.pass_s(0.1)
-        machine.kill()
-    informed_members = leader.member.membership.informed_members
-    assert informed_members == tuple(sorted([second.name, leader.name]))
-    first.start()
-    second.start()
-    assert cluster.until(lambda: first.serving and second.serving) < 10
-
-
-def test_a_standalone_node_sends_no_goodbye() -> None:
-    cluster = MemberHarness(1, joined=False)
-    assert not cluster[1].member.goodbye()
-    cluster[1].member.found()
-    cluster.until(lambda: cluster[1].serving)
-    assert not cluster[1].member.goodbye()
-    assert cluster[1].serving
-
-
 @pytest.mark.parametrize("when", ["while it ran", "while it was away"])
 def test_a_removed_node_reports_its_removal_after_its_next_start(when: str) -> None:
     cluster = MemberHarness(3)

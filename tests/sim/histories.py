@@ -106,8 +106,9 @@ class HistoryBuilder:
         self.tick()
         self.history.life().starts.append(self.now)
 
-    def event(self, type_: str, client: str) -> None:
-        self.history.events.append((self.now, {"type": type_, "client": client, "node": FIRST}))
+    def event(self, type_: str, client: str, origin: str = FIRST) -> None:
+        row = {"type": type_, "client": client, "node": FIRST, "mid": (origin, 1, 1)}
+        self.history.events.append((self.now, row))
 
     def case(self) -> Case:
         return Case(self.history, self.swarm, self.sessions, self.kept, self.now)

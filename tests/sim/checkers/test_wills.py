@@ -195,3 +195,30 @@ def test_a_watcher_whose_subscription_was_lost_with_a_disk_misses_wills() -> Non
     assert kinds(made) == []
     made.history.life("n1").emptied.clear()
     assert kinds(made) == ["will lost", "will late"]
+
+
+def test_a_will_of_a_slot_outlives_the_node_that_sends_it() -> None:
+    """H-50: the next primary sends it again."""
+    made, connection = builder(will=will())
+    made.close(connection)
+    made.event("will.fire", "c", origin="#7")
+    made.now += 10
+    case = made.case()
+    case.scattered = True
+    made.fault("stop")
+    assert [text.split(":")[0] for text in check(case)] == ["will lost"]
+
+
+@pytest.mark.parametrize(("after_s", "lost"), [(2, []), (30, ["will lost"])])
+def test_a_clean_start_soon_after_the_end_may_cancel_a_will_in_a_slot(after_s: int, lost: list[str]) -> None:
+    made, connection = builder(will=will(), expiry_s=0)
+    made.history.copied = True
+    made.close(connection)
+    made.now += after_s
+    made.connect("c", present=False, clean=True)
+    case = made.case()
+    case.relay_s = 1
+    assert [text.split(":")[0] for text in check(case) if "late" not in text] == lost
+    case.relay_s = 0
+    made.history.copied = False
+    assert "will lost" in [text.split(":")[0] for text in check(case)]
