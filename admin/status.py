@@ -79,7 +79,7 @@ def incidents(context: Context) -> list[dict[str, Any]]:
 def not_serving(context: Context) -> list[str]:
     """The reasons why a load balancer should send this node no clients. The absence of other nodes is no reason."""
     store = context.node.env.store
-    reasons = ["the node is stopping"] if context.node.closing else []
+    reasons = ["the node is stopping"] if context.node.closing or context.node.policy.stops_soon else []
     if store.state == "failed":
         reasons.append(f"the message store has failed, start the node again: {store.detail}")
     cluster = context.cluster

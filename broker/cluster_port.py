@@ -170,6 +170,10 @@ class ClusterPort(Protocol):
         slot outlives this node."""
         ...
 
+    def continues(self, slot: int) -> bool:
+        """True if another node continues the sessions of a slot of this node as soon as this node stops."""
+        ...
+
     def mid_of_slot(self, slot: int) -> Mid | None:
         """A new mid for a QoS 2 message of a durable session in this slot, or for a will; None if the node's own
         numbers do.
@@ -287,6 +291,10 @@ class Standalone:
 
     def is_copied(self, slot: int) -> bool:
         """As `ClusterPort.is_copied`: always False."""
+        return False
+
+    def continues(self, slot: int) -> bool:
+        """As `ClusterPort.continues`: always False."""
         return False
 
     def mid_of_slot(self, slot: int) -> Mid | None:

@@ -30,6 +30,8 @@ class OperationPolicy:
         """True while a node that starts does not know all subscriptions yet."""
         self.settling = False
         """True for a member that has just started, until it knows which other nodes have subscribers."""
+        self.stops_soon = False
+        """True if the node was told to stop, and still serves: a load balancer should send it no clients."""
         self.leased_since_ms = 0
         """When the node last got a lease, in cluster time; 0 if it has not been without one."""
 

@@ -199,16 +199,15 @@ class ClusterAdapter:
 
     def is_copied(self, slot: int) -> bool:
         """As `ClusterPort.is_copied`."""
-        own = self._member.own_holder
-        return self._copies and own is not None and self._member.slots.row(slot).primary == own
+        return self.slots.is_copied(slot)
 
-    @property
-    def _copies(self) -> bool:
-        return self._member.clustered and self._node.options.queue_replicas > 1
+    def continues(self, slot: int) -> bool:
+        """As `ClusterPort.continues`."""
+        return self.slots.continues(slot)
 
     def mid_of_slot(self, slot: int) -> Mid | None:
         """As `ClusterPort.mid_of_slot`: only slots with copies have mids of their own."""
-        if not self._copies:
+        if not self.slots.have_copies:
             return None
         epoch, counter = self.sender.handshakes.numbers(slot).next()
         return slot_origin(slot), epoch, counter

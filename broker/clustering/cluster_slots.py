@@ -24,6 +24,7 @@ class ClusterSlots:
     def __init__(self, node: Node, member: ClusterNode, routes: Routes, traffic: Traffic) -> None:
         self._node = node
         self._member = member
+        self._replicas = node.options.queue_replicas
         env = node.env
         self.follower = SlotFollower(node, member, routes, traffic)
         self.handover = SlotHandover(member, self._empty, env.store.when_all_safe, env.log)
@@ -56,6 +57,26 @@ class ClusterSlots:
         """True if no other node can be the primary of a slot of this node: it has a lease, so no view without it is
         applied anywhere, and it is not giving the slot away."""
         return self._member.leased() and slot not in self
+
+    @property
+    def have_copies(self) -> bool:
+        """True if slots get copies on other nodes."""
+        return self._member.clustered and self._replicas > 1
+
+    def is_copied(self, slot: int) -> bool:
+        """As `ClusterPort.is_copied`."""
+        own = self._member.own_holder
+        return self.have_copies and own is not None and self._member.slots.row(slot).primary == own
+
+    def continues(self, slot: int) -> bool:
+        """As `ClusterPort.continues`."""
+        return self.is_copied(slot) and len(self._member.slots.row(slot).in_sync) > 1
+
+    def alone(self) -> list[int]:
+        """Return the slots of which this node is the primary, and that no other node has."""
+        own, table = self._member.own_holder, self._member.slots
+        rows = [] if own is None else [table.row(slot) for slot in table.slots_by_primary.get(own.node, ())]
+        return [row.slot for row in rows if row.in_sync == (own,)]
 
     def _empty(self, slots: Collection[int]) -> list[int]:
         """Return those of these slots that have no session here, and whose clients at other nodes are all known."""

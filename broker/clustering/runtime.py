@@ -19,10 +19,11 @@ from ...cluster.links.ports import Timer
 from ...cluster.membership.admission import JOIN, JoinRequest, MalformedCall, encode_call
 from ...cluster.membership.discovery import WHO, AddressError, WhoAnswer, decode_who, encode_who, parse_address, written
 from ...cluster.membership.join_leave import VERSIONS
+from ...cluster.membership.state_machine import peer_of
 from ...cluster.node import CLUSTERED, ClusterNode
 from ...cluster.ports import GOODBYE_S, HAND_OVER_S, Identity, Ports, Settings
 from ...cluster.raft.interface import Rng
-from ...cluster.slots.table import SlotTable
+from ...cluster.slots.table import SlotTable, ranges
 from ...cluster.transport.wire import Accepted, CallFailed, Refused, Transport, Wire
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
@@ -215,6 +216,35 @@ class ClusterRuntime:
             )
             self._node.env.log("error", self._claimed)
             self.clustering.bar("the node has lost its data directory")
+
+    async def await_copies(self, limit_s: float, at_once: asyncio.Event) -> None:
+        """This node is about to stop: wait until the other nodes can do without it, for at most `limit_s` seconds, or
+        until `at_once` is set. Meanwhile the node serves."""
+        log, why = self._node.env.log, self._needed()
+        self._node.policy.stops_soon = True
+        if not why:
+            return
+        log("notice", f"this node stops in {limit_s:.0f} s at the latest: {why}. A second signal stops it at once")
+        with suppress(ClusterError):
+            await until(lambda: at_once.is_set() or not self._needed(), limit_s, "")
+        if why := self._needed():
+            log("warning", f"this node stops although {why}")
+
+    def _needed(self) -> str:
+        """Return what the other nodes lack without this one, although slots have copies; "" if they lack nothing, or if
+        no other node serves, so that waiting does not help."""
+        member, slots = self._member, self.clustering.slots
+        membership, consensus = member.membership, member.consensus
+        serving = [name for name in membership.view.serving if name != self.name]
+        if consensus is None or not slots.have_copies or not serving:
+            return ""
+        if alone := slots.alone():
+            return f"no other node has a copy of the slots {' '.join(ranges(alone))}"
+        voters = consensus.raft.configuration.voters
+        away = [name for name in membership.members if name not in serving and name != self.name]
+        if away and 2 * sum(peer_of(membership.members[name]) in voters for name in serving) <= len(voters):
+            return f"the others are no majority without {' and '.join(away)}"
+        return ""
 
     async def stop(self) -> None:
         """Tell the other nodes that this node stops, so that they need not detect it; then close."""

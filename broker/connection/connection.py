@@ -64,6 +64,8 @@ FAILOVER_GRACE_S = 5
 connects again (H-39)."""
 CLUSTER_ENDS = frozenset(("gateway_lost", "moved"))
 """The reasons of such an end."""
+SHUTTING_DOWN = ReasonCode.SERVER_SHUTTING_DOWN.name.lower()
+"""The reason when this node stops: such an end if another node continues the session."""
 
 
 class ClientConnection:
@@ -394,7 +396,13 @@ class ClientConnection:
         self.session = None
         self._close(reason, session, detail)
         if session is not None and session.connection is self:
-            session.detach(fire_will, FAILOVER_GRACE_S if reason in CLUSTER_ENDS else 0)
+            session.detach(fire_will, FAILOVER_GRACE_S if self._comes_back(reason, session) else 0)
+
+    def _comes_back(self, reason: str, session: Session) -> bool:
+        """True if the cluster itself ends the connection, and the client can go on at another node at once."""
+        return reason in CLUSTER_ENDS or (
+            reason == SHUTTING_DOWN and session.in_slot and self.env.cluster.continues(session.key[0])
+        )
 
     def _close(self, reason: str, session: Session | None, detail: str = "") -> None:
         self.output.is_writable = False

@@ -95,12 +95,12 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
         log("warning", notice)
     log(*raise_limit())
     loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
+    signals = _Signals()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    while not stopping.is_set():
+        loop.add_signal_handler(number, signals.received)
+    while not signals.stop.is_set():
         try:
-            await _run(settings, extensions, log, stopping)
+            await _run(settings, extensions, log, signals)
         except (StorageError, RecordError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
             log("error", f"the node cannot start: {error}")
             print(f"strogoff: the node cannot start: {error}", file=sys.stderr)
@@ -109,7 +109,19 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
     return 0
 
 
-async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, stopping: asyncio.Event) -> None:
+class _Signals:
+    """The signals of the operator: the first one stops the node, the second one does not let it wait for copies."""
+
+    def __init__(self) -> None:
+        self.stop = asyncio.Event()
+        self.at_once = asyncio.Event()
+
+    def received(self) -> None:
+        """The process got SIGTERM or SIGINT."""
+        (self.at_once if self.stop.is_set() else self.stop).set()
+
+
+async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, signals: _Signals) -> None:
     """Run the node once, until it must stop or start again. Raises the errors of `Server.start`."""
     anew = asyncio.Event()
     server = Server(settings, log)
@@ -117,7 +129,7 @@ async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, st
     tune_gc()
     gc.disable()  # a collection would stop the loop while the node loads its subscriptions
     try:
-        started = await _unless(stopping, _start(server, extensions))
+        started = await _unless(signals.stop, _start(server, extensions))
     finally:
         gc.freeze()
         gc.enable()
@@ -128,11 +140,12 @@ async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, st
     log("notice", f"node {node.name}, boot {node.env.numbers.boot}, data in {server.data_dir.absolute()}")
     print(f"strogoff: node {node.name} is ready", flush=True)
     if server.cluster is not None:
-        server.cluster.when_left = stopping.set
-    if await _either(stopping, anew):
+        server.cluster.when_left = signals.stop.set
+    if await _either(signals.stop, anew):
         log("notice", "starting again: the cluster knows later starts of this node than its data directory does")
     else:
         log("notice", "stopping")
+        await server.await_copies(signals.at_once)
     await _stop(server, extensions)
 
 

@@ -257,6 +257,13 @@ class Server:
         )
         return LevelDBEngine(folder, self._loop.call_soon_threadsafe, durability, options)
 
+    async def await_copies(self, at_once: asyncio.Event) -> None:
+        """This node is about to stop: serve until other nodes have copies of its slots, for at most `queue_stop_wait`
+        seconds, or until `at_once` is set."""
+        wait_s = int(self.settings["queue_stop_wait"])
+        if self.cluster is not None and wait_s:
+            await self.cluster.await_copies(wait_s, at_once)
+
     async def stop(self) -> None:
         """Close the connections, commit everything, release the directory; close databases only if the disk answers."""
         answers = True

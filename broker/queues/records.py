@@ -40,7 +40,7 @@ class SessionRecord(msgspec.Struct, array_like=True):
     `expires_at` and `will_at` are cluster time in ms, 0 for none. `next_seq` is a number that no entry has had yet.
     `attached` is True if a client was connected when the record was written, `grouped` if the session ever had a shared
     subscription. `waiting` is the number of entries in the queue, or -1 if the record does not tell; it is right until
-    the next write of the record.
+    the next write of the record. Until `excused_until`, in cluster time in ms, a CONNECT cancels the will.
     """
 
     mountpoint: str
@@ -60,6 +60,7 @@ class SessionRecord(msgspec.Struct, array_like=True):
     overrides: dict[str, Any]
     grouped: bool = False
     waiting: int = -1
+    excused_until: int = 0
 
 
 def deadline_of(record: SessionRecord) -> int | None:

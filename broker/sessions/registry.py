@@ -386,7 +386,7 @@ class SessionRegistry:
         session.version = record.version
         session.username = record.username
         session.expiry_s = record.expiry_s
-        session.absence = Absence(record.expires_at, record.will_at)
+        session.absence = Absence(record.expires_at, record.will_at, record.excused_until)
         session.will = record.will
         session.overrides = record.overrides
         session.grouped = record.grouped

@@ -207,6 +207,7 @@ class Session:
             self.overrides,
             self.grouped,
             waiting,
+            self.absence.excused_until,
         )
 
     def _delete_record(self) -> None:

@@ -292,3 +292,24 @@ def test_while_a_slot_has_no_primary_a_clean_client_with_a_will_connects() -> No
     client.vanish()
     cluster.pass_s(1)
     assert [each.payload for each in reader.drain()] == [b"gone"]
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("back", [False, True])
+def test_a_primary_stops_in_order(back: bool, clean: bool) -> None:
+    """Its clients go on at the follower: no will of a client that does so is published."""
+    cluster = placed(1, 2)
+    follower = cluster.copied("mortal")[1]
+    reader = live(cluster, follower)
+    cluster[1].client("mortal", clean=clean, expiry_s=0 if clean else 600, will=WILL)
+    cluster.copied("mortal")
+    cluster[1].node.close()
+    assert cluster[1].member.goodbye()
+    cluster.until(lambda: cluster[1].member.has_left_view)
+    cluster[1].kill()
+    assert cluster.taken_over(1, "mortal") == follower
+    cluster.pass_s(1)
+    if back:
+        cluster[follower].client("mortal", clean=clean, expiry_s=0 if clean else 600, will=WILL)
+    cluster.pass_s(9)
+    assert [each.payload for each in reader.drain()] == ([] if back else [b"gone"])

@@ -189,3 +189,19 @@ def test_notices_of_the_configuration_are_logged(tmp_path: Path, capsys: pytest.
     wanted = settings(tmp_path, erlang__process_limit="32768")
     assert asyncio.run(daemon.serve(wanted, [Interrupter([], signal.SIGTERM)])) == 0
     assert "[WARNING] accepted, but without effect in this broker: erlang.process_limit" in capsys.readouterr().out
+
+
+def test_the_first_signal_lets_the_node_wait_for_others_and_the_second_one_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diary: list[str] = []
+
+    async def noted(server: Server, at_once: asyncio.Event) -> None:
+        assert server.listeners.show() and not at_once.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(at_once.wait(), 5)
+        diary.append("waits no more")
+
+    monkeypatch.setattr(Server, "await_copies", noted)
+    assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
+    assert diary == ["interrupter starts", "waits no more", "interrupter stops"]
