@@ -28,7 +28,7 @@ class ClusterSlots:
         env = node.env
         self.follower = SlotFollower(node, member, routes, traffic)
         self.handover = SlotHandover(member, self._empty, env.store.when_all_safe, env.log)
-        self.opening = SlotOpening(node, member, traffic)
+        self.opening = SlotOpening(node, member, traffic, self._some_opened)
         self.replicator = SlotReplicator(
             member, env, node.slot_sessions, env.options.queue_replicas, self, self.opening.lost, self._misplaced
         )
@@ -50,8 +50,9 @@ class ClusterSlots:
             env.store.guard = self.replicator
 
     def __contains__(self, slot: object) -> bool:
-        """True for a slot in which no session may begin at this node, although it is the primary."""
-        return slot in self.handover.closed or slot in self.moves.closed
+        """True for a slot in which no session may begin at this node, although it is the primary: it gives the slot
+        away, or has got it and opens it in a later turn."""
+        return slot in self.handover.closed or slot in self.moves.closed or slot in self.opening.unopened
 
     def is_primary(self, slot: int) -> bool:
         """True if no other node can be the primary of a slot of this node: it has a lease, so no view without it is
@@ -131,6 +132,11 @@ class ClusterSlots:
         """A slot was closed or opened here, although the table has not changed."""
         self.follower.follow()
         self._node.gateways.table_changed()
+
+    def _some_opened(self) -> None:
+        """Slots that this node has got were opened, or are another node's by now."""
+        self._settle()
+        self._closed_or_opened()
 
     def tick(self) -> None:
         """Continue what was begun. Call it often."""

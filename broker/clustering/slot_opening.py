@@ -5,11 +5,14 @@
     left    rows of a slot that is elsewhere, or of an attempt that came to nothing: they are deleted
 
 A mark on disk says for which slots this process, or an earlier one, has yet to decide (`SlotSessions.marks`).
+
+A node may get a hundred slots at once, when another one fails. It opens some in each turn. Until then a slot is sealed:
+messages for it wait, at this node and at others, and so do the CONNECTs of its clients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import islice
 
 from ...cluster.identity import SLOTS
@@ -26,20 +29,25 @@ from .slot_leftovers import SlotLeftovers
 
 SAY_MS = 1_000
 """How long deletions are gathered for one line of the log."""
+OPENED = 2
+"""Slots that one turn opens: each takes one or two milliseconds, and more if it has thousands of sessions."""
 ANNOUNCED = 200
 """Subscriptions of a slot that one turn announces."""
 
 
 class SlotOpening:
     """The slots that come to one node and leave it. `lost` has the slots that it has lost and whose rows are not
-    deleted yet."""
+    deleted yet; `unopened` those that it has got and opens in later turns. `opened` is called when it has opened some
+    of them."""
 
-    def __init__(self, node: Node, member: ClusterNode, traffic: Traffic) -> None:
+    def __init__(self, node: Node, member: ClusterNode, traffic: Traffic, opened: Callable[[], None]) -> None:
         self._node = node
         self._member = member
         self._traffic = traffic
         self._mine = set(range(SLOTS))
         self.lost: set[int] = set()
+        self.unopened: dict[int, None] = {}
+        self._opened = opened
         self.leftovers = SlotLeftovers(node, member.metadata.get, self._is_own, self._cleared)
         self._deleted: list[int] = []
         """Slots that the next line of the log names."""
@@ -98,15 +106,7 @@ class SlotOpening:
         former primary has given the slot away; else it has left the view."""
         if not slots:
             return
-        env, traffic = self._node.env, self._traffic
-        traffic.receiver.load_slots(slots)
-        traffic.gate.barrier = env.store.open_commit
-        traffic.advertiser.recount()
-        for slot in slots:
-            self.reopen(slot)
-            self.lost.discard(slot)
-            env.event("slot.arrive", slot=slot)
-            env.after_turn(lambda slot=slot: self._announce(slot, self._subscriptions(slot)))  # type: ignore[misc]
+        env = self._node.env
         names = " ".join(ranges(slots))
         if moved:
             env.log("notice", f"slot {names} is at this node now, with its durable sessions")
@@ -114,6 +114,36 @@ class SlotOpening:
             env.log(
                 "warning", f"this node takes over the slots {names}, of which it has a copy: their primary has left"
             )
+        begins = not self.unopened
+        self.unopened.update(dict.fromkeys(slots))
+        self._traffic.gate.sealed.update(slots)
+        if begins:
+            self._open_some()
+
+    def _open_some(self) -> None:
+        env, traffic = self._node.env, self._traffic
+        some = list(islice(self.unopened, OPENED))
+        for slot in some:
+            del self.unopened[slot]
+            traffic.gate.sealed.discard(slot)
+        own = [slot for slot in some if self._is_own(slot)]  # another table may have come meanwhile
+        traffic.receiver.load_slots(own)
+        traffic.gate.barrier = env.store.open_commit
+        traffic.advertiser.recount()
+        for slot in own:
+            self.reopen(slot)
+            self.lost.discard(slot)
+            env.event("slot.arrive", slot=slot)
+            env.after_turn(lambda slot=slot: self._announce(slot, self._subscriptions(slot)))  # type: ignore[misc]
+        if self.unopened:
+            env.after_turn(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._node.env.store.state == "closed" or not self.unopened:
+            return
+        self._node.env.tick()
+        self._open_some()
+        self._opened()
 
     def reopen(self, slot: int) -> None:
         """The sessions of this slot run here, from their rows."""
@@ -130,10 +160,10 @@ class SlotOpening:
             return
         got = []
         for slot in list(self._node.slot_sessions.marks):
-            if slot in busy or slot in self.leftovers:
+            if slot in busy or slot in self.leftovers or slot in self.unopened:
                 continue
             row = self._member.slots.row(slot)
-            if row.primary == own:
+            if self._is_own(slot):
                 if self._node.slot_sessions.marks[slot] == ARRIVING:
                     text = f"slot {slot} was lost while it came here: some of its sessions are missing"
                     self._node.env.log("error", text)

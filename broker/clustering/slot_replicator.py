@@ -48,6 +48,8 @@ BEGUN, FILLING, COUNTED, ASKED, IN_SYNC = range(5)
 
 FILLS = 64
 """Copies that this node fills at the same time."""
+READ = 2
+"""Copies that one turn begins to read from the store: each takes one or two milliseconds."""
 REPEAT_MS = 1_000
 """How often a request or an unanswered item is repeated, and how soon a declined copy is tried again."""
 LOOK_MS = 1_000
@@ -123,6 +125,8 @@ class SlotReplicator:
         """Slots that an operator moves: the node that must have a copy."""
         self._fills: list[_Copy] = []
         """The copies that are not in sync yet."""
+        self._ready: list[_Copy] = []
+        """The copies whose rows are read in later turns, because their followers are ready."""
         self._commits = CopyCommits(env.store.open_commit - 1)
         self._waited_ms: dict[str, float] = {}
         self._not_before_ms: dict[int, float] = {}
@@ -196,9 +200,10 @@ class SlotReplicator:
         if copy is None or copy.holder.node != node:
             return
         if isinstance(answer, Ready) and copy.phase == BEGUN:
-            copy.phase = FILLING
-            copy.rows = self._slot_rows.rows(slot)
-            self._fill(copy)
+            if copy not in self._ready:
+                self._ready.append(copy)
+                if len(self._ready) == 1:
+                    self._env.after_turn(self._read)
         elif isinstance(answer, Complete) and copy.phase == COUNTED:
             copy.phase = ASKED
             self._ask([copy])
@@ -224,6 +229,18 @@ class SlotReplicator:
             del self.copies[slot]
 
     # -- filling
+
+    def _read(self) -> None:
+        """Begin to read the rows of some copies whose followers are ready. A node that gets many slots at once would
+        else stand still for a while."""
+        for copy in self._ready[:READ]:
+            if copy.phase == BEGUN and not copy.over:
+                copy.phase = FILLING
+                copy.rows = self._slot_rows.rows(copy.attempt.slot)
+                self._fill(copy)
+        del self._ready[:READ]
+        if self._ready:
+            self._env.after_turn(self._read)
 
     def _fill_more(self, node: str, upto: int) -> None:
         for copy in list(self._fills):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.broker.clustering import slot_opening
+from strogoff.broker.clustering.slot_opening import SlotOpening
 from strogoff.broker.sessions.slot_sessions import LEAVING
-from strogoff.mqtt.packets import Will
+from strogoff.mqtt.packets import Connack, Puback, Publish, Will
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import publish
 
@@ -102,3 +104,94 @@ def test_an_unanswered_publish_at_the_former_primary_does_not_end_the_session(cl
     cluster.whole()
     again, connack = cluster[follower].connect("sub", clean=False, expiry_s=600)
     assert connack.session_present and not again.closed
+
+
+# -- many slots at once
+
+
+def _opened_later(cluster: CopiedCluster, number: int, monkeypatch: pytest.MonkeyPatch) -> SlotOpening:
+    """The node opens no slot but in `_go_on`, which the test calls."""
+    clustering = cluster[number].host.clustering
+    assert clustering is not None
+    opening = clustering.slots.opening
+    monkeypatch.setattr(opening, "_open_some", lambda: None)
+    return opening
+
+
+def test_a_node_that_gets_many_slots_opens_some_in_each_turn(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    cluster.all_copied()
+    clustering = cluster[follower].host.clustering
+    assert clustering is not None
+    opening, turns = clustering.slots.opening, list[list[int]]()
+    open_some, reopen = opening._open_some, opening.reopen
+
+    def turn() -> None:
+        turns.append([])
+        open_some()
+
+    def opened(slot: int) -> None:
+        turns[-1].append(slot)
+        reopen(slot)
+
+    monkeypatch.setattr(opening, "_open_some", turn)
+    monkeypatch.setattr(opening, "reopen", opened)
+    cluster[primary].kill()
+    cluster.taken_over(primary)
+    cluster.until(lambda: not opening.unopened and bool(turns))
+    assert len(turns) > 3 and max(map(len, turns)) == slot_opening.OPENED
+    assert resumed(cluster, follower) == []
+
+
+def test_what_comes_for_a_slot_that_is_not_open_yet_waits(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    opening = _opened_later(cluster, follower, monkeypatch)
+    third = cluster[cluster.third()]
+    local, remote = cluster[follower].client("local"), third.client("remote")
+    cluster[primary].kill()
+    cluster.taken_over(primary)
+    assert cluster.slot in opening.unopened
+    local.send(publish("t", b"1", 1, 7))
+    remote.send(publish("t", b"2", 1, 7))
+    client = third.connect_soon("sub", clean=False, expiry_s=600)
+    cluster.pass_s(1)
+    assert not local.take() and not remote.take() and not client.take()
+    monkeypatch.undo()
+    opening._go_on()
+    cluster.until(lambda: not opening.unopened)
+    cluster.pass_s(1)
+    assert [type(each) for each in local.take() + remote.take()] == [Puback, Puback]
+    got = client.take()
+    assert isinstance(got[0], Connack) and got[0].session_present
+    assert sorted([each.payload for each in got if isinstance(each, Publish)]) == [b"1", b"2"]
+
+
+def test_a_slot_that_is_lost_before_it_is_open_is_not_opened(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    opening = _opened_later(cluster, follower, monkeypatch)
+    opened: list[int] = []
+    cluster[primary].kill()
+    cluster.taken_over(primary)
+    monkeypatch.undo()
+    monkeypatch.setattr(opening, "_is_own", lambda slot: slot != cluster.slot)
+    reopen = opening.reopen
+
+    def noted(slot: int) -> None:
+        opened.append(slot)
+        reopen(slot)
+
+    monkeypatch.setattr(opening, "reopen", noted)
+    opening._go_on()
+    cluster.until(lambda: not opening.unopened)
+    assert opened and cluster.slot not in opened
+    clustering = cluster[follower].host.clustering
+    assert clustering is not None and cluster.slot not in clustering.gate.sealed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from strogoff.broker.clustering import slot_replicator
@@ -207,3 +209,30 @@ def test_an_item_that_cannot_be_read_ends_the_copies_and_new_ones_are_made(clust
     cluster[primary].kill()
     cluster.taken_over(primary)
     assert resumed(cluster, third) == [b"1"]
+
+
+def test_a_primary_that_begins_many_copies_reads_some_in_each_turn(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a millisecond or two, and a node that gets many slots at once begins all their copies."""
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    cluster.all_copied()
+    replicator, turns = cluster.replicator(primary), list[list[int]]()
+    read, fill = replicator._read, replicator._fill
+
+    def turn() -> None:
+        turns.append([])
+        read()
+        turns.append([])  # what follows is not read in this way
+
+    def filled(copy: Any) -> None:
+        turns[-1].append(copy.attempt.slot)
+        fill(copy)
+
+    monkeypatch.setattr(replicator, "_read", turn)
+    monkeypatch.setattr(replicator, "_fill", filled)
+    cluster.lose_follower()
+    cluster.until(lambda: len(cluster.row().in_sync) == 2)
+    assert len(turns) > 6
+    assert max([len(slots) for slots in turns[::2]]) == slot_replicator.READ
