@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +55,19 @@ def figures(result: dict[str, Any]) -> tuple[float, float, float, float]:
 
 
 async def take_turns(
-    arguments: argparse.Namespace, scenarios: Mapping[str, str], arrangements: Mapping[str, tuple[list[str], list[int]]]
+    arguments: argparse.Namespace,
+    scenarios: Mapping[str, str],
+    arrangements: Mapping[str, tuple[list[str], list[int]]],
+    read: Callable[[dict[str, Any]], tuple[float, ...]] = figures,
 ) -> Found:
     """Measure each scenario (name -> options) with each arrangement (name -> where, and the processes) once in every
-    round. Returns scenario -> arrangement -> its `figures`, one for each round."""
+    round. Returns scenario -> arrangement -> what `read` takes from the result, once for each round."""
     found: Found = {name: {who: [] for who in arrangements} for name in scenarios}
     for _ in range(arguments.rounds):
         for name, options in scenarios.items():
             for who, (where, pids) in arrangements.items():
                 result = await asyncio.to_thread(measure, arguments.mqttload, where, pids, options, arguments.seconds)
-                found[name][who].append(figures(result))
+                found[name][who].append(read(result))
     return found
 
 

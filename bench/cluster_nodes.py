@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,13 +36,15 @@ class Answer(NamedTuple):
     text: str
 
 
-async def until(what: str, condition: Callable[[], Awaitable[object]], within_s: float = WITHIN_S) -> float:
+async def until(
+    what: str, condition: Callable[[], Awaitable[object]], within_s: float = WITHIN_S, look_s: float = LOOK_S
+) -> float:
     """Check the condition again and again until it is true. Returns the seconds that it took; raises `TimeoutError`."""
     began = time.monotonic()
     while not await condition():
         if time.monotonic() - began > within_s:
             raise TimeoutError(f"not within {within_s:g} s: {what}")
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(look_s)
     return time.monotonic() - began
 
 
@@ -70,6 +73,12 @@ class Node(BrokerProcess):
     def command(self) -> list[str]:
         """Returns the command line."""
         return [*(("ip", "netns", "exec", self.space) if self.space else ()), *super().command()]
+
+    @property
+    def pid(self) -> int:
+        """The id of the process, which must run."""
+        assert self.process is not None
+        return self.process.pid
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, such as SIGSTOP and SIGCONT."""
@@ -129,6 +138,23 @@ async def start_joined(nodes: list[Node]) -> None:
         node.settings["discovery.nodes"] = places
     await asyncio.gather(*[node.start() for node in nodes])
     await whole(nodes)
+
+
+async def start_replaced(node: Node, other: Node, within_s: float, told: Callable[[str], None] = print) -> None:
+    """Start a node that has lost its data, and let it take its former place in the cluster of another node. `told` gets
+    the answer to each request."""
+    found = node.settings.pop("discovery.nodes")
+    await node.start()
+    node.settings["discovery.nodes"] = found
+
+    async def joined() -> bool:
+        with suppress(TimeoutError, Unreachable, TruncatedResult):
+            answer = await node.ask("cluster", "join", f"discovery-node={other.address}", "--replace")
+            told(f"join of {node.name}: {answer.status} {answer.text}".replace("\n", " "))
+            return answer.status == 0
+        return False
+
+    await until(f"{node.name} joins again", joined, within_s)
 
 
 async def end(nodes: Iterable[Node]) -> None:

@@ -1,7 +1,8 @@
 """The audit of numbered messages that are published in rounds, each with one fault of a node.
 
 A message is named QOS:WRITER-NUMBER. The audit is told what was sent, acknowledged and delivered, and when. It counts
-for each round the violations of its messages: lost, doubled (QoS 2) and reordered. Times are in seconds.
+for each round the violations of its messages: lost, doubled (QoS 2), repeated without need, and reordered. Times are in
+seconds.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ class Round(msgspec.Struct):
     fault: str
     sent: dict[bytes, float] = {}
     acked: dict[bytes, float] = {}
+    resent: set[bytes] = set()
+    """Messages that their publisher has sent more than once."""
     refused: int = 0
     """Messages that the broker refused with a reason code: it promised nothing."""
     whole_s: float = 0.0
@@ -28,41 +31,50 @@ class Round(msgspec.Struct):
 
 
 class Verdict(msgspec.Struct):
-    """What became of the messages of one round, or of several. `repeated` counts QoS 1 messages that came more than
-    once, which the standard permits."""
+    """What became of the messages of one round, or of several."""
 
     rounds: int = 0
     acked: int = 0
+    delivered: int = 0
+    """First deliveries, of all subscribers together."""
     refused: int = 0
     lost: int = 0
     doubled: int = 0
     reordered: int = 0
     repeated: int = 0
+    """QoS 1 messages that came more than once, which the standard permits."""
+    unmarked: int = 0
+    """QoS 1 messages that came more than once without DUP, although their publisher has sent them once."""
     stall_s: float = 0.0
     """The longest time without an acknowledgement, while a publisher waited for one."""
     gap_s: float = 0.0
     """The longest time without a first delivery to a subscriber, while one was due."""
+    late_s: float = 0.0
+    """The longest time from the sending of a message to its first delivery to a subscriber."""
     whole_s: float = 0.0
 
     def add(self, other: Verdict) -> None:
         """Add the counts of other rounds, and take their times if those are longer."""
-        for name in ("rounds", "acked", "refused", "lost", "doubled", "reordered", "repeated"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("stall_s", "gap_s", "whole_s"):
-            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+        for name in self.__struct_fields__:
+            mine, its = getattr(self, name), getattr(other, name)
+            setattr(self, name, max(mine, its) if name.endswith("_s") else mine + its)
 
 
 class Audit:
     """The rounds so far; what is noted belongs to the last one, except a delivery, which belongs to the round that sent
     the message. Readers get all messages of the QoS with which `reader` announces them."""
 
-    def __init__(self, longest_s: float) -> None:
+    def __init__(self, longest_s: float, latest_s: float | None = None) -> None:
         self.longest_s = longest_s
         """A longer stall or gap is a violation."""
+        self.latest_s = latest_s
+        """A later delivery is a violation, if this is set."""
         self.rounds: list[Round] = []
         self._readers: dict[str, int] = {}
         self._delivered: dict[str, list[tuple[float, bytes]]] = {}
         self._came: dict[str, Counter[bytes]] = {}
+        self._unmarked: dict[str, Counter[bytes]] = {}
+        """The deliveries without DUP."""
         self._round_of: dict[bytes, Round] = {}
 
     def reader(self, name: str, qos: int) -> None:
@@ -70,6 +82,7 @@ class Audit:
         self._readers[name] = qos
         self._delivered[name] = []
         self._came[name] = Counter()
+        self._unmarked[name] = Counter()
 
     def begin(self, role: str, fault: str) -> Round:
         """Begin the next round."""
@@ -81,6 +94,10 @@ class Audit:
         self.rounds[-1].sent[message] = at
         self._round_of[message] = self.rounds[-1]
 
+    def resent(self, message: bytes) -> None:
+        """A publisher sends this message again: the broker need not know that it is the same one."""
+        self._round_of[message].resent.add(message)
+
     def acked(self, message: bytes, at: float) -> None:
         """The broker has taken over this message: PUBACK, or PUBREC."""
         self._round_of[message].acked.setdefault(message, at)
@@ -89,10 +106,12 @@ class Audit:
         """The broker refuses this message with a reason code."""
         self._round_of[message].refused += 1
 
-    def delivered(self, reader: str, message: bytes, at: float) -> None:
-        """A subscriber has got this message. What repeats at QoS 2 under one packet id does not count."""
+    def delivered(self, reader: str, message: bytes, at: float, dup: bool = False) -> None:
+        """A subscriber has got this message, with DUP or without. What repeats at QoS 2 under one packet id does not
+        count."""
         self._delivered[reader].append((at, message))
         self._came[reader][message] += 1
+        self._unmarked[reader][message] += not dup
 
     @property
     def progress(self) -> int:
@@ -113,9 +132,10 @@ class Audit:
 
     def verdict(self, part: Round) -> Verdict:
         """Returns the counts of one round."""
-        found = Verdict(1, len(part.acked), part.refused, whole_s=part.whole_s)
+        found = Verdict(1, len(part.acked), refused=part.refused, whole_s=part.whole_s)
         found.lost = sum(map(len, self.missing(part).values()))
         found.reordered = len(self._disorder(part))
+        found.unmarked = sum(map(len, self._unmarked_again(part).values()))
         for name, qos in self._readers.items():
             again = sum(count > 1 and message in part.sent for message, count in self._came[name].items())
             if qos == 2:
@@ -129,7 +149,9 @@ class Audit:
             for at, message in self._delivered[name]:
                 if message in part.sent:
                     came.setdefault(message, at)
+            found.delivered += len(came)
             found.gap_s = max(found.gap_s, longest(part.sent, came, qos))
+            found.late_s = max(found.late_s, *[at - part.sent[message] for message, at in came.items()], 0.0)
         return found
 
     def violations(self, part: Round) -> list[str]:
@@ -141,12 +163,26 @@ class Audit:
             twice = [each for each, count in self._came[name].items() if count > 1 and qos == 2 and each in part.sent]
             if twice:
                 wrong.append(f"{name}: {len(twice)} QoS 2 messages delivered more than once: {_some(twice)}")
+        for name, again in self._unmarked_again(part).items():
+            wrong.append(f"{name}: {len(again)} QoS 1 messages delivered again without DUP: {_some(again)}")
         wrong += self._disorder(part)
         verdict = self.verdict(part)
         for what, took_s in (("acknowledgement", verdict.stall_s), ("delivery", verdict.gap_s)):
             if took_s > self.longest_s:
                 wrong.append(f"no {what} for {took_s:.1f} s")
+        if self.latest_s is not None and verdict.late_s > self.latest_s:
+            wrong.append(f"a message was delivered after {verdict.late_s:.1f} s")
         return [f"round {part.number} ({part.fault} {part.role}): {each}" for each in wrong]
+
+    def _unmarked_again(self, part: Round) -> dict[str, list[bytes]]:
+        """Returns reader -> the QoS 1 messages of a round that came without DUP more than once, and were sent once."""
+        found = {}
+        for name, qos in self._readers.items():
+            again = [each for each, count in self._unmarked[name].items() if count > 1 and qos == 1]
+            mine = [each for each in again if each in part.sent and each not in part.resent]
+            if mine:
+                found[name] = mine
+        return found
 
     def _disorder(self, part: Round) -> list[str]:
         """Returns a line for each message of a round that came for the first time after a later one of its writer."""

@@ -1,6 +1,7 @@
 """Kill, pause, stop and empty one node at a time while each durable session has a copy on a second one, then audit.
 
     python -m bench.ha_test --rounds 200 [--roles primary,sender] [--faults kill] [--qos 2] [--seed N] [--keep DIR]
+    python -m bench.ha_test --rounds 4 --faults kill --qos 1 --messages 1000 --rate 100
 
 Three nodes run with `queue_replicas = 2`. Each round has new publishers, and one fault of one node, by its role:
 
@@ -14,8 +15,11 @@ start without the data, and `cluster join --replace`. The clients connect again 
 balancer: publishers repeat what was not answered, subscribers of QoS 2 remember the packet ids. The next round begins
 when the cluster is whole and each slot has two copies.
 
+The second command kills a node of each role once, while one publisher sends 1,000 messages of QoS 1.
+
 The audit checks these claims: each acknowledged message reached each subscriber, QoS 2 exactly once, in order per
-publisher (P1, P2, P3, P6); nothing stood still for long. Exit status 1 if one is wrong: then the nodes' data, logs and
+publisher (P1, P2, P3, P6); a QoS 1 message that its publisher has sent once comes again with DUP only; nothing stood
+still for long. Exit status 1 if one is wrong: then the nodes' data, logs and
 event logs are kept, with diary.tsv, which has each fault, connection, send, acknowledgement and delivery.
 """
 
@@ -31,25 +35,21 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from strogoff.admin.client import Unreachable
 from strogoff.admin.wire import TruncatedResult
 from strogoff.cluster.identity import SLOTS, slot_of
 from strogoff.mqtt import packets
 
-from .cluster_nodes import Node, bad_lines, end, start_joined, until, whole
+from .cluster_nodes import Node, bad_lines, end, start_joined, start_replaced, until, whole
 from .ha_audit import Audit, Round, Verdict
 from .steady import SteadyClient
 
 NODES = 3
 ROLES = ("primary", "follower", "gateway", "sender")
 FAULTS = ("kill", "pause", "stop", "disk")
-RATE = 50
-"""Messages per second of each publisher."""
-MESSAGES = 60
 PAUSED_S = 5.0
 BALANCER_S = 2.0
 """After this time, in seconds, a load balancer takes a paused node for dead, and closes its connections."""
@@ -66,10 +66,36 @@ CALM_S = 1.0
 """Time in which a duplicate of the last messages would arrive, in seconds."""
 
 
+class Load(NamedTuple):
+    """What each publisher sends in a round: `messages` of at least `size` bytes, `rate` per second."""
+
+    messages: int = 60
+    rate: float = 50.0
+    size: int = 0
+
+    def payload(self, qos: int, writer: str, number: int) -> bytes:
+        """Returns a message in the form that `ha_audit` reads. Zeros before its number fill it up."""
+        head = f"{qos}:{writer}-"
+        return f"{head}{str(number).rjust(self.size - len(head), '0')}".encode()
+
+
 class Walker(SteadyClient):
-    """A client that connects to other nodes. `refused` gets the payload of each message that the broker refuses."""
+    """A client that connects to other nodes. `refused` gets the payload of each message that the broker refuses,
+    `resent` that of each message that is sent again. `dup` is the flag of the message that is being delivered."""
 
     refused: Callable[[bytes], None] = staticmethod(lambda _: None)
+    resent: Callable[[bytes], None] = staticmethod(lambda _: None)
+    dup = False
+
+    def _resume(self, present: bool) -> None:
+        for packet in self.outgoing.values():
+            if isinstance(packet, packets.Publish):
+                self.resent(packet.payload)
+        super()._resume(present)
+
+    def _publish(self, packet: packets.Publish) -> None:
+        self.dup = packet.dup
+        super()._publish(packet)
 
     def _handle(self, packet: Any) -> None:
         if isinstance(packet, packets.Puback | packets.Pubrec) and packet.reason >= 0x80:
@@ -127,6 +153,7 @@ class Plan:
     """The faults of a run, and its client ids, by the seed."""
 
     def __init__(self, roles: Iterable[str], faults: Iterable[str], qos: Iterable[int], seed: int) -> None:
+        self.seed = seed
         self.rng = random.Random(seed)
         self.qos = sorted(qos)
         self._cases = [(role, fault) for fault in faults for role in roles]
@@ -165,12 +192,12 @@ def name_in(slots: Iterable[int], prefix: str) -> str:
 
 
 class Run:
-    """One run of `rounds`, with so many `messages` of each publisher in a round."""
+    """One run of `rounds` with a load."""
 
-    def __init__(self, plan: Plan, rounds: int, messages: int, folder: Path) -> None:
+    def __init__(self, plan: Plan, rounds: int, load: Load, folder: Path) -> None:
         self.plan = plan
         self.rounds = rounds
-        self.messages = messages
+        self.load = load
         self.folder = folder
         settings = {f"allow_{what}_during_netsplit": "majority" for what in ("register", "publish", "subscribe")}
         settings |= {"max_offline_messages": "-1", "max_online_messages": "-1", "max_inflight_messages": "20"}
@@ -198,10 +225,7 @@ class Run:
             await start_joined(self.nodes)
             await self._whole()
             await self._prepare()
-            for _ in range(self.rounds):
-                part = self.audit.begin(*self.plan.next_case())
-                await self._round(part)
-                tell(round_line(part, self.audit))
+            await self._rounds(tell)
             await self._finish()
         except (TimeoutError, RuntimeError, OSError) as error:
             last = f"round {self.audit.rounds[-1].number}" if self.audit.rounds else "the beginning"
@@ -244,7 +268,7 @@ class Run:
 
     def _delivery(self, reader: Walker) -> Callable[[str, bytes, int, dict[str, Any]], None]:
         def delivered(topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:  # noqa: ARG001
-            self.audit.delivered(reader.client_id, payload, time.time())
+            self.audit.delivered(reader.client_id, payload, time.time(), reader.dup)
             self.note(reader.client_id, payload.decode())
 
         return delivered
@@ -285,12 +309,15 @@ class Run:
         self._placed.pop(client.client_id, None)
 
     async def _publish(self, writer: Walker, qos: int) -> None:
-        for number in range(1, self.messages + 1):
-            payload = f"{qos}:{writer.client_id}-{number}".encode()
-            self.audit.sent(payload, time.time())
+        """Publish all messages. Each counts as sent when it is due, also if the publisher has to wait."""
+        due = time.time()
+        for number in range(1, self.load.messages + 1):
+            await asyncio.sleep(max(0.0, due - time.time()))
+            payload = self.load.payload(qos, writer.client_id, number)
+            self.audit.sent(payload, due)
             self.note("sent", payload.decode())
             await writer.publish(f"ha/q{qos}/{writer.client_id}", payload, qos)
-            await asyncio.sleep(1 / RATE)
+            due += 1 / self.load.rate
 
     def _acked(self, message: bytes) -> None:
         self.audit.acked(message, time.time())
@@ -301,6 +328,12 @@ class Run:
         self.note("refused", message.decode())
 
     # -- rounds
+
+    async def _rounds(self, tell: Callable[[str], None]) -> None:
+        for _ in range(self.rounds):
+            part = self.audit.begin(*self.plan.next_case())
+            await self._round(part)
+            tell(round_line(part, self.audit))
 
     async def _round(self, part: Round) -> None:
         primary, follower = await self._holders()
@@ -315,7 +348,7 @@ class Run:
             await self._place(client, sender if client in writers else gateway)
         load = [asyncio.create_task(self._publish(client, qos)) for client, qos in writers.items()]
         try:
-            await asyncio.sleep(self.plan.rng.uniform(0.1, 0.8) * self.messages / RATE)
+            await asyncio.sleep(self.plan.rng.uniform(0.1, 0.8) * self.load.messages / self.load.rate)
             await getattr(self, f"_{part.fault}")(victim)
             self.note("round", "fault over")
             part.whole_s, _ = await asyncio.gather(self._whole(), self._arrived(part, writers, load))
@@ -351,6 +384,7 @@ class Run:
             writer = self._client(name, self.plan.rng.choice((4, 5)))
             writer.acked = self._acked
             writer.refused = self._refused
+            writer.resent = self.audit.resent
             self._stay(writer)
             found[writer] = qos
         return found
@@ -419,19 +453,8 @@ class Run:
         """The node loses its disk. A load balancer waits until it is in the cluster again."""
         await self._down(victim, victim.kill)
         self._lose_disk(victim)
-        found = victim.settings.pop("discovery.nodes")
-        await victim.start()
         other = next(node for node in self.nodes if node is not victim)
-
-        async def joined() -> bool:
-            with suppress(TimeoutError, Unreachable, TruncatedResult):
-                answer = await victim.ask("cluster", "join", f"discovery-node={other.address}", "--replace")
-                self.note("fault", f"join of {victim.name}: {answer.status} {answer.text}".replace("\n", " "))
-                return answer.status == 0
-            return False
-
-        await until(f"{victim.name} joins again", joined, WHOLE_S)
-        victim.settings["discovery.nodes"] = found
+        await start_replaced(victim, other, WHOLE_S, lambda line: self.note("fault", line))
         self._live.append(victim)
 
     def _lose_disk(self, victim: Node) -> None:
@@ -458,7 +481,7 @@ def figures(verdict: Verdict) -> str:
         f"{verdict.acked} acknowledged, {verdict.refused} refused, {verdict.lost} lost, "
         f"{verdict.doubled} doubled, {verdict.reordered} reordered, "
         f"{verdict.repeated} repeated at QoS 1, stall {verdict.stall_s:.1f} s, gap {verdict.gap_s:.1f} s, "
-        f"whole after {verdict.whole_s:.1f} s"
+        f"latest delivery after {verdict.late_s:.1f} s, whole after {verdict.whole_s:.1f} s"
     )
 
 
@@ -482,26 +505,36 @@ def main() -> int:
     parser.add_argument("--roles", type=_some_of(ROLES), default=list(ROLES), help=f"default: {','.join(ROLES)}")
     parser.add_argument("--faults", type=_some_of(FAULTS), default=list(FAULTS), help=f"default: {','.join(FAULTS)}")
     parser.add_argument("--qos", type=_some_of((1, 2)), default=[1, 2], help="default: 1,2 at the same time")
-    parser.add_argument("--messages", type=int, default=MESSAGES, help="of each publisher in a round")
+    parser.add_argument("--messages", type=int, default=Load().messages, help="of each publisher in a round")
+    parser.add_argument("--rate", type=float, default=Load().rate, help="messages per second of each publisher")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="keep data directories and logs in this folder, which must be new")
     arguments = parser.parse_args()
-    if arguments.keep:
-        arguments.keep.mkdir(parents=True)
-    folder = arguments.keep or Path(tempfile.mkdtemp(prefix="strogoff-ha-"))
     plan = Plan(arguments.roles, arguments.faults, arguments.qos, arguments.seed)
-    run = Run(plan, arguments.rounds, arguments.messages, folder)
+    load = Load(arguments.messages, arguments.rate)
+    return judged(lambda folder: Run(plan, arguments.rounds, load, folder), arguments.keep)
+
+
+def judged(make: Callable[[Path], Run], keep: Path | None) -> int:
+    """Make a run in the folder `keep`, or in one that is removed if nothing is wrong, and print its results.
+
+    Returns the exit status.
+    """
+    if keep:
+        keep.mkdir(parents=True)
+    folder = keep or Path(tempfile.mkdtemp(prefix="strogoff-ha-"))
+    run = make(folder)
     began = time.time()
     wrong = asyncio.run(run.run(lambda line: print(line, flush=True)))
     for (role, fault), verdict in run.audit.by_case().items():
         print(f"{fault} {role}, {verdict.rounds} rounds: {figures(verdict)}")
-    said = f"{len(run.audit.rounds)} rounds in {time.time() - began:.0f} s, seed {arguments.seed}"
+    said = f"{len(run.audit.rounds)} rounds in {time.time() - began:.0f} s, seed {run.plan.seed}"
     print(f"{said}: {'INVALID' if wrong else 'valid'}", flush=True)
     for line in wrong[:40]:
         print(f"  {line}")
     if wrong:
         print(f"data, logs, event logs and diary.tsv: {folder}")
-    elif not arguments.keep:
+    elif not keep:
         shutil.rmtree(folder)
     return 1 if wrong else 0
 

@@ -82,9 +82,9 @@ async def start_cluster(nodes: Sequence[ClusterNode]) -> None:
         await until(f"{node.name} sees all", lambda node=node: node.whole(len(nodes)), 60)  # type: ignore[misc]
 
 
-async def pin(pid: int, core: int) -> None:
-    """Keep all threads of a process on one core."""
+async def pin(pid: int, cores: int | str) -> None:
+    """Keep all threads of a process on one core, or on some: "0,1"."""
     quiet = asyncio.subprocess.DEVNULL
-    done = await asyncio.create_subprocess_exec("taskset", "-a", "-p", "-c", str(core), str(pid), stdout=quiet)
+    done = await asyncio.create_subprocess_exec("taskset", "-a", "-p", "-c", str(cores), str(pid), stdout=quiet)
     if await done.wait():
-        raise RuntimeError(f"taskset cannot pin process {pid} to core {core}")
+        raise RuntimeError(f"taskset cannot pin process {pid} to core {cores}")

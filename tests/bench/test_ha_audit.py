@@ -30,6 +30,7 @@ def test_everything_arrives() -> None:
     assert audit.violations(part) == []
     verdict = audit.verdict(part)
     assert (verdict.acked, verdict.lost, verdict.doubled, verdict.reordered, verdict.gap_s) == (3, 0, 0, 0, 0.5)
+    assert verdict.delivered == 3
 
 
 def test_an_acknowledged_message_is_lost() -> None:
@@ -56,8 +57,8 @@ def test_what_nobody_acknowledged_may_be_lost() -> None:
 def test_qos_1_may_repeat_and_qos_2_may_not() -> None:
     audit, part = audit_of(("one", 1), ("two", 2))
     send(audit, b"1:w-1", b"1:w-2", b"2:w-1")
-    for message in (b"1:w-1", b"1:w-2", b"1:w-1"):
-        audit.delivered("one", message, 0.0)
+    for message, dup in ((b"1:w-1", False), (b"1:w-2", False), (b"1:w-1", True)):
+        audit.delivered("one", message, 0.0, dup)
     for _ in range(2):
         audit.delivered("two", b"2:w-1", 0.0)
     verdict = audit.verdict(part)
@@ -65,6 +66,43 @@ def test_qos_1_may_repeat_and_qos_2_may_not() -> None:
     assert audit.violations(part) == [
         "round 1 (kill primary): two: 1 QoS 2 messages delivered more than once: 2:w-1",
     ]
+
+
+def test_a_repetition_without_dup_needs_a_publisher_that_repeats() -> None:
+    """The broker may take a message that is sent twice for two messages. It sends one message again with DUP only."""
+    audit, part = audit_of(("one", 1))
+    send(audit, b"1:w-1", b"1:w-2", b"1:w-3")
+    audit.resent(b"1:w-2")
+    for dup in (False, False):
+        audit.delivered("one", b"1:w-1", 0.0, dup)
+        audit.delivered("one", b"1:w-2", 0.0, dup)
+    for dup in (True, False, True):
+        audit.delivered("one", b"1:w-3", 0.0, dup)
+    verdict = audit.verdict(part)
+    assert (verdict.delivered, verdict.repeated, verdict.unmarked) == (3, 3, 1)
+    assert audit.violations(part) == [
+        "round 1 (kill primary): one: 1 QoS 1 messages delivered again without DUP: 1:w-1",
+    ]
+
+
+def test_the_latest_delivery() -> None:
+    """Each first delivery to each reader counts from the sending of its message, also while others arrive. It is a
+    violation if there is a limit."""
+    audit = Audit(12.0, latest_s=2.0)
+    for name in ("one", "also-one"):
+        audit.reader(name, 1)
+    part = audit.begin("primary", "kill")
+    for number in range(1, 5):
+        audit.sent(b"1:w-%d" % number, number)
+        audit.acked(b"1:w-%d" % number, number)
+        audit.delivered("one", b"1:w-%d" % number, number)
+        audit.delivered("also-one", b"1:w-%d" % number, number + 2.0)
+    assert (audit.verdict(part).late_s, audit.violations(part)) == (2.0, [])
+    audit.delivered("one", b"1:w-1", 9.0, dup=True)
+    audit.sent(b"1:w-5", 5.0)
+    audit.delivered("one", b"1:w-5", 7.5)
+    assert (audit.verdict(part).late_s, audit.verdict(part).gap_s) == (2.5, 2.5)
+    assert audit.violations(part) == ["round 1 (kill primary): a message was delivered after 2.5 s"]
 
 
 def test_a_first_delivery_after_a_later_message_is_reordered() -> None:
@@ -104,9 +142,11 @@ def test_the_rounds_of_a_case_are_added() -> None:
     second.whole_s = 1.0
     audit.sent(b"1:v-1", 10.0)
     audit.acked(b"1:v-1", 11.0)
+    for message, at in ((b"1:w-1", 4.0), (b"1:v-1", 11.0)):
+        audit.delivered("one", message, at)
     ((case, verdict),) = audit.by_case().items()
-    assert (case, verdict.rounds, verdict.acked, verdict.lost) == (("primary", "kill"), 2, 2, 2)
-    assert (verdict.stall_s, verdict.whole_s) == (3.0, 2.0)
+    assert (case, verdict.rounds, verdict.acked, verdict.delivered) == (("primary", "kill"), 2, 2, 2)
+    assert (verdict.stall_s, verdict.late_s, verdict.whole_s) == (3.0, 4.0, 2.0)
 
 
 def test_a_long_stall_and_a_long_gap_are_violations() -> None:
