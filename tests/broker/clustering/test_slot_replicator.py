@@ -48,6 +48,33 @@ def test_a_slot_with_many_messages_is_copied_in_items_of_limited_size(
     assert other != follower and cluster.rows(other) == cluster.rows(primary)
 
 
+def test_while_commits_wait_for_a_node_one_small_item_of_rows_is_under_way_to_it(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit waits behind the rows that are under way."""
+    monkeypatch.setattr(slot_replicator, "QUIET_MS", 1e9)
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    writer = cluster[primary].client("writer")
+    for number in range(100):
+        writer.publish("t", b"%d" % number + bytes(1000), 1)
+    cluster.lose_follower()
+    replicator = cluster.replicator(primary)
+    sent: list[int] = []
+    send = replicator._send
+
+    def noted(node: str, data: bytes) -> int:
+        if isinstance(decode_item(data), Rows):
+            sent.append(len(data))
+            assert replicator._under_way(node) < 8 << 10
+        return send(node, data)
+
+    monkeypatch.setattr(replicator, "_send", noted)
+    cluster.until(lambda: len(cluster.row().in_sync) == 2)
+    assert len(sent) > 10
+    assert max(sent) < 10 << 10
+
+
 def test_changes_during_a_fill_reach_the_copy(cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_replicator, "LARGE", (100, 100))
     monkeypatch.setattr(slot_replicator, "SMALL", (100, 100))
