@@ -39,7 +39,8 @@ Found = dict[str, dict[str, list[tuple[float, ...]]]]
 
 def measure(mqttload: Path, where: list[str], pids: list[int], options: str, seconds: float) -> dict[str, Any]:
     """Run the load generator once and return its JSON result. Raises RuntimeError if it fails."""
-    command = ["taskset", "-c", "1", str(mqttload), *where, "--broker-pid", ",".join(map(str, pids))]
+    command = ["taskset", "-c", "1", str(mqttload), *where]
+    command += ["--broker-pid", ",".join(map(str, pids))] if pids else []
     command += ["--duration", str(seconds), *options.split()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False)
     if done.returncode != 0:

@@ -2,11 +2,15 @@
 docs/performance.md.
 
     python -m bench.copies_cost --mqttload ./mqttload [--rounds 3] [--seconds 2] [--only saturated,one] [--no-fill]
+    python -m bench.copies_cost --mqttload ./mqttload --together --no-fill
 
 Publishers and durable subscribers connect to all nodes in turn, in both clusters in the same way, and each slot has the
-same primary in both. The clusters take turns within a round; `message_store.durability` is first `os`, then `sync`. The
-result is the CPU time of the three processes of a cluster per delivered message, and the time until PUBACK. With
-saturated nodes all three processes of a cluster have core 0, else both cores; the load generator has core 1.
+same primary in both. So many messages pass a second node also with one copy. With `--together` all clients connect to
+one node, which has all their sessions: then the second copy is all that the nodes have to do with each other.
+
+The clusters take turns within a round; `message_store.durability` is first `os`, then `sync`. The result is the CPU
+time of the three processes of a cluster per delivered message, and the time until PUBACK. The load generator has core
+1. Saturated nodes have core 0, others both cores, and with `--together` core 0 is that of the node with the clients.
 
 The fill: 256 durable sessions, one in each slot, have messages of 1 KiB. One node is killed, loses its data and comes
 back: first while no client is connected, then with 1,500 messages of QoS 1 each second to other sessions. The rate is
@@ -33,33 +37,35 @@ from strogoff.cluster.identity import SLOTS, slot_of
 from strogoff.cluster.slots.placement import wanted
 from strogoff.cluster.slots.replicas import wanted_followers
 
-from .cluster_compare import Found, medians, take_turns
+from .cluster_compare import Found, measure, medians, take_turns
 from .cluster_nodes import Node, bad_lines, end, start_joined, start_replaced, until, whole
-from .ha_test import Slots, name_in
+from .ha_test import NEW_DISK, Slots, name_in
 from .nodes import pin
 from .probe import percentile
 from .steady import SteadyClient
 
 DURABILITIES = ("os", "sync")
 COPIES_S = 120.0
+MOST_PAIRS = 30
 PAIRS = "--persistent --topology pair --qos 1"
 
 
 class Workload(NamedTuple):
-    """What mqttload does, on which cores the nodes run, and the largest ratio that is wanted for `os` and `sync`."""
+    """What mqttload does, and the largest ratio that is wanted for `os` and `sync`. `saturated`: all nodes have one
+    core."""
 
     what: str
     options: str
-    cores: str
+    saturated: bool
     goals: tuple[float, float]
 
 
 WORKLOADS = {
-    "saturated": Workload("99 pairs, 20 in flight", "-P 99 -S 99 --window 20 --e2e-window 20", "0", (1.8, 2.0)),
-    "rate": Workload("30 pairs, 1,500/s", "-P 30 -S 30 --rate 1500 --window 1000", "0,1", (2.0, 2.0)),
-    "one": Workload("one in flight", "-P 1 -S 1 --window 1 --e2e-window 1", "0,1", (3.0, 3.0)),
+    "saturated": Workload("30 pairs, 60 in flight", "-P 30 -S 30 --window 60 --e2e-window 60", True, (1.8, 2.0)),
+    "rate": Workload("30 pairs, 1,500/s", "-P 30 -S 30 --rate 1500 --window 1000", False, (2.0, 2.0)),
+    "one": Workload("one in flight", "-P 1 -S 1 --window 1 --e2e-window 1", False, (3.0, 3.0)),
     "large": Workload(
-        "9 pairs, 64 KiB, 4 in flight", "-P 9 -S 9 --payload 65536 --window 4 --e2e-window 4", "0", (2.2, 2.2)
+        "9 pairs, 64 KiB, 4 in flight", "-P 9 -S 9 --payload 65536 --window 4 --e2e-window 4", True, (2.2, 2.2)
     ),
 }
 PUBACK_GOALS_MS = {"os": 0.5, "sync": 1.0}
@@ -117,6 +123,15 @@ def id_of_pair(nodes: list[Node]) -> str:
     raise AssertionError
 
 
+async def gather(mqttload: Path, where: list[str], nodes: list[Node]) -> None:
+    """Make the sessions of all pairs, and move their slots to the first node."""
+    await asyncio.to_thread(measure, mqttload, where, [], f"{PAIRS} -P {MOST_PAIRS} -S {MOST_PAIRS} --rate 100", 1)
+    for slot in sorted({slot_of("", f"pair-s{number}") for number in range(MOST_PAIRS)}):
+        answer = await nodes[0].ask("slot", "move", f"slot={slot}", f"node={nodes[0].name}")
+        if answer.status:
+            raise RuntimeError(f"slot {slot} has not moved: {answer.text}")
+
+
 async def compare(arguments: argparse.Namespace, names: list[str], durability: str, folder: Path) -> Found:
     """Run all rounds with one durability. Returns the figures. Raises `RuntimeError` if a message is lost, or a log has
     an error."""
@@ -133,10 +148,15 @@ async def compare(arguments: argparse.Namespace, names: list[str], durability: s
         for who, nodes in clusters.items():
             at = [f"127.0.0.1:{node.port}" for node in nodes]
             where = ["--pub", ",".join(at), "--sub", ",".join([*at[1:], at[0]]), "--id", id_of_pair(nodes)]
+            if arguments.together:
+                where = ["--target", at[0], "--id", "pair", "--keep-session"]
+                await gather(arguments.mqttload, where, nodes)
             arrangements[who] = (where, [node.pid for node in nodes])
         for name in names:
-            for node in every:
-                await pin(node.pid, WORKLOADS[name].cores)
+            for nodes in clusters.values():
+                apart = ("0", "1", "1") if arguments.together else ("0,1",) * len(nodes)
+                for node, cores in zip(nodes, apart, strict=True):
+                    await pin(node.pid, "0" if WORKLOADS[name].saturated else cores)
             options = {name: f"{PAIRS} {WORKLOADS[name].options}"}
             found |= await take_turns(arguments, options, arrangements, puback_figures)
     finally:
@@ -323,7 +343,7 @@ async def fills(megabytes: float, folder: Path) -> list[str]:
             f"ratio {busy_ms[1] / quiet_ms[1]:.1f}, goal {FILL_GOALS[2]:.0f}",
             flush=True,
         )
-        return wrong + bad_lines(nodes)
+        return wrong + [line for line in bad_lines(nodes) if NEW_DISK not in line]
     finally:
         await end(nodes)
 
@@ -352,6 +372,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--only", help="workloads, comma separated, of " + ", ".join(WORKLOADS))
     parser.add_argument("--durability", default=",".join(DURABILITIES), help="default: os,sync")
+    parser.add_argument("--together", action="store_true", help="all clients and sessions at one node")
     parser.add_argument("--no-fill", dest="fill", action="store_false", help="without the fill of a node")
     parser.add_argument("--megabytes", type=float, default=200.0, help="of queued messages before the fill")
     arguments = parser.parse_args()
