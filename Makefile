@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test gateway-test ha-test fuzz siege sim mutants format conformance lock clean
+.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test gateway-test ha-test turns-test fuzz siege sim mutants format conformance lock clean
 KILLS ?= 200
 ROUNDS ?= 200
 TAKEOVERS ?= 10000
 SECONDS_EACH ?= 600
+SECONDS_OF_TURNS ?= 180
 SEEDS ?= 5000
 MINUTES ?= 10
 CLIENTS ?= 500
@@ -62,6 +63,9 @@ gateway-test: venv-test       ## take durable clients over 10,000 times, kill th
 
 ha-test: venv-test            ## kill, pause, stop and empty nodes 200 times while each session has two copies, and audit
 	$(BIN)/python -m bench.ha_test --rounds $(ROUNDS)
+
+turns-test: venv-test         ## kill three nodes in turn for three minutes under a steady load, and audit
+	$(BIN)/python -m bench.ha_turns --seconds $(SECONDS_OF_TURNS)
 
 fuzz: venv-test               ## feed wrong bytes to the decoder for ten minutes
 	$(BIN)/python -m bench.fuzz_decoder --seconds $(SECONDS_EACH)

@@ -1,4 +1,4 @@
-"""Each role of a node is killed once while each session has two copies; `make ha-test` is the long form."""
+"""Nodes are killed while each session has two copies. `make ha-test` and `make turns-test` are the long forms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.ha_test import ROLES, Plan, Run
+from bench.ha_test import ROLES, Load, Plan, Run
+from bench.ha_turns import Turns
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -16,11 +17,27 @@ def test_a_killed_node_loses_nothing(tmp_path: Path) -> None:
     """P1, P2, P3, P6: primary, follower, gateway and sender are killed, under QoS 1 and QoS 2 load."""
 
     async def scenario() -> None:
-        run = Run(Plan(ROLES, ("kill",), (1, 2), seed=7), len(ROLES), 60, tmp_path)
+        run = Run(Plan(ROLES, ("kill",), (1, 2), seed=7), len(ROLES), Load(), tmp_path)
         async with asyncio.timeout(90):
             assert await run.run() == []
         cases = run.audit.by_case()
         assert sorted(cases) == [(role, "kill") for role in sorted(ROLES)]
         assert sum(verdict.acked for verdict in cases.values()) > 400
+
+    asyncio.run(scenario())
+
+
+def test_nodes_that_are_killed_in_turn_lose_and_delay_nothing(tmp_path: Path) -> None:
+    """P1, P6: one publisher and two subscribers go on while each node is killed."""
+
+    async def scenario() -> None:
+        run = Turns(Load(messages=2000, rate=100, size=150), 7, tmp_path)
+        said: list[str] = []
+        async with asyncio.timeout(100):
+            assert await run.run(said.append) == []
+        ((_, verdict),) = run.audit.by_case().items()
+        assert (verdict.delivered, verdict.unmarked) == (4000, 0)
+        assert verdict.late_s < 5.0
+        assert [line[:2] for line in said[:2]] == ["n1", "n2"]
 
     asyncio.run(scenario())
