@@ -192,7 +192,9 @@ def name_in(slots: Iterable[int], prefix: str) -> str:
 
 
 class Run:
-    """One run of `rounds` with a load."""
+    """One run of `rounds` with a load. Each publisher speaks one of the versions `writer_versions`."""
+
+    writer_versions: tuple[int, ...] = (4, 5)
 
     def __init__(self, plan: Plan, rounds: int, load: Load, folder: Path) -> None:
         self.plan = plan
@@ -381,7 +383,7 @@ class Run:
             name = name_in(slots or own, f"pub-{part.number}-{qos}-")
             holders = [node.name for node in await self.slots.holders(slot_of("", name))]
             self.note("roles", f"{name} has its session at {' '.join(holders)}")
-            writer = self._client(name, self.plan.rng.choice((4, 5)))
+            writer = self._client(name, self.plan.rng.choice(self.writer_versions))
             writer.acked = self._acked
             writer.refused = self._refused
             writer.resent = self.audit.resent

@@ -31,7 +31,13 @@ SUBSCRIBERS = 2
 
 
 class Turns(Run):
-    """One run. Its audit has one round, with all kills."""
+    """One run. Its audit has one round, with all kills.
+
+    The publisher speaks MQTT 3.1.1: a node without a lease defers its messages. It would refuse those of a client of
+    version 5 with a reason code, and the client would have to publish them anew.
+    """
+
+    writer_versions: tuple[int, ...] = (4,)
 
     def __init__(self, load: Load, seed: int, folder: Path) -> None:
         super().__init__(Plan((), (), (1,), seed), 1, load, folder)
