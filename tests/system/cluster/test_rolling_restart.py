@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.cluster_nodes import Node, until
-from bench.ha_test import Plan, Run
+from bench.ha_test import Load, Plan, Run
 from strogoff.admin.client import Unreachable
 from strogoff.admin.wire import TruncatedResult
 
@@ -24,8 +24,8 @@ STALL_S = 5.0
 class Rolling(Run):
     """A fault `roll`: the next node is told to stop while the last one still starts. It has to wait by itself."""
 
-    def __init__(self, plan: Plan, rounds: int, messages: int, folder: Path) -> None:
-        super().__init__(plan, rounds, messages, folder)
+    def __init__(self, plan: Plan, rounds: int, load: Load, folder: Path) -> None:
+        super().__init__(plan, rounds, load, folder)
         self.connected: Counter[str] = Counter()
         """Client id -> its connections since the first node was stopped."""
         self.without_primary = 0
@@ -67,7 +67,7 @@ class Rolling(Run):
 
 def test_a_rolling_restart_loses_nothing_and_leaves_no_slot_alone(tmp_path: Path) -> None:
     async def scenario() -> None:
-        run = Rolling(Plan(("gateway",), ("roll",), (1, 2), seed=3), 1, 600, tmp_path)
+        run = Rolling(Plan(("gateway",), ("roll",), (1, 2), seed=3), 1, Load(messages=600), tmp_path)
         async with asyncio.timeout(150):
             assert await run.run() == []
         (verdict,) = run.audit.by_case().values()
