@@ -15,7 +15,7 @@ subscribers, which takes 17 ms to count once. To announce all again takes 3.3 us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Protocol
 
@@ -85,6 +85,14 @@ class Ports(Struct):
     count_above: int = COUNT_ABOVE
 
 
+class _Arrived(Struct):
+    """Slots that have come, whose routes of earlier primaries are to be removed: those for which a walk over all routes
+    is under way, and those for which the next one begins."""
+
+    looking: set[int]
+    later: set[int]
+
+
 Place = int | None
 """A slot; None for the clean sessions of this node."""
 Filter = tuple[str, str, str | None, Place]
@@ -115,6 +123,7 @@ class RouteAdvertiser:
         """Routes that another node may have written since, as the primary of their slot."""
         self._changes = 0
         self._settling = False
+        self._arrived = _Arrived(set(), set())
 
     @property
     def counter(self) -> int | None:
@@ -215,20 +224,31 @@ class RouteAdvertiser:
         if self._since >= 0:
             self._announce(mountpoint, text, group, slot)
 
-    def arrived(self, slots: Container[int]) -> None:
+    def arrived(self, slots: Iterable[int]) -> None:
         """This node is primary of these slots now: remove routes that earlier primaries left behind, in later turns."""
         if self._since >= 0:
-            walk = self._routes.scan(LASTING)
-            self.ports.soon(lambda: self._look(walk, slots))
+            self._arrived.later.update(slots)
+            if not self._arrived.looking:
+                self._begin_look()
 
-    def _look(self, walk: Iterator[tuple[bytes, bytes]], slots: Container[int]) -> None:
+    def _begin_look(self) -> None:
+        """Walk over all routes once for the slots that have come so far."""
+        self._arrived = _Arrived(self._arrived.later, set())
+        walk = self._routes.scan(LASTING)
+        self.ports.soon(lambda: self._look(walk))
+
+    def _look(self, walk: Iterator[tuple[bytes, bytes]]) -> None:
         seen = 0
         for key, _ in islice(walk, STEP):
-            if key[1] in slots:
+            if key[1] in self._arrived.looking:
                 self.check(key)
             seen += 1
         if seen == STEP:
-            self.ports.soon(lambda: self._look(walk, slots))
+            self.ports.soon(lambda: self._look(walk))
+            return
+        self._arrived.looking = set()
+        if self._arrived.later:
+            self._begin_look()
 
     def check(self, key: bytes) -> None:
         """Another node, or an earlier process of this one, has written this route to a slot of this node: remove it if

@@ -49,6 +49,8 @@ class SlotOpening:
         self.unopened: dict[int, None] = {}
         self._opened = opened
         self.leftovers = SlotLeftovers(node, member.metadata.get, self._is_own, self._cleared)
+        self._announcing: dict[int, Iterator[tuple[str, str, str | None]]] = {}
+        """Slot -> its subscriptions whose routes are written in later turns, some in each turn."""
         self._deleted: list[int] = []
         """Slots that the next line of the log names."""
 
@@ -134,7 +136,9 @@ class SlotOpening:
             self.reopen(slot)
             self.lost.discard(slot)
             env.event("slot.arrive", slot=slot)
-            env.after_turn(lambda slot=slot: self._announce(slot, self._subscriptions(slot)))  # type: ignore[misc]
+            self._announcing[slot] = self._subscriptions(slot)
+            if len(self._announcing) == 1:
+                env.after_turn(self._announce)
         if self.unopened:
             env.after_turn(self._go_on)
 
@@ -207,16 +211,19 @@ class SlotOpening:
                 yield keys.mountpoint_of(client), text, group
             start = found[-1] + b"\x00"
 
-    def _announce(self, slot: int, subscriptions: Iterator[tuple[str, str, str | None]]) -> None:
-        """Write the routes of this node for some of the subscriptions."""
-        if self._node.env.store.state == "closed":
+    def _announce(self) -> None:
+        """Write the routes of this node for some of the subscriptions of a slot."""
+        if not self._announcing or self._node.env.store.state == "closed":
             return
+        slot, subscriptions = next(iter(self._announcing.items()))
         try:
             some = list(islice(subscriptions, ANNOUNCED))
         except StorageError as error:
             self._node.env.log("error", f"the subscriptions of slot {slot} cannot be announced: {error}")
-            return
+            some = []
         for mountpoint, text, group in some:
             self._traffic.advertiser.announce(mountpoint, text, group, slot)
-        if some:
-            self._node.env.after_turn(lambda: self._announce(slot, subscriptions))
+        if not some:
+            del self._announcing[slot]
+        if self._announcing:
+            self._node.env.after_turn(self._announce)

@@ -113,9 +113,9 @@ class LocalClients:
         Nobody has to wait for what such a client published: a node that asks has got the slot because this node was out
         of the view, and the other nodes skip its copies from before (H-14).
         """
-        for session in self._sessions.in_memory():
+        for session in self._sessions.local():
             connection = session.connection
-            if session.in_slot or not isinstance(connection, ClientConnection) or self.number_of(connection):
+            if not isinstance(connection, ClientConnection) or self.number_of(connection):
                 continue
             if session.key[0] in slots:
                 self.begin(connection, self._env.numbers.unique())

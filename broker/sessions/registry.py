@@ -93,6 +93,8 @@ class SessionRegistry:
             self.idle.add,
         )
         self._sessions: dict[bytes, Session] = {}
+        self._local: dict[bytes, Session] = {}
+        """Those of `_sessions` that belong to this node, and not to their slot."""
         self.elsewhere: set[int] = set()
         """The slots whose durable sessions stay on disk: they are at another node, or moving (`SlotSessions`)."""
 
@@ -109,6 +111,10 @@ class SessionRegistry:
     def in_memory(self) -> list[Session]:
         """The sessions in memory: all that have a connection, and those that were used lately."""
         return list(self._sessions.values())
+
+    def local(self) -> list[Session]:
+        """The sessions that belong to this node, and not to their slot."""
+        return list(self._local.values())
 
     def known(self, mountpoint: str, client_id: str) -> Session | None:
         """The session of a client id, None if it has none in memory."""
@@ -199,8 +205,8 @@ class SessionRegistry:
         Their Clean Start could not end them, because the former node of the slot was absent. Such a session ends as by
         that Clean Start.
         """
-        for client, present in list(self._sessions.items()):
-            if client[0] != slot or present.in_slot:
+        for client, present in list(self._local.items()):
+            if client[0] != slot:
                 continue
             key = keys.session_key(client)
             try:
@@ -290,7 +296,7 @@ class SessionRegistry:
             in_slot = durable or (request.will is not None and env.cluster.is_copied(key[0]))
             incarnation = self._counters.next(key[0]) if durable else 0
             session = Session(self._parts, request.mountpoint, request.client_id, incarnation, durable, in_slot)
-            self._sessions[key] = session
+            self._add(session)
         session.version = request.version
         session.username = request.username
         session.expiry_s = request.expiry_s
@@ -333,11 +339,17 @@ class SessionRegistry:
             session.end("clean_start")
         return self._is_waiting(client)
 
+    def _add(self, session: Session) -> None:
+        self._sessions[session.key] = session
+        if not session.in_slot:
+            self._local[session.key] = session
+
     def _forget(self, session: Session) -> None:
         """Remove an ended session from the registry, unless its client id has a newer one."""
         self.idle.remove(session)
         if self._sessions.get(session.key) is session:
             del self._sessions[session.key]
+            self._local.pop(session.key, None)
 
     def _release(self, session: Session) -> None:
         self.idle.remove(session)
@@ -375,7 +387,7 @@ class SessionRegistry:
     def _make(self, record: SessionRecord, in_slot: bool) -> Session | None:
         """Make a session from its record, and continue its absence. None if it ends thereby."""
         session = self._restore(record, in_slot)
-        self._sessions[session.key] = session
+        self._add(session)
         self.idle.add(session)
         session.resume_absence(record.attached)
         return None if session.ending else session

@@ -70,7 +70,7 @@ class SlotSessions:
         self._counters = counters
         self.marks: dict[int, bytes] = {}
         self._absences: dict[int, Iterator[list[bytes]]] = {}
-        """Slot -> the clients whose absence begins in later turns, in steps."""
+        """Slot -> the clients whose absence begins in later turns, in steps; one step in each turn."""
 
     def load(self) -> None:
         """Read the marks and the counters of all slots, before anything makes a session."""
@@ -222,13 +222,16 @@ class SlotSessions:
         self._counters.load_slot(slot)
         self._reopen(slot)
         self._sessions.wake_publishers(slot)
-        self._absences[slot] = steps = self._sessions.deadlines.attached_in(slot, ATTACHED)
-        self._env.after_turn(lambda: self._begin_absences(slot, steps))
+        begins = not self._absences
+        self._absences[slot] = self._sessions.deadlines.attached_in(slot, ATTACHED)
+        if begins:
+            self._env.after_turn(self._begin_absences)
 
-    def _begin_absences(self, slot: int, steps: Iterator[list[bytes]]) -> None:
-        if self._absences.get(slot) is not steps or self._env.store.state == "closed":
+    def _begin_absences(self) -> None:
+        if not self._absences or self._env.store.state == "closed":
             return
         self._env.tick()
+        slot, steps = next(iter(self._absences.items()))
         try:
             for client in next(steps):
                 self._sessions.wake(client)  # this begins the absence
@@ -237,8 +240,8 @@ class SlotSessions:
         except StorageError as error:
             del self._absences[slot]
             self._env.log("error", f"sessions of slot {slot} count as connected until the next start: {error}")
-        else:
-            self._env.after_turn(lambda: self._begin_absences(slot, steps))
+        if self._absences:
+            self._env.after_turn(self._begin_absences)
 
     # -- what stays behind
 

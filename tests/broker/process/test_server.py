@@ -455,7 +455,7 @@ def collector() -> Iterator[None]:
 def test_the_collector_is_tuned(collector: None) -> None:
     """Objects of the start are not scanned again, and full collections are rare."""
     tune_gc()
-    assert gc.get_threshold()[0] == 50_000
+    assert gc.get_threshold()[0] == 10_000
     assert gc.get_freeze_count() > 0
 
 
