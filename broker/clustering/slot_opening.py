@@ -75,6 +75,9 @@ class SlotOpening:
         taken = sorted(set(taken) - set(node.sessions.empty(taken)))
         for slot in taken:
             node.slot_sessions.lose(slot)
+            for session in node.sessions.in_memory():
+                if session.inbound.records:
+                    session.inbound.lose_slot(slot)
             self._traffic.drop_slot(slot, lost=True)
             self.lost.add(slot)
             node.env.event("slot.taken", slot=slot, target=table.row(slot).home)

@@ -330,6 +330,7 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         env.observer.message_received(connection, message, packet_id)
     env.cluster.publishing()
     context = AckContext()
+    services.router.slots_of_members = {}
     if inherited:
         # any session may have it from an earlier process, or lack it
         inbound.inherited.discard(packet_id)
@@ -346,7 +347,8 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
     known = plans.of(message.topic)
     if record is not None and record.origin and not again and not inherited:
         env.cluster.take_own(message, known.slots_here)
-    inbound.routed(packet_id, elsewhere, context.pending, known.slots_elsewhere if known.remote else ())
+    slots = known.slots_elsewhere if known.remote else ()
+    inbound.routed(packet_id, elsewhere, context.pending, slots, services.router.slots_of_members)
     if routed or connection.version != 5:
         frame = _PUBREC + PACKET_IDS[packet_id]
     else:

@@ -5,16 +5,20 @@ Each change is written in the batch of its cause, so that a repeated PUBLISH is 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Protocol
 
+from ...mqtt.topics import parse_shared
 from ...storage import keys
 from ..environment import Environment
 from ..queues.message import Mid
 from ..queues.records import InboundRecord, encode
 from ..routing.pending_acks import PendingAcks
 from ..routing.remote import RemoteMembers
+
+UNKNOWN = ""
+"""The node of a group's member in `InboundRecord.elsewhere` that is to be chosen anew."""
 
 
 class Owner(Protocol):
@@ -87,10 +91,11 @@ class InboundHandshakes:
         elsewhere: list[tuple[str, str, str]],
         pending: PendingAcks | None,
         slots: Collection[int] = (),
+        members: Mapping[str, int] | None = None,
     ) -> None:
         """Record, in the open batch, that the message was routed: a repeated PUBLISH only gets an answer.
 
-        `elsewhere` and `slots` as in `InboundRecord`; `pending` has the conditions that its answer waits for.
+        `elsewhere`, `slots` and `members` as in `InboundRecord`; `pending`: the conditions that its answer waits for.
         """
         record = self.records.get(packet_id)
         if pending is not None:
@@ -99,6 +104,8 @@ class InboundHandshakes:
                 pending.reselected = partial(self._replace_member, packet_id, record)
         if record is None:
             return
+        if members:
+            record.members = {**record.members, **members}  # written with the record, or only of use to this process
         more = bool(slots) and not set(record.slots).issuperset(slots)
         if more or not record.routed or record.elsewhere != elsewhere:
             record.routed = True
@@ -116,6 +123,21 @@ class InboundHandshakes:
         routed = [packet_id for packet_id, record in self.records.items() if record.routed and not record.done]
         self.forward_again.update(routed)
         self.pending_acks.clear()
+
+    def lose_slot(self, slot: int) -> None:
+        """Another node has taken this slot over, and may lack the messages that members of groups in it got last: give
+        each of them to a member again when its publisher repeats it (H-46)."""
+        for packet_id, record in self.records.items():
+            lost = [text for text, home in record.members.items() if home == slot]
+            if not lost or record.done:
+                continue
+            record.members = {text: home for text, home in record.members.items() if home != slot}
+            for text in lost:
+                group, pattern = parse_shared(text)
+                assert group is not None
+                record.elsewhere = [*record.elsewhere, (group, pattern, UNKNOWN)]
+            self.forward_again.add(packet_id)
+            self._write(packet_id, record)
 
     def unfinished(self) -> bool:
         """True if a receiver of a routed message may lack it: not all have acknowledged it, or nobody has asked again

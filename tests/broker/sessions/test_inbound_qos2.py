@@ -8,8 +8,9 @@ from strogoff.broker.cluster_port import Standalone
 from strogoff.broker.queues.message import Mid
 from strogoff.broker.queues.records import InboundRecord, decode_inbound
 from strogoff.broker.routing.pending_acks import PendingAcks
-from strogoff.broker.routing.remote import RemoteMembers
+from strogoff.broker.routing.remote import Elsewhere, RemoteMembers
 from strogoff.broker.sessions.inbound_qos2 import InboundHandshakes
+from strogoff.cluster.identity import slot_of
 from strogoff.storage import keys
 from tests.harness.broker import BrokerHarness, publish
 
@@ -109,6 +110,44 @@ def test_routed_is_remembered(durable: bool) -> None:
     assert broker.rows() == [broker.key(7)] * durable
     if durable:
         assert broker.row(7).routed
+
+
+def test_a_message_for_a_member_in_a_lost_slot_is_given_to_a_member_again() -> None:
+    """H-46: another node has the slot now, perhaps without the message."""
+    broker = Publishing()
+    for packet_id in (7, 8):
+        broker.open(packet_id)
+    broker.inbound.routed(7, [], None, (), {"$share/g/s/#": 3, "$share/h/s/#": 4})
+    broker.inbound.routed(8, [], None, (), {"$share/g/s/#": 4})
+    broker.inbound.lose_slot(3)
+    record = broker.inbound.records[7]
+    assert (record.elsewhere, record.members) == ([("g", "s/#", "")], {"$share/h/s/#": 4})
+    assert broker.inbound.forward_again == {7}
+    assert broker.row(7).elsewhere == record.elsewhere and broker.inbound.records[8].elsewhere == []
+    broker.inbound.finish()
+    broker.inbound.lose_slot(4)
+    assert broker.inbound.forward_again == {7}, "every receiver had the message"
+
+
+def test_a_repeated_publish_reaches_the_group_whose_member_is_in_a_lost_slot() -> None:
+    broker = BrokerHarness()
+    member = broker.persistent("member")
+    member.subscribe(("$share/g/t", 2))
+    member.leave()
+    writer = broker.persistent("writer")
+    writer.publish("t", b"m", 2, 7)
+    slot = slot_of("", "member")
+    assert broker.node.sessions.get("", "writer").inbound.records[7].members == {"$share/g/t": slot}  # type: ignore[union-attr]
+    broker.node.slot_sessions.lose(slot, Elsewhere("n2", False))
+    for session in broker.node.sessions.in_memory():
+        session.inbound.lose_slot(slot)
+    other = broker.client("other")
+    other.subscribe(("$share/g/t", 2))
+    for _ in range(2):
+        writer = broker.persistent("writer")
+        writer.send(publish("t", b"m", 2, 7, dup=True))
+        broker.settle()
+    assert [each.payload for each in other.drain()] == [b"m"]
 
 
 def test_routed_writes_only_changes() -> None:
