@@ -99,7 +99,7 @@ def _judge(
 def _taken_over(case: Case, connection: Connection, later: Connection | None) -> bool:
     """Whether another node took over the session during the connection or behind its end: it does not know of a
     DISCONNECT that its predecessor has not read or not copied."""
-    until = case.end_s if later is None else later.opened_at
+    until = case.end_s if later is None or later.opened == NEVER else later.opened_at
     arrivals = case.history.slot_arrivals.get(slot_of("", connection.client), [])
     return case.history.copied and any(connection.asked_at < at_s < until for at_s in arrivals)
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
 from strogoff.sim.checkers.wills import check
+from strogoff.sim.history import NEVER
 from strogoff.sim.workload.swarm import WATCHER
 
 from ..histories import HistoryBuilder, will
@@ -222,3 +224,19 @@ def test_a_clean_start_soon_after_the_end_may_cancel_a_will_in_a_slot(after_s: i
     case.relay_s = 0
     made.history.copied = False
     assert "will lost" in [text.split(":")[0] for text in check(case)]
+
+
+def test_a_will_may_come_if_the_slot_was_taken_over_although_the_next_connect_was_refused() -> None:
+    """The next primary does not know of the DISCONNECT (3 nodes, copies, seed 8116)."""
+    made, connection = builder(will=will(), polite=True)
+    made.history.copied = True
+    made.now += 1
+    made.close(connection)
+    connection.pipe = SimpleNamespace(over_at=made.now, to_node=SimpleNamespace(under_way=0))
+    made.event("will.fire", "c")
+    made.deliver("c!1", WATCHER)
+    refused = made.connect("c")
+    refused.opened, refused.opened_at = NEVER, 0.0
+    assert kinds(made) == ["will spurious"]
+    made.history.slot_arrivals[slot_of("", "c")] = [connection.opened_at + 0.5]
+    assert kinds(made) == []
