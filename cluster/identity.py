@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from zlib import crc32
+
+from msgspec import Meta
 
 SLOTS = 256
 """Number of slots, the same in every cluster."""
+
+Slot = Annotated[int, Meta(ge=0, lt=SLOTS)]
+BootNumber = Annotated[int, Meta(ge=0, lt=1 << 32)]
+"""A boot in a message of another node: keys on disk have 4 bytes for it."""
+NAME_MOST = 0xFFFF // 4
+"""The most characters of a node's name. Keys on disk have 2 bytes for the length of its UTF-8."""
+NodeName = Annotated[str, Meta(max_length=NAME_MOST)]
 
 
 class Incarnation(NamedTuple):

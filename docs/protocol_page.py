@@ -183,7 +183,8 @@ def type_of(found: msgspec.inspect.Type) -> str:
         high = found.le if found.le is not None else found.lt - 1 if found.lt is not None else None
         return f"int{low}" if high is None else f"int {found.ge} to {high}"
     if isinstance(found, inspect.StrType):
-        return "text, not empty" if found.min_length else "text"
+        limit = "" if found.max_length is None else f", at most {found.max_length} characters"
+        return ("text, not empty" if found.min_length else "text") + limit
     if isinstance(found, inspect.TupleType):
         return f"({', '.join(map(type_of, found.item_types))})"
     if isinstance(found, inspect.VarTupleType | inspect.ListType):

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ...cluster.identity import Slot
 from ...cluster.links.frames import MalformedFrame
 from ...storage.keys import SLOT_KINDS
 
@@ -30,7 +31,7 @@ SHARED_BYTES = 256
 class CopyAttempt(msgspec.Struct, frozen=True, array_like=True):
     """An attempt to copy a slot: the epoch of its primary, and a number of the primary's process."""
 
-    slot: int
+    slot: Slot
     epoch: int
     number: int
 

@@ -21,9 +21,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+from ...cluster.identity import SLOTS, BootNumber, NodeName
 from ...cluster.links.ports import Unreadable
+from ...mqtt.properties import encode_properties
 from ...mqtt.topics import parse_shared, valid_topic_name
-from ..queues.message import Message
+from ..queues.message import Message, slot_origin
 from ..queues.records import Origins
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -90,8 +92,8 @@ class _Record(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=T
     properties: dict[str, Any] | None
     expires_at: _Count
     publisher: str
-    node: str
-    boot: _Count
+    node: NodeName
+    boot: BootNumber
     counter: _Count
 
 
@@ -105,6 +107,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(_Record)
 _open_decoder = msgspec.msgpack.Decoder(OpenMids)
 _OPEN = b"\x94"  # the first byte of a msgpack array with four fields; a message has more fields
+_SLOT_ORIGINS = frozenset(map(slot_origin, range(SLOTS)))
 OPEN_PER_ITEM = 4096
 """The most mids in one `OpenMids`: about 50 KB."""
 
@@ -193,6 +196,8 @@ def decode_forward(data: bytes, origins: Origins) -> ForwardedMessage:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: {error}") from None
     if not _valid_topic(record.topic):
         raise MalformedForward(f"forwarded message: topic {record.topic!r} is no topic name")
+    if record.node[:1] == "#":
+        _check_slot(record.node)
     if record.groups:
         _check_groups(record.groups)
     message = Message(
@@ -231,9 +236,17 @@ def is_open_mids(data: bytes) -> bool:
 def decode_open_mids(data: bytes) -> OpenMids:
     """Decode the open QoS 2 handshakes of another node. Raises `MalformedForward`."""
     try:
-        return _open_decoder.decode(data)
+        known = _open_decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedForward(f"open QoS 2 handshakes, {len(data)} bytes: {error}") from None
+    if known.origin:
+        _check_slot(known.origin)
+    return known
+
+
+def _check_slot(origin: str) -> None:
+    if origin not in _SLOT_ORIGINS:
+        raise MalformedForward(f"forwarded message: its origin {origin!r:.40} is no slot: #0 to #{SLOTS - 1}")
 
 
 def _check_groups(groups: tuple[str, ...]) -> None:
@@ -247,12 +260,16 @@ def _check_groups(groups: tuple[str, ...]) -> None:
 
 
 def _with_pairs(properties: dict[str, Any]) -> dict[str, Any]:
-    """Convert the user properties, which are lists on the wire, to pairs. Raises `MalformedForward`."""
+    """Convert the user properties, which are lists on the wire, to pairs. Raises `MalformedForward`, also for
+    properties that no PUBLISH can have: each subscriber would fail at this message whenever it connects."""
     pairs = properties.get("user_property")
-    if pairs is None:
-        return properties
     try:
-        properties["user_property"] = [(name, value) for name, value in pairs]
+        if pairs is not None:
+            properties["user_property"] = [(name, value) for name, value in pairs]
     except (TypeError, ValueError) as error:
         raise MalformedForward(f"forwarded message: property user_property: {error}") from None
+    try:
+        encode_properties(properties, "Publish")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MalformedForward(f"forwarded message: properties: {error}") from None
     return properties

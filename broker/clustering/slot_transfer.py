@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from ...cluster.identity import Slot
 from ...cluster.links.frames import MalformedFrame
 
 PIECE_BYTES = 64 << 10
@@ -29,7 +30,7 @@ ROW_BYTES = 512 << 20
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
     """An attempt to move a slot: its row's epoch and version, and a number of the process that makes it."""
 
-    slot: int
+    slot: Slot
     epoch: int
     version: int
     number: int

@@ -116,7 +116,8 @@ def _encode(
     if output.version == 5:
         if message.expires_at:
             # the remaining time in seconds, rounded up [MQTT5-3.3.2-6]
-            extra["message_expiry_interval"] = max(0, -(-(message.expires_at - output.env.now) // 1000))
+            left_s = -(-(message.expires_at - output.env.now) // 1000)
+            extra["message_expiry_interval"] = max(0, min(left_s, 0xFFFF_FFFF))
             shareable = False
         if identifiers:
             extra["subscription_identifier"] = list(identifiers)

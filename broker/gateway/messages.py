@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...cluster.identity import SLOTS
+from ...cluster.identity import Slot
 from ...configs.listeners import ListenerSettings
 from ...mqtt import packets
 from ...mqtt.decoder import Decoder
@@ -173,9 +173,8 @@ def decode_opening(data: bytes) -> Opening:
     return opening
 
 
-_Slot = Annotated[int, msgspec.Meta(ge=0, lt=SLOTS)]
 _Number = Annotated[int, msgspec.Meta(ge=0)]
-_slots_decoder = msgspec.msgpack.Decoder(dict[_Slot, _Number])
+_slots_decoder = msgspec.msgpack.Decoder(dict[Slot, _Number])
 _clients_decoder = msgspec.msgpack.Decoder(list[tuple[Annotated[bytes, msgspec.Meta(min_length=5)], _Number]])
 
 

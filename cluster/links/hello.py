@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from msgspec import MsgspecError, Struct, msgpack
 
+from ..identity import BootNumber, NodeName
 from .frames import MalformedFrame
 
 NEWEST = 5
@@ -25,8 +26,8 @@ class PeerInfo(Struct, array_like=True, frozen=True):
     member; 0 while its node has not read that entry.
     """
 
-    node: str
-    boot: int
+    node: NodeName
+    boot: BootNumber
     disk: str
     process: str
     cluster_id: str

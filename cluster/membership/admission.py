@@ -9,11 +9,12 @@ log has the change.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from ..identity import NAME_MOST, BootNumber
 from ..links.hello import PeerInfo
 from ..links.refusal import RefusalReason
 from .commands import Name
@@ -40,9 +41,9 @@ class JoinRequest(Struct, array_like=True, frozen=True):
     node itself. `cluster_id`: the cluster of the node that named the asked one as its leader, "" if none did.
     """
 
-    node: Name
+    node: Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MOST)]
     disk: Name
-    boot: int
+    boot: BootNumber
     process: Name
     address: Name
     versions: tuple[int, int]

@@ -14,11 +14,10 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from ..identity import SLOTS
+from ..identity import SLOTS, Slot
 
 Name = Annotated[str, Meta(min_length=1)]
 Natural = Annotated[int, Meta(ge=0)]
-Slot = Annotated[int, Meta(ge=0, lt=SLOTS)]
 
 
 class Holder(Struct, array_like=True, frozen=True, order=True):

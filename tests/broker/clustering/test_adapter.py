@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from strogoff.analytics.schema import MESSAGE, validate
-from strogoff.broker.clustering.forward_codec import Head, encode_head
+from strogoff.broker.clustering.copy_codec import Begin, CopyAttempt
+from strogoff.broker.clustering.copy_codec import encode as encode_copy
+from strogoff.broker.clustering.forward_codec import Head, encode_forward, encode_head, encode_open_mids
 from strogoff.broker.clustering.routes import encode_value, prefix_to_node, prefix_to_slot
 from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
+from strogoff.broker.queues.message import Message, Origin
 from strogoff.cluster.links.ports import Lane, Refuse
 from strogoff.cluster.slots.table import Holder
 from strogoff.mqtt import packets
@@ -68,6 +73,35 @@ def test_an_item_that_cannot_be_read_is_set_aside(calm: ClusterHarness, lane: La
     (row,) = [row for row in there.events[rows:] if row["type"] == "fwd.drop"]
     assert (row["target"], row["source"], row["reason"], row["bytes"]) == ("n2", "n1", "unreadable", 10)
     assert validate(row) == [] and there.member.links._in["n1"].peer is boot
+
+
+def _qos_2(**origin: Any) -> bytes:
+    """A copy of a QoS 2 message for all slots, from this origin."""
+    message = Message("", "rest/2", b"2", 2, False, None, 0, "p", Origin(**{"node": "n1", "boot": 1, **origin}), 1)
+    return encode_head(Head(0, True)) + encode_forward(message, (), (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("lane", "item"),
+    [
+        (Lane.REPLICA, encode_copy(Begin(CopyAttempt(300, 1, 1), 0))),
+        (Lane.PUBLISH, _qos_2(boot=1 << 33)),
+        (Lane.APPEND, _qos_2(boot=1 << 33)),
+        (Lane.PUBLISH, _qos_2(node="#300")),
+        (Lane.PUBLISH, encode_head(Head(0, True)) + encode_open_mids((1, 1), [], "#x")[0]),
+    ],
+)
+def test_an_item_with_an_impossible_number_is_set_aside(calm: ClusterHarness, lane: Lane, item: bytes) -> None:
+    """The stream stays open: the item must not come again on the next one."""
+    member, there = calm[1].host.member, calm[2].host
+    assert member is not None and there.member is not None
+    calm[2].client("durable reader", clean=False, expiry_s=60).subscribe(("rest/2", 2))
+    lines, peer = len(there.lines), there.member.links._in["n1"].peer
+    member.links.send("n2", lane, item)
+    calm.pass_s(1.0)
+    (line,) = [text for level, text in there.lines[lines:] if level == "error"]
+    assert f"of lane {lane.name} from n1" in line and "is set aside" in line
+    assert there.member.links._in["n1"].peer is peer and member.links.waiting_items("n2", lane) == 0
 
 
 def test_a_key_that_cannot_be_read_is_left_out(calm: ClusterHarness) -> None:

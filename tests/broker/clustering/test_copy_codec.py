@@ -95,6 +95,9 @@ def test_payloads_that_differ_are_never_confused() -> None:
         encode(Changes([Part(ATTEMPT, [b"q\x07a", -1])], [b"body"])),
         encode(Changes([Part(ATTEMPT, [None, b"1"])], [])),
         encode(Changes([Part(ATTEMPT, [b"q\x07a"])], [])),
+        encode(Begin(CopyAttempt(300, 40, 99), 12)),
+        encode(Begin(CopyAttempt(-1, 40, 99), 12)),
+        encode(End(CopyAttempt(256, 40, 99))),
     ],
 )
 def test_what_is_no_row_of_the_slot_is_refused(data: bytes) -> None:
@@ -103,8 +106,9 @@ def test_what_is_no_row_of_the_slot_is_refused(data: bytes) -> None:
 
 
 def test_an_answer_that_is_none_is_refused() -> None:
-    with pytest.raises(MalformedFrame):
-        decode_answer(encode(End(ATTEMPT)))
+    for data in (encode(End(ATTEMPT)), encode(Ready(CopyAttempt(256, 40, 99)))):
+        with pytest.raises(MalformedFrame):
+            decode_answer(data)
 
 
 def test_rows_are_pairs() -> None:

@@ -26,6 +26,8 @@ from strogoff.broker.clustering.forward_codec import (
 )
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.queues.records import Origins
+from strogoff.cluster.identity import NAME_MOST
+from strogoff.storage.keys import seen_key
 
 ORIGIN = Origin("n1", 3)
 COUNTS = st.integers(0, 2**62)
@@ -129,7 +131,16 @@ def fields_of(data: bytes) -> list[Any]:
         (6, 3, "`int` <= 2"),
         (8, {"user_property": 7}, "property user_property"),
         (8, {"user_property": [["only"]]}, "property user_property"),
+        (8, {"user_property": [5]}, "property user_property"),
+        (8, {"content_type": 5}, "content_type must be text"),
+        (8, {"message_expiry_interval": 1 << 32}, "message_expiry_interval must be from 0"),
+        (8, {"topic": "a"}, "no property 'topic'"),
+        (11, "n" * 16384, "length <= 16383"),
+        (11, "#256", "'#256' is no slot"),
+        (11, "#x", "'#x' is no slot"),
         (12, "x", "`int`, got `str`"),
+        (12, 1 << 32, "`int` <= 4294967295"),
+        (13, -1, "`int` >= 0"),
     ],
 )
 def test_malformed_fields(place: int, value: Any, complaint: str) -> None:
@@ -175,6 +186,18 @@ def test_open_handshakes_and_messages_are_not_confused() -> None:
 def test_malformed_open_handshakes(wrong: Any) -> None:
     with pytest.raises(MalformedForward, match="open QoS 2 handshakes"):
         decode_open_mids(wrong if isinstance(wrong, bytes) else msgspec.msgpack.encode(wrong))
+
+
+@pytest.mark.parametrize("origin", ["#256", "#x", "n1"])
+def test_open_handshakes_of_no_slot_are_malformed(origin: str) -> None:
+    with pytest.raises(MalformedForward, match="is no slot"):
+        decode_open_mids(encode_open_mids((9, 7), [(3, 1)], origin)[0])
+
+
+def test_the_largest_numbers_fit_into_a_key() -> None:
+    message = a_message(origin=Origin("n" * NAME_MOST, 2**32 - 1), counter=2**64 - 1)
+    found = decode_forward(encode_forward(message, (), (3, 1)), Origins()).message
+    assert seen_key("x", 1, 1) < seen_key(*found.mid)
 
 
 def test_a_list_of_open_handshakes_names_its_range() -> None:

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from strogoff.broker.queues.message import Message, Origin
+from strogoff.broker.routing.ack_context import AckContext
+from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
 
 from ...harness.broker import BrokerHarness, PacketClient
@@ -229,6 +232,17 @@ def test_an_expired_message_is_not_delivered(version: int) -> None:
     assert subscriber.payloads() == [b"long"]
     assert [event["topic"] for event in broker.events("q.expire")] == ["t"]
     assert broker.node.env.counters.queue_message_expired == 1
+
+
+def test_an_expiry_that_no_interval_can_hold_is_the_longest_interval() -> None:
+    """Another node chooses the time of expiry of its messages."""
+    broker = BrokerHarness()
+    subscriber, _ = pair(5, broker)
+    message = Message("", "t", b"late", 1, False, None, 1 << 62, "p", Origin("n2", 1), 1)
+    node = broker.node
+    node.router.deliver(message, node.router.plans(""), True, (slot_of("", "s"),), (), AckContext())
+    (found,) = subscriber.messages()
+    assert found.properties == {"message_expiry_interval": 0xFFFF_FFFF}
 
 
 def test_the_rest_of_the_expiry_interval_is_passed_on() -> None:

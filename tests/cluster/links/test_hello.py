@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
+from strogoff.cluster.identity import NAME_MOST
 from strogoff.cluster.links.frames import MalformedFrame
 from strogoff.cluster.links.hello import (
     PeerInfo,
@@ -51,6 +54,12 @@ def test_a_refused_version_is_explained() -> None:
 def test_a_newer_version_may_add_fields() -> None:
     data = msgspec.msgpack.encode([*msgspec.to_builtins(speaking(3, 1)), {"new": 1}, "more"])
     assert decode_hello(data) == speaking(3, 1)
+
+
+@pytest.mark.parametrize("wrong", [{"boot": 1 << 32}, {"boot": -1}, {"node": "n" * (NAME_MOST + 1)}])
+def test_a_hello_that_no_key_on_disk_can_hold_is_malformed(wrong: dict[str, Any]) -> None:
+    with pytest.raises(MalformedFrame, match="hello of"):
+        decode_hello(encode_hello(msgspec.structs.replace(ME, **wrong)))
 
 
 @pytest.mark.parametrize("decode", [decode_hello, decode_welcome])
