@@ -16,7 +16,7 @@ from .links.links import Links
 from .links.ports import Lane, LinkPorts, SetAside, Timer, Unreadable
 from .membership.admission import JOIN, LEAVE, CallAnswer, encode_call, objection
 from .membership.boot import TAKEN_OUT, BootRegistrar
-from .membership.commands import Boot, SetSlots, decode_command, encode_command
+from .membership.commands import SetSlots, encode_command
 from .membership.consensus import Consensus
 from .membership.events import (
     BarriersAllowed,
@@ -30,10 +30,11 @@ from .membership.events import (
     ViewChanged,
     WentStale,
 )
+from .membership.inbox import KINDS, MembershipInbox
 from .membership.join_leave import JoinLeaveService
 from .membership.lease_service import LeaseService
-from .membership.messages import Goodbye, decode_goodbye, encode_lease
-from .membership.peer_addresses import PeerAddresses
+from .membership.messages import Goodbye, encode_lease
+from .membership.peer_addresses import STRANGERS_MOST, PeerAddresses
 from .membership.rejoin import Rejoin
 from .membership.reporting import Reporting
 from .membership.state_machine import MembershipState
@@ -45,7 +46,6 @@ from .replicated_map.map import ReplicatedMap
 from .replicated_map.messages import Contradiction, MalformedMapMessage
 from .replicated_map.namespaces import Namespace
 from .replicated_map.ports import MapPorts
-from .slots.requests import may_ask
 from .slots.table import Holder, SlotRow, SlotTable
 
 LEFT = b"L"
@@ -109,6 +109,7 @@ class ClusterNode:
         self.metadata.on_unreadable = self._unreadable
         self.rejoin = Rejoin(listener, self.metadata.exchange, self.metadata.barrier, self._exchanged)
         self.join_leave = JoinLeaveService(self)
+        self._inbox = MembershipInbox(self)
 
     # -- state
 
@@ -402,6 +403,14 @@ class ClusterNode:
         self._addresses.hint(node, address)
         self._set_peers()
 
+    def _forget_strangers(self) -> None:
+        """Forget the peers ahead of the log that have gone. A real one dials again, and is known again."""
+        gone = self._addresses.forget(self.links.hears)
+        if gone:
+            self._set_peers()
+            for node in gone:
+                self.links.release(node)
+
     def _set_peers(self) -> None:
         me = self.me.node
         rows = self.membership.members.values()
@@ -438,32 +447,19 @@ class ClusterNode:
         """Links: a datagram of a peer arrived. Raises the error of its kind's decoder."""
         if self.consensus is None or self.lease_service is None or self.closed:
             return
-        if kind == Datagram.RAFT:
-            self.consensus.receive(data)
-            self.lease_service.piggyback()
-            if self._slow and not self.consensus.leads:
-                self._tick_early()
-        elif kind == Datagram.LEASE_REQUEST:
-            self.lease_service.request(data)
+        if kind in KINDS:
+            self._inbox.received(node, kind, data)
+            if kind == Datagram.RAFT:
+                self.lease_service.piggyback()
+                if self._slow and not self.consensus.leads:
+                    self._tick_early()
         elif kind == Datagram.LEASE_REPLY:
             self.lease_service.reply(data)
             self.look()
         elif kind == Datagram.METADATA:
             self.metadata.receive(node, data)
-        elif kind == Datagram.BOOT and self.consensus.leads:
-            command = decode_command(data)
-            if isinstance(command, Boot):
-                self.lease_service.submit(command)
-        elif kind == Datagram.GOODBYE:
-            goodbye = decode_goodbye(data)
-            if goodbye.node == node:
-                self.lease_service.accept_goodbye(goodbye)
-        elif kind == Datagram.BOOT_REFUSED:
+        elif kind == Datagram.BOOT_REFUSED and self.consensus.leader in (node, None):
             self.registrar.refusal_received(data)
-        elif kind == Datagram.SET_SLOTS:
-            command = decode_command(data)
-            if isinstance(command, SetSlots):
-                self._slots_requested(node, command)
         elif kind == Datagram.SLOT_MOVE:
             self.listener.slot_message(node, data)
         elif kind == Datagram.SLOT_COPY:
@@ -475,18 +471,9 @@ class ClusterNode:
         leader = None if self.consensus is None else self.consensus.leader
         command = SetSlots(changes, self.me.node if leaving else "")
         if leader == self.me.node:
-            self._slots_requested(leader, command)
+            self._inbox.slots_requested(leader, command)
         elif leader is not None:
             self.links.datagram(leader, Datagram.SET_SLOTS, encode_command(command))
-
-    def _slots_requested(self, node: str, command: SetSlots) -> None:
-        """A node asks to change rows: propose those for which it may ask, if this node leads."""
-        if self.lease_service is None or self.consensus is None or not self.consensus.leads:
-            return
-        leaving = node if command.leaving else ""
-        asked = [each for each in command.changes if may_ask(node, each, self.slots.row(each.slot), bool(leaving))]
-        if asked:
-            self.lease_service.request_slots(SetSlots(tuple(asked), leaving))
 
     # -- events of the links
 
@@ -497,7 +484,9 @@ class ClusterNode:
         if hello.cluster_id != self.me.cluster_id:
             return f"{hello.node} belongs to the cluster {hello.cluster_id}, not to {self.me.cluster_id}"
         if self._addresses.is_ahead(hello, self.membership):
-            self._addresses.trust(hello)
+            self._forget_strangers()
+            if not self._addresses.trust(hello):
+                return f"{self.me.node} waits for {STRANGERS_MOST} other nodes that its log does not name yet"
             self.ports.soon(self._set_peers)
             return None
         if not self.membership.members and hello.node in self._addresses.seeds:

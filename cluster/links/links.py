@@ -92,6 +92,14 @@ class Links:
         if node in self._in:
             self._in[node].stop("forgotten")
 
+    def release(self, node: str) -> None:
+        """The node is no peer: free its streams if this node has never reached it. Otherwise the numbers of its lanes
+        have to continue."""
+        link, stream = self._out.get(node), self._in.get(node)
+        if (link is None or link.untouched) and not (stream is not None and stream.open):
+            self._out.pop(node, None)
+            self._in.pop(node, None)
+
     def hang_up(self, node: str) -> None:
         """End the stream from a node, so that its next hello is checked again."""
         if node in self._in:
@@ -234,6 +242,10 @@ class Links:
     def hears(self, node: str) -> bool:
         """Whether a stream from a node is open: its process runs, or ended a moment ago."""
         return node in self._in and self._in[node].open
+
+    def hello_of(self, node: str) -> PeerInfo | None:
+        """Returns the last accepted hello of a node; None if there was none."""
+        return self._in[node].peer if node in self._in else None
 
     def applied_by(self, node: str) -> int:
         """Returns what `LinkEvents.applied` returned at the node when it sent its last acknowledgement; 0 if none."""

@@ -96,6 +96,11 @@ class OutboundStream:
         """Whether a stream is open."""
         return self._wire is not None
 
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing is dialled, no stream was ever open, and no item was ever sent."""
+        return self.address is None and self._welcome is None and not any(half.last for half in self.lanes.values())
+
     def point_to(self, address: str | None) -> None:
         """Keep a stream open to this address; with None, close it and dial no more."""
         if address != self.address:

@@ -83,7 +83,10 @@ class Consensus:
 
     def receive(self, data: bytes) -> None:
         """Handle a message of another peer. Raises `MalformedMessage`."""
-        message = decode_message(data)
+        self.take(decode_message(data))
+
+    def take(self, message: Message) -> None:
+        """Handle a message of another peer."""
         if message.to != self.peer or self.closed:
             return
         try:

@@ -26,6 +26,9 @@ from .voters import Peers, VoterChange, next_change
 SLOTS_MS = 100
 """The shortest time between two entries with requested changes of the slot table."""
 
+SUBMITTED_MOST = 1000
+"""The most requested commands that wait until they are safe."""
+
 RequestedCommand = Settle | Join | Boot | Leave | Stale
 """Commands that a node or an operator asks the leader for."""
 
@@ -250,9 +253,13 @@ class MembershipCoordinator:
         `Boot` waits while another node of the view may be dead: it takes the row of the former process away, and the
         slots of both would stay with the dead node alone, perhaps without its disk (H-46). Otherwise it is safe at
         once: the lock of the data directory guarantees that the former process of a disk has ended before the next one
-        starts. A command is proposed once; the sender repeats it until it gets an answer.
+        starts. A command is proposed once; the sender repeats it until it gets an answer. The last `Boot` of a node
+        replaces an earlier one that waits. More than `SUBMITTED_MOST` commands do not wait.
         """
-        if command not in self._submitted:
+        if isinstance(command, Boot) and command not in self._submitted:
+            boots = [each for each in self._submitted if isinstance(each, Boot) and each.node == command.node]
+            self._submitted = [each for each in self._submitted if each not in boots]
+        if command not in self._submitted and len(self._submitted) < SUBMITTED_MOST:
             self._submitted.append(command)
 
     def request_slots(self, command: SetSlots) -> None:

@@ -12,7 +12,7 @@ from .consensus import Consensus
 from .coordinator import MembershipCoordinator
 from .events import MembershipEvent, ViewChanged
 from .lease import LeaseHolder
-from .messages import Goodbye, decode_reply, decode_request, encode_lease
+from .messages import Goodbye, LeaseRequest, decode_reply, decode_request, encode_lease
 from .settings import Settings
 from .voters import Transfer
 
@@ -156,7 +156,10 @@ class LeaseService:
 
     def request(self, data: bytes) -> None:
         """A node asks for a lease: if this node leads, ask Raft to confirm that. Raises `MalformedLease`."""
-        request = decode_request(data)
+        self.requested(decode_request(data))
+
+    def requested(self, request: LeaseRequest) -> None:
+        """As `request`, for a request that is decoded."""
         if not self._consensus.leads:
             return
         ticket = self.coordinator.request(request, self._now_ms())

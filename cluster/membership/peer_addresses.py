@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..links.hello import PeerInfo
 from .state_machine import MembershipState
+
+STRANGERS_MOST = 32
+"""The most peers that this node dials at the same time although its log does not name their disks."""
 
 
 class PeerAddresses:
@@ -41,9 +44,20 @@ class PeerAddresses:
         row = membership.members.get(hello.node)
         return (row is None or row.disk != hello.disk) and hello.joined > membership.index
 
-    def trust(self, hello: PeerInfo) -> None:
-        """Dial a peer that `is_ahead` at the address in its hello, until this node has applied its entry."""
+    def trust(self, hello: PeerInfo) -> bool:
+        """Dial a peer that `is_ahead` at the address in its hello, until this node has applied its entry, or has to
+        `forget` it. Returns False if there are `STRANGERS_MOST` others already."""
+        if hello.node not in self._ahead and len(self._ahead) >= STRANGERS_MOST:
+            return False
         self._ahead[hello.node] = hello
+        return True
+
+    def forget(self, hears: Callable[[str], bool]) -> list[str]:
+        """Forget the peers ahead of the log from which no stream is open any more. Returns their names."""
+        gone = [node for node in self._ahead if not hears(node)]
+        for node in gone:
+            del self._ahead[node]
+        return gone
 
     def of(self, membership: MembershipState) -> dict[str, str]:
         """Returns node -> address of the nodes to dial."""

@@ -8,13 +8,17 @@ from math import inf
 import msgspec
 import pytest
 
-from strogoff.cluster.links.hello import PeerInfo
+from strogoff.cluster.links.hello import PeerInfo, encode_hello
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.membership.commands import Leave, MalformedCommand, encode_command
 from strogoff.cluster.membership.consensus import Consensus
+from strogoff.cluster.membership.peer_addresses import STRANGERS_MOST
 from strogoff.cluster.ports import Datagram
 from strogoff.cluster.raft.interface import Settings as RaftSettings
 from strogoff.cluster.slots.table import SlotRow
+from strogoff.cluster.transport.memory_stream import Stream
+from strogoff.cluster.transport.memory_wire import MemoryTransport
+from strogoff.cluster.transport.wire import Wire
 from tests.harness.members import Machine, MemberHarness
 
 
@@ -281,6 +285,54 @@ def test_strangers_are_refused_with_a_reason(change: dict[str, object], reason: 
     assert said is not None
     assert reason in said
     assert cluster[1].member.check(PeerInfo(**fields)) is None  # type: ignore[arg-type]
+
+
+class _Caller:
+    """A peer that dials, and ignores what it hears."""
+
+    def __init__(self) -> None:
+        self.refused = ""
+
+    def opened(self, wire: Wire, welcome: bytes) -> None:
+        """The stream is open."""
+
+    def received(self, frame: bytes) -> None:
+        """A frame arrived."""
+
+    def drained(self) -> None:
+        """There is room."""
+
+    data_drained = drained
+
+    def closed(self, reason: str) -> None:
+        self.refused = reason
+
+
+def test_strangers_that_claim_to_be_ahead_of_the_log_are_few_and_forgotten() -> None:
+    """1000 names with an entry far ahead of the log, from a peer that knows the cookie."""
+    cluster = MemberHarness(2)
+    member, transport = cluster[1].member, MemoryTransport(cluster.network, "x")
+
+    def call(number: int) -> tuple[_Caller, Stream]:
+        name, caller = f"x{number}", _Caller()
+        hello = PeerInfo(name, 1, name, name, member.me.cluster_id, f"{name}:1", joined=1 << 40)
+        return caller, transport.dial(member.me.address, encode_hello(hello), caller)
+
+    calls = [call(number) for number in range(1000)]
+    cluster.pass_s(0.5)
+    refused = [caller.refused for caller, _ in calls if caller.refused]
+    assert len(refused) == 1000 - STRANGERS_MOST and "that its log does not name yet" in refused[0]
+    assert len(member.links._in) == len(member.links._out) == STRANGERS_MOST + 1
+    for _, stream in calls:
+        stream.cancel()
+    cluster.pass_s(0.5)
+    for number in range(1000, 1100):
+        _, stream = call(number)
+        cluster.pass_s(0.05)
+        stream.cancel()
+        cluster.pass_s(0.05)
+    assert len(member.links._in) <= 3 and len(member.links._out) <= 3
+    cluster.whole()
 
 
 def test_a_standalone_node_sends_nothing() -> None:

@@ -13,7 +13,8 @@ from strogoff.broker.clustering.slot_departure import COPYING
 from strogoff.broker.clustering.slot_replicator import ASKED, COUNTED, FILLING, _Copy
 from strogoff.broker.clustering.table_locator import TableLocator
 from strogoff.cluster.links.ports import Refuse
-from strogoff.cluster.membership.commands import SetSlots
+from strogoff.cluster.membership.commands import SetSlots, encode_command
+from strogoff.cluster.ports import Datagram
 from strogoff.cluster.slots.table import SlotRow
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import PacketClient, publish
@@ -40,7 +41,7 @@ class Asking(CopiedCluster):
 
     def let_go(self) -> None:
         leader = next(each for each in self.nodes if each.leads)
-        leader.member._slots_requested("n2", SetSlots((self.asked[-1],)))
+        leader.member.datagram("n2", Datagram.SET_SLOTS, encode_command(SetSlots((self.asked[-1],))))
         self.until(lambda: len(self.row().in_sync) == 2)
 
     def hold_no_more(self, wanted: int) -> None:

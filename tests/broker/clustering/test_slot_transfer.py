@@ -37,7 +37,16 @@ def test_every_message_is_read_back() -> None:
         assert decode_message(encode_message(message)) == message
 
 
-@pytest.mark.parametrize("data", [b"", b"\x90", encode_message([9, 1]), encode_message(Offer(ATTEMPT))[:-1], encode_message(Offer(Attempt(256, 1, 1, 1)))])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x90",
+        encode_message([9, 1]),
+        encode_message(Offer(ATTEMPT))[:-1],
+        encode_message(Offer(Attempt(256, 1, 1, 1))),
+    ],
+)
 def test_another_message_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedFrame, match="a message about a slot"):
         decode_message(data)

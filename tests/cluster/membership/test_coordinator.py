@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from strogoff.cluster.membership.commands import Away, Boot, Command, Leave, Row, SetSlots, SetView, Stale
-from strogoff.cluster.membership.coordinator import SLOTS_MS, MembershipCoordinator
+from strogoff.cluster.membership.coordinator import SLOTS_MS, SUBMITTED_MOST, MembershipCoordinator
 from strogoff.cluster.membership.messages import Goodbye, LeaseReply, LeaseRequest
 from strogoff.cluster.membership.settings import Settings
 from strogoff.cluster.membership.state_machine import MembershipState
@@ -477,3 +477,14 @@ def test_a_leader_whose_own_start_waits_is_not_stuck() -> None:
         if now % 250 == 0:
             leader.grant("b", now)  # c is dead, so the start waits
         assert not any(isinstance(each, Transfer) for each in leader.decide(now)), now
+
+
+def test_the_commands_that_wait_are_bounded_and_only_the_last_start_of_a_node_waits() -> None:
+    coordinator = Leader().coordinator
+    for number in range(500):
+        coordinator.submit(Boot("b", "disk-b", 2, "b/2", f"b:{number}"))
+    (command,) = coordinator._submitted
+    assert isinstance(command, Boot) and command.address == "b:499"
+    for number in range(SUBMITTED_MOST):
+        coordinator.submit(Leave(f"x{number}"))
+    assert len(coordinator._submitted) == SUBMITTED_MOST

@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.cluster.links.hello import PeerInfo
 from strogoff.cluster.membership.commands import Join, Settle, encode_command
-from strogoff.cluster.membership.peer_addresses import PeerAddresses
+from strogoff.cluster.membership.peer_addresses import STRANGERS_MOST, PeerAddresses
 from strogoff.cluster.membership.state_machine import MembershipState
 
 
@@ -54,6 +54,16 @@ def test_a_peer_is_ahead_if_its_disk_joined_at_an_entry_that_is_not_applied(peer
     if ahead:
         addresses.trust(peer)
     assert addresses.of(membership()) == {"b": "b:1"} | ({peer.node: peer.address} if ahead else {})
+
+
+def test_the_number_of_peers_ahead_is_bounded_and_those_that_have_gone_are_forgotten() -> None:
+    addresses, state = PeerAddresses("a"), membership()
+    for number in range(STRANGERS_MOST):
+        assert addresses.trust(hello(f"x{number}", "disk-x", 1 << 40))
+    assert addresses.trust(hello("x0", "disk-x", 1 << 40)) and not addresses.trust(hello("c", "disk-c", 6))
+    assert addresses.forget(lambda node: node != "x1") == ["x1"]
+    assert addresses.trust(hello("c", "disk-c", 6))
+    assert len(addresses.of(state)) == STRANGERS_MOST + 1 and addresses.of(state)["c"] == "c:9"
 
 
 def test_the_log_goes_before_the_hello_when_the_entry_is_applied() -> None:
