@@ -154,7 +154,8 @@ LIMITS = (
     "broker.gateway.peer: JOINED_BYTES",
     "broker.gateway.credit: BASE_BYTES MOST_BYTES BUDGET_BYTES",
     "broker.gateway.gateway_connection: OPEN_BOUND_MS",
-    "broker.gateway.gateways: EARLY_MOST RECALL_MS",
+    "broker.gateway.early_opens: EARLY_MOST EARLY_BYTES",
+    "broker.gateway.gateways: RECALL_MS",
     "broker.gateway.registration: QUESTIONS_MOST REPORTED_AT_ONCE",
     "admin.fan_out: MAX_RESULT_BYTES",
 )

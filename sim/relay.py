@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from ..broker.gateway import credit, gateway_connection, gateways, messages, outflow
+from ..broker.gateway import credit, early_opens, gateway_connection, gateways, messages, outflow
 from ..cluster.identity import slot_of
 from ..cluster.slots.table import SlotTable
 from .checkers.primaries import Served
@@ -90,7 +90,7 @@ def levels(machine: ClusterHost) -> Iterator[Level]:
     for waiting in relay._waiting:
         yield Level("bytes behind a CONNECT", sum(map(len, waiting._pending)), gateway_connection.PENDING_BYTES)
     for peer in _peers(relay):
-        yield Level("early OPENs", len(peer.early), gateways.EARLY_MOST)
+        yield Level("early OPENs", len(peer.early), early_opens.EARLY_MOST)
         yield Level("bytes of an OPEN", len(peer.part), messages.OPENING_BYTES)
         windows = [each.flow.window for each in peer.asked.values() if each.flow is not None]
         yield from _windows("down", windows, peer.node.room_down.free)

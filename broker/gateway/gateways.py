@@ -25,6 +25,7 @@ from ..operation_policy import OperationPolicy
 from ..sessions.registry import SessionRegistry
 from ..timers import Timer
 from .credit import BUDGET_BYTES, Overrun
+from .early_opens import EarlyOpens
 from .gateway_connection import SUPERSEDED, GatewayConnection, Wanted
 from .locator import EverySlotHere, SlotLocator
 from .messages import (
@@ -42,7 +43,6 @@ from .messages import (
     SILENT,
     WANT,
     MalformedRelay,
-    Opening,
     decode_opening,
     epoch_body,
     read,
@@ -53,8 +53,6 @@ from .relayed_transport import RelayedTransport
 
 WAITING_MOST = 10_000
 """The most CONNECTs that wait for a primary at a gateway."""
-EARLY_MOST = 10_000
-"""The most OPENs of one gateway that wait: for the table of that gateway, or for the end of a former connection."""
 RECALL_MS = 5_000
 """The interval at which unused growth of windows is asked back."""
 
@@ -72,7 +70,7 @@ class _Peer:
         """Connections of this gateway for which that node is the primary, by number."""
         self.served: dict[int, tuple[RelayedTransport, ClientConnection]] = {}
         """Connections of that gateway that this node serves, by number."""
-        self.early: dict[int, Opening] = {}
+        self.early = EarlyOpens()
         self.grown: dict[GatewayConnection | RelayedTransport, None] = {}
         self.part = b""
 
@@ -253,10 +251,9 @@ class Gateways:
             for transport, client in list(peer.served.values()):
                 if (self.name, transport.epoch) != place(transport.slot):
                     client.drop("moved")
-            early, peer.early = peer.early, {}
-            for number, opening in early.items():
+            for number, data in peer.early.pop_all().items():
                 try:
-                    self._serve(peer, number, opening)
+                    self._serve(peer, number, data)
                 except MalformedRelay as error:
                     self._close(peer, OPEN, number, error)
 
@@ -321,7 +318,7 @@ class Gateways:
         if count:
             self.env.log("warning", f"{count} relayed client connections with {node} end: {reason}")
         peer.node.broken()
-        peer.early.clear()
+        peer.early.pop_all()
         peer.part = b""
         for connection in list(peer.asked.values()):
             self._release(connection)
@@ -412,11 +409,11 @@ class Gateways:
         elif kind == OPEN:
             data, peer.part = peer.part + body, b""
             if number not in peer.served:
-                self._serve(peer, number, decode_opening(data))
+                self._serve(peer, number, data)
         elif number in peer.served:
             self._to_served(peer, kind, number, value, body)
         elif kind == GONE:
-            peer.early.pop(number, None)
+            peer.early.pop(number)
             self.registration.registrar.ended(peer.node.node, number)
 
     def _to_served(self, peer: _Peer, kind: int, number: int, value: int, body: bytes) -> None:
@@ -452,35 +449,41 @@ class Gateways:
 
     # -- the primary
 
-    def _serve(self, peer: _Peer, number: int, opening: Opening) -> None:
-        """Serve a client of that gateway, if this node is the primary of its slot. Raises `MalformedRelay`."""
+    def _serve(self, peer: _Peer, number: int, data: bytes) -> None:
+        """Serve a client of that gateway, if this node is the primary of its slot. `data` is the content of OPEN.
+        Raises `MalformedRelay`."""
+        opening = decode_opening(data)
         admission, packet = opening.admission, opening.packet()
         slot = slot_of(admission.mountpoint, admission.client_id)
-        client = keys.client_key(slot, admission.mountpoint, admission.client_id)
         registrar, epoch = self._registrar_place(slot)
-        if opening.epoch > epoch and self._keep(peer, number, opening):
+        if opening.epoch > epoch and peer.early.keep(number, data):
             return
-        expires = connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
+        try:
+            client = keys.client_key(slot, admission.mountpoint, admission.client_id)
+            expires = connect.asked_expiry_s(packet, admission.modifiers, self.env.options)
+            allowed = self._policy.allows("register", admission.modifiers)
+        except (TypeError, ValueError, KeyError, OverflowError) as error:
+            raise MalformedRelay(f"a client cannot be served with {admission!r:.1000}: {error}") from error
         keeps_will = self._keeps_will(packet, slot)
         fresh = packet.clean_start and not expires and not keeps_will
         primary = self.locator.primary_of(slot)
         waits = not fresh or slot in self._sessions.elsewhere
-        if waits and primary is None and registrar == self.name and self._keep(peer, number, opening):
+        if waits and primary is None and registrar == self.name and peer.early.keep(number, data):
             return  # this node is handing the slot over, or keeps it
         if (registrar if fresh else primary) != self.name or self.closing:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))
             return
-        if not self._policy.allows("register", admission.modifiers) and self._keep(peer, number, opening):
+        if not allowed and peer.early.keep(number, data):
             # this node has just started, and has no lease yet: the gateway has judged the client by its own
             self._policy.when_accepting(lambda: self._open_again(peer, number))
             return
         stays = fresh or not (
             expires or keeps_will or self._sessions.on_disk(admission.mountpoint, admission.client_id)
         )
-        if not self._may_open(peer, number, opening, client, stays):
+        if not self._may_open(peer, number, data, client, opening.epoch, stays):
             return
         if stays:
-            self._leave_there(peer, number, opening, client)
+            self._leave_there(peer, number, data, client, opening.epoch)
             return
         origin = opening.origin()
         transport = RelayedTransport(self.env, peer.node, number, (slot, epoch), lambda ended: self._over(peer, ended))
@@ -489,44 +492,37 @@ class Gateways:
         peer.served[number] = transport, served
         try:
             connect.admit(served, packet, admission)
-        except (WireError, TypeError, ValueError, AttributeError) as error:
-            raise MalformedRelay(f"a client cannot be served with {admission}: {error}") from error
+        except (WireError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise MalformedRelay(f"a client cannot be served with {admission!r:.1000}: {error}") from error
 
     def _over(self, peer: _Peer, transport: RelayedTransport) -> None:
         peer.served.pop(transport.out.number, None)
         peer.grown.pop(transport, None)
 
-    def _may_open(self, peer: _Peer, number: int, opening: Opening, client: bytes, stays: bool) -> bool:
+    def _may_open(self, peer: _Peer, number: int, data: bytes, client: bytes, epoch: int, stays: bool) -> bool:
         """True if the client id is free. Otherwise the OPEN waits here."""
         gateway = peer.node.node if stays else self.name
         if self.registration.registrar.is_free_now(client, gateway):
             return True
-        if self._keep(peer, number, opening):
+        if peer.early.keep(number, data):
             self.registration.registrar.is_free(client, gateway, lambda: self._open_again(peer, number))
         else:
-            peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(opening.epoch))
+            peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))
         return False
 
-    def _keep(self, peer: _Peer, number: int, opening: Opening) -> bool:
-        """Let an OPEN wait here. Returns False if too many wait already."""
-        if len(peer.early) >= EARLY_MOST:
-            return False
-        peer.early[number] = opening
-        return True
-
     def _open_again(self, peer: _Peer, number: int) -> None:
-        opening = peer.early.pop(number, None)
-        if opening is not None:
+        data = peer.early.pop(number)
+        if data is not None:
             try:
-                self._serve(peer, number, opening)
+                self._serve(peer, number, data)
             except MalformedRelay as error:
                 self._close(peer, OPEN, number, error)
 
     # -- clients that stay at their gateway
 
-    def _leave_there(self, peer: _Peer, number: int, opening: Opening, client: bytes) -> None:
+    def _leave_there(self, peer: _Peer, number: int, data: bytes, client: bytes, epoch: int) -> None:
         """The client needs no session: end what its client id has here, and let its gateway serve it."""
         deleting = self._sessions.end(client)
-        if not self._may_open(peer, number, opening, client, True):
+        if not self._may_open(peer, number, data, client, epoch, True):
             return  # messages of the ended connection are on their way
         self.registration.leave_there(peer.node.node, number, client, deleting)

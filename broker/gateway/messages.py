@@ -104,7 +104,7 @@ class Opening(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     connection and differ from their defaults. `connect` is the CONNECT after the hooks, without its password.
     """
 
-    epoch: int
+    epoch: Annotated[int, msgspec.Meta(ge=0)]
     peer_host: str
     peer_port: int
     certificate_name: str | None
@@ -169,7 +169,10 @@ def decode_opening(data: bytes) -> Opening:
         raise MalformedRelay(f"OPEN of {len(data)} bytes: {error}") from None
     properties = opening.admission.modifiers.get("properties")
     if isinstance(properties, dict) and "user_property" in properties:
-        properties["user_property"] = [tuple(pair) for pair in properties["user_property"]]
+        try:
+            properties["user_property"] = [(name, value) for name, value in properties["user_property"]]
+        except (TypeError, ValueError) as error:
+            raise MalformedRelay(f"OPEN of {len(data)} bytes: user_property: {error}") from None
     return opening
 
 

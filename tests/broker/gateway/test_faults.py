@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from strogoff.broker.connection.connection import FAILOVER_GRACE_S
+from strogoff.broker.connection.handshake import Admission
+from strogoff.broker.connection.transport import ConnectionOrigin
 from strogoff.broker.gateway.gateway_connection import OPEN_BOUND_MS
-from strogoff.broker.gateway.messages import OPEN, REPORTED
+from strogoff.broker.gateway.messages import OPEN, OPEN_PART, PIECE_BYTES, REPORTED, encode_opening, head
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets as p
 from tests.harness.broker import PacketClient, connect, option, publish
 from tests.harness.cluster import MAJORITY
+from tests.harness.listeners import tcp
 
 from .relay_harness import RelayHarness, props
 
@@ -235,6 +238,36 @@ def test_a_primary_with_an_old_table_keeps_the_request_until_it_has_the_new_one(
     cluster.settle()
     assert [type(each) for each in client.take()] == [p.Connack]
     assert cluster.counts(2) == (0, 1, 0) and [each.client_id for each in cluster[2].node.sessions.in_memory()] == ["c"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"modifiers": {"properties": {"user_property": [5]}}},
+        {"modifiers": {"session_expiry_interval": "soon"}},
+        {"modifiers": {"session_expiry_interval": [1]}},
+        {"modifiers": {"allow_register": "sometimes"}},
+        {"mountpoint": "m" * 70_000},
+    ],
+)
+def test_a_client_with_decisions_that_make_no_sense_is_refused_alone(change: dict[str, Any]) -> None:
+    """The gateway has a bug: its other clients stay connected."""
+    cluster = RelayHarness()
+    other = cluster[1].client("other")
+    streams = [each.member.links._in["n1"].peer for each in cluster.nodes[1:] if each.member]
+    facts: dict[str, Any] = {"mountpoint": "", "client_id": "c", "username": None, "modifiers": {}, "auth_method": None}
+    facts |= {"message_limit": 0, "packet_limit": 0, "problem_information": True}
+    data = encode_opening(1, ConnectionOrigin("h", 5, tcp()), p.Connect("c", 5), Admission(**(facts | change)))
+    member = cluster[1].host.member
+    assert member is not None
+    for at in range(0, len(data), PIECE_BYTES):
+        piece = data[at : at + PIECE_BYTES]
+        member.links.tunnel("n2", head(OPEN_PART, 1 << 40, len(piece)) + piece)
+    member.links.tunnel("n2", head(OPEN, 1 << 40, 0))
+    cluster.settle()
+    assert f"relayed client connection {1 << 40} with n1 is closed" in lines(cluster, 2)
+    assert [each.member.links._in["n1"].peer for each in cluster.nodes[1:] if each.member] == streams
+    assert other.subscribe(("t", 1)) and cluster.counts(2)[1] == 1
 
 
 def test_when_a_slot_gets_another_primary_its_clients_are_closed() -> None:

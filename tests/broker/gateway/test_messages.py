@@ -98,6 +98,14 @@ def test_openings_that_cannot_be_sent() -> None:
         encode_opening(1, origin, p.Connect("c"), admission(modifiers={"large": bytes(1 << 20)}))
 
 
+@pytest.mark.parametrize("pairs", [[5], [["only"]], 7, [["a", "b", "c"]]])
+def test_an_opening_with_wrong_user_properties_is_malformed(pairs: Any) -> None:
+    origin = ConnectionOrigin("h", 5, tcp())
+    data = encode_opening(1, origin, p.Connect("c"), admission(modifiers={"properties": {"user_property": pairs}}))
+    with pytest.raises(MalformedRelay, match="user_property"):
+        decode_opening(data)
+
+
 def test_openings_that_cannot_be_used() -> None:
     opening = decode_opening(encode_opening(1, ConnectionOrigin("h", 5, tcp()), p.Connect("c"), admission()))
     opening.connect = b"\xc0\0"
