@@ -181,7 +181,7 @@ class HttpClient:
 def _refusal(body: bytes) -> str:
     try:
         return msgspec.json.decode(body, type=Refusal).text
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return "this API key is not accepted."
 
 

@@ -96,7 +96,7 @@ async def handle_request(context: Context, request: web.Request, source: str = "
         async with asyncio.timeout(REQUEST_S):
             body = await request.read()
         words = msgspec.json.decode(body, type=Request).words
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return web.Response(status=400, text=f"{error}\n")
     except TimeoutError:
         return web.Response(status=408, text=f"No command line was received within {REQUEST_S:.0f} s.\n")

@@ -72,7 +72,7 @@ async def run_on_all_nodes(context: Context, command: str, handler: LocalHandler
     async def ask(node: str) -> NodeResult | str:
         try:
             found = _result_decoder.decode(await cluster.ask(node, request))
-        except (ClusterError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (ClusterError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             return f"{node} did not answer: {error}"
         if found.truncated:
             total.failures.append(f"{node} has more rows than one result holds: run the command on that node.")
@@ -97,7 +97,7 @@ async def run_on(context: Context, node: str, command: str, handler: LocalHandle
     try:
         request = msgspec.msgpack.encode(RemoteCommand(command, call.arguments, call.flags))
         return _result_decoder.decode(await cluster.ask(node, request))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CommandError(f"the answer of {node} cannot be read: {error}") from None
 
 
@@ -107,7 +107,7 @@ def answer_peers(context: Context, commands: Mapping[str, LocalHandler]) -> None
     async def operate(request: bytes) -> bytes:
         try:
             command = _command_decoder.decode(request)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise CallFailed(f"the command cannot be read: {error}") from None
         handler = commands.get(command.command)
         if handler is None:

@@ -69,7 +69,7 @@ def from_lines(lines: Iterable[bytes], show: Callable[[str], None] | None = None
     for line in lines:
         try:
             piece = _decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise TruncatedResult(str(error)) from None
         if piece.kind == "end":
             return parts, piece.status

@@ -202,7 +202,7 @@ class SlotLog:
                 self.number, self._first, entries = _checkpoints.decode(value)
                 self._checkpoint = self.number
                 self._positions = {slot: (epoch, n, check, floor) for slot, epoch, n, check, floor in entries}
-        except (StorageError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (StorageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self.problems.append(f"The checkpoint of the positions of slots cannot be read: {error}")
         self._find_first()
         for number, row in self._rows_forward():
@@ -272,7 +272,7 @@ def _decode(value: bytes | None) -> _Row | None:
     """The entries of a row; None if it is damaged."""
     try:
         return None if value is None else _rows.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -317,8 +317,8 @@ def test_no_error_is_swallowed() -> None:
     assert [f"{name_of(path)}:{line}" for path, line in found] == []
 
 
-def test_a_decoder_reports_text_that_is_no_utf_8() -> None:
-    found = [(path, line) for path in all_modules() for line in rules.forgets_text(path.read_text())]
+def test_a_decoder_reports_text_that_is_no_utf_8_and_deep_arrays() -> None:
+    found = [(path, line) for path in all_modules() for line in rules.forgets_errors(path.read_text())]
     assert [f"{name_of(path)}:{line}" for path, line in found] == []
 
 

@@ -47,7 +47,7 @@ async def ask_values(transport: Transport, node: str, address: str, keys: list[s
     """Return the values in force at another node, in the order of the keys. Raises `ClusterError`."""
     try:
         values = _values.decode(await transport.call(address, VALUES, msgspec.msgpack.encode(keys), VALUES_S))
-    except (CallFailed, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (CallFailed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ClusterError(f"{node}: {error}") from None
     if len(values) != len(keys):
         raise ClusterError(f"{node}: it sent {len(values)} values for {len(keys)} keys")
@@ -58,5 +58,5 @@ def answer_values(request: bytes, in_force: Callable[[str], str | None]) -> byte
     """Encode this node's answer to the call `VALUES`. Raises `CallFailed`."""
     try:
         return msgspec.msgpack.encode([in_force(key) for key in _keys.decode(request)])
-    except (SetError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (SetError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CallFailed(f"{VALUES}: {error}") from None

@@ -103,7 +103,7 @@ def decode_item(data: bytes) -> CopyItem:
     """The item. Raises `MalformedFrame`, also for a row that belongs to no slot or to another one."""
     try:
         item = _items.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedFrame(f"an item about copies of slots: {error}") from None
     if isinstance(item, Rows):
         _check(item.attempt.slot, item.rows)
@@ -127,7 +127,7 @@ def decode_answer(data: bytes) -> CopyAnswer:
     """The message of a follower. Raises `MalformedFrame`."""
     try:
         return _answers.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedFrame(f"an answer about copies of slots: {error}") from None
 
 

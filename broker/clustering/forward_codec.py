@@ -192,7 +192,7 @@ def decode_forward(data: bytes, origins: Origins) -> ForwardedMessage:
     """Decode a message from another node. Raises `MalformedForward`."""
     try:
         record = _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: {error}") from None
     if not _valid_topic(record.topic):
         raise MalformedForward(f"forwarded message: topic {record.topic!r} is no topic name")
@@ -237,7 +237,7 @@ def decode_open_mids(data: bytes) -> OpenMids:
     """Decode the open QoS 2 handshakes of another node. Raises `MalformedForward`."""
     try:
         known = _open_decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedForward(f"open QoS 2 handshakes, {len(data)} bytes: {error}") from None
     if known.origin:
         _check_slot(known.origin)

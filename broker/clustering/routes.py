@@ -104,7 +104,7 @@ def writer_of(value: bytes) -> str:
     try:
         found: list[Any] = msgspec.msgpack.decode(value)
         return str(found[1])
-    except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, IndexError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError, IndexError):
         return ""
 
 
@@ -224,7 +224,7 @@ class Routes:
                 online, holding, keeping = (*rest, 0, 0)[:3]
                 if lasting and not holding + keeping:
                     raise ValueError("no member keeps messages")
-        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
             raise MalformedRoute(f"value {value!r} of route {key!r}: {error}") from None
         if group is not None:
             return SharedRoute(self._place(place), since, group, online, holding, keeping, writer)

@@ -87,7 +87,7 @@ def decode_message(data: bytes) -> SlotMessage:
     """The message. Raises `MalformedFrame`."""
     try:
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedFrame(f"a message about a slot: {error}") from None
 
 

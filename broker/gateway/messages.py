@@ -38,7 +38,7 @@ RECALL: give back so many bytes of credit. RETURNED: so many are given back. GON
 reason. SILENT: the client was silent for so many ms, longer than OPENED allows.
 LOCAL: serve this client yourself, it needs no session here. EVICT: end the client with this number; GONE is the answer.
 ASK: which clients without durable state do you serve in these slots (`encode_slots`)? The number names the question.
-From a gateway, without content: ask me, I have served clients without a lease.
+From a gateway, without content: ask me about all slots, you do not know some of my clients.
 REPORT: some of them (`encode_clients`). REPORTED: that were all."""
 
 FROM_PRIMARY = 0x80
@@ -165,7 +165,7 @@ def decode_opening(data: bytes) -> Opening:
     """Decode the content of OPEN. Raises `MalformedRelay`."""
     try:
         opening = _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRelay(f"OPEN of {len(data)} bytes: {error}") from None
     properties = opening.admission.modifiers.get("properties")
     if isinstance(properties, dict) and "user_property" in properties:
@@ -190,7 +190,7 @@ def decode_slots(data: bytes) -> dict[int, int]:
     """Decode the body of ASK. Raises `MalformedRelay`."""
     try:
         return _slots_decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRelay(f"ASK of {len(data)} bytes: {error}") from None
 
 
@@ -203,5 +203,5 @@ def decode_clients(data: bytes) -> list[tuple[bytes, int]]:
     """Decode the body of REPORT. Raises `MalformedRelay`."""
     try:
         return _clients_decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRelay(f"REPORT of {len(data)} bytes: {error}") from None

@@ -32,7 +32,8 @@ from .peer import PeerNode
 from .registrar import Owner, Registrar
 
 QUESTIONS_MOST = 100
-"""The most questions of one registrar that wait until this node has applied the table of that registrar."""
+"""The most questions of one registrar that wait until this node has applied the table of that registrar. The oldest
+gives way to a later one."""
 REPORTED_AT_ONCE = 100
 """Clients in one REPORT. A client id has up to 65,535 bytes, so a REPORT may hold fewer."""
 
@@ -67,6 +68,8 @@ class Registration:
         """The other nodes of the view. Call `table_changed` after a change."""
         self._questions: dict[str, dict[int, dict[int, int]]] = {}
         """For each registrar its questions that have no answer yet, by number: slot -> epoch."""
+        self._unanswered: set[str] = set()
+        """The registrars of which a question was forgotten: let them ask again."""
 
     def use(self, locator: SlotLocator) -> None:
         """Register the clients of the slots for which this table names this node."""
@@ -94,6 +97,7 @@ class Registration:
     def broken(self, node: str) -> None:
         """The tunnel to a node is broken."""
         self._questions.pop(node, None)
+        self._unanswered.discard(node)
         self.registrar.broken(node)
 
     def leave_there(self, gateway: str, number: int, client: bytes, deleting: bool) -> None:
@@ -150,10 +154,7 @@ class Registration:
         elif kind == EVICT | FROM_PRIMARY:
             self._evicted(node, number)
         elif kind == ASK | FROM_PRIMARY:
-            questions = self._questions.setdefault(node, {})
-            if len(questions) < QUESTIONS_MOST:
-                questions[number] = decode_slots(body)
-                self._answer(node)
+            self._take_question(node, number, decode_slots(body))
         elif kind == ASK:
             self.registrar.ask_again(node)
         elif kind == REPORT:
@@ -161,6 +162,16 @@ class Registration:
                 self._reported(node, number, client, connection)
         elif kind == REPORTED:
             self.registrar.answered(node, number)
+
+    def _take_question(self, node: str, number: int, slots: dict[int, int]) -> None:
+        """Answer a question, perhaps later. If too many wait, forget the oldest; once there is room, let the registrar
+        ask for everything again."""
+        questions = self._questions.setdefault(node, {})
+        questions[number] = slots
+        if len(questions) > QUESTIONS_MOST:
+            del questions[next(iter(questions))]
+            self._unanswered.add(node)
+        self._answer(node)
 
     def _evicted(self, node: str, number: int) -> None:
         self.local.evict(number)
@@ -189,6 +200,9 @@ class Registration:
             if some:
                 peer.send(REPORT, number, encode_clients(some))
             peer.say(REPORTED, number, 0)
+        if node in self._unanswered and len(self._questions[node]) < QUESTIONS_MOST:
+            self._unanswered.discard(node)
+            peer.send(ASK, 0, b"")
 
     def _reported(self, node: str, number: int, client: bytes, connection: int) -> None:
         """A gateway has this client; a durable session here was ended by that client's Clean Start, while this node

@@ -162,7 +162,7 @@ _inbound = msgspec.msgpack.Decoder(InboundRecord)
 def _decode(decoder: msgspec.msgpack.Decoder[Any], key: bytes, value: bytes) -> Any:
     try:
         return decoder.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"message database: the record at key {key!r} cannot be read: {error}") from None
 
 

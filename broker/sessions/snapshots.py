@@ -75,7 +75,7 @@ def decode_snapshot(key: bytes, value: bytes) -> SnapshotRow | None:
         row = _row.decode(value[1:])
         if len(row.parts) != PARTS:
             raise msgspec.ValidationError(f"it has {len(row.parts)} parts")
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"message database: the snapshot at key {key!r} cannot be read: {error}") from None
     return row
 
@@ -87,7 +87,7 @@ def decode_part(slot: int, raw: msgspec.Raw) -> SnapshotPart:
         if len(part.filters) != len(part.subscriptions):
             raise msgspec.ValidationError("a filter has no subscription")
         return part
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"message database: the snapshot of slot {slot} cannot be read: {error}") from None
 
 

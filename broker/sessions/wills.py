@@ -69,7 +69,7 @@ def decode_pending(key: bytes, value: bytes) -> PendingWill:
     """The will found at `key`. Raises `RecordError`."""
     try:
         return _decoder.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"message database: the will at key {key!r} cannot be read: {error}") from None
 
 

@@ -75,7 +75,7 @@ def decode_frame(data: bytes, limit: int) -> Frame:
         raise MalformedFrame(f"a frame of {len(data)} bytes, {limit} are allowed")
     try:
         frame = _decode(data)
-    except (MsgspecError, UnicodeDecodeError) as error:
+    except (MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedFrame(f"frame of {len(data)} bytes: {error}") from error
     for run in frame.runs:
         if run.first < 1 or run.voids < 0:

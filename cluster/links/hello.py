@@ -83,7 +83,7 @@ def decode_hello(data: bytes) -> PeerInfo:
     """Decode a hello. Raises `MalformedFrame`."""
     try:
         return _decode_self(data)
-    except (MsgspecError, UnicodeDecodeError) as error:
+    except (MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedFrame(f"hello of {len(data)} bytes: {error}") from error
 
 
@@ -91,5 +91,5 @@ def decode_welcome(data: bytes) -> Welcome:
     """Decode a welcome. Raises `MalformedFrame`."""
     try:
         return _decode_welcome(data)
-    except (MsgspecError, UnicodeDecodeError) as error:
+    except (MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedFrame(f"welcome of {len(data)} bytes: {error}") from error

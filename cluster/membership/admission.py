@@ -53,8 +53,8 @@ class JoinRequest(Struct, array_like=True, frozen=True):
 
 
 class LeaveRequest(Struct, array_like=True, frozen=True):
-    """Remove a member. `accept_loss`: remove it even if it has the only copy of some sessions. `empty`: it says itself
-    that it has none."""
+    """Remove a member. `empty`: it says itself that it has no sessions. `accept_loss` is always True and never read:
+    the sender has checked before that nothing is lost, or that its operator accepts it. The field keeps its place."""
 
     node: Name
     accept_loss: bool
@@ -106,7 +106,7 @@ def asked_again(method: str, request: bytes, answer: CallAnswer) -> bytes:
 def _decode(data: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedCall(f"{kind.__name__} of {len(data)} bytes: {error}") from error
 
 

@@ -133,7 +133,7 @@ class BootRegistrar:
         """
         try:
             refusal = msgspec.msgpack.decode(data, type=BootRefused)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise MalformedCommand(f"BootRefused of {len(data)} bytes: {error}") from error
         if refusal.process == self._member.me.process:
             self.refuse(refusal.reason)

@@ -143,5 +143,5 @@ def decode_command(data: bytes) -> Command:
     """Decode a command. Raises `MalformedCommand`."""
     try:
         return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedCommand(f"command of {len(data)} bytes beginning {data[:16].hex(' ')}: {error}") from error

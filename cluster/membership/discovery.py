@@ -69,7 +69,7 @@ def decode_who(data: bytes) -> WhoAnswer:
     """Decode an answer. Raises `MalformedCall`."""
     try:
         return msgspec.msgpack.decode(data, type=WhoAnswer)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedCall(f"WhoAnswer of {len(data)} bytes: {error}") from error
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..ports import Datagram
 from ..raft.messages import decode_message
 from ..slots.requests import may_ask
+from ..slots.table import HOLDERS_MOST
 from .boot import AGAIN_MS
 from .commands import Boot, SetSlots, decode_command
 from .host import Host
@@ -61,7 +62,7 @@ class MembershipInbox:
         return False
 
     def _drop(self, node: str, problem: str) -> None:
-        """A datagram of a node is dropped: log it, if it is the first one."""
+        """A datagram of a node is ignored: log it, if it is the first one."""
         if node in self._said:
             return
         if len(self._said) >= _REMEMBERED:
@@ -69,7 +70,7 @@ class MembershipInbox:
         self._said.add(node)
         self._host.ports.log(
             "error",
-            f"{node} has sent {problem}. It is dropped, and further ones of {node} without a line: look for an error "
+            f"{node} has sent {problem}. It is ignored, and further ones of {node} without a line: look for an error "
             f"in the log of {node}, and restart it",
         )
 
@@ -104,6 +105,9 @@ class MembershipInbox:
         host = self._host
         if host.lease_service is None or host.consensus is None or not host.consensus.leads:
             return
+        large = next((each for each in command.changes if len(each.in_sync) > HOLDERS_MOST), None)
+        if large is not None:
+            self._drop(node, f"SET_SLOTS with {len(large.in_sync)} holders of slot {large.slot}, not {HOLDERS_MOST}")
         leaving, slots = node if command.leaving else "", host.membership.slots
         asked = [each for each in command.changes if may_ask(node, each, slots.row(each.slot), bool(leaving))]
         if asked:

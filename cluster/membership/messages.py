@@ -78,7 +78,7 @@ def decode_goodbye(data: bytes) -> Goodbye:
     """Decode a goodbye. Raises `MalformedLease`."""
     try:
         return _goodbyes.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedLease(f"goodbye of {len(data)} bytes: {error}") from error
 
 
@@ -86,7 +86,7 @@ def decode_request(data: bytes) -> LeaseRequest:
     """Decode a request. Raises `MalformedLease`."""
     try:
         return _requests.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedLease(f"lease request of {len(data)} bytes: {error}") from error
 
 
@@ -94,5 +94,5 @@ def decode_reply(data: bytes) -> LeaseReply:
     """Decode a reply. Raises `MalformedLease`."""
     try:
         return _replies.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedLease(f"lease reply of {len(data)} bytes: {error}") from error

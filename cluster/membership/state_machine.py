@@ -400,7 +400,7 @@ class MembershipState:
         try:
             state = msgspec.msgpack.decode(data, type=_State)
             slots = SlotTable() if state.slots is None else unpack(state.slots)
-        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
             raise MalformedCommand(f"snapshot of a membership, {len(data)} bytes: {error}") from error
         self.cluster_id, self.index, self.view, self.boots = state.cluster_id, state.index, state.view, state.boots
         self.informed_members = state.informed_members or state.view.serving

@@ -176,7 +176,7 @@ def decode_message(data: bytes) -> Message:
     """Decode a message. Raises `MalformedMessage`, also for impossible contents."""
     try:
         message = _messages.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"not a Raft message: {error}") from error
     if (message.kind is MessageKind.SNAPSHOT) != (message.snapshot is not None):
         raise MalformedMessage(f"only SNAPSHOT has a snapshot, and always: {message.kind.name}")
@@ -199,6 +199,9 @@ def encode_change(change: Change) -> bytes:
 def decode_change(data: bytes) -> Change:
     """Decode the change in a CHANGE entry. Raises `MalformedMessage`."""
     try:
-        return _changes.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        change = _changes.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"not a change of the configuration: {error}") from error
+    if any(step.also for step in change.also):
+        raise MalformedMessage(f"not a change of the configuration: one of {change.also[0].peer:.100} names others")
+    return change

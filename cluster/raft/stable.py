@@ -118,5 +118,5 @@ class RaftStable:
 def _decode(key: bytes, value: bytes, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
     try:
         return decoder.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"the saved Raft state at {key!r} cannot be read: {error}") from error

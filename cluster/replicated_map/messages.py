@@ -176,7 +176,7 @@ def decode(data: bytes) -> Message:
 def _read(decoder: msgspec.msgpack.Decoder[_Kind], data: bytes) -> _Kind:
     try:
         message = decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMapMessage(f"metadata message of {len(data)} bytes: {error}") from error
     if message.boot < 1:
         raise MalformedMapMessage(f"metadata message: boot {message.boot}")
@@ -211,7 +211,7 @@ def _take_item(part: Part, raw: bytes, item_problem: ItemProblem) -> str:
     try:
         item = _item_decoder.decode(raw)
         _check_item(item, len(part.actors))
-    except (msgspec.MsgspecError, UnicodeDecodeError, MalformedMapMessage) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, MalformedMapMessage) as error:
         return f"an item of {len(raw)} bytes: {error}"
     problem = item_problem(part, item)
     if not problem:

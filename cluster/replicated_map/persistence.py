@@ -114,7 +114,7 @@ class Persistence:
             for key, value in rows:
                 try:
                     take(key, value)
-                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                     raise Corrupted(f"metadata key {key!r}", f"its value cannot be read ({error})", _REMEDY) from error
             start = rows[-1][0] + b"\0"
 

@@ -9,14 +9,17 @@ The leader asks `may_ask` before it proposes a change. Each node asks `taken_out
 
 from __future__ import annotations
 
-from .table import SlotRow
+from .table import HOLDERS_MOST, SlotRow
 
 
 def may_ask(node: str, change: SlotRow, row: SlotRow, leaving: bool) -> bool:
-    """True if the node may ask for this change of the row: as the primary, or as a follower that takes itself out.
+    """True if the node may ask for this change of the row: as the primary, or as a follower that takes itself out. A
+    change with more than `HOLDERS_MOST` holders does not get into the log.
 
     `leaving`: it asks as a follower. The node is known from its stream, so nobody else can take it out.
     """
+    if len(change.in_sync) > HOLDERS_MOST:
+        return False
     if leaving:
         return not taken_out(change, row, node)
     return row.primary is not None and row.primary.node == node

@@ -20,6 +20,10 @@ Name = Annotated[str, Meta(min_length=1)]
 Natural = Annotated[int, Meta(ge=0)]
 
 
+HOLDERS_MOST = 16
+"""The most holders of a slot in a requested change."""
+
+
 class Holder(Struct, array_like=True, frozen=True, order=True):
     """A node with a copy of a slot. `entered_in_view`: id of the view in which its incarnation entered, 0 while it is
     away."""

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .requests import taken_out
-from .table import Holder, SlotRow, SlotTable
+from .table import HOLDERS_MOST, Holder, SlotRow, SlotTable
 
 
 class Roll(Struct, frozen=True):
@@ -183,6 +183,8 @@ class TableUpdate:
             return "it has no primary: one of its holders has to enter first"
         if change.primary is None:
             return "it names no primary"
+        if len(change.in_sync) > HOLDERS_MOST:
+            return f"it names {len(change.in_sync)} holders, {HOLDERS_MOST} are allowed"
         nodes = [holder.node for holder in change.in_sync]
         twice = next((node for node in nodes if nodes.count(node) > 1), None)
         if twice is not None:

@@ -43,7 +43,7 @@ def decode_offer(data: bytes) -> Offer:
     """Decode an offer. Raises `NotProven`, as for all messages of the acceptor before the wire is open."""
     try:
         return _offer.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NotProven(f"its offer of {len(data)} bytes cannot be read: {error}") from error
 
 

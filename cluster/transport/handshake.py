@@ -161,7 +161,7 @@ def decode_verdict(data: bytes) -> tuple[bool, bytes]:
     """Decode the acceptor's answer. Raises `NotProven`, also for a peer of another version that knows the cookie."""
     try:
         return _verdict.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NotProven(f"its answer of {len(data)} bytes cannot be read: {error}") from error
 
 
@@ -177,5 +177,5 @@ def decode_request(data: bytes) -> tuple[str, bytes]:
     """Decode a call into (method, request). Raises `NotProven`."""
     try:
         return _call.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NotProven(f"its call of {len(data)} bytes cannot be read: {error}") from error

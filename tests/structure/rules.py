@@ -160,10 +160,12 @@ def _does_nothing(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def forgets_text(source: str) -> list[int]:
-    """Returns the lines of handlers that catch errors of msgspec, and not those of text that is no UTF-8.
+def forgets_errors(source: str) -> list[int]:
+    """Returns the lines of handlers that catch errors of msgspec, and not those of text that is no UTF-8 or of arrays
+    in arrays in arrays.
 
-    msgspec raises `UnicodeDecodeError` for such text, which is no `MsgspecError`.
+    msgspec raises `UnicodeDecodeError` and `RecursionError` for these, which are no `MsgspecError`. Each array with
+    fields may have further elements, so each may be deep.
     """
     found = []
     for node in ast.walk(ast.parse(source)):
@@ -171,7 +173,7 @@ def forgets_text(source: str) -> list[int]:
             names = {
                 each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "") for each in _caught(node)
             }
-            if names & {"MsgspecError", "DecodeError"} and "UnicodeDecodeError" not in names:
+            if names & {"MsgspecError", "DecodeError"} and not {"UnicodeDecodeError", "RecursionError"} <= names:
                 found.append(node.lineno)
     return found
 

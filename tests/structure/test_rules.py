@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .rules import Import, attributes, circles, forgets_text, imports, sleeps, swallowed
+from .rules import Import, attributes, circles, forgets_errors, imports, sleeps, swallowed
 
 MODULES = frozenset({"strogoff.broker.node", "strogoff.broker.connection", "strogoff.broker.connection.connect"})
 
@@ -99,7 +99,7 @@ class Some:
     assert attributes(source) == {"Some": 5}
 
 
-def test_a_handler_that_forgets_broken_text_is_found() -> None:
+def test_a_handler_that_forgets_broken_text_or_deep_arrays_is_found() -> None:
     source = """
 try:
     decode()
@@ -107,11 +107,15 @@ except msgspec.MsgspecError:
     pass
 try:
     decode()
-except (msgspec.DecodeError, UnicodeDecodeError):
+except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
     pass
 try:
     decode()
 except (OSError, MsgspecError) as error:
     pass
+try:
+    decode()
+except (msgspec.DecodeError, UnicodeDecodeError):
+    pass
 """
-    assert forgets_text(source) == [4, 12]
+    assert forgets_errors(source) == [4, 12, 16]

@@ -135,6 +135,7 @@ def fields_of(data: bytes) -> list[Any]:
         (8, {"content_type": 5}, "content_type must be text"),
         (8, {"message_expiry_interval": 1 << 32}, "message_expiry_interval must be from 0"),
         (8, {"topic": "a"}, "no property 'topic'"),
+        (8, {"content_type": msgspec.Raw(b"\x91" * 100_000 + b"\x90")}, "recursion"),
         (11, "n" * 16384, "length <= 16383"),
         (11, "#256", "'#256' is no slot"),
         (11, "#x", "'#x' is no slot"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strogoff.broker.gateway.messages import ASK, FROM_PRIMARY, REPORT, encode_clients, encode_slots, head
 from strogoff.broker.gateway.registration import QUESTIONS_MOST
+from strogoff.cluster.identity import slot_of
 
 from .relay_harness import RelayHarness
 
@@ -35,7 +36,22 @@ def test_questions_about_a_table_that_never_comes_are_bounded() -> None:
     cluster = RelayHarness(2)
     for number in range(QUESTIONS_MOST + 10):
         send(cluster, 2, ASK | FROM_PRIMARY, 1000 + number, encode_slots({5: 99}))
-    assert len(cluster.gateways(1).registration._questions["n2"]) == QUESTIONS_MOST
+    assert list(cluster.gateways(1).registration._questions["n2"]) == list(range(1010, 1010 + QUESTIONS_MOST))
+
+
+def test_a_registrar_learns_of_all_clients_although_too_many_of_its_questions_waited() -> None:
+    """n2 registers a slot that n1 does not give it yet; its question about that slot is forgotten."""
+    cluster = RelayHarness(2)
+    cluster[1].client("c", expiry_s=None)
+    slot = slot_of("", "c")
+    cluster.tables["n2"].apply("n2", 2)
+    cluster.settle()
+    for number in range(QUESTIONS_MOST):
+        send(cluster, 2, ASK | FROM_PRIMARY, 1000 + number, encode_slots({slot: 2}))
+    assert not cluster.gateways(2).registration.registrar.is_complete(slot)
+    cluster.tables["n1"].apply("n2", 2)
+    cluster.settle()
+    assert cluster.gateways(2).registration.registrar.is_complete(slot) and cluster.registered(2) == 1
 
 
 def test_a_report_of_many_clients_comes_in_parts() -> None:

@@ -9,12 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from strogoff.cluster.membership.boot import BootRefused
-from strogoff.cluster.membership.commands import Boot, encode_command
+from strogoff.cluster.membership.commands import Boot, SetSlots, encode_command
 from strogoff.cluster.membership.consensus import Consensus
 from strogoff.cluster.membership.lease_service import LeaseService
 from strogoff.cluster.membership.messages import Goodbye, LeaseRequest, encode_lease
 from strogoff.cluster.ports import Datagram
 from strogoff.cluster.raft.messages import Message, MessageKind, encode_message
+from strogoff.cluster.slots.table import Holder
 from tests.harness.members import Machine, MemberHarness
 
 
@@ -102,6 +103,23 @@ def test_a_start_fills_the_log_once(cluster: MemberHarness) -> None:
         leader.member.datagram(speaker.name, Datagram.BOOT, encode_command(start_of(speaker, address=f"b:{number}")))
     assert not leases_of(leader).coordinator._submitted and leader.member.membership.members[speaker.name].boot == 2
     assert len([text for text in errors(leader) if "BOOT for start 100" in text]) <= 1
+
+
+def test_a_request_with_too_many_holders_never_gets_into_the_log(cluster: MemberHarness) -> None:
+    leader = leader_of(cluster)
+    for machine in cluster.machines:
+        machine.log.clear()
+    row = next(row for row in leader.member.slots.rows if row.primary is not None)
+    assert row.primary is not None
+    holders = (row.primary, *[Holder(f"x{number}", "disk", 1) for number in range(10_000)])
+    data = encode_command(SetSlots((replace(row, in_sync=holders),)))
+    before = consensus_of(leader).raft.last_index
+    speaker = next(machine for machine in cluster.machines if machine.name == row.primary.node)
+    leader.member._inbox._said.clear()
+    leader.member.datagram(speaker.name, Datagram.SET_SLOTS, data)
+    cluster.pass_s(0.3)
+    assert consensus_of(leader).raft.last_index == before
+    assert f"{speaker.name} has sent SET_SLOTS with 10001 holders of slot {row.slot}, not 16" in errors(leader)[-1]
 
 
 def test_only_the_leader_stops_a_process(cluster: MemberHarness) -> None:

@@ -78,6 +78,17 @@ def test_changes() -> None:
             decode_change(msgspec.msgpack.encode(wrong))
 
 
+def test_changes_in_changes_are_malformed() -> None:
+    inner = Change("voter", "a", (Change("voter", "b", (Change("voter", "c"),)),))
+    deep = b"\x93\xa5voter\xa1a\x91" * 5000 + b"\x92\xa5voter\xa1a"
+    for data in (encode_change(inner), deep):
+        with pytest.raises(MalformedMessage, match="not a change of the configuration"):
+            decode_change(data)
+        entry = Entry(1, 1, Kind.CHANGE, data)
+        with pytest.raises(MalformedMessage):
+            decode_message(encode_message(Message(MessageKind.APPEND, "a", "b", 1, entries=(entry,))))
+
+
 def test_empty_and_bootstrapped_states() -> None:
     assert empty().hard.term == 0 and empty().entries == []
     saved = bootstrap("a")

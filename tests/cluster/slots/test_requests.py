@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.cluster.slots.requests import may_ask, taken_out
-from strogoff.cluster.slots.table import Holder, SlotRow
+from strogoff.cluster.slots.table import HOLDERS_MOST, Holder, SlotRow
 
 A, B, C, D = (Holder(node, f"disk-{node}", view) for view, node in enumerate("abcd", 1))
 
@@ -75,4 +75,5 @@ def test_who_may_ask() -> None:
     assert may_ask("a", row(A, B, C, D), before, leaving=False) and may_ask("b", without, before, leaving=True)
     assert not any(may_ask(node, without, before, leaving=False) for node in "bcd")
     assert not any(may_ask(node, without, before, leaving=True) for node in "acd")
+    assert not may_ask("a", row(*[A] * (HOLDERS_MOST + 1)), before, leaving=False)
     assert not any(may_ask("a", without, row(A, primary=None), leaving=leaving) for leaving in (False, True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.cluster.identity import SLOTS
-from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable, pack, unpack
+from strogoff.cluster.slots.table import HOLDERS_MOST, NO_ROWS, Holder, SlotRow, SlotTable, pack, unpack
 from strogoff.cluster.slots.update import Roll, TableUpdate
 
 A, B, C = (Holder(node, f"disk-{node}", view) for node, view in (("a", 1), ("b", 2), ("c", 3)))
@@ -197,6 +197,7 @@ def test_the_primary_takes_no_follower_out() -> None:
         (change(A, B, made=(9, 10)), "made for epoch 9, version 10; the row has epoch 10, version 10"),
         (change(A, B, primary=None), "it names no primary"),
         (change(A, B, Holder("b", "disk-b", 1)), "it names b twice"),
+        (change(A, *[Holder(f"x{n}", "disk", 1) for n in range(HOLDERS_MOST)]), "it names 17 holders, 16 are allowed"),
         (change(A, C), "it names c with disk disk-c that entered in view 3, which is not in the view"),
         (
             change(A, Holder("b", "disk-b", 1)),
