@@ -53,6 +53,8 @@ LEFT = b"L"
 LEFT_SAYS = "this node has left the cluster"
 CLUSTERED = b"C"
 """Key in the store of Raft: this node is a member. The value has the addresses of the first members known to it."""
+_NO_MEMBERS = MembershipState()
+"""The membership of a standalone node: no log changes it."""
 
 
 class ClusterNode:
@@ -72,7 +74,6 @@ class ClusterNode:
         self.listener = listener
         self.consensus: Consensus | None = None
         self.lease_service: LeaseService | None = None
-        self._no_members = MembershipState()
         self._stable = RaftStable(ports.meta)
         self._was: tuple[bool, bool] | None = (True, True)
         self._was_member = self._gone = False
@@ -121,7 +122,7 @@ class ClusterNode:
     @property
     def membership(self) -> MembershipState:
         """Members and view, as applied here."""
-        return self._no_members if self.consensus is None else self.consensus.membership
+        return _NO_MEMBERS if self.consensus is None else self.consensus.membership
 
     @property
     def view(self) -> View:

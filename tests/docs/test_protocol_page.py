@@ -30,7 +30,7 @@ from strogoff.cluster.links.frames import decode_frame
 from strogoff.cluster.links.hello import NEWEST
 from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.links.tunnel import NUMBERS
-from strogoff.cluster.membership import commands
+from strogoff.cluster.membership import commands, inbox
 from strogoff.cluster.ports import Datagram
 from strogoff.cluster.raft.messages import HardState, MessageKind
 from strogoff.cluster.replicated_map import messages as replicated_map
@@ -146,7 +146,7 @@ def test_all_calls_are_in_the_page() -> None:
 
 
 def test_all_datagrams_have_a_receiver() -> None:
-    source = inspect.getsource(node.ClusterNode.datagram)
+    source = inspect.getsource(node.ClusterNode.datagram) + inspect.getsource(inbox.MembershipInbox)
     assert set(re.findall(r"Datagram\.(\w+)", source)) == {each.name for each in Datagram}
 
 
