@@ -67,19 +67,21 @@ BEHIND_BYTES = 64 << 20
 class SlotRows(Protocol):
     """The rows of a node's slots."""
 
-    def rows(self, slot: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the present rows of the slot. Raises `StorageError`, `RecordError`."""
+    def rows(self, slot: int, after: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the present rows of the slot, those behind the key `after`; b"" stands for all. Raises `StorageError`,
+        `RecordError`."""
         ...
 
 
 class _Copy(msgspec.Struct, eq=False):
-    """A copy at `holder`. `sent`: number and bytes of each unacknowledged item with rows. `asked`: the last requested
-    row of the table. `said_ms`: when the last message was sent that needs an answer."""
+    """A copy at `holder`. `after`: the key of the last row that was read, b"" before the first one, None if all were
+    read. `sent`: number and bytes of each unacknowledged item with rows. `asked`: the last requested row of the table.
+    `said_ms`: when the last message was sent that needs an answer."""
 
     attempt: CopyAttempt
     holder: Holder
     phase: int = BEGUN
-    rows: Iterator[tuple[bytes, bytes]] | None = None
+    after: bytes | None = b""
     sent: deque[tuple[int, int]] = msgspec.field(default_factory=deque)
     asked: SlotRow | None = None
     said_ms: float = 0.0
@@ -93,7 +95,7 @@ class _Copy(msgspec.Struct, eq=False):
     @property
     def filled(self) -> bool:
         """True if the follower has all rows that were read."""
-        return self.phase == FILLING and self.rows is None and not self.sent
+        return self.phase == FILLING and self.after is None and not self.sent
 
 
 class SlotReplicator:
@@ -221,7 +223,7 @@ class SlotReplicator:
 
     def _forget(self, slot: int, copy: _Copy) -> None:
         copy.over = True
-        copy.rows = None
+        copy.after = None
         copy.sent.clear()
         self._fills = [each for each in self._fills if each is not copy]
         rest = [each for each in self.copies[slot] if each is not copy]
@@ -238,7 +240,6 @@ class SlotReplicator:
         for copy in self._ready[:READ]:
             if copy.phase == BEGUN and not copy.over:
                 copy.phase = FILLING
-                copy.rows = self._slot_rows.rows(copy.attempt.slot)
                 self._fill(copy)
         del self._ready[:READ]
         if self._ready:
@@ -252,14 +253,16 @@ class SlotReplicator:
                 self._fill(copy)
 
     def _fill(self, copy: _Copy) -> None:
-        """Send some of the rows that are left. The batch that closes after the last one ends the fill."""
+        """Send some of the rows that are left, in the turn in which they are read: a change of a row that is sent
+        before the row would be undone by it. The batch that closes after the last row ends the fill."""
         node, slot = copy.holder.node, copy.attempt.slot
         now_ms = self._member.ports.now_ms()
         quiet = now_ms - self._waited_ms.get(node, 0.0) >= QUIET_MS
         item_bytes, window = LARGE if quiet else SMALL
         try:
-            while copy.rows is not None and self._under_way(node) < window:
-                rows, size = self._some(copy, item_bytes)
+            left = iter(()) if copy.after is None else self._slot_rows.rows(slot, copy.after)
+            while copy.after is not None and self._under_way(node) < window:
+                rows, size = self._some(copy, left, item_bytes)
                 if rows:
                     copy.sent.append((self._send(node, encode(Rows(copy.attempt, rows))), size))
                     copy.bytes += size
@@ -271,16 +274,16 @@ class SlotReplicator:
             # rows that were read from the open batch are in the changes of that batch: End follows them
             self._env.store.when_landed(self._env.store.open_commit, _nothing)
 
-    def _some(self, copy: _Copy, limit: int) -> tuple[list[bytes], int]:
-        assert copy.rows is not None
+    def _some(self, copy: _Copy, left: Iterator[tuple[bytes, bytes]], limit: int) -> tuple[list[bytes], int]:
         rows: list[bytes] = []
         size = 0
-        for key, value in copy.rows:
+        for key, value in left:
             rows += (key, value)
             size += len(key) + len(value)
             if size >= limit:
+                copy.after = key
                 return rows, size
-        copy.rows = None
+        copy.after = None
         return rows, size
 
     def _under_way(self, node: str) -> int:

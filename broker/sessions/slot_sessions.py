@@ -152,11 +152,16 @@ class SlotSessions:
         """Return how many sessions of the slot are on this disk. Raises `StorageError`."""
         return len(self._env.store.keys(*keys.slot_range(b"s", slot)))
 
-    def rows(self, slot: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the rows of the slot. Raises `StorageError`."""
+    def rows(self, slot: int, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield the rows of the slot, those behind the key `after` of such a row. Raises `StorageError`.
+
+        Rows are read ahead. If they may change, take them within one turn, and go on behind the last one.
+        """
         store = self._env.store
-        for kind in keys.SLOT_KINDS:
+        for kind in keys.SLOT_KINDS[keys.SLOT_KINDS.find(after[:1]) :]:
             start, stop = keys.slot_range(b"%c" % kind, slot)
+            if after[:1] == b"%c" % kind:
+                start = after + b"\x00"
             step = 1
             while found := store.scan(start, stop, step):
                 yield from found

@@ -492,3 +492,35 @@ def test_a_slot_goes_to_its_follower_when_that_has_its_last_changes(cluster: Cop
     assert departure is not None and departure.phase == COPYING and client.closed
     cluster.until(lambda: bool(outcome))
     assert outcome == [""] and cluster.row().home == f"n{follower}"
+
+
+def test_a_row_that_changes_during_the_fill_is_never_sent_as_it_was(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading ahead must not keep rows from one item to a later one: a change may be sent in between."""
+    for name in ("LARGE", "SMALL"):
+        monkeypatch.setattr(slot_replicator, name, (100, 100))
+    client = subscriber(cluster)
+    primary, follower = cluster.copied()
+    third, store = cluster.third(), cluster[primary].node.env.store
+    writer = cluster[primary].client("writer")
+    client.leave()
+    for number in range(60):
+        writer.publish("t", b"%d" % number + bytes(50), 1)
+    replicator, filled = cluster.replicator(primary), list[_Copy]()
+    fill = replicator._fill
+
+    def changing(copy: _Copy) -> None:
+        fill(copy)
+        filled.extend([copy] * (copy.attempt.slot == cluster.slot))
+        if len(filled) == 20:
+            assert copy.phase == FILLING
+            for key in store.keys(b"q%c" % cluster.slot, b"q%c" % (cluster.slot + 1)):
+                store.put(key, b"changed")
+
+    replicator._fill = changing  # type: ignore[method-assign]
+    cluster[follower].kill()
+    cluster.until(lambda: f"n{third}" in [holder.node for holder in cluster.row().in_sync])
+    cluster.pass_s(1)
+    assert len(filled) > 20
+    assert cluster.rows(third) == cluster.rows(primary)
