@@ -377,6 +377,7 @@ class Store:
         guard = self._held.guard
         if guard is not None:
             self._complete_batch(partial(guard.closing, self.open_commit - 1))
+            self._orders = self._orders[0], _Order(self._committing)  # the guard may have taken keys out
         if self._committing:
             if self.on_batch is not None:
                 self._complete_batch(self.on_batch)

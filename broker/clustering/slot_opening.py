@@ -75,19 +75,25 @@ class SlotOpening:
         taken = sorted(set(taken) - set(node.sessions.empty(taken)))
         for slot in taken:
             node.slot_sessions.lose(slot)
-            for session in node.sessions.in_memory():
-                if session.inbound.records:
-                    session.inbound.lose_slot(slot)
             self._traffic.drop_slot(slot, lost=True)
             self.lost.add(slot)
             node.env.event("slot.taken", slot=slot, target=table.row(slot).home)
         if taken:
+            self._choose_members_again(taken)
             self._traffic.advertiser.recount()
             node.env.log(
                 "warning",
                 f"other nodes have taken over the slots {' '.join(ranges(taken))} while this node was out of the view: "
                 "their sessions continue there with all that was acknowledged",
             )
+
+    def _choose_members_again(self, taken: list[int]) -> None:
+        """Members of groups in these slots may lack messages that other sessions here have published. The sessions of
+        the slots themselves must be gone by now."""
+        for session in self._node.sessions.in_memory():
+            if session.inbound.records:
+                for slot in taken:
+                    session.inbound.lose_slot(slot)
 
     def _is_own(self, slot: int) -> bool:
         """Whether the slot table names this process as the primary of the slot."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -155,6 +156,30 @@ def test_a_guard_that_raises_fails_the_store(guarded: Guarded) -> None:
     with pytest.raises(ValueError, match="no"):
         guarded.harness.loop.run_until(lambda: guarded.store.state == "failed")
     assert guarded.store.state == "failed" and guarded.store.committed == 0
+
+
+def test_a_store_can_be_read_while_a_batch_is_written_from_which_the_guard_has_taken_keys(guarded: Guarded) -> None:
+    """The keys were in a sorted view already, because somebody read from the open batch."""
+    store, seen = guarded.store, list[list[bytes]]()
+
+    class Dropping(Nodes):
+        def closing(self, commit: int, batch: Batch) -> None:
+            super().closing(commit, batch)
+            batch.pop(b"2", None)
+
+    store.guard = Dropping()
+    for key in (b"1", b"2", b"3"):
+        guarded.write(key)
+    assert store.keys(b"0", b"9") == [b"1", b"2", b"3"]
+    write = guarded.harness.engine.write
+
+    def noted(batch: Batch, done: Callable[[Exception | None], None]) -> None:
+        seen.append(store.keys(b"0", b"9"))
+        write(batch, done)
+
+    guarded.harness.engine.write = noted
+    guarded.land(store.open_commit)
+    assert seen == [[b"1", b"3"]] and store.keys(b"0", b"9") == [b"1", b"3"]
 
 
 steps = st.lists(st.sampled_from(["write", "wait", "turn", "have"]), max_size=60)
