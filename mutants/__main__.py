@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from .catalogue import ListError, Mutant, read
-from .page import PAGE, Row, table, with_table
+from .page import PAGE, Row, table, with_some, with_table
 from .trial import NOT_RUN, Checkout, Verdict, try_seeds, try_tests
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m strogoff.mutants", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutants; does not write the table")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutants; writes no table without --add")
+    parser.add_argument("--add", action="store_true", help="write the rows of the named mutants into the table")
     parser.add_argument("--check", action="store_true", help="try all of them, but do not write the table")
     parser.add_argument("--sample", type=int, metavar="N", help="try N mutants, chosen by the date")
     parser.add_argument("--within", type=float, metavar="S", help="start no mutant after S seconds of wall clock")
@@ -106,6 +107,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = run(wanted, arguments)
         alive = [mutant.name for mutant, tests, seeds in rows if not tests.found and not seeds.found]
         print(f"{len(rows)} of {len(wanted)} mutants tried, {len(alive)} survive{': ' * bool(alive)}{', '.join(alive)}")
+        if arguments.add and arguments.names and not alive:
+            page = PAGE.read_text(encoding="utf-8")
+            names = [mutant.name for mutant in mutants]
+            PAGE.write_text(with_some(page, rows, names), encoding="utf-8")
         part = arguments.names or arguments.sample is not None or arguments.no_tests or arguments.no_seeds
         if not part and not arguments.check and len(rows) == len(mutants):
             commit = subprocess.run(

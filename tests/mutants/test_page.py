@@ -7,7 +7,7 @@ import re
 import pytest
 
 from strogoff.mutants.catalogue import ListError, Mutant, read
-from strogoff.mutants.page import BEGIN, END, PAGE, table, with_table
+from strogoff.mutants.page import BEGIN, END, PAGE, table, with_some, with_table
 from strogoff.mutants.trial import NOT_RUN, Verdict
 
 ONE = Mutant("one", "x.py", "a", "b", "It counts.", ("tests/x.py",), "--nodes 3 --workload routes")
@@ -38,3 +38,18 @@ def test_the_table_stands_between_its_marks() -> None:
     assert written == f"before\n{BEGIN}\n\n| `one` | x |\n\n{END}\nafter\n"
     with pytest.raises(ListError, match="must each occur once"):
         with_table("no marks", "x")
+
+
+def test_rows_of_some_mutants_are_added_in_the_order_of_the_list() -> None:
+    found = Verdict("tests/x.py::test_it", "", 2.0)
+    page = with_table(f"before\n{BEGIN}\n{END}\nafter\n", table([(ONE, found, NOT_RUN)], "At abc"))
+    other = Mutant("other", "x.py", "a", "b", "It ends.", ("tests/x.py",))
+    names = ["two", "one", "other", "untried"]
+    written = with_some(page, [(other, found, NOT_RUN), (TWO, found, NOT_RUN)], names)
+    assert re.findall(r"(?m)^\| `([^`]+)", written) == ["two", "one", "other"]
+    assert "At abc: 1 mutants, 1 found by unit tests, 0 by the simulator, 0 by neither. Later: 2 new ones" in written
+    slower = Verdict("tests/x.py::test_it", "", 9.0)
+    again = with_some(written, [(TWO, slower, NOT_RUN)], names)
+    assert again == written.replace("| `two` | It adds. | `test_it`, 2 s |", "| `two` | It adds. | `test_it`, 9 s |")
+    with pytest.raises(ListError, match="does not count"):
+        with_some(f"{BEGIN}\n{END}", [], [])
