@@ -22,6 +22,11 @@ UNITS_PER_MS = 6400
 MOST_UNITS = 1 << 20
 
 
+def work_units(items: int, size: int) -> int:
+    """Returns the work of a frame with this many items and bytes, in units."""
+    return items * ITEM_UNITS + size // BYTES_PER_UNIT
+
+
 class Flight:
     """The data in flight of the current stream. `least` is the limit for a peer with a short round trip, in units."""
 
@@ -51,7 +56,7 @@ class Flight:
 
     def sent(self, items: int, size: int, now_ms: float) -> None:
         """The sender has sent a frame with this many items and bytes."""
-        units = items * ITEM_UNITS + size // BYTES_PER_UNIT
+        units = work_units(items, size)
         self._sent += 1
         self._units += units
         self._frames.append((units, now_ms))

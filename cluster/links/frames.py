@@ -58,6 +58,11 @@ class Frame(Struct, array_like=True):
     applied: int = 0
     """From the acceptor, with acknowledgements: `LinkEvents.applied` of its process when it sent them."""
 
+    @property
+    def items(self) -> int:
+        """The number of items, those of the tunnel included."""
+        return len(self.pieces) + len(self.tunnel) + sum([len(run.payloads) for run in self.runs])
+
 
 HEARTBEAT = msgpack.encode([])
 """The empty frame."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..transport.wire import Wire
+from .flight import work_units
 from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import PeerInfo
 from .lane import ReceiveLane
 from .outbound_stream import OutboundStream
 from .pieces import Piece
-from .ports import Lane, LinkEvents, LinkPorts, Refuse, SetAside, Traffic, Unreadable
+from .ports import Lane, LinkEvents, LinkPorts, Refuse, SetAside, Timer, Traffic, Unreadable
 from .refusal import RefusalReason
 from .settings import LinkSettings
 
@@ -62,7 +63,10 @@ class InboundStream:
         self._holds: dict[Lane, int] = {}
         self._resumes: dict[Lane, int] = {}
         self._held: dict[Lane, _Hold] = {}
-        self._taken = self._reported_taken = 0
+        self._taken = 0
+        self._unsaid_units = 0
+        self._report: Timer | None = None
+        self._report_due = False
         self._busy = self._data_busy = False
         self._scheduled = False
         self._sent_ms = 0.0
@@ -103,7 +107,8 @@ class InboundStream:
         self.peer = peer
         self._wire = wire
         self._busy = self._data_busy = self._link.hears = False
-        self._taken = self._reported_taken = 0
+        self._taken = 0
+        self._said_all()
         for half in self._lanes.values():
             half.reopen()
         for answers in (self._acks, self._holds, self._resumes, self._held):
@@ -186,8 +191,12 @@ class InboundStream:
                 if self._wire is wire:
                     self._listener.datagram(self.node, kind, data)
             self._take_data(decoded, wire)
-            if (decoded.runs or decoded.pieces or decoded.tunnel) and self._wire is wire:
+            has_data = decoded.runs or decoded.pieces or decoded.tunnel
+            if has_data and self._wire is wire:
                 self._taken += 1
+                self._unsaid_units += work_units(decoded.items, len(frame))
+                if self._report is None:
+                    self._report = self._ports.later(self._settings.report_s, self._report_now)
         except MalformedFrame as error:
             self._give_up(wire, f"malformed frame from {self.node}: {error}")
         self._flush_soon()
@@ -320,9 +329,18 @@ class InboundStream:
             self._ports.soon(self._flush)
 
     def _anything_to_say(self) -> bool:
-        return self._taken > self._reported_taken or bool(
-            self._acks or self._windows or self._early or self._holds or self._resumes
+        """That frames were handled is no reason to answer at once: an answer costs both nodes a turn of their loops,
+        and an acknowledgement often follows soon. But the sender must not wait for it."""
+        return (
+            self._report_due
+            or self._unsaid_units > self._settings.flight_units // 4
+            or bool(self._acks or self._windows or self._early or self._holds or self._resumes)
         )
+
+    def _report_now(self) -> None:
+        self._report = None
+        self._report_due = True
+        self._flush_soon()
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -337,10 +355,18 @@ class InboundStream:
             taken=self._taken,
             applied=self._listener.applied(),
         )
-        self._reported_taken = self._taken
+        self._said_all()
         self._early = {}
         self._data_busy = True
         self._wire.send_data(self._counted(encode_frame(frame)))
+
+    def _said_all(self) -> None:
+        """The peer is told, or need not know, that the frames so far were handled."""
+        self._unsaid_units = 0
+        self._report_due = False
+        if self._report is not None:
+            self._report.cancel()
+            self._report = None
 
     def _put(self, frame: bytes) -> None:
         assert self._wire is not None

@@ -469,8 +469,7 @@ class OutboundStream:
         assert self._wire is not None
         data = encode_frame(frame)
         self._data_busy = True
-        items = len(frame.pieces) + len(frame.tunnel) + sum([len(run.payloads) for run in frame.runs])
-        self._flight.sent(items, len(data), self._ports.now_ms())
+        self._flight.sent(frame.items, len(data), self._ports.now_ms())
         self._count(data)
         self._wire.send_data(data)
 

@@ -38,6 +38,9 @@ class LinkSettings(Struct, frozen=True):
     flight_units: int = 3000
     """The next data frame waits while this many units are in flight to a near peer: 170 items of 150 bytes, or four of
     50 KiB (`flight.py`)."""
+    report_s: float = 0.002
+    """The receiver says at the latest after this time that it has handled a data frame. It says so at once if it has an
+    acknowledgement to send anyway, or if a quarter of `flight_units` is unsaid."""
     buffer_bytes: int = 64 << 20
     """outgoing_clustering_buffer_size: when the unacknowledged items of a node take more memory than this, its lane is
     slow (`Links.slow`). No item is dropped; the broker stops reading the clients that publish to the node. The limit

@@ -80,3 +80,58 @@ def test_waiting_frames_are_sent_as_the_peer_handles_earlier_ones() -> None:
     assert b.items(Lane.PUBLISH) == sent
     frame = 100 // 17 * ITEM_UNITS + ITEM_UNITS + 5
     assert 2 * ITEM_UNITS <= most <= 2 * ITEM_UNITS + frame
+
+
+def test_an_acknowledgement_says_too_that_the_frame_was_handled() -> None:
+    world = LinkHarness()
+    a, b = world.pair(commit_s=0.001)
+    before = b.links.traffic.frames_out
+    a.links.send("b", Lane.PUBLISH, b"1")
+    world.loop.run_for(0.1)
+    assert a.all("acked") == [("b", Lane.PUBLISH, 1)]
+    assert b.links.traffic.frames_out == before + 1
+    assert a.links._out["b"]._flight._units == 0
+
+
+def test_a_frame_that_is_not_acknowledged_soon_is_reported() -> None:
+    """The sender learns after `report_s`, and once, that its frame was handled."""
+    settings = LinkSettings()
+    world = LinkHarness(settings=settings)
+    a, b = world.pair(commit_s=10)
+    flight = a.links._out["b"]._flight
+    before = b.links.traffic.frames_out
+    a.links.send("b", Lane.PUBLISH, b"1")
+    world.loop.run_for(settings.report_s / 2)
+    assert flight._units > 0 and b.links.traffic.frames_out == before
+    world.loop.run_for(settings.report_s)
+    assert flight._units == 0 and b.links.traffic.frames_out == before + 1
+    a.links.send("b", Lane.PUBLISH, b"2")
+    world.loop.run_for(0.1)
+    assert flight._units == 0 and b.links.traffic.frames_out == before + 2
+
+
+def test_a_quarter_of_the_work_in_flight_is_reported_at_once() -> None:
+    """The sender must not wait while the peer has nothing to do."""
+    settings = LinkSettings(flight_units=16 * ITEM_UNITS)
+    world = LinkHarness(settings=settings)
+    a, b = world.pair(commit_s=10)
+    flight = a.links._out["b"]._flight
+    for number in range(4):
+        a.links.send("b", Lane.PUBLISH, b"%d" % number)
+    world.loop.run_for(settings.report_s / 2)
+    assert flight._units > 0
+    a.links.send("b", Lane.PUBLISH, b"4")
+    world.loop.run_for(settings.report_s / 4)
+    assert flight._units == 0
+    assert b.items(Lane.PUBLISH) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_stream_with_the_smallest_limit_says_each_thing_once() -> None:
+    world = LinkHarness(settings=LinkSettings(flight_units=1))
+    a, b = world.pair()
+    before = b.links.traffic.frames_out
+    for number in range(3):
+        a.links.send("b", Lane.PUBLISH, b"%d" % number)
+        world.loop.run_for(0.01)
+    assert a.all("acked")[-1] == ("b", Lane.PUBLISH, 3)
+    assert b.links.traffic.frames_out == before + 3
