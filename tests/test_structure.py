@@ -111,7 +111,7 @@ TOO_MANY_ATTRIBUTES: dict[str, dict[str, int]] = {
     "every message passes it: one more object would cost a lookup for each": {
         "broker/connection/connection.py:ClientConnection": 27,
         "broker/connection/output_buffer.py:OutputBuffer": 18,
-        "cluster/links/inbound_stream.py:InboundStream": 24,
+        "cluster/links/inbound_stream.py:InboundStream": 23,
         "cluster/links/outbound_stream.py:OutboundStream": 33,
         "sim/engine/pipe.py:Stream": 16,
         "storage/store.py:Store": 21,

@@ -5,7 +5,8 @@ clean sessions there (`live`) and for which slots; in its *body*, for which shar
 member at the receiver (`groups`). The body is the same for many nodes, the head is made for each.
 
     head   id of the view in which the sender entered, 0 for a copy that is never void (4 bytes)
-           1 for `live`, plus 2 * number of slots, plus 0x8000 if the rest of the head follows (2 bytes)
+           1 for `live`, plus 2 * number of slots, plus 0x4000 for `again`, plus 0x8000 if the rest of the head follows
+           (2 bytes)
            the routing number (8 bytes), the index of the slot table (8 bytes), the slots (1 byte each)
 
 The body is a msgpack array. Nodes agree on the protocol's version when they connect, so a missing field and an extra
@@ -43,7 +44,8 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     the receiver. `slots`: the durable sessions of these slots, which the sender's table of index `table` has at the
     receiver. A copy for a shared subscription has the index too: the receiver finds its members by the same table.
     `number` rises with each such copy that a process of the sender sends; a copy that is sent to another node
-    because its slot has moved keeps its number.
+    because its slot has moved keeps its number. `again`: a former primary of these slots got the copy as well, and
+    may have delivered the message.
     """
 
     since: int
@@ -51,6 +53,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     slots: tuple[int, ...] = ()
     number: int = 0
     table: int = 0
+    again: bool = False
 
 
 class ForwardedMessage(msgspec.Struct):
@@ -102,6 +105,7 @@ _slots_head = struct.Struct(">IHQQ")
 _SLOTS_AT = _slots_head.size
 _TABLE = 0x8000
 """The flag of a head with the index of a slot table."""
+_AGAIN = 0x4000
 _valid_topic = lru_cache(10_000)(valid_topic_name)  # most topics are repeated: 0.2 us instead of 0.6
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(_Record)
@@ -125,16 +129,19 @@ def _decode_without_slots(data: bytes) -> Head | None:
     return Head(since, bool(flags)) if flags < 2 else None
 
 
-def head_with_slots(since: int, live: bool, slots: tuple[int, ...], number: int, table: int) -> bytes:
+def head_with_slots(
+    since: int, live: bool, slots: tuple[int, ...], number: int, table: int, again: bool = False
+) -> bytes:
     """Encode the head of a copy that is for some slots or groups; the arguments are the fields of `Head`."""
-    return _slots_head.pack(since, _TABLE | 2 * len(slots) | live, number, table) + bytes(slots)
+    flags = _TABLE | again * _AGAIN | 2 * len(slots) | live
+    return _slots_head.pack(since, flags, number, table) + bytes(slots)
 
 
 def encode_head(head: Head) -> bytes:
     """Encode the head of a copy."""
     if not (head.slots or head.table):
         return head_without_slots(head.since, head.live)
-    return head_with_slots(head.since, head.live, head.slots, head.number, head.table)
+    return head_with_slots(head.since, head.live, head.slots, head.number, head.table, head.again)
 
 
 @lru_cache(10_000)
@@ -153,7 +160,7 @@ def split_head(data: bytes) -> tuple[Head, bytes]:
         if head is not None:
             return head, data[6:]
         since, flags, number, table = _slots_head.unpack_from(data)
-        count = (flags ^ _TABLE) >> 1
+        count = (flags & ~(_TABLE | _AGAIN)) >> 1
         end = _SLOTS_AT + count
         slots = _decode_slots(data[_SLOTS_AT:end])
     except struct.error:
@@ -162,7 +169,7 @@ def split_head(data: bytes) -> tuple[Head, bytes]:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: {error}") from None
     if len(slots) != count:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: wrong slots in its head")
-    return Head(since, flags & 1 == 1, slots, number, table), data[end:]
+    return Head(since, flags & 1 == 1, slots, number, table, flags & _AGAIN != 0), data[end:]
 
 
 def encode_forward(message: Message, groups: tuple[str, ...], qos2_stable: tuple[int, int], hlc: int = 0) -> bytes:

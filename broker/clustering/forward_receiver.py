@@ -241,6 +241,7 @@ class ForwardReceiver:
         if not (slots or live or forwarded.groups):
             raise MalformedForward("forwarded message: it has no receiver")
         message = forwarded.message
+        message.again = head.again
         by_slot = slot_of_origin(message.origin.node) >= 0 and not self._relays
         if by_slot and not self._speaks_for(origin, message.origin.node):
             self.skip(origin, seq)  # its successor sends the message under the same mid

@@ -191,7 +191,7 @@ class ForwardSender:
             if slots and not copy.number:
                 self._number += 1
                 copy.number = self._number
-            head = head_with_slots(since, copy.live, slots, copy.number, self._answers.table)
+            head = head_with_slots(since, copy.live, slots, copy.number, self._answers.table, copy.again)
         else:
             head = head_without_slots(since, copy.live)
         copy.seq = self._lanes.send(name, head + body)
@@ -378,6 +378,7 @@ class ForwardSender:
         for name in dict.fromkeys([present[slot] for slot in gone]) if message.qos else ():
             slots = tuple([slot for slot in gone if present[slot] == name])
             again = OutstandingForward(0, message, pending, False, slots, (), copy.kept, number=copy.number)
+            again.again = bool(copy.seq)  # it was in the lane, so the former node may have delivered it
             if name == self._node.name:
                 self.here(again)
                 continue

@@ -51,7 +51,7 @@ class OutstandingForward(msgspec.Struct, eq=False):
     the shared subscriptions that chose the node. `number` as in `forward_codec.Head`, 0 before it has entered a lane.
     `kept` says that the copy must arrive whatever happens: this node answered its publisher without a lease, or no
     publisher waits for it (a will, a message that a leaving member of a shared subscription had), or this node relays
-    it for another origin, which has its own lease.
+    it for another origin, which has its own lease. `again` as in `forward_codec.Head`.
     """
 
     seq: int
@@ -64,6 +64,7 @@ class OutstandingForward(msgspec.Struct, eq=False):
     disk_bytes: int = 0
     """Its part of `SlowNodes.disk_bytes`."""
     number: int = 0
+    again: bool = False
 
     @property
     def durable(self) -> bool:

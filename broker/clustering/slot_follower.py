@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...cluster.identity import SLOTS
 from ...cluster.node import ClusterNode
@@ -93,6 +94,8 @@ class SlotFollower:
             node.env.store.when_committed(unsafe, copy.pending.add().complete)
         if not slots:
             return
+        if copy.again:
+            message = replace(message, again=True)
         wait = node.router.deliver(message, node.router.plans(message.mountpoint), False, slots, (), AckContext())
         if wait == AFTER_COMMIT and copy.pending is not None:
             node.env.store.when_committed(node.env.store.open_commit, copy.pending.add().complete)

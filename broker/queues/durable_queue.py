@@ -159,7 +159,10 @@ class DurableQueue(Queue):
             record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, to_record(message), b"", group)
         store.put(self.prefix + seq.to_bytes(8, "big"), encode(record))
         self.written = store.open_commit
-        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written, False, 0, shared)
+        dup = message.again and qos == 1  # an entry of QoS 2 leaves when the next primary has it, too
+        if dup:
+            self.sent_below = seq + 1  # older entries that only the disk has get DUP, too
+        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written, dup, 0, shared)
 
     def _place(self, entry: Entry) -> None:
         """Keep a new entry in memory as well, or on disk only."""

@@ -41,7 +41,8 @@ class Message(msgspec.Struct, gc=False):
     `mid` is `(origin.node, origin.boot, counter)` and travels through links, queues, stores and events. `properties`
     holds only what v5 forwards unchanged (payload format, content type, response topic, correlation data, user
     properties). `expires_at` is cluster time in ms, 0 for never. `shared_slots`: in these slots several durable queues
-    get the message, so each of these slots stores its body once, under its mid.
+    get the message, so each of these slots stores its body once, under its mid. `again`: an earlier primary of the
+    sessions that get it now may have delivered it.
     """
 
     mountpoint: str
@@ -55,6 +56,7 @@ class Message(msgspec.Struct, gc=False):
     origin: Origin
     counter: int
     shared_slots: frozenset[int] = frozenset()
+    again: bool = False
     frame_key: int = -1
     head: bytes = b""
     tail: bytes = b""

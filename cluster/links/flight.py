@@ -1,4 +1,4 @@
-"""Limits the data frames in flight: sent on a stream, and not yet handled by the peer's loop.
+"""Limits the data frames in flight: sent on a stream, and not yet handled by the peer's loop. The peer reports these.
 
 A later message cannot overtake data in flight. So the limit is as low as possible while the stream stays busy: the
 amount that a fast peer handles in one round trip of an otherwise idle stream.
@@ -10,8 +10,10 @@ costs the loop some 15 us, one of 100 KiB hardly ten times as much.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from .frames import MalformedFrame
+from .ports import Timer
 
 ITEM_UNITS = 16
 BYTES_PER_UNIT = 64
@@ -72,3 +74,58 @@ class Flight:
             took_ms = now_ms - sent_ms
             if self._shortest_ms is None or took_ms < self._shortest_ms:
                 self._shortest_ms = took_ms
+
+
+class Handled:
+    """At the receiver: the data frames of the current stream that it has handled. `count` of them are to be reported.
+
+    A report alone costs both nodes a turn of their loops, and an acknowledgement that tells the same often follows
+    soon. So a report is `due` only after `report_s`, or if the frames since the last one have more than a quarter of
+    the units that may be in flight: the sender must not wait for it. `later` sets a timer; `on_due` is called by it.
+    """
+
+    __slots__ = ("_late", "_later", "_most_units", "_on_due", "_report_s", "_timer", "_units", "count")
+
+    def __init__(
+        self,
+        flight_units: int,
+        report_s: float,
+        later: Callable[[float, Callable[[], None]], Timer],
+        on_due: Callable[[], None],
+    ) -> None:
+        self._most_units = flight_units // 4
+        self._report_s = report_s
+        self._later = later
+        self._on_due = on_due
+        self._timer: Timer | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """A stream has opened: none of its frames was handled."""
+        self.count = 0
+        self.reported()
+
+    @property
+    def due(self) -> bool:
+        """Whether the peer must be told now."""
+        return self._late or self._units > self._most_units
+
+    def handled(self, items: int, size: int) -> None:
+        """A frame with this many items and bytes was handled."""
+        self.count += 1
+        self._units += work_units(items, size)
+        if self._timer is None:
+            self._timer = self._later(self._report_s, self._is_late)
+
+    def reported(self) -> None:
+        """The peer is told `count`."""
+        self._units = 0
+        self._late = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _is_late(self) -> None:
+        self._timer = None
+        self._late = True
+        self._on_due()

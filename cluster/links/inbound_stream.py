@@ -5,13 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..transport.wire import Wire
-from .flight import work_units
+from .flight import Handled
 from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import PeerInfo
 from .lane import ReceiveLane
 from .outbound_stream import OutboundStream
 from .pieces import Piece
-from .ports import Lane, LinkEvents, LinkPorts, Refuse, SetAside, Timer, Traffic, Unreadable
+from .ports import Lane, LinkEvents, LinkPorts, Refuse, SetAside, Traffic, Unreadable
 from .refusal import RefusalReason
 from .settings import LinkSettings
 
@@ -63,10 +63,7 @@ class InboundStream:
         self._holds: dict[Lane, int] = {}
         self._resumes: dict[Lane, int] = {}
         self._held: dict[Lane, _Hold] = {}
-        self._taken = 0
-        self._unsaid_units = 0
-        self._report: Timer | None = None
-        self._report_due = False
+        self._handled = Handled(settings.flight_units, settings.report_s, ports.later, self._flush_soon)
         self._busy = self._data_busy = False
         self._scheduled = False
         self._sent_ms = 0.0
@@ -107,8 +104,7 @@ class InboundStream:
         self.peer = peer
         self._wire = wire
         self._busy = self._data_busy = self._link.hears = False
-        self._taken = 0
-        self._said_all()
+        self._handled.begin()
         for half in self._lanes.values():
             half.reopen()
         for answers in (self._acks, self._holds, self._resumes, self._held):
@@ -193,10 +189,7 @@ class InboundStream:
             self._take_data(decoded, wire)
             has_data = decoded.runs or decoded.pieces or decoded.tunnel
             if has_data and self._wire is wire:
-                self._taken += 1
-                self._unsaid_units += work_units(decoded.items, len(frame))
-                if self._report is None:
-                    self._report = self._ports.later(self._settings.report_s, self._report_now)
+                self._handled.handled(decoded.items, len(frame))
         except MalformedFrame as error:
             self._give_up(wire, f"malformed frame from {self.node}: {error}")
         self._flush_soon()
@@ -329,18 +322,7 @@ class InboundStream:
             self._ports.soon(self._flush)
 
     def _anything_to_say(self) -> bool:
-        """That frames were handled is no reason to answer at once: an answer costs both nodes a turn of their loops,
-        and an acknowledgement often follows soon. But the sender must not wait for it."""
-        return (
-            self._report_due
-            or self._unsaid_units > self._settings.flight_units // 4
-            or bool(self._acks or self._windows or self._early or self._holds or self._resumes)
-        )
-
-    def _report_now(self) -> None:
-        self._report = None
-        self._report_due = True
-        self._flush_soon()
+        return self._handled.due or bool(self._acks or self._windows or self._early or self._holds or self._resumes)
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -352,21 +334,13 @@ class InboundStream:
             holds=_drain(self._holds),
             resumes=_drain(self._resumes),
             early=[(int(lane), seqs) for lane, seqs in self._early.items() if seqs],
-            taken=self._taken,
+            taken=self._handled.count,
             applied=self._listener.applied(),
         )
-        self._said_all()
+        self._handled.reported()
         self._early = {}
         self._data_busy = True
         self._wire.send_data(self._counted(encode_frame(frame)))
-
-    def _said_all(self) -> None:
-        """The peer is told, or need not know, that the frames so far were handled."""
-        self._unsaid_units = 0
-        self._report_due = False
-        if self._report is not None:
-            self._report.cancel()
-            self._report = None
 
     def _put(self, frame: bytes) -> None:
         assert self._wire is not None

@@ -82,11 +82,14 @@ def test_a_round_trip_changes_nothing(message: Message, filters: list[str], stab
 SLOT_SETS = st.sets(st.integers(0, 255)).map(lambda slots: tuple(sorted(slots)))
 
 
-@given(st.integers(0, 2**32 - 1), st.booleans(), SLOT_SETS, st.integers(1, 2**63), st.integers(0, 2**63), st.binary())
+NUMBERS = st.integers(0, 2**63)
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(), SLOT_SETS, NUMBERS, NUMBERS, st.booleans(), st.binary())
 def test_a_head_says_for_whom_a_copy_is(
-    since: int, live: bool, slots: tuple[int, ...], number: int, table: int, body: bytes
+    since: int, live: bool, slots: tuple[int, ...], number: int, table: int, again: bool, body: bytes
 ) -> None:
-    head = Head(since, live, slots, number, table) if slots else Head(since, live)
+    head = Head(since, live, slots, number, table, again) if slots else Head(since, live)
     data = encode_head(head)
     assert split_head(data + body) == (head, body)
     for end in range(len(data)):

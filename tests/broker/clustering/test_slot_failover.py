@@ -524,3 +524,29 @@ def test_a_row_that_changes_during_the_fill_is_never_sent_as_it_was(
     cluster.pass_s(1)
     assert len(filled) > 20
     assert cluster.rows(third) == cluster.rows(primary)
+
+
+# -- what a dead primary may have delivered
+
+
+@pytest.mark.parametrize("sender", ["follower", "third"])
+def test_a_message_that_a_dead_primary_may_have_delivered_comes_with_dup(cluster: CopiedCluster, sender: str) -> None:
+    """The primary delivers it and dies before the follower has it. The origin, perhaps the new primary itself, sends it
+    again: the new primary cannot know that it was delivered [MQTT-3.3.1-1]. What comes later has no DUP."""
+    client = subscriber(cluster)
+    primary, follower = cluster.copied()
+    writer = cluster[{"follower": follower, "third": cluster.third()}[sender]].client("writer")
+    cluster.replicator(primary)._send = lambda node, item: 1 << 40  # type: ignore[method-assign]
+    writer.send(publish("t", b"1", 1, 7))
+    cluster.pass_s(0.1)
+    assert [(each.payload, each.dup) for each in client.drain()] == [(b"1", False)]
+    assert not writer.take()
+    cluster[primary].kill()
+    assert cluster.taken_over(primary) == follower
+    cluster.until(lambda: bool(writer.take()))
+    again, connack = cluster[follower].connect("sub", clean=False, expiry_s=600)
+    assert connack.session_present
+    assert [(each.payload, each.dup) for each in again.drain()] == [(b"1", True)]
+    writer.publish("t", b"2", 1)
+    cluster.pass_s(0.1)
+    assert [(each.payload, each.dup) for each in again.drain()] == [(b"2", False)]

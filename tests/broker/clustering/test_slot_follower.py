@@ -94,6 +94,27 @@ def test_copies_that_wait_for_a_lane_move_too(broker: ForwardingHarness) -> None
     assert [each.packet_id for each in writer.take()] == [1, 2]
 
 
+def test_a_copy_that_a_former_primary_may_have_delivered_says_so(broker: ForwardingHarness) -> None:
+    """That of the lane does, also after it has followed the slot twice. That which waited for the lane does not."""
+
+    def again(node: str) -> list[tuple[bytes, bool]]:
+        return [(each.message.payload, head.again) for _, head, each in broker.links.sent[node]]
+
+    broker.route("t", slots("n2", 1))
+    broker.cluster.present = True
+    writer = broker.client("writer", 5)
+    writer.publish("t", b"1", 1, 1)
+    broker.links.full = {"n2"}
+    writer.publish("t", b"2", 1, 2)
+    assert again("n2") == [(b"1", False)]
+    broker.links.full = {"n2", "n3"}
+    broker.sender.follow(7, {1: ("n2", "n3")})
+    assert again("n3") == [(b"1", True)]
+    broker.links.full = set()
+    broker.sender.follow(8, {1: ("n3", "n4")})
+    assert again("n4") == [(b"1", True), (b"2", False)]
+
+
 def test_qos_0_does_not_follow_a_slot(broker: ForwardingHarness) -> None:
     broker.route("t", slots("n2", 1))
     broker.client("writer", 5).publish("t", b"1", 0)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from strogoff.broker.queues import shared_payloads
+from strogoff.broker.queues.message import Message
 from strogoff.broker.queues.records import Origins
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
@@ -49,6 +50,24 @@ def test_messages_for_an_offline_session_are_kept(version: int) -> None:
         (b"5", 2, False),
     ]
     assert broker.node.env.counters.queue_message_unhandled == 2
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_what_a_former_primary_may_have_delivered_has_dup(online: bool) -> None:
+    """H-51: at QoS 1, on disk and for a connected client. At QoS 2 the former primary had to wait."""
+    broker = BrokerHarness()
+    client = broker.persistent("s")
+    client.subscribe(("t", 2))
+    if not online:
+        client.leave()
+    session = broker.node.sessions.get("", "s")
+    assert session is not None
+    for counter, (qos, again) in enumerate([(1, True), (2, True), (1, False)]):
+        message = Message("", "t", b"%d" % qos, qos, False, None, 0, "p", broker.node.env.origin, counter, again=again)
+        session.queue.push(message, qos, False, ())
+    broker.settle()
+    got = client.drain() if online else broker.persistent("s").messages()
+    assert [(each.qos, each.dup) for each in got] == [(1, True), (2, False), (1, False)]
 
 
 @pytest.mark.parametrize("window", [1, 2, 7, 256])
