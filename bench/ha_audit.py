@@ -28,6 +28,14 @@ class Round(msgspec.Struct):
     whole_s: float = 0.0
     """How long the cluster took to be whole again, with two copies of each slot."""
     wrong: list[str] = []
+    roles: dict[str, str] = {}
+    """Subscriber -> the role of the node that suffered, for this subscriber; empty if all have the role `role`."""
+    delivered: dict[str, list[tuple[float, bytes]]] = {}
+    """Subscriber -> time and message of each delivery."""
+    came: dict[str, Counter[bytes]] = {}
+    """Subscriber -> how often each message was delivered to it."""
+    unmarked: dict[str, Counter[bytes]] = {}
+    """The same for the deliveries without DUP."""
 
 
 class Verdict(msgspec.Struct):
@@ -70,19 +78,14 @@ class Audit:
         self.latest_s = latest_s
         """A later delivery is a violation, if this is set."""
         self.rounds: list[Round] = []
+        self.progress = 0
+        """Grows with each acknowledgement and each delivery."""
         self._readers: dict[str, int] = {}
-        self._delivered: dict[str, list[tuple[float, bytes]]] = {}
-        self._came: dict[str, Counter[bytes]] = {}
-        self._unmarked: dict[str, Counter[bytes]] = {}
-        """The deliveries without DUP."""
         self._round_of: dict[bytes, Round] = {}
 
     def reader(self, name: str, qos: int) -> None:
         """A subscriber gets all messages of this QoS from now on."""
         self._readers[name] = qos
-        self._delivered[name] = []
-        self._came[name] = Counter()
-        self._unmarked[name] = Counter()
 
     def begin(self, role: str, fault: str) -> Round:
         """Begin the next round."""
@@ -101,6 +104,7 @@ class Audit:
     def acked(self, message: bytes, at: float) -> None:
         """The broker has taken over this message: PUBACK, or PUBREC."""
         self._round_of[message].acked.setdefault(message, at)
+        self.progress += 1
 
     def refused(self, message: bytes) -> None:
         """The broker refuses this message with a reason code."""
@@ -109,20 +113,18 @@ class Audit:
     def delivered(self, reader: str, message: bytes, at: float, dup: bool = False) -> None:
         """A subscriber has got this message, with DUP or without. What repeats at QoS 2 under one packet id does not
         count."""
-        self._delivered[reader].append((at, message))
-        self._came[reader][message] += 1
-        self._unmarked[reader][message] += not dup
+        part = self._round_of[message]
+        part.delivered.setdefault(reader, []).append((at, message))
+        part.came.setdefault(reader, Counter())[message] += 1
+        part.unmarked.setdefault(reader, Counter())[message] += not dup
+        self.progress += 1
 
-    @property
-    def progress(self) -> int:
-        """Grows with each acknowledgement and each delivery."""
-        return sum(len(each.acked) for each in self.rounds) + sum(len(got) for got in self._delivered.values())
-
-    def missing(self, part: Round) -> dict[str, list[bytes]]:
+    def missing(self, part: Round, role: str = "") -> dict[str, list[bytes]]:
         """Returns reader -> the acknowledged messages of this round that it has not got, if there are any."""
         found = {}
-        for name in self._readers:
-            lacks = [each for each in part.acked if self._due(name, each) and each not in self._came[name]]
+        for name in self._of(part, role):
+            came = part.came.get(name, ())
+            lacks = [each for each in part.acked if self._due(name, each) and each not in came]
             if lacks:
                 found[name] = lacks
         return found
@@ -130,25 +132,29 @@ class Audit:
     def _due(self, reader: str, message: bytes) -> bool:
         return message.startswith(b"%d:" % self._readers[reader])
 
-    def verdict(self, part: Round) -> Verdict:
-        """Returns the counts of one round."""
+    def _of(self, part: Round, role: str) -> dict[str, int]:
+        """Returns reader -> QoS of the readers with this role in a round; all readers for ""."""
+        return {name: qos for name, qos in self._readers.items() if not role or part.roles.get(name) == role}
+
+    def verdict(self, part: Round, role: str = "") -> Verdict:
+        """Returns the counts of one round, or those of the readers for which the node that suffered had this role."""
         found = Verdict(1, len(part.acked), refused=part.refused, whole_s=part.whole_s)
-        found.lost = sum(map(len, self.missing(part).values()))
-        found.reordered = len(self._disorder(part))
-        found.unmarked = sum(map(len, self._unmarked_again(part).values()))
-        for name, qos in self._readers.items():
-            again = sum(count > 1 and message in part.sent for message, count in self._came[name].items())
+        readers = self._of(part, role)
+        found.lost = sum(map(len, self.missing(part, role).values()))
+        found.reordered = len(self._disorder(part, role))
+        found.unmarked = sum(len(again) for name, again in self._unmarked_again(part).items() if name in readers)
+        for name, qos in readers.items():
+            again = sum(count > 1 for count in part.came.get(name, Counter()).values())
             if qos == 2:
                 found.doubled += again
             else:
                 found.repeated += again
-        for qos in sorted(set(self._readers.values())):
+        for qos in sorted(set(readers.values())):
             found.stall_s = max(found.stall_s, longest(part.sent, part.acked, qos))
-        for name, qos in self._readers.items():
+        for name, qos in readers.items():
             came: dict[bytes, float] = {}
-            for at, message in self._delivered[name]:
-                if message in part.sent:
-                    came.setdefault(message, at)
+            for at, message in part.delivered.get(name, ()):
+                came.setdefault(message, at)
             found.delivered += len(came)
             found.gap_s = max(found.gap_s, longest(part.sent, came, qos))
             found.late_s = max(found.late_s, *[at - part.sent[message] for message, at in came.items()], 0.0)
@@ -160,7 +166,7 @@ class Audit:
         for name, lacks in self.missing(part).items():
             wrong.append(f"{name}: {len(lacks)} acknowledged messages lost: {_some(lacks)}")
         for name, qos in self._readers.items():
-            twice = [each for each, count in self._came[name].items() if count > 1 and qos == 2 and each in part.sent]
+            twice = [each for each, count in part.came.get(name, Counter()).items() if count > 1 and qos == 2]
             if twice:
                 wrong.append(f"{name}: {len(twice)} QoS 2 messages delivered more than once: {_some(twice)}")
         for name, again in self._unmarked_again(part).items():
@@ -178,20 +184,20 @@ class Audit:
         """Returns reader -> the QoS 1 messages of a round that came without DUP more than once, and were sent once."""
         found = {}
         for name, qos in self._readers.items():
-            again = [each for each, count in self._unmarked[name].items() if count > 1 and qos == 1]
-            mine = [each for each in again if each in part.sent and each not in part.resent]
+            again = [each for each, count in part.unmarked.get(name, Counter()).items() if count > 1 and qos == 1]
+            mine = [each for each in again if each not in part.resent]
             if mine:
                 found[name] = mine
         return found
 
-    def _disorder(self, part: Round) -> list[str]:
+    def _disorder(self, part: Round, role: str = "") -> list[str]:
         """Returns a line for each message of a round that came for the first time after a later one of its writer."""
         wrong = []
-        for name, got in self._delivered.items():
+        for name in self._of(part, role):
             last: dict[bytes, int] = {}
             seen: set[bytes] = set()
-            for _, message in got:
-                if message in seen or message not in part.sent:
+            for _, message in part.delivered.get(name, ()):
+                if message in seen:
                     continue
                 seen.add(message)
                 writer, _, number = message.rpartition(b"-")
@@ -204,7 +210,8 @@ class Audit:
         """Returns (role, fault) -> the counts of all its rounds."""
         found: dict[tuple[str, str], Verdict] = {}
         for part in self.rounds:
-            found.setdefault((part.role, part.fault), Verdict()).add(self.verdict(part))
+            for role in sorted(set(part.roles.values())) or [""]:
+                found.setdefault((role or part.role, part.fault), Verdict()).add(self.verdict(part, role))
         return dict(sorted(found.items()))
 
 

@@ -66,6 +66,16 @@ CALM_S = 1.0
 """Time in which a duplicate of the last messages would arrive, in seconds."""
 
 
+SETTINGS = {f"allow_{what}_during_netsplit": "majority" for what in ("register", "publish", "subscribe")} | {
+    "max_offline_messages": "-1",
+    "max_online_messages": "-1",
+    "max_inflight_messages": "20",
+    "queue_replicas": "2",
+    "eventlog.level": "message",
+}
+"""The settings of each node."""
+
+
 class Load(NamedTuple):
     """What each publisher sends in a round: `messages` of at least `size` bytes, `rate` per second."""
 
@@ -104,6 +114,10 @@ class Walker(SteadyClient):
                 self.refused(sent.payload)
         super()._handle(packet)
         self._room.set()
+
+    def is_at(self, node: Node) -> bool:
+        """Whether this node is the one to which it connects, or is connected."""
+        return (self.host, self.port) == (node.host, node.port)
 
     def cut(self) -> None:
         """Reset the connection."""
@@ -201,10 +215,7 @@ class Run:
         self.rounds = rounds
         self.load = load
         self.folder = folder
-        settings = {f"allow_{what}_during_netsplit": "majority" for what in ("register", "publish", "subscribe")}
-        settings |= {"max_offline_messages": "-1", "max_online_messages": "-1", "max_inflight_messages": "20"}
-        settings |= {"queue_replicas": "2", "eventlog.level": "message"}
-        self.nodes = [Node(folder, f"n{number}", **settings) for number in range(1, NODES + 1)]
+        self.nodes = self._nodes()
         self.slots = Slots(self.nodes)
         self.audit = Audit(LONGEST_S)
         self.readers: list[Walker] = []
@@ -216,6 +227,10 @@ class Run:
         """Client id -> the node to which it connects next."""
         self._staying: dict[Walker, asyncio.Task[None]] = {}
         self._chance = random.Random()
+
+    def _nodes(self) -> list[Node]:
+        """Make the nodes of the run, which do not run yet."""
+        return [Node(self.folder, f"n{number}", **SETTINGS) for number in range(1, NODES + 1)]
 
     def note(self, what: str, about: str) -> None:
         """Add a line to the diary."""
@@ -266,7 +281,7 @@ class Run:
     # -- clients
 
     def _client(self, client_id: str, version: int) -> Walker:
-        return Walker(client_id, self.nodes[0].port, version)
+        return Walker(client_id, self.nodes[0].port, version, self.nodes[0].host)
 
     def _delivery(self, reader: Walker) -> Callable[[str, bytes, int, dict[str, Any]], None]:
         def delivered(topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:  # noqa: ARG001
@@ -286,7 +301,7 @@ class Run:
         while True:
             await client.gone.wait()
             node = self._placed.pop(client.client_id, None) or self._chance.choice(self._live)
-            client.port = node.port
+            client.host, client.port = node.host, node.port
             try:
                 await asyncio.wait_for(client.connect(), CONNECT_S)
             except (OSError, TimeoutError) as error:
@@ -300,7 +315,7 @@ class Run:
         """Bring a client to this node."""
 
         async def is_there() -> bool:
-            if client.online and client.port == node.port:
+            if client.online and client.is_at(node):
                 return True
             self._placed[client.client_id] = node
             if client.online:
@@ -374,13 +389,13 @@ class Run:
         await until(f"slot {slot} has two copies", two, WHOLE_S)
         return found[0], found[1]
 
-    async def _writers(self, part: Round, sender: Node) -> dict[Walker, int]:
+    async def _writers(self, part: Round, sender: Node, prefix: str = "pub") -> dict[Walker, int]:
         """Connect a publisher for each QoS. Half of them have their sessions at the sender, if it is a primary."""
         found: dict[Walker, int] = {}
         own = set(await self.slots.of(sender))
         for qos in self.plan.qos:
             slots = own if own and self.plan.rng.random() < 0.5 else set(range(SLOTS)) - own
-            name = name_in(slots or own, f"pub-{part.number}-{qos}-")
+            name = name_in(slots or own, f"{prefix}-{part.number}-{qos}-")
             holders = [node.name for node in await self.slots.holders(slot_of("", name))]
             self.note("roles", f"{name} has its session at {' '.join(holders)}")
             writer = self._client(name, self.plan.rng.choice(self.writer_versions))
@@ -400,9 +415,9 @@ class Run:
             if self.audit.progress != progress:
                 progress, since = self.audit.progress, time.monotonic()
             elif time.monotonic() - since > STUCK_S:
-                waiting = {writer.client_id: (writer.port, len(writer.outgoing)) for writer in writers}
-                ports = {node.port: node.name for node in self.nodes}
-                part.wrong.append(f"nothing arrives for {STUCK_S:g} s; port and unanswered: {waiting}, nodes {ports}")
+                at = {each: node.name for each in writers for node in self.nodes if each.is_at(node)}
+                waiting = {each.client_id: (at.get(each), len(each.outgoing)) for each in writers}
+                part.wrong.append(f"nothing arrives for {STUCK_S:g} s; node and unanswered: {waiting}")
                 self.note("round", "stuck")
                 return
             await asyncio.sleep(0.05)
@@ -443,7 +458,7 @@ class Run:
             await asyncio.sleep(BALANCER_S)
             self._live.remove(victim)
             for client in self._staying:
-                if not patient and client.port == victim.port:
+                if not patient and client.is_at(victim):
                     client.cut()
             await asyncio.sleep(PAUSED_S - BALANCER_S)
         finally:
@@ -487,7 +502,7 @@ def figures(verdict: Verdict) -> str:
     )
 
 
-def _some_of(known: tuple[Any, ...]) -> Callable[[str], list[Any]]:
+def some_of(known: tuple[Any, ...]) -> Callable[[str], list[Any]]:
     """Returns a parser of words with commas between them."""
 
     def parse(text: str) -> list[Any]:
@@ -504,9 +519,9 @@ def main() -> int:
     """Run the command line. Returns the exit status."""
     parser = argparse.ArgumentParser(description="faults of single nodes while each session has two copies")
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--roles", type=_some_of(ROLES), default=list(ROLES), help=f"default: {','.join(ROLES)}")
-    parser.add_argument("--faults", type=_some_of(FAULTS), default=list(FAULTS), help=f"default: {','.join(FAULTS)}")
-    parser.add_argument("--qos", type=_some_of((1, 2)), default=[1, 2], help="default: 1,2 at the same time")
+    parser.add_argument("--roles", type=some_of(ROLES), default=list(ROLES), help=f"default: {','.join(ROLES)}")
+    parser.add_argument("--faults", type=some_of(FAULTS), default=list(FAULTS), help=f"default: {','.join(FAULTS)}")
+    parser.add_argument("--qos", type=some_of((1, 2)), default=[1, 2], help="default: 1,2 at the same time")
     parser.add_argument("--messages", type=int, default=Load().messages, help="of each publisher in a round")
     parser.add_argument("--rate", type=float, default=Load().rate, help="messages per second of each publisher")
     parser.add_argument("--seed", type=int, default=1)

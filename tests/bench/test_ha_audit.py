@@ -182,3 +182,18 @@ def test_other_violations_of_a_round_are_reported() -> None:
 )
 def test_the_longest_wait(sent: dict[bytes, float], came: dict[bytes, float], expected: float) -> None:
     assert longest(sent, came, 1) == expected
+
+
+def test_each_role_has_its_own_counts() -> None:
+    """One fault strikes subscribers in several roles: what one of them lacks counts for its role alone."""
+    audit, part = audit_of(("one", 1), ("two", 1), ("three", 2))
+    part.roles.update(one="primary", two="gateway", three="gateway")
+    send(audit, b"1:w-1", b"2:w-1")
+    audit.delivered("one", b"1:w-1", 1.0)
+    audit.delivered("three", b"2:w-1", 2.0)
+    cases = audit.by_case()
+    assert sorted(cases) == [("gateway", "kill"), ("primary", "kill")]
+    primary, gateway = cases["primary", "kill"], cases["gateway", "kill"]
+    assert (primary.lost, primary.delivered, primary.late_s) == (0, 1, 1.0)
+    assert (gateway.lost, gateway.delivered, gateway.late_s) == (1, 1, 2.0)
+    assert audit.verdict(part).lost == 1

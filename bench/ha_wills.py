@@ -1,0 +1,100 @@
+"""Clients with wills in the rounds of `ha_roles`: some never come back after the fault, others do.
+
+    gateway, gone    connected to the node that suffers; it never comes back
+    gateway, back    connected to the node that suffers; it connects to another node
+    primary, gone    its session is at the node that suffers, and it is connected to another one; it stays away once its
+                     connection was closed
+    primary, back    the same, but it connects again
+
+A will has QoS 2, and one subscriber of QoS 2 counts: one will for each client that is gone, within `DUE_S`, and none
+for the others. A client whose connection was not closed is not gone.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from typing import Any, NamedTuple
+
+from strogoff.mqtt import packets
+
+from .steady import SteadyClient
+
+DUE_S = 10.0
+"""The longest time from the end of a client to its will: detection, takeover and grace, in seconds."""
+TOPIC = "will/"
+
+
+class Willing(NamedTuple):
+    """A client with a will. `role`: what the node that suffers is for it. `returns`: whether it connects again."""
+
+    client: SteadyClient
+    role: str
+    returns: bool
+
+
+class Wills:
+    """The wills of all rounds."""
+
+    def __init__(self) -> None:
+        self._came: Counter[str] = Counter()
+        self._at: dict[str, float] = {}
+        self._gone: dict[str, float] = {}
+        self._known: list[Willing] = []
+
+    @property
+    def gone(self) -> int:
+        """The number of clients that are gone."""
+        return len(self._gone)
+
+    @property
+    def back(self) -> int:
+        """The number of clients that are not gone."""
+        return len(self._known) - len(self._gone)
+
+    @property
+    def latest_s(self) -> float:
+        """The longest time from the end of a client to its will, in seconds."""
+        return max([self._at[name] - at for name, at in self._gone.items() if name in self._at], default=0.0)
+
+    def add(self, client: SteadyClient, role: str, returns: bool) -> Willing:
+        """A client will be connected."""
+        self._known.append(Willing(client, role, returns))
+        return self._known[-1]
+
+    def is_gone(self, client_id: str) -> None:
+        """The connection of a client that does not return has ended."""
+        self._gone.setdefault(client_id, time.time())
+
+    def delivered(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:  # noqa: ARG002
+        """The subscriber has got a will."""
+        name = payload.decode()
+        self._came[name] += 1
+        self._at.setdefault(name, time.time())
+
+    @property
+    def waits(self) -> bool:
+        """Whether a will is due that has not come, and is not late yet."""
+        return any(name not in self._came and time.time() - at < DUE_S for name, at in self._gone.items())
+
+    def violations(self) -> list[str]:
+        """Returns a line for each wrong number of wills, and for each late one."""
+        wrong = []
+        for each in self._known:
+            name = each.client.client_id
+            due, came = int(name in self._gone), self._came[name]
+            if came != due:
+                wrong.append(f"{name} ({each.role}): {came} wills, {due} due")
+            elif due and self._at[name] - self._gone[name] > DUE_S:
+                wrong.append(f"{name} ({each.role}): its will came after {self._at[name] - self._gone[name]:.1f} s")
+        return wrong
+
+
+def connect_fields(client_id: str, rng: random.Random) -> tuple[int, dict[str, Any]]:
+    """Returns the version and the fields of CONNECT of a client with a will. It has a durable session, or one that ends
+    with its connection."""
+    will = packets.Will(TOPIC + client_id, client_id.encode(), 2)
+    if rng.random() < 0.5:
+        return 4, {"will": will}
+    return 5, {"will": will, "properties": {"session_expiry_interval": rng.choice((0, 3600))}}
