@@ -47,6 +47,8 @@ class Options(msgspec.Struct, kw_only=True):
     allow_subscribe_during_netsplit: str = "off"
     allow_unsubscribe_during_netsplit: str = "off"
     queue_replicas: int = 1
+    queue_balance: str = "auto"
+    queue_balance_wait_s: int = 30
     expire_retain_cache_s: int = 0
     retained_max_messages: int = 0
     retained_max_bytes: int = 0
@@ -84,6 +86,7 @@ _FROM_SETTINGS = {
     "flow.pause_reading_bytes": "pause_reading_bytes",
     "flow.out_buffer_bytes": "out_buffer_bytes",
     "systree_interval": "systree_interval_ms",
+    "queue_balance_wait": "queue_balance_wait_s",
 }
 """Configuration key -> field, where the names differ."""
 

@@ -147,7 +147,7 @@ class ClusterNode:
 
     @property
     def full(self) -> tuple[str, ...]:
-        """The nodes whose disk is full, as this node's last lease says."""
+        """The nodes whose disk is full, or that are about to leave, as this node's last lease says."""
         return () if self.lease_service is None else self.lease_service.holder.full
 
     @property

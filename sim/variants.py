@@ -35,7 +35,7 @@ VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_
 * twin: a stranger with its own disk asks to join with the name of a serving node.
 * slow-data: between some nodes data takes longer than urgent messages, so that one overtakes the other.
 * moves: an operator moves slots with the sessions of clients from node to node.
-* copies: each slot has a copy on another node.
+* copies: each slot has a copy on another node, and slots with sessions move to their places by themselves.
 """
 
 LOG_DOTS = (4, 12, 50)
@@ -122,8 +122,9 @@ def _moves(plan: ClusterPlan, rng: Random) -> ClusterPlan:
     return replace(plan, slot_moves=tuple([(at_s, rng.choice(names), rng.choice(plan.nodes)) for at_s in times]))
 
 
-def _copies(plan: ClusterPlan, _: Random) -> ClusterPlan:
-    options = msgspec.structs.replace(plan.swarm.options, queue_replicas=2)
+def _copies(plan: ClusterPlan, rng: Random) -> ClusterPlan:
+    wait_s = rng.choice((1, 1, 2, 4))  # faults are a second or two apart
+    options = msgspec.structs.replace(plan.swarm.options, queue_replicas=2, queue_balance_wait_s=wait_s)
     return replace(plan, swarm=replace(plan.swarm, options=options))
 
 

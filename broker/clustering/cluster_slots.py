@@ -9,6 +9,7 @@ from ...cluster.ports import Datagram
 from ..node import Node
 from .copy_codec import CopyAnswer, encode
 from .routes import Routes
+from .slot_balance import SlotBalance
 from .slot_copies import SlotCopies
 from .slot_follower import SlotFollower, Traffic
 from .slot_handover import SlotHandover
@@ -42,6 +43,7 @@ class ClusterSlots:
             self._closed_or_opened,
             self.replicator.preferred,
         )
+        self.balance = SlotBalance(node, member, self.handover, self.moves, self.replicator.lacking, self._unknown)
         self.copies = SlotCopies(
             node, member, traffic.gate, self.opening.leftovers, self.moves.arrivals, self._answer_primary
         )
@@ -115,6 +117,7 @@ class ClusterSlots:
         self._settle()
         self.follower.follow()
         self.replicator.follow(own)
+        self.balance.follow()
 
     def received(self, node: str, data: bytes) -> None:
         """Handle a message of another node about the move of a slot. Raises `MalformedFrame`."""
@@ -145,6 +148,7 @@ class ClusterSlots:
             self.moves.tick()
             self.replicator.tick()
             self.copies.tick()
+            self.balance.tick()
 
 
 class _Busy:

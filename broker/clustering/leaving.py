@@ -140,6 +140,9 @@ class Leaving:
         node, sessions = self._node, self._node.sessions
         if kill_sessions and (needed := self._member.join_leave.needed(node.name)):
             raise ClusterError(needed)
+        self._clustering.slots.balance.leaving = True
+        if kill_sessions and self._member.lease_service is not None:
+            self._member.lease_service.leaves = True
         await self._stop_mqtt(False)
         if not kill_sessions:
             return f"{DONE}! Use -k to give the sessions that are still there to other nodes, and to leave"

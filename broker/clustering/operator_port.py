@@ -52,7 +52,8 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     `serving` are numbers of nodes; `incidents` counts the netsplits that this node has seen since its start; `log_disk`
     is `full` or `failed` while this node cannot write the log of the cluster; `serves_nobody` is a sentence that says
     why this node takes no clients and what to do, empty if no sentence is needed; `no_lease` is why it has lost its
-    lease, empty while it has one.
+    lease, empty while it has one; `slots_misplaced` counts the slots of this node that the placement
+    gives to another one; `balance` says what the balancing of slots does at this node, empty for a standalone node.
     """
 
     cluster_id: str
@@ -68,6 +69,8 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     log_disk: str = "serving"
     serves_nobody: str = ""
     no_lease: str = ""
+    slots_misplaced: int = 0
+    balance: str = ""
 
 
 class OperatorPort(Protocol):

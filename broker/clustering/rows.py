@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...cluster.membership.state_machine import zone_of
 from ...cluster.node import ClusterNode
 from ...cluster.slots.table import SlotTable, standalone_table
+from .cluster_slots import ClusterSlots
 from .operator_port import NodeRow, Sees, StatusRow
 
 RUNS_MS = 1000
@@ -41,7 +42,9 @@ def node_rows(member: ClusterNode, serves_nobody: str = "") -> list[NodeRow]:
     return rows
 
 
-def status_row(member: ClusterNode, sees: Sees, incidents: int, serves_nobody: str = "") -> StatusRow:
+def status_row(
+    member: ClusterNode, sees: Sees, incidents: int, serves_nobody: str = "", slots: ClusterSlots | None = None
+) -> StatusRow:
     """The cluster as it is now; `incidents` is how many this node has seen."""
     figures = member.metadata.statistics()
     consensus, lease_service = member.consensus, member.lease_service
@@ -59,6 +62,8 @@ def status_row(member: ClusterNode, sees: Sees, incidents: int, serves_nobody: s
         log_disk=member.ports.meta.state,
         serves_nobody=serves_nobody,
         no_lease=member.reporting.because,
+        slots_misplaced=len(slots.handover.misplaced()) if slots is not None else 0,
+        balance=slots.balance.state if slots is not None and member.clustered else "",
     )
 
 

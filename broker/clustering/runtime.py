@@ -359,6 +359,7 @@ class ClusterRuntime:
             self._node.policy.view_state.value,
             self.clustering.incidents.incident_log.detected,
             self.serves_nobody,
+            self.clustering.slots,
         )
 
     def slots(self) -> tuple[SlotTable, dict[str, str]]:
@@ -370,6 +371,13 @@ class ClusterRuntime:
         primary = self._member.slots.row(slot).primary
         if primary is not None and primary.node == node:
             return True
+        balance = self.clustering.slots.balance
+        balance.hold()
+        try:
+            if balance.moving not in (None, slot):
+                await until(lambda: balance.moving is None, MOVE_S, "")
+        except ClusterError:
+            return False
         try:
             problem = await asyncio.wait_for(outcome_of(self.clustering.slots.moves.begin, slot, node), MOVE_S)
         except TimeoutError:

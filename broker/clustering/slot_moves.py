@@ -132,6 +132,11 @@ class SlotMoves:
             return f"slot {slot} is being handed over"
         return ""
 
+    def cancel(self, reason: str) -> None:
+        """End a move of which the clients have not noticed anything. Any other goes on."""
+        if self.departure is not None and self.departure.phase == FILLING:
+            self._abort(reason)
+
     def tick(self) -> None:
         """Continue. Call it often."""
         departure = self.departure

@@ -380,9 +380,11 @@ class SlotReplicator:
                 self._begin(table.row(slot), present[wanted[slot]])
 
     def _zones(self) -> dict[str, str]:
-        """The nodes that can have copies, and their zones. A node with a full disk takes none."""
-        membership, full = self._member.membership, self._member.full
-        return {node: zone_of(membership.members[node]) for node in membership.view.serving if node not in full}
+        """The nodes that can have copies, and their zones, this node included. A node with a full disk, or one that
+        leaves, takes none."""
+        membership, full, own = self._member.membership, self._member.full, self._member.me.node
+        able = [node for node in membership.view.serving if node not in full or node == own]
+        return {node: zone_of(membership.members[node]) for node in able}
 
     def _begin(self, row: SlotRow, holder: Holder) -> None:
         attempt = CopyAttempt(row.slot, row.epoch, self._env.numbers.unique())
@@ -390,6 +392,11 @@ class SlotReplicator:
         self.copies.setdefault(row.slot, []).append(copy)
         self._fills.append(copy)
         self._say(copy)
+
+    def lacking(self) -> dict[int, str]:
+        """Return slot -> the node that has to get a copy of it, for the slots of this node that lack one."""
+        own = self._member.own_holder
+        return {} if own is None else followers(self._member.slots, own, self._zones(), self._wanted)
 
     @property
     def filling(self) -> set[int]:

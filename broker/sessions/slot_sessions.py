@@ -12,6 +12,7 @@ are.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ...mqtt.topics import parse_shared
@@ -122,6 +123,16 @@ class SlotSessions:
             connection = session.connection
             if connection is not None:
                 connection.moved()
+
+    def connections(self) -> Counter[int]:
+        """Return slot -> connected clients with sessions in it."""
+        return Counter(
+            [
+                session.key[0]
+                for session in self._sessions.in_memory()
+                if session.in_slot and session.connection is not None
+            ]
+        )
 
     def busy(self, slot: int) -> str:
         """Return why the sessions of the slot cannot leave memory yet; "" if they can. Raises `StorageError`."""

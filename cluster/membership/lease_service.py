@@ -54,8 +54,9 @@ class LeaseService:
         self._ask = ask
         self._answer = answer
         self._follow = follow
-        self._writing = False
-        self._writing_ms = 0.0
+        self._writing_ms: float | None = None
+        self.leaves = False
+        """This node is about to leave the cluster: like one with a full disk, it gets no more copies of slots."""
         self.holder = LeaseHolder(node, boot, process, settings)
         self.coordinator = MembershipCoordinator(node, consensus.membership, cluster_ms, settings)
         self._can_wait: set[int] = set()
@@ -79,7 +80,7 @@ class LeaseService:
 
     def waiting_ms(self) -> float:
         """How long the disk has not answered the write that the next lease needs, in ms; 0 if no write is pending."""
-        return self._now_ms() - self._writing_ms if self._writing else 0.0
+        return self._now_ms() - self._writing_ms if self._writing_ms is not None else 0.0
 
     def tick(self) -> None:
         """Ask for the next lease if it is due, and propose what the coordinator decides if this node leads."""
@@ -108,7 +109,7 @@ class LeaseService:
     def _request(self, piggyback: bool = False) -> None:
         leader = self._consensus.leader
         if leader is not None:
-            full = self._store.state != "serving"
+            full = self._store.state != "serving" or self.leaves
             request = self.holder.request(self._now_ms(), self._wall_ms(), full, piggyback)
             if request is not None:
                 self._ask(leader, encode_lease(request))
@@ -118,15 +119,14 @@ class LeaseService:
             # A full disk still answers: the node stays in the view and reports the full disk (H-20).
             self.holder.committed()
             return
-        if self._writing:
+        if self._writing_ms is not None:
             return
-        self._writing = True
         self._writing_ms = self._now_ms()
         self._store.put(ALIVE_KEY, int(self._wall_ms()).to_bytes(8, "big"))
         self._store.when_landed(self._store.open_commit, self._committed)
 
     def _committed(self) -> None:
-        self._writing = False
+        self._writing_ms = None
         self.holder.committed()
         self._request()
 

@@ -22,8 +22,9 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
     `number` counts the requests of this process. `hears`: the peers heard on their data streams. `view`: the id of the
     applied view. `entered_in_view`: the view in which the node entered, 0 if it has no row. `exchanged`: while the node
     is joining, the incarnations `(node, entered_in_view)` with which it has completed a full exchange since it entered,
-    and itself once all steps of its rejoin are done. `full`: its disk is full. `urgent`: the leader answers before its
-    next heartbeat, because the node has no lease, loses it soon, or has entered a view or hears a peer again.
+    and itself once all steps of its rejoin are done. `full`: its disk is full, or it is about to leave.
+    `urgent`: the leader answers before its next heartbeat, because the node has no lease, loses it soon, or has entered
+    a view or hears a peer again.
     """
 
     node: Name
@@ -41,7 +42,7 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
 class LeaseReply(Struct, array_like=True, frozen=True):
     """A lease for one incarnation, from the moment it sent request `number`.
 
-    `cluster_ms` is the leader's cluster time when it answered (H-17), `full` the nodes whose disk is full (H-20).
+    `cluster_ms` is the leader's cluster time when it answered (H-17), `full` the nodes whose requests say so (H-20).
     `held_ms`: how long the leader held the request, in ms; the rest of the round trip was network time.
     """
 

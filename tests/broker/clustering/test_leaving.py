@@ -73,7 +73,10 @@ def test_a_node_that_leaves_gives_its_sessions_to_the_others(tmp_path: Path, ask
         writer = await harness.client("n1", "writer")
         await client.abort()
         await writer.publish("kept/1", b"1", 1)
+        service = two.clustering._member.lease_service
+        assert service is not None and not service.leaves
         assert (await said({"n1": one, "n2": two}[asked], "n2@127.0.0.1"))[-1] == "Done"
+        assert service.leaves and two.clustering.slots.balance.leaving, "it gets no copies and no slots, and keeps none"
         await writer.publish("kept/2", b"2", 1)
         assert (await client.connect()).session_present
         await until(lambda: got == [b"1", b"2"])

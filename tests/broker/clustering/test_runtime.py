@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.steady import SteadyClient
+from strogoff.broker.clustering import runtime
 from strogoff.broker.clustering.leaving import DEPART
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.broker.clustering.runtime import ClusterRuntime
@@ -484,5 +485,26 @@ def test_a_removed_node_names_the_remedy_and_the_remedy_works(tmp_path: Path) ->
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == two.status().serving == 2)
         await (await harness.client("n2", "c")).abort()
+
+    run(tmp_path, scenario)
+
+
+def test_a_slot_that_an_operator_moves_has_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for the slot that just moves by itself, and no other one moves by itself for a while."""
+    monkeypatch.setattr(runtime, "MOVE_S", 0.3)
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        slot = next(iter(one.slots()[0].slots_by_primary["n1@127.0.0.1"]))
+        balance = one.clustering.slots.balance
+        balance.moving = (slot + 1) % 256
+        assert not await one.move_slot(slot, "n2@127.0.0.1")
+        assert one.slots()[0].row(slot).home == "n1@127.0.0.1"
+        balance.moving = None
+        await until(lambda: one.status().serving == 2)
+        monkeypatch.setattr(runtime, "MOVE_S", 10)
+        assert await one.move_slot(slot, "n2@127.0.0.1")
+        assert "an operator moves slots" in balance._pause()
 
     run(tmp_path, scenario)

@@ -263,3 +263,11 @@ def test_a_primary_that_begins_many_copies_reads_some_in_each_turn(
     cluster.until(lambda: len(cluster.row().in_sync) == 2)
     assert len(turns) > 6
     assert max([len(slots) for slots in turns[::2]]) == slot_replicator.READ
+
+
+def test_a_primary_with_a_full_disk_still_knows_its_own_zone(cluster: CopiedCluster) -> None:
+    """Otherwise it would take a follower in its own zone for one in another, and make copies in vain."""
+    cluster[1].disks[0].full = True
+    cluster.until(lambda: cluster[1].member.full == ("n1",) == cluster[2].member.full)
+    assert set(cluster.replicator(1)._zones()) == {"n1", "n2", "n3"}
+    assert set(cluster.replicator(2)._zones()) == {"n2", "n3"}
