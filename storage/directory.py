@@ -1,7 +1,7 @@
 """The data directory of a node: its owner, the number of starts, and a lock against a second process.
 
     lock             held for the life of the process, with its pid
-    strogoff.json    format, cluster id, disk uuid, node name, last boot
+    strogoff.json    format, cluster id, disk uuid, node name, last boot, whether a loss of power may have cost writes
     messages/        sessions, queues, retained messages
     meta/            Raft and metadata
 
@@ -18,8 +18,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from . import leveldb_folder
-from .engine import Corrupted, WrongDirectory
-from .files import PathLock, make_directory, write_durably
+from .engine import Corrupted, Durability, WrongDirectory
+from .files import PathLock, make_directory, sync_files, write_durably
+from .unsynced import SYNCED, left_unsynced, may_lack_writes
 
 MARKER = "strogoff.json"
 FORMAT = 2
@@ -37,6 +38,8 @@ class _Marker:
     node_name: str
     boot: int
     boot_above: int = 0
+    unsynced: str = SYNCED
+    incomplete: int = 0
 
 
 class DataDirectory:
@@ -82,6 +85,11 @@ class DataDirectory:
         return self._marker.boot_above
 
     @property
+    def incomplete(self) -> int:
+        """The number of the last start that found that the message database may lack its last writes; 0 if none did."""
+        return self._marker.incomplete
+
+    @property
     def cluster_id(self) -> str:
         """The id of the cluster that the data belongs to. A new directory has the id of a new cluster."""
         return self._marker.cluster_id
@@ -113,6 +121,19 @@ class DataDirectory:
     def set_format(self) -> None:
         """The content has `FORMAT` now: older versions refuse the directory from here on. Durable on return."""
         self._write(replace(self._marker, format=FORMAT))
+
+    def note_writes(self, durability: Durability | None, machine: str) -> None:
+        """This process begins to write messages. Durable on return. Arguments as in `unsynced.left_unsynced`."""
+        marker = self._marker
+        incomplete = self._boot if may_lack_writes(marker.unsynced, machine) else marker.incomplete
+        unsynced = left_unsynced(durability, machine, marker.unsynced)
+        self._write(replace(marker, incomplete=incomplete, unsynced=unsynced))
+
+    def note_synced(self) -> None:
+        """This process has closed the message database: sync its files, and note that nothing is left. May take a
+        while, so call it in a thread. Raises OSError."""
+        sync_files(self.messages)
+        self._write(replace(self._marker, unsynced=SYNCED))
 
     def raise_boot(self, boot: int) -> None:
         """Make the next start use a number above `boot`, which an earlier disk of this node used. Durable on return."""
@@ -152,8 +173,21 @@ class DataDirectory:
                 )
 
     def _write(self, marker: _Marker) -> None:
-        write_durably(self._file, json.dumps(asdict(marker), indent=2).encode() + b"\n")
+        write_durably(self._file, _encoded(marker))
         self._marker = marker
+
+
+def note_repair_with_loss(path: Path) -> None:
+    """A repair has dropped keys from a database of the data directory: the next start counts as one that finds that
+    writes are missing. The caller has the lock. Raises as `read_marker`."""
+    file = path / MARKER
+    if file.exists():
+        marker = read_marker(file)
+        write_durably(file, _encoded(replace(marker, incomplete=marker.boot + 1)))
+
+
+def _encoded(marker: _Marker) -> bytes:
+    return json.dumps(asdict(marker), indent=2).encode() + b"\n"
 
 
 def read_marker(file: Path) -> _Marker:
@@ -169,6 +203,8 @@ def read_marker(file: Path) -> _Marker:
         if not all(isinstance(value, str) for value in (marker.cluster_id, marker.disk_uuid, marker.node_name)):
             raise TypeError(said)
         if type(marker.boot) is not int or marker.boot < 0:
+            raise TypeError(said)
+        if type(marker.incomplete) is not int or not isinstance(marker.unsynced, str):
             raise TypeError(said)
     except (ValueError, KeyError, TypeError):
         raise Corrupted(

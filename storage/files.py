@@ -46,6 +46,18 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
+def sync_files(folder: Path) -> None:
+    """Make the content of all files in a folder durable, and their names. Raises OSError."""
+    for path in folder.iterdir():
+        if path.is_file():
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+    sync_directory(folder)
+
+
 class PathLock:
     """A lock file with the pid of its owner. The kernel releases the lock when the process ends.
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .directory import DATABASES, MARKER
+from .directory import DATABASES, MARKER, note_repair_with_loss
 from .engine import StorageError
 from .files import PathLock
 from .repair import repair
@@ -38,6 +38,8 @@ def _run(arguments: argparse.Namespace) -> int:
         lock = PathLock(directory / "lock")
         try:
             lossless = [_repair(folder) for folder in folders]
+            if not all(lossless):
+                note_repair_with_loss(directory)
         finally:
             lock.close()
     except (StorageError, OSError) as error:

@@ -143,8 +143,25 @@ class Server:
         settings = self.settings
         self._directory = directory = DataDirectory(self.data_dir, str(settings["nodename"]), lambda: str(uuid.uuid4()))
         durability: Durability = "sync" if settings["message_store.durability"] == "sync" else "os"
+        in_memory = settings["message_store.engine"] == "memory"
+        directory.note_writes(None if in_memory else durability, machine_boot())
+        self._say_whether_complete(directory, not in_memory and durability == "os")
         self._engine = self._make_engine(directory.messages, durability)
         return directory
+
+    def _say_whether_complete(self, directory: DataDirectory, unsynced: bool) -> None:
+        if directory.incomplete == directory.boot:
+            self.log(
+                "warning",
+                "the message store may lack its last writes: the machine has lost power while they were not synced, "
+                "the store was in memory, or a repair has dropped keys. Other nodes with its slots come first",
+            )
+        if unsynced and not machine_boot():
+            self.log(
+                "warning",
+                "this system has no id for the boot of its kernel (/proc/sys/kernel/random/boot_id): a kill of this "
+                "process counts as a loss of power, unless message_store.durability is sync",
+            )
 
     def _open(self, directory: DataDirectory) -> asyncio.Future[None]:
         """Start the node. Returns a future that is done when the node knows all subscriptions.
@@ -282,6 +299,7 @@ class Server:
         await self._end_tasks()
         if answers:  # else a write is under way, for which closing waits: the process ends with it
             self._close_databases()
+            await self._note_synced()
         if self._eventlog is not None:
             await self._loop.run_in_executor(None, self._eventlog.close)
         if self._directory is not None:
@@ -303,6 +321,16 @@ class Server:
             self._engine.close()
         if self._meta is not None:
             self._meta.close()
+
+    async def _note_synced(self) -> None:
+        """Sync the closed database of messages: a loss of power from now on costs nothing."""
+        directory = self._directory
+        if directory is None or not hasattr(self, "store") or not isinstance(self._engine, LevelDBEngine):
+            return
+        try:
+            await asyncio.wait_for(self._loop.run_in_executor(None, directory.note_synced), STOP_S)
+        except (OSError, TimeoutError) as error:
+            self.log("warning", f"the message store was not synced at the stop: {error!r}")
 
     async def _flush(self) -> bool:
         """Commit all writes. True if the disk answers in time, even if it is full."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.storage.directory import FORMAT, DataDirectory
+from strogoff.storage.directory import FORMAT, DataDirectory, note_repair_with_loss
 from strogoff.storage.engine import Corrupted, DirectoryInUse, WrongDirectory
 from strogoff.storage.leveldb import LevelDBEngine
 
@@ -168,6 +168,45 @@ def changed(path: Path, **fields: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
 
 
+def test_a_start_after_a_loss_of_power_is_remembered_until_the_next_one(tmp_path: Path) -> None:
+    found = []
+    for durability, machine in (
+        ("os", "k1"),
+        ("os", "k1"),
+        ("os", "k2"),
+        ("sync", "k2"),
+        ("sync", "k3"),
+        ("sync", "k4"),
+    ):
+        use(tmp_path)  # such a start has noted nothing
+        directory = start(tmp_path)
+        directory.note_writes(durability, machine)  # type: ignore[arg-type]
+        found.append((directory.boot, directory.incomplete))
+        directory.close()
+    assert found == [(2, 0), (4, 0), (6, 6), (8, 6), (10, 10), (12, 10)]
+
+
+def test_a_process_that_stops_in_order_leaves_nothing_unsynced(tmp_path: Path) -> None:
+    use(tmp_path)
+    directory = start(tmp_path)
+    directory.note_writes("os", "k1")
+    directory.note_synced()
+    directory.close()
+    directory = start(tmp_path)
+    directory.note_writes("os", "k2")
+    assert directory.incomplete == 0
+    directory.close()
+
+
+def test_a_repair_with_loss_counts_as_a_loss_of_power(tmp_path: Path) -> None:
+    use(tmp_path)
+    note_repair_with_loss(tmp_path)
+    directory = start(tmp_path)
+    assert directory.incomplete == directory.boot == 2
+    directory.close()
+    note_repair_with_loss(tmp_path / "nothing")
+
+
 def test_an_unknown_format(tmp_path: Path) -> None:
     use(tmp_path)
     changed(tmp_path, format=3, something_new=True)
@@ -191,7 +230,9 @@ def test_a_directory_of_format_1_keeps_it_until_the_content_is_converted(tmp_pat
     directory.close()
 
 
-@pytest.mark.parametrize("field", [{"boot": "1"}, {"boot": -1}, {"boot": True}, {"node_name": None}, {"extra": 1}])
+@pytest.mark.parametrize(
+    "field", [{"boot": "1"}, {"boot": -1}, {"boot": True}, {"node_name": None}, {"extra": 1}, {"incomplete": "1"}]
+)
 def test_a_marker_that_makes_no_sense(tmp_path: Path, field: dict[str, Any]) -> None:
     use(tmp_path)
     changed(tmp_path, **field)

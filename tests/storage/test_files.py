@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from strogoff.storage.engine import DirectoryInUse
-from strogoff.storage.files import PathLock, make_directory, write_durably
+from strogoff.storage.files import PathLock, make_directory, sync_files, write_durably
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -104,3 +104,19 @@ def test_a_lock_without_pid_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DirectoryInUse, match="another process"):
         PathLock(tmp_path / "lock")
     lock.close()
+
+
+def test_all_files_of_a_folder_are_synced_and_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(b"content")
+    (tmp_path / "lost").mkdir()
+    synced: list[str] = []
+    sync = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    sync_files(tmp_path)
+    assert sorted(synced[:-1]) == ["one", "two"] and synced[-1] == tmp_path.name

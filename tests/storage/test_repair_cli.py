@@ -58,6 +58,7 @@ def test_lost_writes_are_counted(data: Path, capsys: pytest.CaptureFixture[str])
     content[5000:5100] = bytes(100)
     log.write_bytes(content)
     assert main(["repair", str(data)]) == 3
+    assert json.loads((data / MARKER).read_text())["incomplete"] == 2, "the next start counts as incomplete"
     said = capsys.readouterr().out
     assert "repaired" in said and "at least 1 writes are lost" in said
     assert f"the damaged files are in lost/: {log.name}" in said

@@ -500,3 +500,61 @@ def test_a_deleted_data_directory_ends_the_acknowledgements(tmp_path: Path, monk
         await server.stop()
 
     run(main())
+
+
+def test_a_start_tells_a_loss_of_power_from_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process under another boot of the kernel finds that the last one has stopped in order, or that it has not."""
+
+    def note() -> str:
+        return str(json.loads((tmp_path / "strogoff.json").read_text())["unsynced"])
+
+    async def nothing(_: Server) -> None:
+        assert note() == module.machine_boot()
+
+    def complaints(server: Server) -> list[str]:
+        return [line for line in lines(server) if "may lack its last writes" in line]
+
+    async def test() -> None:
+        server = make(tmp_path)
+        await during(server, nothing)
+        assert note() == "" and not complaints(server)
+        monkeypatch.setattr(module, "machine_boot", lambda: "another")
+        server = make(tmp_path)
+        await during(server, nothing)
+        assert not complaints(server)
+        monkeypatch.setattr(Server, "_note_synced", lambda _: asyncio.sleep(0))  # as after a kill
+        await during(make(tmp_path), nothing)
+        server = make(tmp_path)
+        await during(server, nothing)
+        assert note() == "another" and not complaints(server)
+        monkeypatch.setattr(module, "machine_boot", lambda: "a third")
+        server = make(tmp_path)
+        await during(server, nothing)
+        assert len(complaints(server)) == 1
+
+    run(test())
+
+
+def test_a_system_without_a_boot_of_its_kernel_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(_: Server) -> None: ...
+
+    async def test() -> None:
+        monkeypatch.setattr(module, "machine_boot", lambda: "")
+        for settings, expected in (({}, True), ({"message_store__durability": "sync"}, False)):
+            server = make(tmp_path, **settings)
+            await during(server, nothing)
+            assert any("has no id for the boot of its kernel" in line for line in lines(server)) is expected
+
+    run(test())
+
+
+def test_a_store_in_memory_lacks_everything_at_the_next_start(tmp_path: Path) -> None:
+    async def nothing(_: Server) -> None: ...
+
+    async def test() -> None:
+        for expected in (0, 1):
+            server = make(tmp_path, message_store__engine="memory")
+            await during(server, nothing)
+            assert sum("may lack its last writes" in line for line in lines(server)) == expected
+
+    run(test())
