@@ -184,6 +184,8 @@ _TYPES: Final = """
         : slots got another primary, or another incarnation of it, or have none now
     slot.lost s target count slots ?view
         : the cluster gave up a member's disk, which had the last copy of these slots: they are empty
+    slot.loss_possible s target count slots nodes reason ?source ?view
+        : the target is primary of the slots now, and may lack acknowledged changes that the nodes had
     lease.get s view : this node has a lease: it may accept and acknowledge
     lease.lose s view ?detail ?nodes : this node has lost its lease; detail is the cause, nodes are not heard
     split.suspect s nodes begin_ms window_ms ?detail : a member is silent: perhaps an incident

@@ -16,7 +16,7 @@ from .links.links import Links
 from .links.ports import Lane, LinkPorts, SetAside, Timer, Unreadable
 from .membership.admission import JOIN, LEAVE, CallAnswer, encode_call, objection
 from .membership.boot import TAKEN_OUT, BootRegistrar
-from .membership.commands import SetSlots, encode_command
+from .membership.commands import RecoverSlots, SetSlots, encode_command
 from .membership.consensus import Consensus
 from .membership.events import (
     BarriersAllowed,
@@ -26,6 +26,7 @@ from .membership.events import (
     MembershipEvent,
     Refused,
     SlotsChanged,
+    SlotsDoubtful,
     SlotsLost,
     ViewChanged,
     WentStale,
@@ -188,9 +189,7 @@ class ClusterNode:
 
     def adopt(self, answer: CallAnswer) -> None:
         """Become a member of the cluster that answered `join`."""
-        self.me = Identity(
-            self.me.node, self.me.disk, self.me.boot, self.me.process, self.me.address, answer.cluster_id
-        )
+        self.me = msgspec.structs.replace(self.me, cluster_id=answer.cluster_id)
         self.links.adopt(answer.cluster_id)
         self._addresses.joined_through(dict(answer.members))
         self.ports.ask_time()
@@ -337,7 +336,7 @@ class ClusterNode:
                 self._member_changed(each)
             elif isinstance(each, BarriersAllowed):
                 self.metadata.hold(not each.barriers_allowed)
-            elif isinstance(each, SlotsLost | SlotsChanged):
+            elif isinstance(each, SlotsLost | SlotsDoubtful | SlotsChanged):
                 self.reporting.slots(each)
                 if isinstance(each, SlotsChanged):
                     self.listener.slots_changed()
@@ -473,6 +472,15 @@ class ClusterNode:
         command = SetSlots(changes, self.me.node if leaving else "")
         if leader == self.me.node:
             self._inbox.slots_requested(leader, command)
+        elif leader is not None:
+            self.links.datagram(leader, Datagram.SET_SLOTS, encode_command(command))
+
+    def recover_slots(self, changes: tuple[SlotRow, ...]) -> None:
+        """Ask the leader to give slots without primary to other nodes, for an operator. The request may be lost."""
+        leader = None if self.consensus is None else self.consensus.leader
+        command = RecoverSlots(changes, self.me.node)
+        if leader == self.me.node:
+            self._inbox.recovery_requested(command)
         elif leader is not None:
             self.links.datagram(leader, Datagram.SET_SLOTS, encode_command(command))
 

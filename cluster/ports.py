@@ -43,7 +43,8 @@ class Identity(Struct, frozen=True):
     """The identity of this process.
 
     `disk` names its data directory, `boot` counts the starts on it, `process` is random at each start. `address` is
-    where other nodes dial this node. `cluster_id` is "" while the node is in no cluster.
+    where other nodes dial this node. `cluster_id` is "" while the node is in no cluster. `incomplete`: the last start
+    that found that the disk may lack its last writes, 0 if none did (`storage/unsynced.py`).
     """
 
     node: str
@@ -52,6 +53,7 @@ class Identity(Struct, frozen=True):
     process: str
     address: str
     cluster_id: str
+    incomplete: int = 0
 
 
 class Ports(Struct):

@@ -70,6 +70,7 @@ STRUCTS: dict[str, dict[str, type[msgspec.Struct]]] = {
         "Row": commands.Row,
         "Away": commands.Away,
         "SetSlots": commands.SetSlots,
+        "RecoverSlots": commands.RecoverSlots,
         "SlotRow": slot_table.SlotRow,
         "Holder": slot_table.Holder,
     },

@@ -73,6 +73,29 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     balance: str = ""
 
 
+class LastHolder(msgspec.Struct, frozen=True):
+    """A node that was in the in-sync set of a slot when it lost its last primary.
+
+    `here`: it is in the view. `away_s` is how long it has been out of the view, None while it is there, or before the
+    cluster has noted it. `complete` is False if its machine has lost power since, so that its disk may lack the last
+    changes.
+    """
+
+    node: str
+    disk: str
+    here: bool
+    away_s: int | None
+    complete: bool
+
+
+class Orphan(msgspec.Struct, frozen=True):
+    """A slot without primary, its last holders, and the number of filters for which it has durable subscribers."""
+
+    slot: int
+    holders: tuple[LastHolder, ...]
+    filters: int
+
+
 class OperatorPort(Protocol):
     """The cluster of a node, as operators' commands use it. Call it in the node's event loop.
 
@@ -106,6 +129,19 @@ class OperatorPort(Protocol):
 
         Returns True when the other node is its primary, False if it still moves after a limited time. Raises
         `ClusterError` if the slot stays here.
+        """
+        ...
+
+    def orphans(self) -> list[Orphan]:
+        """Return the slots without primary, by the table that this node has applied."""
+        ...
+
+    async def recover_slots(self, slots: list[int]) -> dict[int, tuple[str, bool]]:
+        """Give those of these slots that have no primary to the best nodes in the view: what only their last holders
+        have is lost.
+
+        Returns slot -> its new primary, and whether that one has an older copy; otherwise it is empty. Slots that have
+        a primary are left out. Raises `ClusterError` if a slot still has none after a limited time.
         """
         ...
 

@@ -35,9 +35,10 @@ from .config_calls import VALUES, answer_values, ask_values, spread
 from .discovery import Discovery
 from .leaving import DEPART, Leaving
 from .listening import listen
-from .operator_port import ClusterError, NodeRow, StatusRow
+from .operator_port import ClusterError, NodeRow, Orphan, StatusRow
 from .rows import node_rows, slots_and_zones, status_row
 from .slot_evacuation import BETWEEN_S, outcome_of
+from .slot_recovery import orphan_rows, recover
 
 if TYPE_CHECKING:
     from ...storage.directory import DataDirectory
@@ -140,7 +141,8 @@ class ClusterRuntime:
         address = written(self._host, int(bound.rpartition(":")[2]))
         node, loop = self._node, self._loop
         directory = self._directory
-        me = Identity(self.name, directory.disk_uuid, directory.boot, uuid.uuid4().hex, address, directory.cluster_id)
+        start = (self.name, directory.disk_uuid, directory.boot, uuid.uuid4().hex)
+        me = Identity(*start, address, directory.cluster_id, directory.incomplete)
         ports = Ports(
             now_ms=self._mono_ms,
             wall_ms=self._wall_ms,
@@ -386,6 +388,14 @@ class ClusterRuntime:
             raise ClusterError(problem)
         await asyncio.sleep(BETWEEN_S)  # an operator may move many slots
         return True
+
+    def orphans(self) -> list[Orphan]:
+        """Return the slots without primary, by the table that this node has applied."""
+        return orphan_rows(self._member)
+
+    async def recover_slots(self, slots: list[int]) -> dict[int, tuple[str, bool]]:
+        """As `OperatorPort.recover_slots`."""
+        return await recover(self._member, slots)
 
     def incidents(self) -> list[dict[str, Any]]:
         """The last incidents that this node has seen, the oldest first."""

@@ -73,18 +73,32 @@ class SlotOpening:
             )
         taken = [slot for slot in gone if slot not in node.slot_sessions.marks]
         taken = sorted(set(taken) - set(node.sessions.empty(taken)))
+        waiting = [slot for slot in taken if self._names_this_disk(table.row(slot))]
         for slot in taken:
             node.slot_sessions.lose(slot)
             self._traffic.drop_slot(slot, lost=True)
             self.lost.add(slot)
-            node.env.event("slot.taken", slot=slot, target=table.row(slot).home)
+            if slot not in waiting:
+                node.env.event("slot.taken", slot=slot, target=table.row(slot).home)
         if taken:
             self._choose_members_again(taken)
             self._traffic.advertiser.recount()
+            self._say_taken([slot for slot in taken if slot not in waiting])
+        if waiting:
+            others = sorted({holder.node for slot in waiting for holder in table.row(slot).in_sync} - {node.name})
             node.env.log(
                 "warning",
-                f"other nodes have taken over the slots {' '.join(ranges(taken))} while this node was out of the view: "
-                "their sessions continue there with all that was acknowledged",
+                f"this disk may lack the last changes of the slots {' '.join(ranges(waiting))}. They wait for "
+                f"{' and '.join(others)}; if these are lost for good: vmq-admin slot recover",
+            )
+
+    def _say_taken(self, taken: list[int]) -> None:
+        if taken:
+            self._node.env.log(
+                "warning",
+                f"other nodes have got the slots {' '.join(ranges(taken))} while this node was out of the view. Their "
+                "sessions continue there with all that was acknowledged, unless slot.loss_possible named the slots "
+                "there. The rows here are deleted",
             )
 
     def _choose_members_again(self, taken: list[int]) -> None:
@@ -103,7 +117,8 @@ class SlotOpening:
     def _is_elsewhere(self, row: SlotRow) -> bool:
         if row.primary is not None:
             return row.primary.node != self._member.me.node
-        return not self._names_this_disk(row)
+        # a holder that is in the view, and yet not the primary, lacks changes that another holder may have
+        return self._member.own_holder is not None or not self._names_this_disk(row)
 
     def _names_this_disk(self, row: SlotRow) -> bool:
         """True if the in-sync set has this disk, whatever the entrance of its node."""

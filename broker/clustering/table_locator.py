@@ -54,6 +54,12 @@ class TableLocator:
         present = self._named(row.primary) is not None
         return SlotHome(last.node, present, last.entered_in_view if present else 0, row.moved)
 
+    def holders_of(self, slot: int) -> tuple[str, ...]:
+        """As `SlotLocator.holders_of`."""
+        if not self._member.clustered:
+            return (self._member.me.node,)
+        return tuple([holder.node for holder in self._row(slot).in_sync])
+
     def registrar_of(self, slot: int) -> str | None:
         """As `SlotLocator.registrar_of`."""
         if not self._member.clustered:

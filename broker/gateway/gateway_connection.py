@@ -208,7 +208,9 @@ class GatewayConnection:
         """Return the reason why no primary serves the client."""
         primary = self._asked_node()
         if primary is None:
-            return f"no node serves this client id now: slot {self.slot} has no primary"
+            text = f"no node serves this client id now: slot {self.slot} has no primary"
+            holders = " and ".join(self._owner.locator.holders_of(self.slot))
+            return f"{text}; its sessions and messages are at {holders}" if holders else text
         if primary == self._owner.name:
             return "another node has not said in time whether this client id is connected there"
         if self.flow is not None:

@@ -19,6 +19,10 @@ class SlotLocator(Protocol):
         """Return the node with the sessions of a slot: messages for them go there."""
         ...
 
+    def holders_of(self, slot: int) -> tuple[str, ...]:
+        """Return the nodes that have the sessions of a slot, or that had them last."""
+        ...
+
     def registrar_of(self, slot: int) -> str | None:
         """Return the node that registers clients without durable state: the primary, or while there is none its deputy.
 
@@ -55,6 +59,10 @@ class EverySlotHere:
     def home_of(self, _slot: int) -> SlotHome:
         """As `SlotLocator.home_of`: this node."""
         return SlotHome(self._node, True, 0)
+
+    def holders_of(self, _slot: int) -> tuple[str, ...]:
+        """As `SlotLocator.holders_of`: this node."""
+        return (self._node,)
 
     def registrar_of(self, _slot: int) -> str | None:
         """As `SlotLocator.registrar_of`: this node."""

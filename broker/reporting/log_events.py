@@ -109,6 +109,11 @@ def _primaries(row: Row) -> str:
     return "slots have another primary"
 
 
+def _loss_possible(row: Row) -> str:
+    why = "an operator has recovered them" if row["reason"] == "recovered" else "all nodes with copies have lost power"
+    return f"slots have a primary that may lack acknowledged sessions and messages: {why}. These nodes had them"
+
+
 LINES: dict[str, _Kind] = {
     "node.start": _at("notice", "the node starts"),
     "node.loaded": _at("notice", "the node knows all subscriptions and sessions of its disk"),
@@ -141,6 +146,7 @@ LINES: dict[str, _Kind] = {
     "slot.lost": _at(
         "warning", "slots are lost: a member that was removed or replaced had the only copy. They are empty"
     ),
+    "slot.loss_possible": _at("warning", _loss_possible),
     "split.suspect": _at("info", "a member is silent"),
     "split.pass": _at("info", "a member that was silent is heard again"),
     "split.detect": _at("warning", _detected),

@@ -93,7 +93,8 @@ class BootRegistrar:
         if not self._safe:
             return
         self._next_ms = now + AGAIN_MS
-        boot = Boot(me.node, me.disk, me.boot, me.process, me.address, self.earlier, member.settings.zone)
+        start = (me.node, me.disk, me.boot, me.process, me.address)
+        boot = Boot(*start, self.earlier, member.settings.zone, me.incomplete)
         if consensus.leads:
             lease_service.submit(boot)
         elif consensus.leader is not None:

@@ -71,11 +71,13 @@ class Boot(_Start, array_like=True, frozen=True, tag=2):
     """A start of a member with its known disk: a boot above the logged one, or the same process once more.
 
     `earlier`: (boot, process) of the disk's starts, from the last one that it knows to be in the log; () if unknown.
-    `zone`: the zone of the node; "" means the node itself.
+    `zone`: the zone of the node; "" means the node itself. `incomplete`: the last start of the disk that found that the
+    disk may lack its last writes; 0 if none did.
     """
 
     earlier: tuple[tuple[int, str], ...] = ()
     zone: str = ""
+    incomplete: Annotated[int, Meta(ge=0)] = 0
 
 
 class Leave(Struct, array_like=True, frozen=True, tag=3):
@@ -128,7 +130,19 @@ class SetSlots(Struct, array_like=True, frozen=True, tag=7):
     leaving: str = ""
 
 
-Command = Settle | Join | Boot | Leave | Stale | SetView | Away | SetSlots
+class RecoverSlots(Struct, array_like=True, frozen=True, tag=8):
+    """Give slots without primary to other nodes, although a last holder may have more (`slots/recovery.py`).
+
+    Each row is accepted or refused for itself, only if `epoch` and `version` are still those of the row (compare and
+    set), and if no complete holder is in the view. Of a row only these and `primary` count. `by`: the node whose
+    operator has asked.
+    """
+
+    changes: tuple[SlotRow, ...]
+    by: Name
+
+
+Command = Settle | Join | Boot | Leave | Stale | SetView | Away | SetSlots | RecoverSlots
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..slots.table import SlotRow
 from .clique import largest_clique
-from .commands import Away, Boot, Command, Join, Leave, SetSlots, Settle, SetView, Stale
+from .commands import Away, Boot, Command, Join, Leave, RecoverSlots, SetSlots, Settle, SetView, Stale
 from .messages import Goodbye, LeaseReply, LeaseRequest
 from .next_view import Outlook, next_view
 from .settings import Settings
@@ -52,6 +52,17 @@ class _Due(Struct):
     slots_ms: float
 
 
+class _SlotRequests(Struct):
+    """Requests about slots that are not proposed yet. `changes`: the follower that takes itself out, "" for primaries
+    -> slot -> the change. `recoveries`: the node of the operator -> the request."""
+
+    changes: dict[str, dict[int, SlotRow]] = {}
+    recoveries: dict[str, RecoverSlots] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.recoveries)
+
+
 class MembershipCoordinator:
     """`node` is the leader itself, `membership` its state machine, `cluster_ms` its cluster clock.
 
@@ -84,7 +95,7 @@ class MembershipCoordinator:
         self._absent: dict[str, float] = {}
         self._notices: dict[str, int] = {}
         self._submitted: list[RequestedCommand] = []
-        self._slot_changes: dict[str, dict[int, SlotRow]] = {}
+        self._slot_requests = _SlotRequests()
         self._proposed: tuple[tuple[int, bool], float] | None = None
         self._due = _Due(now_ms, now_ms, now_ms)
         self._views: dict[int, float] = {}
@@ -268,17 +279,23 @@ class MembershipCoordinator:
         A later change of a slot replaces an earlier one. The requester repeats it until the row has changed. Requests
         of primaries share an entry. Each follower that takes itself out has entries of its own, which name it.
         """
-        changes = self._slot_changes.setdefault(command.leaving, {})
+        changes = self._slot_requests.changes.setdefault(command.leaving, {})
         changes.update({change.slot: change for change in command.changes})
 
-    def _slot_command(self, now_ms: float) -> list[SetSlots]:
-        if not self._slot_changes or now_ms < self._due.slots_ms:
+    def recover_slots(self, command: RecoverSlots) -> None:
+        """Take the request of an operator at the node `by`, for slots without primary. It replaces an earlier one."""
+        self._slot_requests.recoveries[command.by] = command
+
+    def _slot_command(self, now_ms: float) -> list[SetSlots | RecoverSlots]:
+        asked = self._slot_requests
+        if not asked or now_ms < self._due.slots_ms:
             return []
         self._due.slots_ms = now_ms + SLOTS_MS
-        followers = [leaving for leaving in self._slot_changes if leaving]
-        commands = []
+        followers = [leaving for leaving in asked.changes if leaving]
+        commands: list[SetSlots | RecoverSlots] = list(asked.recoveries.values())
+        asked.recoveries.clear()
         for leaving in ["", *followers[:1]]:
-            changes = self._slot_changes.pop(leaving, {})
+            changes = asked.changes.pop(leaving, {})
             if changes:
                 commands.append(SetSlots(tuple([changes[slot] for slot in sorted(changes)]), leaving))
         return commands
@@ -317,7 +334,7 @@ class MembershipCoordinator:
         names = self.membership.view.nodes
         return (
             self._is_complete
-            and not self._slot_changes
+            and not self._slot_requests
             and all(name in self._heard and self._heard[name].at_ms >= latest for name in names)
         )
 

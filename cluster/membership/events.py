@@ -23,10 +23,12 @@ class Joined(NamedTuple):
 
 
 class Booted(NamedTuple):
-    """A member started again. If it had a row in the view, the same log entry removed the row."""
+    """A member started again. If it had a row in the view, the same log entry removed the row. `incomplete`: its disk
+    may lack the last writes of an earlier start."""
 
     node: str
     boot: int
+    incomplete: bool = False
 
 
 class Left(NamedTuple):
@@ -61,6 +63,19 @@ class SlotsLost(NamedTuple):
     slots: tuple[int, ...]
 
 
+class SlotsDoubtful(NamedTuple):
+    """The node is the primary of these slots now, and may lack changes that were acknowledged.
+
+    `holders`: the nodes that held them last. `by`: the node whose operator has asked; "" if all holders are back, and
+    the disk of each may lack changes.
+    """
+
+    node: str
+    slots: tuple[int, ...]
+    holders: tuple[str, ...]
+    by: str = ""
+
+
 class SlotsChanged(NamedTuple):
     """Rows of the slot table have changed."""
 
@@ -77,5 +92,15 @@ class Refused(NamedTuple):
 
 
 MembershipEvent = (
-    Settled | Joined | Booted | Left | WentStale | BarriersAllowed | ViewChanged | SlotsLost | SlotsChanged | Refused
+    Settled
+    | Joined
+    | Booted
+    | Left
+    | WentStale
+    | BarriersAllowed
+    | ViewChanged
+    | SlotsLost
+    | SlotsDoubtful
+    | SlotsChanged
+    | Refused
 )

@@ -7,12 +7,13 @@ starts.
 
 from __future__ import annotations
 
+from ..identity import SLOTS
 from ..ports import Datagram
 from ..raft.messages import decode_message
 from ..slots.requests import may_ask
 from ..slots.table import HOLDERS_MOST
 from .boot import AGAIN_MS
-from .commands import Boot, SetSlots, decode_command
+from .commands import Boot, RecoverSlots, SetSlots, decode_command
 from .host import Host
 from .messages import decode_goodbye, decode_request
 
@@ -99,6 +100,17 @@ class MembershipInbox:
         command = decode_command(data)
         if isinstance(command, SetSlots):
             self.slots_requested(node, command)
+        elif isinstance(command, RecoverSlots) and self._is_own(node, Datagram.SET_SLOTS, command.by):
+            self.recovery_requested(command)
+
+    def recovery_requested(self, command: RecoverSlots) -> None:
+        """An operator at a node asks to give slots without primary to other nodes: propose that, if this node leads."""
+        host, table = self._host, self._host.membership.slots
+        if host.lease_service is None or host.consensus is None or not host.consensus.leads:
+            return
+        changes = [each for each in command.changes if table.row(each.slot).primary is None and len(each.in_sync) < 2]
+        if changes:
+            host.lease_service.recover_slots(RecoverSlots(tuple(changes[:SLOTS]), command.by))
 
     def slots_requested(self, node: str, command: SetSlots) -> None:
         """A node asks to change rows: propose those for which it may ask, if this node leads."""

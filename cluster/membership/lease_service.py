@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...storage.store import Store
 from ..raft.interface import ChangePending, NotLeader, Rejected
 from ..raft.messages import Change
-from .commands import Boot, Join, Leave, SetSlots, Settle, Stale
+from .commands import Boot, Join, Leave, RecoverSlots, SetSlots, Settle, Stale
 from .consensus import Consensus
 from .coordinator import MembershipCoordinator
 from .events import MembershipEvent, ViewChanged
@@ -210,6 +210,11 @@ class LeaseService:
     def request_slots(self, command: SetSlots) -> None:
         """Propose changes of the slot table, perhaps together with others. Call it on the leader."""
         self.coordinator.request_slots(command)
+        self.decide()
+
+    def recover_slots(self, command: RecoverSlots) -> None:
+        """Propose to give slots without primary to other nodes. Call it on the leader."""
+        self.coordinator.recover_slots(command)
         self.decide()
 
     def decide(self) -> None:

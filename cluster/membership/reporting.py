@@ -7,7 +7,7 @@ applied view, and the peers that it hears.
 from __future__ import annotations
 
 from ..slots.table import SlotTable, ranges
-from .events import SlotsChanged, SlotsLost
+from .events import SlotsChanged, SlotsDoubtful, SlotsLost
 from .host import Host
 
 
@@ -56,7 +56,7 @@ class Reporting:
         missing = sorted([row.node for row in members if row.served and view.row(row.node) is None])
         member.ports.event("mem.view", view=view.id, nodes=list(view.serving), joining=joining, missing=missing)
 
-    def slots(self, happening: SlotsChanged | SlotsLost) -> None:
+    def slots(self, happening: SlotsChanged | SlotsDoubtful | SlotsLost) -> None:
         """One event for all slots that an entry of the log changed. Skips the entries that this process applies without
         being in the view, such as those that it reads again after its start: the nodes of the view report them. The
         leader skips none, because the view may be empty."""
@@ -67,8 +67,23 @@ class Reporting:
         if isinstance(happening, SlotsLost):
             count, named = len(happening.slots), ranges(happening.slots)
             member.ports.event("slot.lost", target=happening.node, count=count, slots=named, view=member.view.id)
+        elif isinstance(happening, SlotsDoubtful):
+            self._report_doubt(happening)
         else:
             self._report_primaries(happening.before, happening.after)
+
+    def _report_doubt(self, happening: SlotsDoubtful) -> None:
+        by = {"source": happening.by} if happening.by else {}
+        self._member.ports.event(
+            "slot.loss_possible",
+            target=happening.node,
+            count=len(happening.slots),
+            slots=ranges(happening.slots),
+            nodes=list(happening.holders),
+            reason="recovered" if by else "power_loss",
+            view=self._member.view.id,
+            **by,
+        )
 
     def _report_primaries(self, before: SlotTable, after: SlotTable) -> None:
         rows = [row for row in after.changes_since(before) if row.primary != before.row(row.slot).primary]

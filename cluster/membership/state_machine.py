@@ -25,6 +25,7 @@ from .commands import (
     Join,
     Leave,
     MalformedCommand,
+    RecoverSlots,
     Row,
     SetSlots,
     Settle,
@@ -41,6 +42,7 @@ from .events import (
     Refused,
     Settled,
     SlotsChanged,
+    SlotsDoubtful,
     SlotsLost,
     ViewChanged,
     WentStale,
@@ -138,9 +140,12 @@ class MembershipState:
             )  # before a barrier completes without a removed node
         if self.view is not before:
             happened = (*happened, ViewChanged(before, self.view))
-        if self.slots.index and (self.view is not before or isinstance(command, Join | Leave | Stale)):
-            lost = self._follow()
-            happened = happened if isinstance(command, Leave) and command.empty else (*happened, *lost)
+        incomplete = tuple([each.node for each in happened if isinstance(each, Booted) and each.incomplete])
+        if self.slots.index and (self.view is not before or incomplete or isinstance(command, Join | Leave | Stale)):
+            update = self._follow(incomplete)
+            if not (isinstance(command, Leave) and command.empty):
+                happened = (*happened, *[SlotsLost(node, tuple(slots)) for node, slots in update.lost.items()])
+            happened = (*happened, *_doubtful(update))
         if self.slots is not slots:
             happened = (*happened, SlotsChanged(slots, self.slots))
         return happened
@@ -163,6 +168,8 @@ class MembershipState:
                 return self._set_view(command)
             case SetSlots():
                 return self._set_slots(command)
+            case RecoverSlots():
+                return self._recover_slots(command)
 
     @property
     def missed(self) -> tuple[str, ...]:
@@ -251,7 +258,8 @@ class MembershipState:
         self.members[command.node] = msgspec.structs.replace(
             known, boot=command.boot, process=command.process, address=command.address, zone=command.zone
         )
-        return (Booted(command.node, command.boot),)
+        # an earlier loss is in the log already, with the start that found it
+        return (Booted(command.node, command.boot, isinstance(command, Boot) and command.incomplete > known.boot),)
 
     def _leave(self, command: Leave) -> tuple[MembershipEvent, ...]:
         node = command.node
@@ -350,10 +358,10 @@ class MembershipState:
         rows = self.view.rows
         return {row.node: Holder(row.node, self.members[row.node].disk, row.entered_in_view) for row in rows}
 
-    def _updating(self) -> TableUpdate:
-        """Returns the table, to be changed by the present entry."""
+    def _updating(self, incomplete: tuple[str, ...] = ()) -> TableUpdate:
+        """Returns the table, to be changed by the present entry. `incomplete` as in `Roll`."""
         disks = {(member.node, member.disk) for member in self.members.values() if not member.stale}
-        roll = Roll(self.holders(), self.view.serving, disks)
+        roll = Roll(self.holders(), self.view.serving, disks, incomplete)
         return self.table_update(self.slots, roll, self.index)
 
     def _begin_slots(self) -> None:
@@ -362,11 +370,11 @@ class MembershipState:
         update.begin(eldest)
         self.slots = update.table
 
-    def _follow(self) -> tuple[MembershipEvent, ...]:
-        update = self._updating()
+    def _follow(self, incomplete: tuple[str, ...]) -> TableUpdate:
+        update = self._updating(incomplete)
         update.follow()
         self.slots = update.table
-        return tuple([SlotsLost(node, tuple(slots)) for node, slots in update.lost.items()])
+        return update
 
     def _set_slots(self, command: SetSlots) -> tuple[MembershipEvent, ...]:
         update = self._updating()
@@ -376,6 +384,15 @@ class MembershipState:
         return tuple(
             [Refused(SetSlots((change,), leaving), f"slot {change.slot}: {reason}") for change, reason in refused]
         )
+
+    def _recover_slots(self, command: RecoverSlots) -> tuple[MembershipEvent, ...]:
+        update = self._updating()
+        refused = update.recover(command.changes)
+        self.slots = update.table
+        reasons = [
+            Refused(RecoverSlots((change,), command.by), f"slot {change.slot}: {reason}") for change, reason in refused
+        ]
+        return (*reasons, *_doubtful(update, command.by))
 
     # -- snapshots
 
@@ -414,6 +431,18 @@ class MembershipState:
         serving = self.view.serving
         self.barriers_allowed = not serving or set(self.informed_members) <= set(serving)
         self.whole = bool(serving) and all(row.node in serving for row in rows if row.served)
+
+
+def _doubtful(update: TableUpdate, by: str = "") -> list[SlotsDoubtful]:
+    return [
+        SlotsDoubtful(
+            node,
+            tuple([row.slot for row in rows]),
+            tuple(sorted({holder.node for row in rows for holder in row.in_sync})),
+            by,
+        )
+        for node, rows in update.doubtful.items()
+    ]
 
 
 def peer_of(row: MemberRow) -> str:

@@ -41,7 +41,9 @@ class SlotRow(Struct, array_like=True, frozen=True):
     of `in_sync` has every acknowledged change of the slot. If all of them are away, they stay in `in_sync`, marked as
     away. `in_sync` is empty if no node has a copy. `deputy`: while there is no primary, the serving node that registers
     the clients without durable state (P3); None if no node serves. `moved`: log index of the entry since which the
-    node with the sessions (`home`) has them.
+    node with the sessions (`home`) has them. `incomplete`: while there is no primary, the nodes of `in_sync` whose disk
+    may lack the last changes, because their machine has lost power. They may be in the view, and come last in `in_sync`
+    then.
     """
 
     slot: Slot
@@ -51,6 +53,7 @@ class SlotRow(Struct, array_like=True, frozen=True):
     in_sync: tuple[Holder, ...] = ()
     deputy: Holder | None = None
     moved: Natural = 0
+    incomplete: tuple[Name, ...] = ()
 
     @property
     def home(self) -> str:
@@ -107,13 +110,14 @@ def standalone_table(node: str, disk: str) -> SlotTable:
 class PackedTable(Struct, array_like=True, frozen=True):
     """A table in a snapshot. `rows`, one for each slot: epoch, version, primary and in-sync set, as positions in
     `holders`; -1 stands for no primary. `deputies`: slot -> position of its deputy. `moved`: slot -> `SlotRow.moved`,
-    if that is not 0."""
+    if that is not 0. `incomplete`: slot -> `SlotRow.incomplete`, if that is not empty."""
 
     index: Natural
     holders: tuple[Holder, ...]
     rows: tuple[tuple[Natural, Natural, int, tuple[Natural, ...]], ...]
     deputies: dict[Slot, Natural] = {}
     moved: dict[Slot, Natural] = {}
+    incomplete: dict[Slot, tuple[Name, ...]] = {}
 
 
 def pack(table: SlotTable) -> PackedTable:
@@ -126,7 +130,8 @@ def pack(table: SlotTable) -> PackedTable:
     )
     deputies = {row.slot: number[row.deputy] for row in table.rows if row.deputy is not None}
     moved = {row.slot: row.moved for row in table.rows if row.moved}
-    return PackedTable(table.index, tuple(holders), rows, deputies, moved)
+    incomplete = {row.slot: row.incomplete for row in table.rows if row.incomplete}
+    return PackedTable(table.index, tuple(holders), rows, deputies, moved, incomplete)
 
 
 def unpack(packed: PackedTable) -> SlotTable:
@@ -142,7 +147,8 @@ def unpack(packed: PackedTable) -> SlotTable:
             raise ValueError(f"slot {slot}: a holder that is not among the {len(holders)} of this table")
         held = tuple([holders[at] for at in in_sync])
         named = [None if at < 0 else holders[at] for at in (primary, deputy)]
-        rows.append(SlotRow(slot, epoch, version, named[0], held, named[1], packed.moved.get(slot, 0)))
+        more = packed.moved.get(slot, 0), packed.incomplete.get(slot, ())
+        rows.append(SlotRow(slot, epoch, version, named[0], held, named[1], *more))
     return SlotTable(tuple(rows), packed.index)
 
 

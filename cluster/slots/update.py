@@ -2,7 +2,9 @@
 
     primary in the view           --it leaves, another holder is in the view-->  that holder alone, in a new epoch
                                   --it leaves, no holder is in the view------->  no primary; the holders are away
-    no primary, holders away      --one of them enters with the same disk----->  that one alone, in a new epoch
+    no primary, holders away      --a complete one enters with its disk------->  that one alone, in a new epoch
+                                  --all of them are back, none is complete---->  one of them alone; it may lack changes
+                                  --an operator gives them up (`recovery.py`)->  one with an older copy, or an empty one
     any                           --the last holder's disk is given up-------->  lost: empty, at a serving node
 
 A slot without primary gets a serving node as its deputy, in a new epoch, and keeps it while that node serves.
@@ -11,6 +13,9 @@ The rows are a function of the log, the same on every node. A new primary is alo
 another node followed the former one, and may have changes that nobody acknowledged and that the new primary lacks. So
 it is filled anew. The in-sync set loses its last holder only with that holder's disk (H-23). It loses a follower that
 leaves the view, that takes itself out, or whose place another one takes; never because its primary says so (H-46).
+
+A holder is complete unless its machine has lost power since its last logged start, and its disk was not synced. An
+incomplete holder stays in the set while the slot has no primary, and waits for the others: one of them may have all.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from collections.abc import Collection
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .recovery import wrong_recovery
 from .requests import taken_out
 from .table import HOLDERS_MOST, Holder, SlotRow, SlotTable
 
@@ -28,18 +34,22 @@ class Roll(Struct, frozen=True):
     """The members, after a log entry.
 
     `present`: node -> its incarnation in the view, joining ones too. `serving`: the nodes that serve. `disks`: node and
-    disk of each member that is not stale.
+    disk of each member that is not stale. `incomplete`: the nodes that have started with this entry, and whose disk may
+    lack the last changes.
     """
 
     present: dict[str, Holder]
     serving: tuple[str, ...]
     disks: Collection[tuple[str, str]]
+    incomplete: tuple[str, ...] = ()
 
 
 class TableUpdate:
-    """The changes of one log entry, at `index`, to a table. Call `begin`, `follow` or `change`, then read `table`.
+    """The changes of one log entry, at `index`, to a table. Call `begin`, `follow`, `change` or `recover`, then read
+    `table`.
 
-    `lost`: node -> the slots whose last copy was on the disk of that node, which the cluster has given up.
+    `lost`: node -> the slots whose last copy was on the disk of that node, which the cluster has given up. `doubtful`:
+    node -> the former rows of the slots that it has got, and of which it may lack acknowledged changes.
     """
 
     def __init__(self, table: SlotTable, roll: Roll, index: int) -> None:
@@ -47,6 +57,7 @@ class TableUpdate:
         self.roll = roll
         self.index = index
         self.lost: dict[str, list[int]] = {}
+        self.doubtful: dict[str, list[SlotRow]] = {}
         self._primaries: dict[str, int] = {}
         self._deputies: dict[str, int] = {}
 
@@ -87,6 +98,22 @@ class TableUpdate:
         self._replace(rows)
         return refused
 
+    def recover(self, changes: tuple[SlotRow, ...]) -> list[tuple[SlotRow, str]]:
+        """Give slots without primary to other nodes, as an operator asks. As `change`; only slot, epoch, version and
+        primary of a change count."""
+        rows = list(self.table.rows)
+        refused = []
+        for change in changes:
+            row, target = rows[change.slot], change.primary
+            reason = self._stale(change, row) or self.wrong_recovery(row, target)
+            if reason or target is None:
+                refused.append((change, reason))
+                continue
+            self.doubtful.setdefault(target.node, []).append(row)
+            rows[change.slot] = self.changed(row, target, (target,))
+        self._replace(rows)
+        return refused
+
     def _replace(self, rows: list[SlotRow]) -> None:
         if any(row is not old for row, old in zip(rows, self.table.rows, strict=True)):
             self.table = SlotTable(tuple(rows), self.index)
@@ -110,27 +137,38 @@ class TableUpdate:
             if row.in_sync:
                 self.lost.setdefault(row.in_sync[0].node, []).append(row.slot)
             return self._given(row)
-        holders = tuple([holder for holder in known if self.is_present(holder)]) or self.returned(known)
+        incomplete = self.incomplete(row, known)
+        holders = tuple([holder for holder in known if self.is_present(holder)]) or self.returned(known, incomplete)
         if not holders:
-            away = tuple([Holder(holder.node, holder.disk, 0) for holder in known])
-            return self.changed(row, None, away, self._deputy(row))
+            # first a node that is out of the view: messages for the slot are kept for it
+            ordered = sorted(known, key=lambda holder: holder.node in self.roll.present)
+            away = tuple([Holder(holder.node, holder.disk, 0) for holder in ordered])
+            return self.changed(row, None, away, self._deputy(row), incomplete)
         if row.primary in holders:
             return self.changed(row, row.primary, holders)
         primary = self._fewest(holders)
+        if primary.node in incomplete:
+            self.doubtful.setdefault(primary.node, []).append(row)
         return self.changed(row, primary, (primary,))
 
     def known(self, row: SlotRow) -> tuple[Holder, ...]:
         """Returns the holders whose disks belong to members. If none is left, the slot is lost."""
         return tuple([holder for holder in row.in_sync if (holder.node, holder.disk) in self.roll.disks])
 
-    def returned(self, holders: tuple[Holder, ...]) -> tuple[Holder, ...]:
+    def incomplete(self, row: SlotRow, known: tuple[Holder, ...]) -> tuple[str, ...]:
+        """Returns the nodes of the known holders whose disk may lack the last changes of the slot."""
+        named = {*row.incomplete, *self.roll.incomplete}
+        return tuple([holder.node for holder in sorted(known) if holder.node in named])
+
+    def returned(self, holders: tuple[Holder, ...], incomplete: tuple[str, ...]) -> tuple[Holder, ...]:
         """Returns the incarnations in the view that may take back a slot of which all `holders` were away.
 
-        The holders have the disks of their members. Each of them had every acknowledged change, so the first to enter
-        gets the slot and waits for no other. This is the only place to exclude a disk that may have lost writes since:
-        today every disk counts as complete.
+        The holders have the disks of their members. Each complete one has every acknowledged change, so the first to
+        enter gets the slot and waits for no other. If all are back and none is complete, nobody has more to offer.
         """
-        return tuple([self.roll.present[holder.node] for holder in holders if holder.node in self.roll.present])
+        back = [self.roll.present[holder.node] for holder in holders if holder.node in self.roll.present]
+        complete = [holder for holder in back if holder.node not in incomplete]
+        return tuple(back if len(back) == len(holders) and not complete else complete)
 
     def _given(self, row: SlotRow) -> SlotRow:
         """Returns the row of a slot without any copy: empty, at the serving node with the fewest primaries."""
@@ -159,26 +197,32 @@ class TableUpdate:
         return self.roll.present[node]
 
     def changed(
-        self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...], deputy: Holder | None = None
+        self,
+        row: SlotRow,
+        primary: Holder | None,
+        in_sync: tuple[Holder, ...],
+        deputy: Holder | None = None,
+        incomplete: tuple[str, ...] = (),
     ) -> SlotRow:
-        """Returns the row with this primary, in-sync set and deputy; this row if it has them already.
+        """Returns the row with this primary, in-sync set, deputy and incomplete holders; this row if it has them
+        already.
 
         Another primary or deputy begins an epoch. The same node with another incarnation is another one.
         """
-        if row.primary == primary and row.in_sync == in_sync and row.deputy == deputy:
+        present = row.primary, row.in_sync, row.deputy, row.incomplete
+        if present == (primary, in_sync, deputy, incomplete):
             return row
         begins = (primary is not None and primary != row.primary) or (deputy is not None and deputy != row.deputy)
         epoch = self.index if begins else row.epoch
-        after = SlotRow(row.slot, epoch, self.index, primary, in_sync, deputy, row.moved)
+        after = SlotRow(row.slot, epoch, self.index, primary, in_sync, deputy, row.moved, incomplete)
         return after if after.home == row.home else replace(after, moved=self.index)
 
     # -- requests
 
     def wrong(self, change: SlotRow, row: SlotRow) -> str:
         """Returns the reason why the change of the row is refused; "" if it is valid."""
-        if (change.epoch, change.version) != (row.epoch, row.version):
-            made, present = f"{change.epoch}, version {change.version}", f"{row.epoch}, version {row.version}"
-            return f"made for epoch {made}; the row has epoch {present}"
+        if stale := self._stale(change, row):
+            return stale
         if row.primary is None:
             return "it has no primary: one of its holders has to enter first"
         if change.primary is None:
@@ -198,9 +242,19 @@ class TableUpdate:
             return f"{change.primary.node} is not in sync yet, and may lack acknowledged changes"
         return ""
 
+    def _stale(self, change: SlotRow, row: SlotRow) -> str:
+        if (change.epoch, change.version) == (row.epoch, row.version):
+            return ""
+        made, present = f"{change.epoch}, version {change.version}", f"{row.epoch}, version {row.version}"
+        return f"made for epoch {made}; the row has epoch {present}"
+
     def taken_out(self, change: SlotRow, row: SlotRow, leaving: str) -> str:
         """As `requests.taken_out`."""
         return taken_out(change, row, leaving)
+
+    def wrong_recovery(self, row: SlotRow, target: Holder | None) -> str:
+        """As `recovery.wrong_recovery`."""
+        return wrong_recovery(row, target, self.roll.present, self.roll.serving)
 
     def _absence(self, holder: Holder) -> str:
         here = self.roll.present.get(holder.node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,13 +28,21 @@ from ...cluster.transport.memory_network import MemoryNetwork
 from ...cluster.transport.memory_wire import MemoryTransport
 from ...cluster.transport.wire import CallFailed
 from ...netsplit.policy import ViewState
-from ...storage.engine import Engine
+from ...storage.engine import Durability, Engine
 from ...storage.store import Store
+from ...storage.unsynced import SYNCED, left_unsynced, may_lack_writes
 from .host import Host
 from .loop import VirtualLoop
 
 CALL_S = 12.0
 """The timeout of a call to another node, in seconds."""
+
+
+class DiskNote(NamedTuple):
+    """What the marker of a data directory says of losses of power (`storage/directory.py`)."""
+
+    unsynced: str = SYNCED
+    incomplete: int = 0
 
 
 class ClusterHost(Host):
@@ -59,6 +67,8 @@ class ClusterHost(Host):
         self.settings = Settings()
         self.boot_above = 0
         """The last boot of this name with another disk. A process that joins needs a higher boot."""
+        self.durability: Durability = "sync"
+        self.note = DiskNote()
         self.member: ClusterNode | None = None
         self.clustering: ClusterAdapter | None = None
         self.transport: MemoryTransport | None = None
@@ -68,6 +78,7 @@ class ClusterHost(Host):
     def start(self) -> Node:
         """Start a process: the node, and its member with the Raft log of the disk."""
         node = super().start()
+        self._note_writes()
         self.transport = transport = self.new_transport()
         rng = node.services.rng
         ports = Ports(
@@ -86,7 +97,8 @@ class ClusterHost(Host):
             event=node.env.event,
         )
         process = f"{self.name}/{self.boot}/{rng.getrandbits(64):x}"
-        identity = Identity(self.name, self.disk_id, self.boot, process, self.address, self.cluster_id)
+        start = (self.name, self.disk_id, self.boot, process)
+        identity = Identity(*start, self.address, self.cluster_id, self.note.incomplete)
         self.clustering = clustering = ClusterAdapter(node)
         self.member = member = ClusterNode(identity, ports, self.settings, CLUSTER_SPACES, clustering)
         clustering.bind(member)
@@ -104,6 +116,16 @@ class ClusterHost(Host):
             node.policy.view_state = ViewState.MINORITY
         else:
             node.env.clock.trust_wall()
+
+    def _note_writes(self) -> None:
+        """As `DataDirectory.note_writes`."""
+        former = self.note
+        incomplete = self.boot if may_lack_writes(former.unsynced, self.machine) else former.incomplete
+        self.note = DiskNote(left_unsynced(self.durability, self.machine, former.unsynced), incomplete)
+
+    def replace_note(self, note: DiskNote) -> None:
+        """The data directory is replaced by one with this note."""
+        self.note = note
 
     def bound(self) -> None:
         """Hook: called before the member opens, when node and member are connected."""
@@ -133,6 +155,7 @@ class ClusterHost(Host):
         if self.member is not None:
             self.member.close()
             self._shut()
+        self.note = self.note._replace(unsynced=SYNCED)
         super()._stop_ended()
 
     # -- operations

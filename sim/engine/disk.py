@@ -113,6 +113,10 @@ class SimDisk:
             self._unsynced.clear()  # everything that is left is durable
         self._end("crashed")
 
+    def sync(self) -> None:
+        """A process that stops in order syncs everything."""
+        self._unsynced.clear()
+
     def reopen(self) -> SimDisk:
         """Returns the disk for the next process, with the surviving data. After a kill, unsynced writes are still
         unsynced."""

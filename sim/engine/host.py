@@ -94,6 +94,10 @@ class Host:
 
     # -- life
 
+    def new_boot(self) -> None:
+        """The machine has lost power: the next process runs under another boot of the kernel."""
+        self.machine = f"boot after process {self.life}"
+
     @property
     def up(self) -> bool:
         """Whether a process runs and accepts connections."""

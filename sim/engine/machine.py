@@ -17,7 +17,7 @@ from ...broker.options import Options
 from ...cluster.membership.consensus import node_of
 from ...cluster.transport.memory_wire import MemoryTransport
 from ...storage.engine import Durability
-from .cluster_host import ClusterHost
+from .cluster_host import ClusterHost, DiskNote
 from .disk import ReplaceableDisk, SimDisk
 from .host import EPOCH_MS
 from .loop import Scheduled, VirtualLoop
@@ -38,6 +38,7 @@ class Backup:
     boot: int
     disk_id: str
     cluster_id: str
+    note: DiskNote
 
 
 class Machine(ClusterHost):
@@ -67,7 +68,6 @@ class Machine(ClusterHost):
         self.backup: Backup | None = None
         self._rng = Random(f"disk/{seed}/{name}")
         self.latency_s = latency_s
-        self._durability = durability
         self._frozen_at: float | None = None
         self._frozen_s = 0.0
         self._stops = 0
@@ -76,6 +76,7 @@ class Machine(ClusterHost):
         self.messages = self.message_disk(self._new_disk(durability))
         self.meta = self._new_disk("sync")
         super().__init__(loop, network, _messages, _raft, options, seed, name, plugins)
+        self.durability = durability
 
     def _new_disk(self, durability: Durability, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
         return SimDisk(self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self.latency_s, content)
@@ -220,9 +221,12 @@ class Machine(ClusterHost):
         self.meta.crash(power)
         self.meta = self.meta.reopen()
         self.kill()
+        if power:
+            self.new_boot()
 
     def stopped(self) -> None:
         """Open the disks for the next process: the last one has ended in order."""
+        self.messages.disk.sync()
         self.messages.reopen()
         self.meta_store.close()
         self.meta = self.meta.reopen()
@@ -256,14 +260,15 @@ class Machine(ClusterHost):
 
     def keep_backup(self) -> None:
         """Keep a copy of the present data directory."""
-        self.backup = Backup(
-            self.messages.disk.content(), self.meta.content(), self.boot, self.disk_id, self.cluster_id
-        )
+        messages, meta = self.messages.disk.content(), self.meta.content()
+        self.backup = Backup(messages, meta, self.boot, self.disk_id, self.cluster_id, self.note)
 
     def lose_disk(self) -> None:
         """Replace the data directory by an empty one; only while no process runs."""
         self._disks += 1
-        self._swap(Backup({}, {}, 0, f"{self.name}-disk{self._disks}", f"cluster-of-{self.name}{self._disks}"))
+        self._swap(
+            Backup({}, {}, 0, f"{self.name}-disk{self._disks}", f"cluster-of-{self.name}{self._disks}", DiskNote())
+        )
         self.joined = False
 
     def restore_backup(self) -> bool:
@@ -275,9 +280,10 @@ class Machine(ClusterHost):
 
     def _swap(self, data: Backup) -> None:
         assert self.node is None
-        self.messages.replace(self._new_disk(self._durability, data.messages))
+        self.messages.replace(self._new_disk(self.durability, data.messages))
         self.meta = self._new_disk("sync", data.meta)
         self.boot, self.disk_id, self.cluster_id = data.boot, data.disk_id, data.cluster_id
+        self.replace_note(data.note)
 
 
 def _messages(host: Any) -> GatedEngine:

@@ -28,6 +28,7 @@ from strogoff.sim.engine.host import AllowAll, Host
 from strogoff.sim.engine.loop import Scheduled
 from strogoff.sim.engine.pipe import Pipe
 from strogoff.sim.engine.process_gate import GatedEngine, GatedNetwork, GatedTransport, ProcessGate
+from strogoff.storage.engine import Durability
 from strogoff.storage.store import LATEST_S
 from tests.harness.broker import PacketClient, connect
 from tests.harness.simulation import Simulation
@@ -173,10 +174,13 @@ class NodeHarness:
         self.host.gate.go_on()
 
     def kill(self, power: bool = False) -> None:
+        """Kill the process; with `power` the machine has lost power."""
         self.host.gate.forget()
         for disk in self.disks:
             disk.crash(power)
         self.host.kill()
+        if power:
+            self.host.new_boot()
 
     def start(self) -> None:
         self.disks[:] = [disk.reopen() for disk in self.disks]
@@ -212,7 +216,15 @@ def _both(harness: NodeHarness) -> tuple[Callable[[Host], Any], Callable[[Host],
 class ClusterHarness(Simulation[GatedNetwork]):
     """`nodes` nodes named n1, n2, ... joined into one cluster unless `joined` is False."""
 
-    def __init__(self, nodes: int = 3, joined: bool = True, seed: int = 0, level: int = 1, **options: Any) -> None:
+    def __init__(
+        self,
+        nodes: int = 3,
+        joined: bool = True,
+        seed: int = 0,
+        level: int = 1,
+        durability: Durability = "sync",
+        **options: Any,
+    ) -> None:
         super().__init__(GatedNetwork)
         loop = self.loop
         self.pinned: set[str] = set()
@@ -221,13 +233,15 @@ class ClusterHarness(Simulation[GatedNetwork]):
         settings = Options(**{"allow_anonymous": True, "systree_enabled": False, **options})
         for number in range(1, nodes + 1):
             name = f"n{number}"
-            harness = NodeHarness(self, [self.disk(f"{seed}/{name}/a"), self.disk(f"{seed}/{name}/b")])
+            disks = [self.disk(f"{seed}/{name}/a", durability=durability), self.disk(f"{seed}/{name}/b")]
+            harness = NodeHarness(self, disks)
             disk, meta = _both(harness)
             harness.host = host = PausableHost(
                 loop, self.network, disk, meta, settings, seed, name, {"plugin": AllowAll()}
             )
             host.gate = self.network.gates[name] = ProcessGate(loop.call_soon)
             host.event_level = level
+            host.durability = durability
             self.nodes.append(harness)
             host.start()
         if joined:

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.sim.engine.disk import SimDisk
 from strogoff.sim.engine.loop import VirtualLoop
+from strogoff.storage.engine import Durability
 
 STEP_S = 0.01
 """The interval between two checks of `until`, in seconds of virtual time."""
@@ -25,9 +26,9 @@ class Simulation(Generic[Network]):
         self.loop = loop = VirtualLoop()
         self.network: Network = network(loop.call_soon, loop.call_later)
 
-    def disk(self, name: str, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
+    def disk(self, name: str, content: Mapping[bytes, bytes] | None = None, durability: Durability = "sync") -> SimDisk:
         """Returns a disk that takes no time, empty or with this content. `name` seeds its random choices."""
-        return SimDisk(Random(name), self.loop.call_later, lambda: self.loop.now_s, "sync", (0.0, 0.0), content)
+        return SimDisk(Random(name), self.loop.call_later, lambda: self.loop.now_s, durability, (0.0, 0.0), content)
 
     def settle(self) -> None:
         """Run everything that is due; no time passes."""

@@ -34,6 +34,9 @@ class Table:
         primary, _ = self.rows[slot]
         return SlotHome(primary or "", primary is not None, 0)
 
+    def holders_of(self, slot: int) -> tuple[str, ...]:
+        return ()
+
     def registrar_of(self, slot: int) -> str | None:
         return self.rows[slot][0] or self.deputies.get(slot)
 

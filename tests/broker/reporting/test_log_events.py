@@ -64,6 +64,16 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         ),
         (row("slot.primary", count=9, slots=["0-8"], view=4, primaries={}, without=9), "warning", "Start these nodes"),
         (row("slot.lost", target="n3", count=9, slots=["0-8"]), "warning", "peer_node=n3 count=9"),
+        (
+            row("slot.loss_possible", target="n3", count=9, slots=["0-8"], nodes=["n1"], reason="recovered"),
+            "warning",
+            "an operator has recovered them. These nodes had them",
+        ),
+        (
+            row("slot.loss_possible", target="n3", count=9, slots=["0-8"], nodes=["n1"], reason="power_loss"),
+            "warning",
+            "all nodes with copies have lost power",
+        ),
         (row("split.heal", nodes=["n3"], counts={"publish_refused": 3}), "notice", "counts=publish_refused:3"),
     ],
 )

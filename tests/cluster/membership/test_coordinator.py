@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from strogoff.cluster.membership.commands import Away, Boot, Command, Leave, Row, SetSlots, SetView, Stale
+from strogoff.cluster.membership.commands import Away, Boot, Command, Leave, RecoverSlots, Row, SetSlots, SetView, Stale
 from strogoff.cluster.membership.coordinator import SLOTS_MS, SUBMITTED_MOST, MembershipCoordinator
 from strogoff.cluster.membership.messages import Goodbye, LeaseReply, LeaseRequest
 from strogoff.cluster.membership.settings import Settings
@@ -315,6 +315,15 @@ def test_requested_slots_share_an_entry_and_wait_for_the_next_one() -> None:
     leader.coordinator.request_slots(SetSlots((rows[0],)))
     assert leader.decide(SLOTS_MS - 1) == [] and not leader.coordinator.calm(SLOTS_MS - 1)
     assert leader.decide(SLOTS_MS) == [SetSlots((rows[0],))]
+
+
+def test_the_recovery_of_slots_shares_the_pace_and_a_later_request_replaces_an_earlier_one() -> None:
+    leader = Leader()
+    requests = [RecoverSlots((SlotRow(4, 1, version),), by) for version, by in ((1, "b"), (2, "b"), (1, "c"))]
+    for request in requests:
+        leader.coordinator.recover_slots(request)
+    assert not leader.coordinator.calm(0)
+    assert leader.decide(0) == requests[1:] and leader.decide(SLOTS_MS) == []
 
 
 def test_each_follower_that_takes_itself_out_has_entries_of_its_own() -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from strogoff.cluster.membership.boot import BootRefused
-from strogoff.cluster.membership.commands import Boot, SetSlots, encode_command
+from strogoff.cluster.membership.commands import Boot, RecoverSlots, SetSlots, encode_command
 from strogoff.cluster.membership.consensus import Consensus
 from strogoff.cluster.membership.lease_service import LeaseService
 from strogoff.cluster.membership.messages import Goodbye, LeaseRequest, encode_lease
@@ -120,6 +120,21 @@ def test_a_request_with_too_many_holders_never_gets_into_the_log(cluster: Member
     cluster.pass_s(0.3)
     assert consensus_of(leader).raft.last_index == before
     assert f"{speaker.name} has sent SET_SLOTS with 10001 holders of slot {row.slot}, not 16" in errors(leader)[-1]
+
+
+def test_a_recovery_is_asked_for_by_the_node_of_the_operator_and_for_slots_without_primary(
+    cluster: MemberHarness,
+) -> None:
+    leader = leader_of(cluster)
+    speaker, other = (machine for machine in cluster.machines if machine is not leader)
+    row = next(row for row in leader.member.slots.rows if row.primary is not None)
+    before = consensus_of(leader).raft.last_index
+    leader.member._inbox._said.clear()
+    for by in (other.name, speaker.name):
+        data = encode_command(RecoverSlots((replace(row, in_sync=()),), by))
+        leader.member.datagram(speaker.name, Datagram.SET_SLOTS, data)
+    assert f"SET_SLOTS for {other.name}" in errors(leader)[-1]
+    assert consensus_of(leader).raft.last_index == before
 
 
 def test_only_the_leader_stops_a_process(cluster: MemberHarness) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from strogoff.cluster.membership.events import SlotsChanged, SlotsLost
+from strogoff.cluster.membership.events import SlotsChanged, SlotsDoubtful, SlotsLost
 from strogoff.cluster.node import ClusterNode
 from strogoff.cluster.slots.table import Holder, SlotTable
 from tests.harness.members import Machine, MemberHarness
@@ -158,6 +158,19 @@ def test_the_leader_alone_reports_a_loss_while_no_process_is_in_the_view(monkeyp
         machine.member.reporting.slots(SlotsLost("n3", (7, 8)))
     assert [(kind, facts["slots"]) for kind, facts in leader.events] == [("slot.lost", ["7-8"])]
     assert other.events == []
+
+
+def test_a_slot_that_may_lack_changes_is_reported_with_the_node_that_asked() -> None:
+    cluster = MemberHarness(3)
+    cluster.whole()
+    member = cluster[1].member
+    member.reporting.slots(SlotsDoubtful("n2", (7, 8), ("n3",), "n1"))
+    event = last(cluster[1], "slot.loss_possible")
+    assert (event["target"], event["slots"], event["nodes"]) == ("n2", ["7-8"], ["n3"])
+    assert (event["reason"], event["source"], event["count"]) == ("recovered", "n1", 2)
+    member.reporting.slots(SlotsDoubtful("n2", (7,), ("n2", "n3")))
+    event = last(cluster[1], "slot.loss_possible")
+    assert event["reason"] == "power_loss" and "source" not in event
 
 
 def test_a_copy_that_comes_without_another_primary_is_no_event() -> None:

@@ -15,6 +15,7 @@ from strogoff.cluster.membership.commands import (
     Join,
     Leave,
     MalformedCommand,
+    RecoverSlots,
     Row,
     SetSlots,
     Settle,
@@ -31,6 +32,7 @@ from strogoff.cluster.membership.events import (
     Refused,
     Settled,
     SlotsChanged,
+    SlotsDoubtful,
     SlotsLost,
     ViewChanged,
     WentStale,
@@ -147,6 +149,35 @@ def test_a_restart_leaves_with_the_same_entry() -> None:
     assert "logged one is 2" in refusal(apply(membership, SetView(4, (A, Row("b", 1, 5)))))
     apply(membership, SetView(4, (A, Row("b", 2, 5))))
     assert membership.view.incarnation("b") == Incarnation("b", 2, 5)
+
+
+def test_a_loss_of_power_counts_once() -> None:
+    """Later starts tell of it again; only what the log does not know yet counts."""
+    membership = cluster("a", "b")
+    booted = [
+        each.incomplete
+        for number, found in ((2, 0), (3, 3), (4, 3), (6, 5), (7, 5))
+        for each in apply(membership, msgspec.structs.replace(boot("b", number), incomplete=found))
+        if isinstance(each, Booted)
+    ]
+    assert booted == [False, True, False, True, False]
+
+
+def test_an_operator_recovers_a_slot_through_the_log() -> None:
+    membership = MembershipState()
+    apply(membership, Settle("id", "a", "disk-a", 1, "a-1", "", slots=True), join("b"))
+    apply(membership, SetView(1, (A, Row("b", 1, 2))))
+    apply(membership, SetView(2, (A, Row("b", 1, 2, True))))
+    apply(membership, SetView(3, (Row("b", 1, 2, True),)))
+    row, b = membership.slots.row(7), membership.holders()["b"]
+    assert row.primary is None and [holder.node for holder in row.in_sync] == ["a"]
+    wrong = msgspec.structs.replace(row, version=1, primary=b)
+    good = msgspec.structs.replace(membership.slots.row(8), primary=b)
+    refused, doubtful, changed = apply(membership, RecoverSlots((wrong, good), "b"))
+    assert isinstance(refused, Refused) and refused.reason.startswith("slot 7: made for epoch")
+    assert doubtful == SlotsDoubtful("b", (8,), ("a",), "b")
+    assert isinstance(changed, SlotsChanged) and membership.slots.row(8).primary == b
+    assert membership.slots.row(7) == row
 
 
 def test_a_boot_is_repeated_without_effect_but_for_its_address() -> None:

@@ -43,9 +43,14 @@ class KeepsTheEpoch(TableUpdate):
     """The same node gets the slot back in its former epoch (H-24)."""
 
     def changed(
-        self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...], deputy: Holder | None = None
+        self,
+        row: SlotRow,
+        primary: Holder | None,
+        in_sync: tuple[Holder, ...],
+        deputy: Holder | None = None,
+        incomplete: tuple[str, ...] = (),
     ) -> SlotRow:
-        found = super().changed(row, primary, in_sync, deputy)
+        found = super().changed(row, primary, in_sync, deputy, incomplete)
         if found is row or primary is None or row.primary is not None or row.in_sync[:1] == ():
             return found
         same = primary.node == row.in_sync[0].node
@@ -85,11 +90,16 @@ class DeputiesBeginNoEpoch(TableUpdate):
     """A deputy begins in the epoch of the primary before it."""
 
     def changed(
-        self, row: SlotRow, primary: Holder | None, in_sync: tuple[Holder, ...], deputy: Holder | None = None
+        self,
+        row: SlotRow,
+        primary: Holder | None,
+        in_sync: tuple[Holder, ...],
+        deputy: Holder | None = None,
+        incomplete: tuple[str, ...] = (),
     ) -> SlotRow:
-        found = super().changed(row, primary, in_sync, deputy)
+        found = super().changed(row, primary, in_sync, deputy, incomplete)
         epoch = row.epoch if primary is None else found.epoch
-        return SlotRow(found.slot, epoch, found.version, found.primary, found.in_sync, found.deputy)
+        return replace(found, epoch=epoch)
 
 
 class PromotesBesideOthers(TableUpdate):
@@ -124,7 +134,47 @@ class LetsFollowersTakeOthersOut(TableUpdate):
         return "" if leaving else super().taken_out(change, row, leaving)
 
 
+class TakesIncompleteDisks(TableUpdate):
+    """The first holder that returns gets the slot, also after its machine has lost power."""
+
+    def returned(self, holders: tuple[Holder, ...], incomplete: tuple[str, ...]) -> tuple[Holder, ...]:
+        return super().returned(holders, ())
+
+
+class ForgetsLosses(TableUpdate):
+    """A holder that lost power counts as complete after its next start."""
+
+    def incomplete(self, row: SlotRow, known: tuple[Holder, ...]) -> tuple[str, ...]:
+        return super().incomplete(replace(row, incomplete=()), known)
+
+
+class WaitsForCompleteDisks(TableUpdate):
+    """A slot whose holders have all lost power never gets a primary."""
+
+    def returned(self, holders: tuple[Holder, ...], incomplete: tuple[str, ...]) -> tuple[Holder, ...]:
+        return tuple([holder for holder in super().returned(holders, incomplete) if holder.node not in incomplete])
+
+
+class RecoversForAnyVersion(TableUpdate):
+    """An operator's request is applied to another row than the one for which it was made."""
+
+    def recover(self, changes: tuple[SlotRow, ...]) -> list[tuple[SlotRow, str]]:
+        rows = [self.table.row(change.slot) for change in changes]
+        return super().recover(
+            tuple(
+                [
+                    replace(change, epoch=row.epoch, version=row.version)
+                    for change, row in zip(changes, rows, strict=True)
+                ]
+            )
+        )
+
+
 PLANTS: dict[type[TableUpdate], int] = {
+    TakesIncompleteDisks: 5,
+    ForgetsLosses: 6,
+    WaitsForCompleteDisks: 3,
+    RecoversForAnyVersion: 3,
     ComparesByNode: 3,
     AcceptsTheAbsent: 3,
     RemovesTheLast: 3,

@@ -1,7 +1,8 @@
 """Random histories of a replicated membership, with every rule of the slot table checked after each entry.
 
-Nodes restart, leave the view and enter it, leave the cluster, go stale, and return with another disk. Copies are added,
-replaced and moved, and followers take themselves out, also by requests that are late or wrong. A second state machine
+Nodes restart, also after a loss of power, leave the view and enter it, leave the cluster, go stale, and return with
+another disk. Copies are added, replaced and moved, followers take themselves out, and operators recover slots, also by
+requests that are late or wrong. A second state machine
 applies the same entries, and is replaced by a restored snapshot at random points.
 """
 
@@ -17,6 +18,7 @@ from strogoff.cluster.membership.commands import (
     Command,
     Join,
     Leave,
+    RecoverSlots,
     Row,
     SetSlots,
     Settle,
@@ -24,7 +26,7 @@ from strogoff.cluster.membership.commands import (
     Stale,
     encode_command,
 )
-from strogoff.cluster.membership.events import MembershipEvent, Refused, SlotsLost
+from strogoff.cluster.membership.events import MembershipEvent, Refused, SlotsDoubtful, SlotsLost
 from strogoff.cluster.membership.state_machine import MembershipState
 from strogoff.cluster.slots.table import Holder, SlotRow
 from strogoff.cluster.slots.update import TableUpdate
@@ -46,18 +48,20 @@ class Walk:
         self.replica = self._state()
         self.registrars: dict[tuple[int, int], Holder] = {}
         self.disks = 0
-        self.late: list[SetSlots] = []
+        self.late: list[SetSlots | RecoverSlots] = []
+        self.lacking: dict[int, set[tuple[str, str]]] = {}
+        """Slot -> the disks that have lost power since they held it, and since it had a primary."""
         self.accepted = self.refused = self.lost = 0
-        self.left = self.replaced = self.given = self.promoted = 0
+        self.left = self.replaced = self.given = self.promoted = self.recovered = self.doubted = 0
         self.apply(Settle("id", "a", self._disk(), 1, "a-1", "", slots=True))
         for name in self.rng.choice(["", "bc", "bcde"]):
             self.apply(Join(name, self._disk(), 1, f"{name}-1", ""))
 
     @property
-    def happened(self) -> tuple[int, int, int, int]:
-        """How often a follower left by its own word, a follower was replaced, a slot was given away, and one of several
-        followers became primary."""
-        return self.left, self.replaced, self.given, self.promoted
+    def happened(self) -> tuple[int, ...]:
+        """How often a follower left by its own word, a follower was replaced, a slot was given away, one of several
+        followers became primary, an operator recovered a slot, and a slot went to one of many that lost power."""
+        return self.left, self.replaced, self.given, self.promoted, self.recovered, self.doubted
 
     def _state(self) -> MembershipState:
         state = MembershipState()
@@ -70,8 +74,10 @@ class Walk:
 
     def step(self) -> None:
         """Apply one random command, and check the rules. Raises `Violation`."""
+        if self.rng.random() < 0.012:
+            self.blackout()
         act = self.rng.choice(
-            [*[self.view] * 3, self.restart, *[self.copies] * 7, self.late_copies, self.late_copies, self.members]
+            [*[self.view] * 3, self.restart, *[self.copies] * 7, *[self.late_copies] * 2, self.members, self.recover]
         )
         command = act()
         if command is not None:
@@ -82,7 +88,7 @@ class Walk:
     def view(self) -> Command | None:
         """Removes, enters and promotes nodes, several at once."""
         view = self.truth.view
-        rows = []
+        rows: list[Row] = []
         for name, member in self.truth.members.items():
             row = view.row(name)
             if row is None:
@@ -93,9 +99,41 @@ class Walk:
         return SetView(view.id, tuple(rows), slots=True)
 
     def restart(self) -> Command | None:
-        """A member starts again with its disk."""
+        """A member starts again with its disk; perhaps that start, or an unlogged one before, found a loss of power."""
         member = self.rng.choice(list(self.truth.members.values()))
-        return Boot(member.node, member.disk, member.boot + 1, f"{member.node}-{member.boot + 1}", "")
+        boot = member.boot + self.rng.choice([1, 1, 2])
+        incomplete = self.rng.choice([0, 0, member.boot, member.boot + 1, boot])
+        return Boot(member.node, member.disk, boot, f"{member.node}-{boot}", "", (), "", incomplete)
+
+    def blackout(self) -> None:
+        """All nodes are gone at once. They start again, some after a loss of power, and some enter."""
+        self.apply(SetView(self.truth.view.id, (), slots=True))
+        for member in self.rng.sample(list(self.truth.members.values()), len(self.truth.members)):
+            boot = member.boot + 1
+            incomplete = self.rng.choice([0, boot])
+            self.apply(Boot(member.node, member.disk, boot, f"{member.node}-{boot}", "", (), "", incomplete))
+            if self.rng.random() < 0.5:
+                rows = [row for row in self.truth.view.rows if row.node != member.node]
+                able = not self.truth.members[member.node].stale
+                new = [Row(member.node, boot, self.truth.view.id + 1)] * able
+                self.apply(SetView(self.truth.view.id, (*rows, *new), slots=True))
+                command = self.recover()
+                if command is not None and self.rng.random() < 0.5:
+                    self.apply(command)
+
+    def recover(self) -> Command | None:
+        """An operator gives slots without primary to any node of the view, sometimes too late, or to none."""
+        present = list(self._present().values())
+        slots = self.truth.slots
+        orphans = list(slots.slots_by_primary.get(None, ()))
+        some = self.rng.sample(orphans, len(orphans) // 4) + self.rng.sample(range(SLOTS), 5)
+        rows = [slots.row(slot) for slot in dict.fromkeys(some)]
+        named = [replace(row, primary=self.rng.choice([*present, None, *row.in_sync])) for row in rows]
+        command = RecoverSlots(tuple(named), "x")
+        if self.rng.random() < 0.3:
+            self.late.append(command)
+            return None
+        return command
 
     def members(self) -> Command | None:
         """A node joins, returns with another disk, leaves, or goes stale."""
@@ -174,7 +212,7 @@ class Walk:
 
     def apply(self, command: Command) -> None:
         """Apply a command, and check the rules."""
-        before = self.truth.slots.rows
+        before, members = self.truth.slots.rows, dict(self.truth.members)
         index = self.truth.index + 1
         happened = self.truth.apply(index, encode_command(command))
         if self.rng.random() < 0.2:
@@ -186,19 +224,25 @@ class Walk:
             raise Violation(f"entry {index}: two nodes have different tables")
         lost = {slot for each in happened if isinstance(each, SlotsLost) for slot in each.slots}
         self.lost += len(lost)
+        self.doubted += sum(isinstance(each, SlotsDoubtful) and not each.by for each in happened)
+        if isinstance(command, Boot) and command.incomplete > members[command.node].boot:
+            self._lose_power(command, happened, before)
         present = self._present()
         disks = {(row.node, row.disk) for row in self.truth.members.values() if not row.stale}
         for old, row in zip(before, self.truth.slots.rows, strict=True):
             problem = (
                 self._numbers(old, row, index)
-                or _holders(row, present, disks)
+                or _holders(row, present, disks, self.lacking.get(row.slot, set()))
                 or self._deputy(row, present)
-                or _succession(old, row, row.slot in lost, isinstance(command, SetSlots), disks)
+                or _succession(old, row, row.slot in lost, command, disks)
+                or self._complete(old, row, command, present, disks)
                 or (self._asked(old, row, command) if isinstance(command, SetSlots) else self._followed(old, row))
             )
+            if row.primary is not None:
+                self.lacking.pop(row.slot, None)
             if problem:
                 raise Violation(f"entry {index}, slot {row.slot}: {problem}\n{old}\n{row}\n{command}")
-        if isinstance(command, SetSlots):
+        if isinstance(command, SetSlots | RecoverSlots):
             self._requests(command, happened, before)
 
     def _present(self) -> dict[str, Holder]:
@@ -216,6 +260,39 @@ class Walk:
         if registrar is not None and self.registrars.setdefault((row.slot, row.epoch), registrar) != registrar:
             return f"a second primary or deputy in epoch {row.epoch}"
         return ""
+
+    def _lose_power(self, command: Boot, happened: tuple[MembershipEvent, ...], before: tuple[SlotRow, ...]) -> None:
+        if any(isinstance(each, Refused) for each in happened):
+            return
+        disk = (command.node, command.disk)
+        for row in before:
+            if disk in [(holder.node, holder.disk) for holder in row.in_sync]:
+                self.lacking.setdefault(row.slot, set()).add(disk)
+
+    def _complete(
+        self,
+        old: SlotRow,
+        row: SlotRow,
+        command: Command,
+        present: dict[str, Holder],
+        disks: set[tuple[str, str]],
+    ) -> str:
+        """A disk that has lost power gets the slot last: when no complete one is left that could come back."""
+        if row.primary is None or row.primary == old.primary:
+            return ""
+        lacking = self.lacking.get(row.slot, set())
+        rest = {(holder.node, holder.disk) for holder in old.in_sync} & disks
+        back = {(holder.node, holder.disk) for holder in present.values()} & rest
+        if isinstance(command, RecoverSlots):
+            self.recovered += 1
+            if old.primary is not None:
+                return "an operator has taken a slot from its primary"
+            if back and (row.primary.node, row.primary.disk) not in back:
+                return "an operator has passed over a holder in the view"
+            return "" if back <= lacking else "an operator has recovered a slot with a complete holder in the view"
+        if (row.primary.node, row.primary.disk) not in lacking:
+            return ""
+        return "" if rest <= back and rest <= lacking else "a disk that lost power was not the last resort"
 
     def _deputy(self, row: SlotRow, present: dict[str, Holder]) -> str:
         serving = self.truth.view.serving
@@ -252,11 +329,13 @@ class Walk:
         self.promoted += len(old.in_sync) > 2
         return "" if row.in_sync == (row.primary,) else "the new primary is not alone in the in-sync set"
 
-    def _requests(self, command: SetSlots, happened: tuple[MembershipEvent, ...], before: tuple[SlotRow, ...]) -> None:
+    def _requests(
+        self, command: SetSlots | RecoverSlots, happened: tuple[MembershipEvent, ...], before: tuple[SlotRow, ...]
+    ) -> None:
         refused = [
             each.command.changes[0]
             for each in happened
-            if isinstance(each, Refused) and isinstance(each.command, SetSlots)
+            if isinstance(each, Refused) and isinstance(each.command, SetSlots | RecoverSlots)
         ]
         self.refused += len(refused)
         for change in command.changes:
@@ -267,8 +346,10 @@ class Walk:
                     raise Violation(f"slot {change.slot}: a request was accepted that was made for another row")
 
 
-def _holders(row: SlotRow, present: dict[str, Holder], disks: set[tuple[str, str]]) -> str:
-    """A row names the present incarnations alone, or holders that are all away."""
+def _holders(
+    row: SlotRow, present: dict[str, Holder], disks: set[tuple[str, str]], lacking: set[tuple[str, str]]
+) -> str:
+    """A row names the present incarnations alone, or holders that are away, or wait because they lost power."""
     if len({holder.node for holder in row.in_sync}) != len(row.in_sync):
         return "one node is there twice"
     if any((holder.node, holder.disk) not in disks for holder in row.in_sync):
@@ -281,11 +362,21 @@ def _holders(row: SlotRow, present: dict[str, Holder], disks: set[tuple[str, str
         return ""
     if any(holder.entered_in_view for holder in row.in_sync):
         return "without a primary, a holder is not marked as away"
-    return "no primary, although a holder is in the view" if any(h.node in present for h in row.in_sync) else ""
+    if [holder.node in present for holder in row.in_sync] != sorted([holder.node in present for holder in row.in_sync]):
+        return "a holder in the view comes before one that is away"
+    here = {(holder.node, holder.disk) for holder in row.in_sync if holder.node in present}
+    if here - lacking or (here and len(here) == len(row.in_sync)):
+        return "no primary, although a holder is in the view"
+    return (
+        "" if here <= {(h.node, h.disk) for h in row.in_sync if h.node in row.incomplete} else "the row forgets a loss"
+    )
 
 
-def _succession(old: SlotRow, row: SlotRow, lost: bool, asked: bool, disks: set[tuple[str, str]]) -> str:
-    """Data is where it was: holders come in by request alone, and the last one goes with its disk alone."""
+def _succession(old: SlotRow, row: SlotRow, lost: bool, command: Command, disks: set[tuple[str, str]]) -> str:
+    """Data is where it was: holders come in by request alone, and the last one goes with its disk, or because an
+    operator gives it up."""
+    if isinstance(command, RecoverSlots):
+        return ""
     had = {(holder.node, holder.disk) for holder in old.in_sync}
     has = {(holder.node, holder.disk) for holder in row.in_sync}
     if not had:
@@ -294,7 +385,7 @@ def _succession(old: SlotRow, row: SlotRow, lost: bool, asked: bool, disks: set[
         return "lost, although the disk of a holder is there" if had & disks else ""
     if not had & has:
         return "the last holder was removed"
-    if has - had and not asked:
+    if has - had and not isinstance(command, SetSlots):
         return "a holder came in without a request"
     if row.primary is not None and (row.primary.node, row.primary.disk) not in had:
         return "the primary was not in sync before"

@@ -15,11 +15,12 @@ def away(holder: Holder) -> Holder:
     return Holder(holder.node, holder.disk, 0)
 
 
-def roll(*present: Holder, serving: str = "", gone: str = "") -> Roll:
+def roll(*present: Holder, serving: str = "", gone: str = "", incomplete: str = "") -> Roll:
     """Members a, b and c but for those that are `gone`; `serving` are all that are present unless it is given."""
     nodes = tuple(serving) or tuple(holder.node for holder in present)
     disks = {(node, f"disk-{node}") for node in "abc" if node not in gone}
-    return Roll({holder.node: holder for holder in present}, nodes if serving != "-" else (), disks)
+    found = {holder.node: holder for holder in present}
+    return Roll(found, nodes if serving != "-" else (), disks, tuple(incomplete))
 
 
 def table(*in_sync: Holder, deputy: Holder | None = None) -> SlotTable:
@@ -99,6 +100,50 @@ def test_the_first_holder_that_returns_with_its_disk_gets_the_slot_in_another_ep
     row = follow(table(away(A), away(B), deputy=C), roll(returned, C, serving="c")).table.row(7)
     assert row == SlotRow(7, 20, 20, returned, (returned,), None, 20)
     assert follow(table(away(A)), roll(A), 30).table.row(7) == SlotRow(7, 30, 30, A, (A,))
+
+
+def test_an_incomplete_holder_waits_for_the_others_and_comes_behind_them() -> None:
+    lost = follow(table(away(A), away(B), deputy=C), roll(C, incomplete="a")).table
+    assert lost.row(7) == SlotRow(7, 10, 20, None, (away(A), away(B)), C, 0, ("a",))
+    waits = follow(lost, roll(A, C), 30).table
+    assert waits.row(7) == SlotRow(7, 10, 30, None, (away(B), away(A)), C, 30, ("a",))
+    assert waits.row(7).home == "b" and unpack(pack(waits)) == waits
+    update = follow(waits, roll(A, B, C), 40)
+    assert update.table.row(7) == SlotRow(7, 40, 40, B, (B,), None, 30) and not update.doubtful
+
+
+def test_one_of_holders_that_are_all_incomplete_gets_the_slot_when_all_are_back() -> None:
+    lost = follow(table(away(A), away(B), deputy=C), roll(C, incomplete="ab")).table
+    waits = follow(lost, roll(B, C), 30)
+    assert waits.table.row(7).primary is None and not waits.doubtful
+    update = follow(waits.table, roll(A, B, C), 40)
+    assert {row.primary for row in update.table.rows} == {A, B}
+    assert {node: len(rows) for node, rows in update.doubtful.items()} == {"a": 128, "b": 128}
+    assert update.table.row(7).incomplete == ()
+
+
+def test_an_incomplete_holder_is_the_last_if_the_disks_of_the_others_are_given_up() -> None:
+    lost = follow(table(away(A), away(B), deputy=C), roll(C, incomplete="a")).table
+    update = follow(lost, roll(A, C, gone="b"), 30)
+    assert update.table.row(7).primary == A and len(update.doubtful["a"]) == SLOTS
+
+
+def test_the_only_holder_gets_its_slots_also_if_it_is_incomplete() -> None:
+    lost = follow(table(away(A)), roll(C, incomplete="a")).table
+    update = follow(lost, roll(A, C), 30)
+    assert update.table.row(7).in_sync == (A,) and len(update.doubtful["a"]) == SLOTS
+
+
+def test_an_operator_recovers_slots() -> None:
+    update = TableUpdate(table(away(A), away(B), deputy=C), roll(Holder("b", "new", 9), C), 20)
+    asked = SlotRow(7, 10, 10, C, (C,)), SlotRow(8, 10, 9, C, (C,)), SlotRow(9, 10, 10, None)
+    refused = update.recover(asked)
+    assert [(change.slot, reason[:20]) for change, reason in refused] == [
+        (8, "made for epoch 10, v"),
+        (9, "no node is named tha"),
+    ]
+    assert update.table.row(7) == SlotRow(7, 20, 20, C, (C,), None, 20) and update.table.row(8).primary is None
+    assert [row.slot for row in update.doubtful["c"]] == [7]
 
 
 def test_of_holders_that_return_together_one_is_in_sync() -> None:

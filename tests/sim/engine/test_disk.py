@@ -221,3 +221,13 @@ def test_a_store_never_acknowledges_what_a_crash_can_take(durability: Durability
         assert acked == sorted(acked)
         if durability == "sync" or not power:
             assert set(acked) <= set(left)
+
+
+def test_a_synced_disk_loses_nothing_with_the_power() -> None:
+    for seed in range(20):
+        disk = SimDisk(Random(seed), lambda _, function: function(), lambda: 0.0, "os", (0.0, 0.0))
+        for number in range(10):
+            disk.write({b"%d" % number: b""}, lambda error: None)
+        disk.sync()
+        disk.crash(True)
+        assert len(disk.content()) == 10

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from ..clusters import joined, until, whole
@@ -64,3 +66,30 @@ def test_a_node_with_an_old_copy_of_its_disk_is_refused() -> None:
     until(world, lambda: bool(member.registrar.problem))
     assert "old copy" in member.registrar.problem or "not above" in member.registrar.problem
     assert not world.machines["n1"].member.registrar.problem  # type: ignore[union-attr]
+
+
+def test_a_loss_of_power_gives_another_boot_and_a_kill_does_not() -> None:
+    world = joined().world
+    machine = world.machines["n2"]
+    machine.durability = "os"
+    found = []
+    for power in (False, False, True, False, True):
+        world.crash(machine, power)
+        world.start(machine)
+        assert machine.member is not None
+        found.append(machine.member.me.incomplete == machine.boot)
+    assert found == [False, False, True, False, True]
+
+
+def test_a_process_that_stops_in_order_leaves_nothing_unsynced() -> None:
+    world = joined().world
+    machine = world.machines["n2"]
+    machine.durability = "os"
+    for _ in range(2):
+        stopped: list[float] = []
+        machine.stop(partial(stopped.append, world.loop.now_s))
+        until(world, partial(bool, stopped))
+        machine.stopped()
+        machine.new_boot()
+        world.start(machine)
+        assert machine.member is not None and machine.member.me.incomplete == 0

@@ -1,0 +1,265 @@
+"""Slots without primary: which of the last holders gets them, and what an operator may do if none comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strogoff.broker.clustering.slot_recovery import orphan_rows
+from strogoff.cluster.identity import slot_of
+from strogoff.cluster.slots.recovery import orphans, requests
+from strogoff.cluster.slots.table import SlotRow
+from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
+from tests.harness.broker import publish
+
+
+def both_away(cluster: CopiedCluster, lost_power: int = 0) -> tuple[int, int]:
+    """Kill primary and follower of the slot at once. Returns their numbers. `lost_power`: which of them loses its
+    power; 1: the primary, 2: both, 3: the follower."""
+    primary, follower = cluster.copied()
+    cluster[primary].kill(power=lost_power in (1, 2))
+    cluster[follower].kill(power=lost_power in (2, 3))
+    cluster.until(lambda: cluster.row().primary is None, 30)
+    return primary, follower
+
+
+def start(cluster: CopiedCluster, number: int) -> None:
+    """Start a node, and let time pass until it serves."""
+    cluster[number].start()
+    cluster.until(cluster[number].member.leased, 30)
+
+
+def five(durability: Any = "os") -> CopiedCluster:
+    """Five nodes, so that two may be away. A session has two messages; a loss of power may cost the second one."""
+    cluster = CopiedCluster(5, durability=durability)
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    writer = cluster[primary].client("writer")
+    writer.publish("t", b"1", 1)
+    for harness in cluster.nodes:
+        harness.disks[0].sync()
+    writer.publish("t", b"2", 1)
+    return cluster
+
+
+def bystander(cluster: CopiedCluster) -> int:
+    """A running node."""
+    return next(number for number in range(1, 6) if cluster[number].host.up)
+
+
+def events(cluster: CopiedCluster, kind: str) -> list[dict[str, Any]]:
+    return [row for harness in cluster.nodes for row in harness.host.events if row["type"] == kind]
+
+
+def lines(cluster: CopiedCluster, number: int) -> list[str]:
+    return [text for _, text in cluster[number].host.lines]
+
+
+def recover(cluster: CopiedCluster, number: int, slots: list[int]) -> None:
+    """An operator at a node asks for the recovery of slots, as `slot_recovery.recover` does."""
+    member = cluster[number].member
+    rows = [row for row in orphans(member.slots) if row.slot in slots]
+    member.recover_slots(tuple(requests(rows, member.membership.holders(), member.view.serving)))
+    cluster.until(lambda: not any(row.slot in slots for row in orphans(member.slots)))
+
+
+def test_a_holder_that_lost_power_waits_for_the_complete_one() -> None:
+    cluster = five()
+    primary, follower = both_away(cluster, 1)
+    start(cluster, primary)
+    cluster.pass_s(10)
+    row = cluster.row()
+    assert row.primary is None and row.incomplete == (f"n{primary}",)
+    assert [holder.node for holder in row.in_sync] == [f"n{follower}", f"n{primary}"]
+    assert any(f"They wait for n{follower}" in text for text in lines(cluster, primary))
+    start(cluster, follower)
+    cluster.until(lambda: cluster.row().primary is not None)
+    assert cluster.row().home == f"n{follower}" and not events(cluster, "slot.loss_possible")
+    assert resumed(cluster, bystander(cluster)) == [b"1", b"2"]
+    cluster.until(lambda: len(cluster.row().in_sync) == 2, 60)
+
+
+def test_a_holder_that_was_killed_gets_the_slot_at_once() -> None:
+    cluster = five()
+    primary, _ = both_away(cluster, 3)
+    start(cluster, primary)
+    cluster.until(lambda: cluster.row().primary is not None)
+    assert cluster.row().home == f"n{primary}"
+    assert resumed(cluster, primary) == [b"1", b"2"]
+
+
+def test_a_holder_with_a_synced_disk_is_complete_after_a_loss_of_power() -> None:
+    cluster = five("sync")
+    primary, _ = both_away(cluster, 2)
+    start(cluster, primary)
+    cluster.until(lambda: cluster.row().primary is not None)
+    assert resumed(cluster, primary) == [b"1", b"2"] and not events(cluster, "slot.loss_possible")
+
+
+def test_another_start_does_not_make_a_disk_complete() -> None:
+    cluster = five()
+    primary, _ = both_away(cluster, 1)
+    start(cluster, primary)
+    for _ in range(2):
+        cluster[primary].kill()
+        start(cluster, primary)
+    cluster.pass_s(5)
+    assert cluster.row().primary is None
+
+
+def test_a_loss_that_an_unlogged_start_found_is_told_by_the_next_one() -> None:
+    cluster = five()
+    primary, _ = both_away(cluster, 1)
+    cluster[primary].start()
+    cluster[primary].kill()  # before it has told anybody
+    start(cluster, primary)
+    cluster.pass_s(5)
+    assert cluster.row().primary is None and cluster.row().incomplete == (f"n{primary}",)
+
+
+def test_when_all_are_back_and_none_is_complete_one_gets_the_slot_with_an_event() -> None:
+    cluster = five()
+    primary, follower = both_away(cluster, 2)
+    start(cluster, primary)
+    cluster.pass_s(5)
+    assert cluster.row().primary is None
+    start(cluster, follower)
+    cluster.until(lambda: cluster.row().primary is not None)
+    found = events(cluster, "slot.loss_possible")
+    assert found and {row["reason"] for row in found} == {"power_loss"}
+    assert {tuple(row["nodes"]) for row in found if cluster.row().home == row["target"]} == {
+        tuple(sorted((f"n{primary}", f"n{follower}")))
+    }
+    assert resumed(cluster, bystander(cluster))[:1] == [b"1"]
+
+
+def test_a_node_with_the_only_copy_serves_after_a_loss_of_power() -> None:
+    cluster = CopiedCluster(3, queue_replicas=1, durability="os")
+    subscriber(cluster).leave()
+    cluster[1].kill(power=True)
+    cluster.until(lambda: cluster[2].member.slots.row(cluster.slot).primary is None, 30)
+    start(cluster, 1)
+    cluster.until(lambda: cluster.row().primary is not None)
+    assert cluster.row().home == "n1"
+    assert {row["target"] for row in events(cluster, "slot.loss_possible")} == {"n1"}
+
+
+def test_messages_for_a_slot_that_waits_are_kept_for_the_complete_holder() -> None:
+    """The publisher is at the incomplete holder, which has the session on its disk."""
+    cluster = five()
+    primary, follower = both_away(cluster, 1)
+    start(cluster, primary)
+    other = next(number for number in (2, 3, 4, 5) if cluster[number].host.up and number != primary)
+    writers = [cluster[number].client(f"late{number}") for number in (primary, other)]
+    for at, writer in enumerate(writers):
+        writer.send(publish("t", b"late%d" % at, 1, 7))
+    cluster.pass_s(10)
+    assert not any(writer.take() for writer in writers), "acknowledged, although the holder of the session is away"
+    start(cluster, follower)
+    cluster.until(lambda: all(writer.take() for writer in writers))
+    assert sorted(resumed(cluster, follower)) == [b"1", b"2", b"late0", b"late1"]
+
+
+def test_an_operator_gives_slots_whose_holders_are_dead_to_an_empty_node() -> None:
+    cluster = five()
+    primary, follower = both_away(cluster)
+    here = bystander(cluster)
+    (orphan,) = [each for each in orphan_rows(cluster[here].member) if each.slot == cluster.slot]
+    assert {holder.node for holder in orphan.holders} == {f"n{primary}", f"n{follower}"}
+    assert orphan.filters == 1 and not any(holder.here for holder in orphan.holders)
+    slots = [each.slot for each in orphan_rows(cluster[here].member)]
+    recover(cluster, here, slots)
+    assert cluster.row().primary is not None
+    found = events(cluster, "slot.loss_possible")
+    assert {(row["reason"], row["source"]) for row in found} == {("recovered", f"n{here}")}
+    client, connack = cluster[here].connect("sub", clean=False, expiry_s=600)
+    assert not connack.session_present
+    client.subscribe(("t", 1))
+    cluster[here].client("writer").publish("t", b"new", 1)
+    assert client.payloads() == [b"new"]
+
+
+def test_holders_that_come_back_after_a_recovery_delete_their_rows() -> None:
+    cluster = five()
+    primary, follower = both_away(cluster)
+    here = bystander(cluster)
+    recover(cluster, here, [row.slot for row in orphans(cluster[here].member.slots)])
+    client, _ = cluster[here].connect("sub", clean=False, expiry_s=600)
+    client.subscribe(("t", 1))
+    for number in (primary, follower):
+        start(cluster, number)
+    cluster.whole()
+    cluster.until(lambda: all("are deleted" in "\n".join(lines(cluster, each)) for each in (primary, follower)))
+    cluster[primary].client("writer").publish("t", b"new", 1)
+    assert client.payloads() == [b"new"]
+    cluster.until(lambda: len(cluster.row().in_sync) == 2, 60)
+
+
+def test_an_operator_gives_a_slot_to_the_holder_with_the_older_copy() -> None:
+    cluster = five()
+    primary, _ = both_away(cluster, 1)
+    start(cluster, primary)
+    here = bystander(cluster)
+    cluster.until(lambda: cluster[here].member.view.row(f"n{primary}") is not None)
+    (orphan,) = [each for each in orphan_rows(cluster[here].member) if each.slot == cluster.slot]
+    assert [(each.node, each.here, each.complete) for each in orphan.holders][-1] == (f"n{primary}", True, False)
+    recover(cluster, here, [cluster.slot])
+    assert cluster.row().home == f"n{primary}"
+    assert resumed(cluster, here)[:1] == [b"1"]
+
+
+def test_a_request_for_a_slot_with_a_primary_changes_nothing() -> None:
+    cluster = five()
+    before = cluster.row()
+    member, other = cluster[1].member, cluster[2].member.own_holder
+    member.recover_slots((SlotRow(cluster.slot, before.epoch, before.version, other, (other,)),))  # type: ignore[arg-type]
+    cluster.pass_s(2)
+    assert cluster.row() == before
+
+
+def test_a_client_is_refused_with_the_nodes_that_have_its_messages() -> None:
+    cluster = five()
+    primary, follower = both_away(cluster)
+    client = cluster[bystander(cluster)].connect_soon("sub", clean=False, expiry_s=600)
+    found: list[Any] = []
+
+    def answered() -> bool:
+        found.extend(client.take())
+        return bool(found)
+
+    cluster.until(answered)
+    names = " and ".join(sorted((f"n{primary}", f"n{follower}")))
+    assert found[0].reason == 0x88
+    said = str(found[0].properties)
+    assert f"slot {slot_of('', 'sub')} has no primary; its sessions and messages are at {names}" in said
+
+
+def test_a_node_that_loses_power_costs_nothing_while_another_one_has_a_copy() -> None:
+    cluster = CopiedCluster(durability="os")
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    other = cluster.third()
+    writer = cluster[other].client("writer")
+    for number in range(20):
+        writer.publish("t", b"%d" % number, 1)
+    cluster[primary].kill(power=True)
+    assert cluster.taken_over(primary) == follower
+    cluster[primary].start()
+    cluster.whole()
+    assert resumed(cluster, other) == [b"%d" % number for number in range(20)]
+    assert not events(cluster, "slot.loss_possible")
+
+
+def test_all_nodes_lose_power_at_once_and_nothing_is_lost_with_synced_disks() -> None:
+    cluster = CopiedCluster()
+    subscriber(cluster).leave()
+    cluster.copied()
+    writer = cluster[3].client("writer")
+    for number in range(20):
+        writer.publish("t", b"%d" % number, 1)
+    for harness in cluster.nodes:
+        harness.kill(power=True)
+    for harness in cluster.nodes:
+        harness.start()
+    cluster.whole()
+    assert resumed(cluster, 2) == [b"%d" % number for number in range(20)]
+    assert not events(cluster, "slot.loss_possible")
