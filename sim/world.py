@@ -84,7 +84,7 @@ class World(Generic[M, C]):
 
     def crash(self, machine: M, power: bool) -> None:
         """Kill the process of a machine or, with `power`, cut the power of the machine."""
-        if power and self.swarm.durability == "os":
+        if power and self.swarm.durability == "os" and not self.history.copied:
             self.history.power_lost = True
         self.history.life(machine.name).ends.append(self.loop.now_s)
         machine.crash(power)
@@ -110,6 +110,8 @@ class World(Generic[M, C]):
             history.life(machine.name).full_until = self.loop.now_s if row["state"] == "serving" else inf
         if kind == "slot.lost":
             self.lost_slots(row["target"], row["slots"])
+        if kind == "slot.loss_possible":
+            self.doubtful_slots(row["slots"])
         if kind == "slot.arrive":
             history.slot_arrivals.setdefault(row["slot"], []).append(self.loop.now_s)
         if kind == "conn.close" and row["reason"] == "gateway_lost":
@@ -119,6 +121,9 @@ class World(Generic[M, C]):
         if history.lines is not None:
             shown = {name: value for name, value in row.items() if name not in _HEADER}
             history.trace(machine.speaker, f"{kind} {shown}")
+
+    def doubtful_slots(self, slots: list[str]) -> None:
+        """The log says that the primary of these slots may lack what was acknowledged."""
 
     def lost_slots(self, node: str, slots: list[str]) -> None:
         """The cluster has given up the disk of a node with the last copy of these slots, and the log says so."""
@@ -202,6 +207,11 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
         emptied, now = self.history.life(node).emptied, self.loop.now_s
         if not emptied or emptied[-1] < now - 1:
             emptied.append(now)
+        self.doubtful_slots(slots)
+
+    def doubtful_slots(self, slots: list[str]) -> None:
+        """Take note that the sessions of these slots may have lost something. Their clients forget QoS 2 packet ids."""
+        now = self.loop.now_s
         for text in slots:
             first, _, last = text.partition("-")
             for slot in range(int(first), int(last or first) + 1):
