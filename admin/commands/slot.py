@@ -1,10 +1,11 @@
-"""`slot`: the slot table as this node has applied it, and the move of a slot with its sessions."""
+"""`slot`: the slot table as this node has applied it, the move of a slot with its sessions, and the recovery of slots
+whose last holders do not come back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...broker.clustering.operator_port import ClusterError
+from ...broker.clustering.operator_port import ClusterError, LastHolder, Orphan
 from ...cluster.identity import SLOTS
 from ...cluster.slots.handover import first_wanted
 from ...cluster.slots.table import Holder, SlotRow, ranges
@@ -48,13 +49,15 @@ def _owner(row: SlotRow) -> tuple[str, str]:
 
 def _one(row: SlotRow, zones: Mapping[str, str]) -> Table:
     nodes, state = _owner(row)
-    held = ", ".join(map(_held, row.in_sync)) or None
+    held = ", ".join([_held(row, holder) for holder in row.in_sync]) or None
     deputy = row.deputy.node if row.deputy is not None else None
     columns = ("Slot", "Node", "Zone", "State", "Epoch", "Version", "In sync", "Deputy")
     return Table(columns, [(row.slot, nodes or None, zones.get(nodes), state, row.epoch, row.version, held, deputy)])
 
 
-def _held(holder: Holder) -> str:
+def _held(row: SlotRow, holder: Holder) -> str:
+    if holder.node in row.incomplete:
+        return f"{holder.node} may lack changes"
     return f"{holder.node} since view {holder.entered_in_view}" if holder.entered_in_view else f"{holder.node} away"
 
 
@@ -115,6 +118,70 @@ async def _balance(context: Context, call: Call) -> list[Part]:
     return [Text(f"{DONE.text}: {moved} slots have moved")]
 
 
+ALL = "all"
+
+
+def slot_or_all(text: str) -> int | str:
+    """Parse the number of a slot, or `all`. The ValueError says what is expected."""
+    try:
+        return ALL if text == ALL else slot_number(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or {ALL}") from None
+
+
+async def _recover(context: Context, call: Call) -> list[Part]:
+    cluster = require_cluster(context)
+    found = cluster.orphans()
+    if "slot" not in call.arguments:
+        return [orphan_table(found)]
+    if cluster.status().sees == "minority":
+        raise CommandError(
+            f"{cluster.name} has no lease, and may not know which slots have a primary: ask another node."
+        )
+    asked = call.arguments["slot"]
+    chosen = [orphan for orphan in found if asked in (ALL, orphan.slot)]
+    if not chosen:
+        return [Text(f"{DONE.text}: {'each slot' if asked == ALL else f'slot {asked}'} has a primary, or needs none")]
+    if not call.has("accept-loss"):
+        holders = sorted({holder.node for orphan in chosen for holder in orphan.holders})
+        raise CommandError(
+            f"Sessions and messages of the slots {' '.join(ranges([orphan.slot for orphan in chosen]))} are at "
+            f"{' and '.join(holders)}: start these nodes, or use --accept-loss to lose what only they have."
+        )
+    got = await cluster.recover_slots([orphan.slot for orphan in chosen])
+    lines = []
+    for node, older in sorted(set(got.values())):
+        slots = " ".join(ranges([slot for slot, value in got.items() if value == (node, older)]))
+        what = "an older copy, without the last changes" if older else "no copy: clients begin new sessions"
+        lines.append(f"{node} is the primary of the slots {slots}, and has {what}")
+        context.server.log("notice", f"slot recover slot={asked} --accept-loss: {lines[-1]}")
+    return [Text("\n".join([*lines, DONE.text]))]
+
+
+def orphan_table(found: list[Orphan]) -> Table:
+    """Return one row for each last holder of the slots that have the same holders."""
+    groups: dict[tuple[LastHolder, ...], list[Orphan]] = {}
+    for orphan in found:
+        groups.setdefault(orphan.holders, []).append(orphan)
+    rows: list[tuple[Cell, ...]] = []
+    for holders, group in groups.items():
+        slots, filters = " ".join(ranges([each.slot for each in group])), sum(each.filters for each in group)
+        for holder in holders:
+            state = f"{'here' if holder.here else 'away'}{'' if holder.complete else ', may lack changes'}"
+            rows.append((slots, filters, holder.node, holder.disk, state, holder.away_s, _remedy(holder, holders)))
+    return Table(("Slots", "Filters", "Node", "Disk", "State", "Away (s)", "What to do"), rows)
+
+
+def _remedy(holder: LastHolder, holders: tuple[LastHolder, ...]) -> str:
+    if holder.here:
+        return "waits for the others; slot recover gives it the slots, with what it has"
+    if holder.complete:
+        return "start it with its disk: it gets the slots"
+    if any(other.complete for other in holders):
+        return "start the complete one"
+    return "start it: when all are back, one of them gets the slots"
+
+
 LOCAL_HANDLERS: dict[str, LocalHandler] = {"slot move": _move_here}
 """What a node does with its slots when another member asks for it."""
 
@@ -142,6 +209,13 @@ COMMANDS = (
             Argument("node", "the node that gets it"),
         ),
         flags=(TIMEOUT,),
+    ),
+    Command(
+        "slot recover",
+        "Show who had the slots without primary last; or give them to other nodes, and lose what only those had.",
+        _recover,
+        arguments=(Argument("slot", f"one slot, 0 to {SLOTS - 1}, or {ALL}", slot_or_all, optional=True),),
+        flags=(Flag("accept-loss", "give the slots to other nodes, although sessions and messages are lost"),),
     ),
     Command(
         "slot show",

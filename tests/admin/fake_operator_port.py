@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from strogoff.broker.clustering.operator_port import ClusterError, NodeRow, StatusRow
+from strogoff.broker.clustering.operator_port import ClusterError, LastHolder, NodeRow, Orphan, StatusRow
 from strogoff.broker.shared_config import SharedConfig
 from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable
 
@@ -77,10 +77,13 @@ INCIDENTS: list[dict[str, Any]] = [
 
 
 def slot_table() -> SlotTable:
-    """This node is primary of slots 0 to 99 but for 17, whose holders are away; b of the others; 255 is empty."""
+    """This node is primary of slots 0 to 99 but for 17, whose holders are away, c after a loss of power. b has
+    the others; 255 is empty."""
     mine, other = Holder(THIS_NODE, "d1", 5), Holder("b@127.0.0.1", "d2", 6)
     rows = [SlotRow(row.slot, 40, 41, mine if row.slot < 100 else other, (mine, other)) for row in NO_ROWS]
-    rows[17] = SlotRow(17, 30, 44, None, (Holder("b@127.0.0.1", "d2", 0), Holder("c@127.0.0.1", "d3", 0)), mine)
+    rows[17] = SlotRow(
+        17, 30, 44, None, (Holder("b@127.0.0.1", "d2", 0), Holder("c@127.0.0.1", "d3", 0)), mine, 0, ("c@127.0.0.1",)
+    )
     rows[255] = SlotRow(255, 30, 44)
     return SlotTable(tuple(rows), 44)
 
@@ -125,6 +128,8 @@ class FakeOperatorPort:
         self.lines = ["10 sessions to go", "Done"]
         self.wrong = ""
         self.moved = True
+        self.lost = [17, 18, 19]
+        """The slots without primary."""
         self.go_on = asyncio.Event()
         self.go_on.set()
 
@@ -136,6 +141,17 @@ class FakeOperatorPort:
 
     def slots(self) -> tuple[SlotTable, dict[str, str]]:
         return slot_table(), {THIS_NODE: "rack1", "b@127.0.0.1": "rack2", "c@127.0.0.1": "c@127.0.0.1"}
+
+    def orphans(self) -> list[Orphan]:
+        holders = LastHolder("b@127.0.0.1", "d2", True, None, False), LastHolder("c@127.0.0.1", "d3", False, 90, True)
+        return [Orphan(slot, holders, 2) for slot in self.lost]
+
+    async def recover_slots(self, slots: list[int]) -> dict[int, tuple[str, bool]]:
+        self.asked.append(("recover_slots", *slots))
+        if self.wrong:
+            raise ClusterError(self.wrong)
+        self.lost = [slot for slot in self.lost if slot not in slots]
+        return {slot: ("b@127.0.0.1", slot == 17) for slot in slots}
 
     async def move_slot(self, slot: int, node: str) -> bool:
         self.asked.append(("move_slot", slot, node))

@@ -1,4 +1,5 @@
-"""`slot show`: the table in ranges, one slot, and a node without a cluster. `slot move`: from any node."""
+"""`slot show`: the table in ranges, one slot, and a node without a cluster. `slot move`: from any node.
+`slot recover`: who had the slots without primary, and whether their loss is accepted."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from strogoff.admin.commands.slot import orphan_table
 from strogoff.admin.fan_out import NodeResult
+from strogoff.broker.clustering.operator_port import LastHolder, Orphan
 from strogoff.cluster.identity import slot_of
 from strogoff.cluster.slots.handover import first_wanted
 
@@ -16,6 +19,8 @@ from ..fake_operator_port import THIS_NODE
 from ..server_harness import ServerHarness, run_with_server
 from ..test_fan_out import run
 from .test_cluster import give
+
+OTHERS = "b@127.0.0.1 c@127.0.0.1"
 
 
 def test_all_slots_of_a_node_alone(tmp_path: Path) -> None:
@@ -57,7 +62,19 @@ def test_slots_by_primary_and_state(tmp_path: Path) -> None:
             "3",
             (3, THIS_NODE, "rack1", "primary", 40, 41, f"{THIS_NODE} since view 5, b@127.0.0.1 since view 6", None),
         ),
-        ("17", (17, "b@127.0.0.1 c@127.0.0.1", None, "away", 30, 44, "b@127.0.0.1 away, c@127.0.0.1 away", THIS_NODE)),
+        (
+            "17",
+            (
+                17,
+                "b@127.0.0.1 c@127.0.0.1",
+                None,
+                "away",
+                30,
+                44,
+                "b@127.0.0.1 away, c@127.0.0.1 may lack changes",
+                THIS_NODE,
+            ),
+        ),
         ("255", (255, None, None, "empty", 30, 44, None, None)),
     ],
 )
@@ -157,5 +174,108 @@ def test_a_balance_names_what_has_not_moved(tmp_path: Path) -> None:
         fake.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([]))
         answer = await harness.admin("slot", "balance")
         assert answer.status == 1 and "have not: repeat the command. it is busy" in answer.err
+
+    run_with_server(tmp_path, test)
+
+
+def test_the_slots_of_a_dead_node_are_recovered_by_a_command_at_any_node() -> None:
+    async def test(fake: ClusterHarness) -> None:
+        cluster = fake.cluster
+        names = [node.name for node in cluster.nodes]
+        slot = slot_of("", "c")
+        await cluster.client("c", 0, clean_start=False)
+        await fake.said(0, "slot", "move", f"slot={slot}", f"node={names[2]}")
+        assert (await fake.rows(0, "slot", "recover")) == []
+        await cluster.kill(2)
+        await cluster.sees((0, 1), "majority")
+        found = await fake.rows(0, "slot", "recover")
+        assert {row["Node"] for row in found} == {names[2]} and {row["State"] for row in found} == {"away"}
+        assert "use --accept-loss" in await fake.refused(1, "slot", "recover", f"slot={slot}")
+        (said,) = await fake.said(1, "slot", "recover", f"slot={slot}", "--accept-loss")
+        assert said.endswith("has no copy: clients begin new sessions\nDone")
+        (row,) = await fake.rows(0, "slot", "show", f"slot={slot}")
+        assert row["State"] == "primary" and row["Node"] in names[:2]
+        assert (await fake.said(0, "slot", "recover", "slot=all", "--accept-loss"))[-1].endswith("Done")
+        assert (await fake.rows(0, "slot", "recover")) == []
+
+    run(test)
+
+
+def test_slots_without_primary_are_listed_with_their_last_holders(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        give(harness)
+        columns = ("Slots", "Filters", "Node", "Disk", "State", "Away (s)", "What to do")
+        waits = "waits for the others; slot recover gives it the slots, with what it has"
+        assert (await harness.good("slot", "recover", "--format=json")).table == [
+            dict(zip(columns, row, strict=True))
+            for row in [
+                ("17-19", 6, "b@127.0.0.1", "d2", "here, may lack changes", None, waits),
+                ("17-19", 6, "c@127.0.0.1", "d3", "away", 90, "start it with its disk: it gets the slots"),
+            ]
+        ]
+
+    run_with_server(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("complete", "words"),
+    [
+        ((False, False), "start it: when all are back, one of them gets the slots"),
+        ((False, True), "start the complete one"),
+    ],
+)
+def test_the_remedy_for_a_holder_that_lost_power(complete: tuple[bool, bool], words: str) -> None:
+    holders = tuple([LastHolder(f"n{at}", "d", False, None, each) for at, each in enumerate(complete)])
+    ((*_, remedy), *_) = orphan_table([Orphan(3, holders, 0)]).rows
+    assert remedy == words
+
+
+def test_slots_are_recovered_only_if_the_loss_is_accepted(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        fake = give(harness)
+        answer = await harness.admin("slot", "recover", "slot=all")
+        assert answer.status == 1 and "of the slots 17-19 are at b@127.0.0.1 and c@127.0.0.1" in answer.err
+        assert "--accept-loss" in answer.err and fake.asked == []
+        assert (await harness.good("slot", "recover", "slot=17", "--accept-loss")).out == (
+            "b@127.0.0.1 is the primary of the slots 17, and has an older copy, without the last changes\nDone\n"
+        )
+        assert (await harness.good("slot", "recover", "slot=all", "--accept-loss")).out == (
+            "b@127.0.0.1 is the primary of the slots 18-19, and has no copy: clients begin new sessions\nDone\n"
+        )
+        assert fake.asked == [("recover_slots", 17), ("recover_slots", 18, 19)]
+
+    run_with_server(tmp_path, test)
+
+
+def test_a_repeated_recovery_changes_nothing(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        fake = give(harness)
+        assert "slot 3 has a primary" in (await harness.good("slot", "recover", "slot=3", "--accept-loss")).out
+        fake.lost = []
+        assert "each slot has a primary" in (await harness.good("slot", "recover", "slot=all", "--accept-loss")).out
+        assert fake.asked == []
+
+    run_with_server(tmp_path, test)
+
+
+def test_a_node_without_a_lease_does_not_say_that_all_is_well(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        fake = give(harness)
+        fake.sees(sees="minority")
+        fake.lost = []
+        answer = await harness.admin("slot", "recover", "slot=all", "--accept-loss")
+        assert answer.status == 1 and "has no lease, and may not know" in answer.err and fake.asked == []
+
+    run_with_server(tmp_path, test)
+
+
+def test_a_recovery_that_fails_has_a_reason(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        fake = give(harness)
+        fake.wrong = "a has no lease"
+        answer = await harness.admin("slot", "recover", "slot=17", "--accept-loss")
+        assert answer.status == 1 and "a has no lease" in answer.err
+        answer = await harness.admin("slot", "recover", "slot=256", "--accept-loss")
+        assert answer.status == 1 and "expected a slot, 0 to 255, or all." in answer.err
 
     run_with_server(tmp_path, test)
