@@ -55,6 +55,8 @@ class BrokerProcess:
         self.log = data.parent / f"{data.name}.log"
         self.folder: Path | None = None
         """The working directory of the process; None means that of its parent."""
+        self.module = "strogoff"
+        """The module that Python runs; `bench.turns` in place of it reports long turns of the event loop."""
         self.process: asyncio.subprocess.Process | None = None
 
     def command(self) -> list[str]:
@@ -66,7 +68,7 @@ class BrokerProcess:
             "listener.tcp.default": f"127.0.0.1:{self.port}",
             **{name.replace("__", "."): value for name, value in self.settings.items()},
         }
-        command = [sys.executable, "-m", "strogoff", "start", "--data-dir", str(self.data)]
+        command = [sys.executable, "-m", self.module, "start", "--data-dir", str(self.data)]
         for key, value in wanted.items():
             command += ["--set", f"{key}={value}"]
         return command

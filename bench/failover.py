@@ -1,11 +1,12 @@
 """One of three nodes is killed while the cluster has many durable sessions with two copies each.
 
-    python -m bench.failover [--sessions 200000]
+    python -m bench.failover [--sessions 200000] [--turns] [--keep DIRECTORY]
 
 Each session has one subscription of its own. The clients are away when n2 is killed. Then 30 of them, whose sessions n2
 had, connect one after the other at n1, and n3 publishes to each. Times count from the kill, in seconds. Another process
 publishes to itself at n3 every 10 ms: its longest response times before and after the kill bound the longest turn of
-the event loop there. At last n2 starts again, and gets its copies.
+the event loop there. At last n2 starts again, and gets its copies. With `--turns` the nodes measure the processor time
+of each turn themselves (`bench/turns.py`), and the longest ones are printed.
 
 Exit status 1 if a session or a message is lost, or a log has an error. The times decide nothing.
 """
@@ -28,6 +29,7 @@ from .ha_test import Slots
 from .million_directory import client_id, command_topic
 from .routes_million import probed
 from .steady import SteadyClient
+from .turns import summary
 
 TOGETHER = 60
 """Clients that connect at the same time."""
@@ -46,12 +48,21 @@ async def make_sessions(nodes: list[Node], count: int) -> float:
     numbers = iter(range(count))
     began = time.monotonic()
 
-    async def some(numbers: Iterator[int]) -> None:
-        for number in numbers:
-            client = SteadyClient(client_id(number), nodes[number % len(nodes)].port)
+    async def made(number: int) -> bool:
+        client = SteadyClient(client_id(number), nodes[number % len(nodes)].port)
+        try:
             await client.connect()
             await client.subscribe(command_topic(number), 1)
             await client.disconnect()
+        except (OSError, TimeoutError):  # the machine may be so busy that a node loses its lease
+            await asyncio.sleep(TRY_S)
+            return False
+        return True
+
+    async def some(numbers: Iterator[int]) -> None:
+        for number in numbers:
+            while not await made(number):
+                pass
 
     await asyncio.gather(*[some(numbers) for _ in range(TOGETHER)])
     return count / (time.monotonic() - began)
@@ -94,7 +105,22 @@ async def killed(nodes: list[Node], mine: list[int]) -> None:
     await asyncio.sleep(max(0.0, AFTER_S - (time.monotonic() - began)))
 
 
-async def run(count: int, folder: Path) -> list[str]:
+class Phases:
+    """What the nodes do, and since when. `done` prints the long turns of a phase if the nodes measure them."""
+
+    def __init__(self, nodes: list[Node], measured: bool) -> None:
+        self._nodes = nodes
+        self._measured = measured
+        self._began = time.monotonic()
+
+    def done(self, phase: str) -> None:
+        """A phase is over, and the next one begins."""
+        began, self._began = self._began, time.monotonic()
+        for node in self._nodes if self._measured else ():
+            print(f"  turns of {node.name}, {phase}: {summary(node.log, began, self._began)}", flush=True)
+
+
+async def run(count: int, folder: Path, measured: bool = False) -> list[str]:
     """Run the benchmark and print its figures. Returns the log lines that show a defect."""
     nodes = [
         Node(folder, f"n{n}", queue_replicas="2", allow_register_during_netsplit="majority",
@@ -102,23 +128,30 @@ async def run(count: int, folder: Path) -> list[str]:
         for n in (1, 2, 3)
     ]  # fmt: skip
     _, victim, third = nodes
-    slots = Slots(nodes)
+    for node in nodes if measured else ():
+        node.module = "bench.turns"
+    slots, phases = Slots(nodes), Phases(nodes, measured)
     try:
         await start_joined(nodes)
         await until("each slot has two copies", slots.all_copied, COPIES_S)
+        phases.done("start")
         print(f"{count} sessions: {await make_sessions(nodes, count):.0f}/s", flush=True)
         owned = set(await slots.of(victim))
         mine = [number for number in range(count) if slot_of("", client_id(number)) in owned]
         print(f"n2 is primary of {len(owned)} slots with {len(mine)} sessions", flush=True)
+        phases.done("sessions are made")
         print("before the kill:", flush=True)
         await probed([third], lambda: asyncio.sleep(QUIET_S))
+        phases.done("idle")
         print("with the kill:", flush=True)
         await probed([third], lambda: killed(nodes, mine))
+        phases.done("n2 is killed")
         began = time.monotonic()
         await victim.start()
         await whole(nodes, within_s=60)
         await until("each slot has two copies", slots.all_copied, COPIES_S)
         print(f"each slot has two copies again {time.monotonic() - began:.0f} s after the start of n2")
+        phases.done("n2 is back")
         return bad_lines(nodes)
     finally:
         await end(nodes)
@@ -128,9 +161,13 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sessions", type=int, default=200_000)
+    parser.add_argument("--turns", action="store_true", help="measure the turns of the nodes, on another event loop")
+    parser.add_argument("--keep", type=Path, help="keep data and logs in this directory")
     arguments = parser.parse_args()
+    if arguments.keep is not None:
+        arguments.keep.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as folder:
-        bad = asyncio.run(run(arguments.sessions, Path(folder)))
+        bad = asyncio.run(run(arguments.sessions, arguments.keep or Path(folder), arguments.turns))
     print("\n".join(bad))
     return 1 if bad else 0
 
