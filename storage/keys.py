@@ -46,6 +46,9 @@ LOCAL_KINDS = b"vfhSZ"
 """The kinds of keys with a slot that only this disk has: each copy of a slot makes its own snapshots, and a client
 without durable state is at its gateway."""
 
+FENCED_KINDS = b"aeipqu"
+"""The kinds of keys that come and go all the time: there may be many deleted ones, and none that is left."""
+
 POSITIONS_CHECKPOINT = b"t"
 """The key of the checkpoint of `storage/slot_log.py`. It sorts before all keys of `positions_key`."""
 
@@ -142,6 +145,11 @@ def deadlines_from(slot: int, deadline_ms: int) -> bytes:
 def of_slot(kind: bytes, slot: int) -> bytes:
     """The prefix of all keys of this kind, one letter, that belong to the slot."""
     return kind + bytes((slot,))
+
+
+def fences() -> list[bytes]:
+    """The fences of the message database (`storage/leveldb.py`), sorted: before all keys of each kind and slot."""
+    return [of_slot(b"%c" % kind, slot) for kind in FENCED_KINDS for slot in range(256)]
 
 
 def slot_range(kind: bytes, slot: int) -> tuple[bytes, bytes]:

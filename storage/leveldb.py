@@ -5,6 +5,9 @@ Precautions against the behaviour of LevelDB (each has a test):
 * A backward scan checks `start` itself, because plyvel misses a range with one key that equals `start`.
 * Each opening and each read verifies checksums. Without that a flipped bit was returned as a wrong value.
 * The engine creates a database only if the marker of the folder says that there never was one.
+* A scan that finds nothing passes over all deleted keys up to the next one that exists, because an iterator of LevelDB
+  has no upper bound: 133,000 deleted keys took 26 ms. So there are fences: keys that always exist, between the ranges
+  that the owner scans. With a fence for each slot it took 0.3 ms. No read returns a fence.
 * The engine has its own lock. LevelDB's lock is lost when a process opens a path twice.
 * LevelDB does not notice that its folder was removed, and still writes to the deleted files. So each write checks this.
 * After a failed write the engine closes and opens the database before the next write. The log may end with half a
@@ -16,7 +19,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, takewhile
@@ -60,8 +64,24 @@ class LevelDBOptions:
         }
 
 
+class _Fences:
+    """The fences of a database; `unwritten` until the first batch."""
+
+    def __init__(self, fences: Sequence[bytes]) -> None:
+        self._sorted = fences
+        self.has = frozenset(fences).__contains__
+        self.unwritten = fences
+
+    def within(self, start: bytes, stop: bytes) -> bool:
+        """True if a fence is in this range of keys."""
+        return bisect_left(self._sorted, start) < bisect_left(self._sorted, stop)
+
+
 class LevelDBEngine:
     """The engine on LevelDB. `call_threadsafe` is `loop.call_soon_threadsafe`; it runs the completions.
+
+    `fences`: sorted keys that the owner neither reads nor writes, best at the start of each range that it scans. They
+    are written with the first batch.
 
     The constructor raises `DirectoryInUse`, `WrongDirectory`, `Corrupted`, `DiskFull` or `StorageError`.
     """
@@ -72,12 +92,14 @@ class LevelDBEngine:
         call_threadsafe: Callable[[Callable[[], None]], object],
         durability: Durability = "sync",
         options: LevelDBOptions | None = None,
+        fences: Sequence[bytes] = (),
     ) -> None:
         assert durability in ("sync", "os"), durability
         self.path = Path(path).absolute()
         self.durability: Durability = durability
         self.options = options or LevelDBOptions()
         self._call_threadsafe = call_threadsafe
+        self._fences = _Fences(fences)
         self._folder = Folder(self.path)
         self._db: Any = None
         try:
@@ -117,8 +139,12 @@ class LevelDBEngine:
 
     def _range(self, start: bytes, stop: bytes, limit: int, reverse: bool, include_value: bool) -> list[Any]:
         rows: list[Any] = []
+        is_fence = self._fences.has
+        if is_fence(start):
+            start += b"\x00"  # the first key behind it
         if start >= stop:
             return rows
+        fenced = self._fences.within(start, stop)
         with self._lock:
             try:
                 # No `start` in a backward scan: plyvel 1.5.1 finds nothing if it is the only key of the range.
@@ -130,6 +156,8 @@ class LevelDBEngine:
                     verify_checksums=True,
                 ) as found:
                     inside = takewhile(lambda row: row[0] >= start, found) if reverse else found
+                    if fenced:
+                        inside = (row for row in inside if not is_fence(row[0] if include_value else row))
                     # extend, not list(): the rows before a damaged block tell which block it is
                     rows.extend(islice(inside, limit) if limit else inside)
             except (plyvel.Error, OSError) as error:
@@ -172,12 +200,15 @@ class LevelDBEngine:
                 self._open_anew()
             # Not `with`: if the loop raised, it would write the first half of the batch.
             writes = self._handle().write_batch(sync=self.durability == "sync")
+            for fence in self._fences.unwritten:
+                writes.put(fence, b"")
             for key, value in batch.items():
                 if value is None:
                     writes.delete(key)
                 else:
                     writes.put(key, value)
             writes.write()
+            self._fences.unwritten = ()
             self._folder.check()
         except StorageError as error:
             return error

@@ -22,6 +22,7 @@ from ...cluster.transport.grpc_settings import Tls
 from ...cluster.transport.grpc_wire import GrpcTransport
 from ...cluster.transport.wire import Transport, TransportError
 from ...configs import Settings
+from ...storage import keys
 from ...storage.directory import DataDirectory
 from ...storage.engine import Durability, Engine, StorageError
 from ...storage.leveldb import LevelDBEngine, LevelDBOptions
@@ -272,7 +273,8 @@ class Server:
             bloom_filter_bits=10 if settings["leveldb.bloomfilter"] else 0,
             max_open_files=self._descriptors.per_database,
         )
-        return LevelDBEngine(folder, self._loop.call_soon_threadsafe, durability, options)
+        between = () if log else keys.fences()
+        return LevelDBEngine(folder, self._loop.call_soon_threadsafe, durability, options, between)
 
     async def await_copies(self, at_once: asyncio.Event) -> None:
         """This node is about to stop: serve until other nodes have copies of its slots, for at most `queue_stop_wait`

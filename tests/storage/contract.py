@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from random import Random
@@ -105,6 +105,10 @@ class Harness(ABC):
         return dict(self.engine.scan(b"", END))
 
 
+FENCES = (b"\x00\x01", b"\x01", b"a\x01", b"a\x01\x01", b"k055x", b"k1x", b"l")
+"""Fences among the keys of the contract."""
+
+
 class MemoryHarness(Harness):
     volatile = True
 
@@ -113,14 +117,15 @@ class MemoryHarness(Harness):
 
 
 class LevelDBHarness(Harness):
-    def __init__(self, path: Path, durability: Durability) -> None:
+    def __init__(self, path: Path, durability: Durability, fences: Sequence[bytes] = ()) -> None:
         super().__init__()
+        self.fences = fences
         self.path = path
         self.durability: Durability = durability
         self.options = LevelDBOptions(write_buffer_size=1 << 20)
 
     def open(self) -> None:
-        self.engine = LevelDBEngine(self.path, self.loop.call_threadsafe, self.durability, self.options)
+        self.engine = LevelDBEngine(self.path, self.loop.call_threadsafe, self.durability, self.options, self.fences)
 
 
 class SimHarness(Harness):
@@ -137,14 +142,14 @@ class SimHarness(Harness):
 
 
 def make_harness(kind: str, path: Path, seed: int = 1) -> Harness:
-    """Returns an opened harness by name: memory, leveldb-sync, leveldb-os, sim-sync or sim-os."""
+    """Returns an opened harness by name: memory, leveldb-sync, leveldb-os, leveldb-fenced, sim-sync or sim-os."""
     name, _, durability = kind.partition("-")
     level: Durability = "os" if durability == "os" else "sync"
     harness: Harness
     if name == "memory":
         harness = MemoryHarness()
     elif name == "leveldb":
-        harness = LevelDBHarness(path, level)
+        harness = LevelDBHarness(path, level, FENCES if durability == "fenced" else ())
     else:
         harness = SimHarness(level, seed)
     harness.open()

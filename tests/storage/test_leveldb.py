@@ -13,8 +13,10 @@ from random import Random
 
 import pytest
 
+from strogoff.storage import keys
 from strogoff.storage.engine import Corrupted, DirectoryInUse, DiskFull, Durability, StorageError, WrongDirectory
 from strogoff.storage.leveldb import LevelDBEngine, LevelDBOptions
+from strogoff.storage.leveldb_binding import plyvel
 from strogoff.storage.store import Store
 
 from .contract import END, EngineContract, LevelDBHarness, Loop
@@ -22,7 +24,7 @@ from .contract import END, EngineContract, LevelDBHarness, Loop
 KEYS = 20_000
 
 
-@pytest.mark.parametrize("kind", ["leveldb-sync", "leveldb-os"])
+@pytest.mark.parametrize("kind", ["leveldb-sync", "leveldb-os", "leveldb-fenced"])
 class TestLevelDBEngine(EngineContract):
     pass
 
@@ -82,6 +84,31 @@ def test_a_crash_before_the_first_open_ended_is_no_damage(tmp_path: Path) -> Non
     harness.open()
     assert harness.all() == {}
     harness.engine.close()
+
+
+# Fences
+
+
+def test_the_first_batch_writes_the_fences_and_no_read_returns_them(tmp_path: Path) -> None:
+    harness = LevelDBHarness(tmp_path / "db", "os", (b"e1", b"e2", b"e3"))
+    harness.open()
+    assert harness.write({b"e2x": b"1"}) is None
+    engine = harness.engine
+    assert engine.keys(b"e", b"f") == engine.keys(b"e2", b"e3") == [b"e2x"]
+    assert engine.keys(b"e", b"f", 1) == engine.keys(b"e1", b"f", 1) == [b"e2x"]
+    assert engine.scan(b"e", b"f", 1, reverse=True) == engine.scan(b"e2", b"f", 1) == [(b"e2x", b"1")]
+    assert engine.keys(b"e3", b"e4") == engine.keys(b"e1", b"e2") == []
+    engine.close()
+    database = plyvel.DB(str(harness.path))
+    assert [key for key, _ in database] == [b"e1", b"e2", b"e2x", b"e3"]
+    database.close()
+
+
+def test_each_slot_has_fences_and_its_range_begins_with_one() -> None:
+    fences = keys.fences()
+    assert fences == sorted(set(fences)) and len(fences) == len(keys.FENCED_KINDS) * 256
+    assert keys.slot_range(b"e", 7)[0] in fences and keys.slot_range(b"e", 7)[1] in fences
+    assert keys.reserved_key(7) not in fences and keys.move_key(7) not in fences
 
 
 # kill -9
