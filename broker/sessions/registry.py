@@ -95,6 +95,8 @@ class SessionRegistry:
         self._sessions: dict[bytes, Session] = {}
         self._local: dict[bytes, Session] = {}
         """Those of `_sessions` that belong to this node, and not to their slot."""
+        self._of_slot: dict[int, dict[bytes, Session]] = {}
+        """The others by slot. A node gives up many slots in one turn, and may have a hundred thousand sessions."""
         self.elsewhere: set[int] = set()
         """The slots whose durable sessions stay on disk: they are at another node, or moving (`SlotSessions`)."""
 
@@ -188,7 +190,7 @@ class SessionRegistry:
 
     def of_slot(self, slot: int) -> list[Session]:
         """The sessions in memory that belong to the slot, and not to this node."""
-        return [session for key, session in self._sessions.items() if key[0] == slot and session.in_slot]
+        return list(self._of_slot.get(slot, {}).values())
 
     def release(self, session: Session) -> None:
         """Leave a session to the disk. The caller knows that the disk has all of it."""
@@ -248,8 +250,7 @@ class SessionRegistry:
 
         A slot that the disk fails to read counts as one with sessions.
         """
-        used = {key[0] for key, session in self._sessions.items() if session.in_slot}
-        return [slot for slot in slots if slot not in used and not self._has_rows(slot)]
+        return [slot for slot in slots if slot not in self._of_slot and not self._has_rows(slot)]
 
     def _has_rows(self, slot: int) -> bool:
         try:
@@ -340,16 +341,30 @@ class SessionRegistry:
         return self._is_waiting(client)
 
     def _add(self, session: Session) -> None:
-        self._sessions[session.key] = session
-        if not session.in_slot:
-            self._local[session.key] = session
+        key = session.key
+        if key in self._sessions:
+            self._remove(key)
+        self._sessions[key] = session
+        if session.in_slot:
+            self._of_slot.setdefault(key[0], {})[key] = session
+        else:
+            self._local[key] = session
+
+    def _remove(self, key: bytes) -> None:
+        session = self._sessions.pop(key)
+        if session.in_slot:
+            sessions = self._of_slot[key[0]]
+            del sessions[key]
+            if not sessions:
+                del self._of_slot[key[0]]
+        else:
+            del self._local[key]
 
     def _forget(self, session: Session) -> None:
         """Remove an ended session from the registry, unless its client id has a newer one."""
         self.idle.remove(session)
         if self._sessions.get(session.key) is session:
-            del self._sessions[session.key]
-            self._local.pop(session.key, None)
+            self._remove(session.key)
 
     def _release(self, session: Session) -> None:
         self.idle.remove(session)
@@ -358,7 +373,7 @@ class SessionRegistry:
 
     def _released(self, session: Session) -> None:
         """A session is on disk only from now on."""
-        del self._sessions[session.key]
+        self._remove(session.key)
         self.startup.dormant.released(session.key)
         self.deadlines.watch(session.key, session.deadline)
 

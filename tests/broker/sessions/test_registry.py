@@ -340,6 +340,25 @@ def test_slots_without_sessions_are_empty() -> None:
     assert not broker.node.sessions.in_memory() and broker.node.sessions.empty([slot, clean]) == [clean]
 
 
+def test_the_sessions_of_a_slot_are_those_in_memory_that_belong_to_it() -> None:
+    broker = BrokerHarness()
+    slot, sessions = slot_of("", "c"), broker.node.sessions
+    clean = broker.client("c", 5)
+    assert sessions.of_slot(slot) == [] and len(sessions.local()) == 1
+    clean.leave()
+    client = broker.client("c", 5, clean=False, expiry_s=600)
+    assert [each.client_id for each in sessions.of_slot(slot)] == ["c"] and sessions.local() == []
+    client.leave()
+    (session,) = sessions.of_slot(slot)
+    sessions.release(session)
+    assert sessions.of_slot(slot) == [] and sessions.empty([slot]) == []
+    again = broker.client("c", 5, clean=False, expiry_s=600)
+    assert sessions.of_slot(slot) == sessions.in_memory() != [session]
+    again.leave()
+    broker.client("c", 5)
+    assert sessions.of_slot(slot) == [] and sessions.in_memory() == sessions.local()
+
+
 def test_a_slot_with_a_will_that_waits_is_not_empty() -> None:
     broker = BrokerHarness()
     broker.node.env.store.put(keys.will_key(7, 1), b"")
