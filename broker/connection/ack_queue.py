@@ -82,13 +82,13 @@ class _Answer(msgspec.Struct):
 class AckQueue:
     """The answers of one client connection. `unacked` counts PUBLISH packets whose answer has not left."""
 
-    __slots__ = ("_advancing", "_env", "_flow", "_output", "_owner", "_registered_commit", "unacked", "waiting")
+    __slots__ = ("_advancing", "_env", "_flow", "_output", "_registered_commit", "owner", "unacked", "waiting")
 
     def __init__(self, env: Environment, output: OutputBuffer, flow: FlowControl, owner: Owner) -> None:
         self._env = env
         self._output = output
         self._flow = flow
-        self._owner = owner
+        self.owner = owner
         self.waiting: deque[_Answer] = deque()
         self.unacked = 0
         self._registered_commit = 0
@@ -158,14 +158,14 @@ class AckQueue:
         limit = self._env.options.max_unanswered_packets
         if limit and len(self.waiting) >= limit and _UNANSWERED not in self._flow.paused_for:
             self._flow.pause(_UNANSWERED)
-            self._owner.timers.set(_UNANSWERED, _TELL_AFTER_MS, self._tell_unanswered)
+            self.owner.timers.set(_UNANSWERED, _TELL_AFTER_MS, self._tell_unanswered)
 
     def _tell_unanswered(self) -> None:
-        self._env.observer.reading_paused(self._owner, _UNANSWERED, len(self.waiting))
+        self._env.observer.reading_paused(self.owner, _UNANSWERED, len(self.waiting))
 
     def _read_on(self) -> None:
-        if 2 * len(self.waiting) <= self._env.options.max_unanswered_packets and not self._owner.closed:
-            self._owner.timers.cancel(_UNANSWERED)
+        if 2 * len(self.waiting) <= self._env.options.max_unanswered_packets and not self.owner.closed:
+            self.owner.timers.cancel(_UNANSWERED)
             self._flow.unpause(_UNANSWERED)
 
     def owes_answers(self) -> bool:
@@ -207,9 +207,9 @@ class AckQueue:
             if pending is not None:
                 pending.waiter = None  # another call is not needed: see `complete_all`
                 if pending.failed:
-                    self._owner.too_late()
+                    self.owner.too_late()
             self.unacked -= answer.unacked
-            if not self._owner.closed:
+            if not self.owner.closed:
                 self._output.accepted |= answer.operation
                 self._emit(answer.item)
 

@@ -30,6 +30,7 @@ from ..routing.ack_context import AckContext
 from ..routing.router import AFTER_COMMIT
 from ..sessions.session import Session
 from .ack_queue import PUBLISH, AckQueue
+from .ended import ENDED
 from .flow_control import TURN, FlowControl
 from .handshake import Authentication, Handshake
 from .output_buffer import OutputBuffer
@@ -416,6 +417,7 @@ class ClientConnection:
         if closed:
             self.env.observer.connection_closed(self, reason, opened, detail)
         self.output.transport.close()
+        self.env.after_turn(self._part)
 
     def retire(self) -> None:
         """Another port has the transport now: end this protocol machine without an answer and without an event."""
@@ -424,6 +426,11 @@ class ClientConnection:
             self.flow.held = None
             self.timers.cancel_all()
             self.services.closed(self)
+            self.env.after_turn(self._part)
+
+    def _part(self) -> None:
+        """The turn in which the connection has ended is over: let memory go (`ended.py`)."""
+        self.output.owner = self.flow.owner = self.acks.owner = ENDED
 
     def lost(self, reason: str) -> None:
         """The transport is closed. Received packets that wait only for their turn are still handled."""

@@ -60,12 +60,12 @@ class FlowControl:
     """
 
     __slots__ = (
-        "_owner",
         "_services",
         "_transport",
         "held",
         "held_for",
         "last_seen",
+        "owner",
         "paused_for",
         "per_turn",
         "questions",
@@ -78,7 +78,7 @@ class FlowControl:
     def __init__(self, services: ConnectionServices, transport: ClientTransport, owner: Owner) -> None:
         self._services = services
         self._transport = transport
-        self._owner = owner
+        self.owner = owner
         self.held: list[Any] | None = None
         self.held_for: set[str] = set()
         self.per_turn = self.turn_size = PACKETS_PER_TURN
@@ -100,34 +100,34 @@ class FlowControl:
         """Remove this reason; if it was the last, handle the held packets."""
         self.held_for.discard(reason)
         if self.held_for == {TURN}:
-            self._services.turns.add(self._owner)  # it may have had its turn while it was held for this reason
+            self._services.turns.add(self.owner)  # it may have had its turn while it was held for this reason
         if self.held_for or self.held is None:
             return
         held, self.held = self.held, None
         self.unpause("held")
-        if not self._owner.closed:
-            self._owner.process(held)
+        if not self.owner.closed:
+            self.owner.process(held)
 
     def wait_for_turn(self, rest: list[Any]) -> None:
         """Handle these packets in later turns of the loop, or once the connection is released."""
         if self.held is None:
             self.hold(TURN)
             assert self.held is not None
-            self._services.turns.add(self._owner)
+            self._services.turns.add(self.owner)
         self.held.extend(rest)
 
     def next_turn(self) -> int:
         """Handle the next waiting packets; returns how many they count as."""
-        if self._owner.closed or self.held_for != {TURN} or len(self.paused_for) > 1:
+        if self.owner.closed or self.held_for != {TURN} or len(self.paused_for) > 1:
             return 0  # `unpause` asks for another turn
         held, self.held = self.held or [], None
         self.held_for.clear()
         began, worked = self._services.env.tick(), self.work
-        held += self._owner.more_packets(len(held))
+        held += self.owner.more_packets(len(held))
         handled = min(len(held), self.per_turn)
-        self._owner.process(held)
+        self.owner.process(held)
         self._resize(self._services.env.tick() - began)
-        if self.held is None and not self._owner.closed:
+        if self.held is None and not self.owner.closed:
             self.unpause("held")
         return handled + self.work - worked
 
@@ -156,7 +156,7 @@ class FlowControl:
             self.last_seen = self._services.env.tick()
             self._transport.resume_reading()
         elif self.held_for == {TURN} and reason != "held" and len(self.paused_for) == 1:
-            self._services.turns.add(self._owner)
+            self._services.turns.add(self.owner)
 
     def not_taken(self, size: int) -> None:
         """Count answers to a peer that does not read. If they are too many, stop reading its packets.
@@ -164,20 +164,20 @@ class FlowControl:
         Deliveries stopped before that, when the transport's buffer became full.
         """
         self.untaken += size
-        if self.untaken > ANSWERS_NOT_TAKEN and "output" not in self.paused_for and not self._owner.closed:
+        if self.untaken > ANSWERS_NOT_TAKEN and "output" not in self.paused_for and not self.owner.closed:
             self.pause("output")
-            self._owner.timers.set("output", NOT_TAKEN_MS, self._give_up)
+            self.owner.timers.set("output", NOT_TAKEN_MS, self._give_up)
 
     def writable(self, flag: bool) -> None:
         """The transport's buffer is full (False) or has room again (True): then end the pause for unread answers."""
         self.untaken = 0
         if flag and "output" in self.paused_for:
-            self._owner.timers.cancel("output")
+            self.owner.timers.cancel("output")
             self.unpause("output")
 
     def _give_up(self) -> None:
         seconds = NOT_TAKEN_MS // 1000
-        self._owner.drop("output_not_read", detail=f"the client did not read its answers for {seconds} s")
+        self.owner.drop("output_not_read", detail=f"the client did not read its answers for {seconds} s")
 
     def decide(self, question: Verdict | Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
         """Call `then` with a hook's answer: at once, or after an asynchronous plugin has answered. Hold until then."""
@@ -190,7 +190,7 @@ class FlowControl:
         def answered(verdict: Verdict) -> None:
             self._services.env.tick()
             self.questions -= 1
-            if not self._owner.closed:
+            if not self.owner.closed:
                 then(verdict)
                 if not self.questions:  # `then` may have asked a hook again
                     self.release("hook")
@@ -200,4 +200,4 @@ class FlowControl:
     def throttle(self, delay_ms: int) -> None:
         """Do not read from this client for `delay_ms` (`max_message_rate` and the hook's `throttle`)."""
         self.pause("throttle")
-        self._owner.timers.set("throttle", delay_ms, lambda: self.unpause("throttle"))
+        self.owner.timers.set("throttle", delay_ms, lambda: self.unpause("throttle"))

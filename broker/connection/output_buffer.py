@@ -86,7 +86,6 @@ class OutputBuffer:
 
     __slots__ = (
         "_flusher",
-        "_owner",
         "accepted",
         "acked",
         "aliases_out",
@@ -96,6 +95,7 @@ class OutputBuffer:
         "out",
         "out_limit",
         "out_size",
+        "owner",
         "packet_limit",
         "sent",
         "slow_send",
@@ -109,7 +109,7 @@ class OutputBuffer:
         self.env = env
         self.transport = transport
         self._flusher = flusher
-        self._owner = owner
+        self.owner = owner
         self.version = 4
         self.out: list[bytes] = []
         self.out_size = 0
@@ -129,7 +129,7 @@ class OutputBuffer:
     @property
     def session(self) -> ReceivingSession | None:
         """The session whose messages leave here."""
-        return self._owner.session
+        return self.owner.session
 
     def write(self, frame: bytes) -> None:
         """Add a frame to this turn's output."""
@@ -140,11 +140,11 @@ class OutputBuffer:
 
     def send_packet(self, packet: Any) -> None:
         """Encode and send a packet that is not on the hot path."""
-        if self._owner.closed:
+        if self.owner.closed:
             return
         frame = encode(packet, self.version, self.packet_limit or None)
         if frame is None:
-            self._owner.unsendable(packet)
+            self.owner.unsendable(packet)
         else:
             self.write(frame)
 
@@ -165,7 +165,7 @@ class OutputBuffer:
         if self.out_size > self.out_limit:
             self.is_writable = False
         if self.env.events.messages:
-            self.env.observer.message_sent_qos0(self._owner.client_id, message)
+            self.env.observer.message_sent_qos0(self.owner.client_id, message)
 
     def send(self, entry: Entry) -> None:
         """Send a QoS 1 or 2 message, or send it again."""
@@ -193,7 +193,7 @@ class OutputBuffer:
         if self.out_size > self.out_limit:
             self.is_writable = False
         if self.env.events.messages:
-            self.env.observer.message_sent(self._owner.client_id, message, entry.packet_id, entry.dup)
+            self.env.observer.message_sent(self.owner.client_id, message, entry.packet_id, entry.dup)
 
     def send_pubrel(self, packet_id: int) -> None:
         """PUBREL [MQTT-4.3.3-1]."""
@@ -207,11 +207,11 @@ class OutputBuffer:
             return
         self.out = []
         if self.transport_paused:
-            self._owner.not_taken(sum(map(len, out)))
+            self.owner.not_taken(sum(map(len, out)))
         env = self.env
         if self.accepted:
             accepted, self.accepted = self.accepted, 0
-            if accepted & VOID or not env.cluster.may_acknowledge(self._owner, accepted, out):
+            if accepted & VOID or not env.cluster.may_acknowledge(self.owner, accepted, out):
                 self.accepted = VOID
                 self.acked.clear()
                 return
@@ -236,8 +236,8 @@ class OutputBuffer:
 
     def resume(self) -> None:
         """The connection has room again: let the queue send its waiting messages."""
-        session = self._owner.session
-        if session is not None and self._owner.connected:
+        session = self.owner.session
+        if session is not None and self.owner.connected:
             self.is_writable = True
             session.queue.pump()
 
