@@ -14,6 +14,7 @@ import msgspec
 from ..cluster.clock import ALARM_MS, ClusterClock
 from ..cluster.identity import Numbers
 from ..storage.store import Store
+from .background import Background
 from .cluster_port import ClusterPort, Standalone
 from .observer import Observer
 from .options import Options
@@ -60,7 +61,7 @@ class Environment:
     """
 
     __slots__ = (
-        "after_turn",
+        "background",
         "clock",
         "cluster",
         "counters",
@@ -84,8 +85,8 @@ class Environment:
         self.clock = ports.clock
         self.store = ports.store
         self.log = ports.log
-        self.after_turn: Callable[[Callable[[], None]], object] = ports.schedule
-        """Calls a function at the end of the turn."""
+        self.background = Background(ports.schedule)
+        """Calls a function in a later turn, in which it calls no other one: for long work in steps."""
         self.now = self.clock.now_ms()
         self.timers = Timers(ports.wake_at)
         self.numbers = Numbers(boot)
@@ -94,6 +95,11 @@ class Environment:
         self.observer = Observer(hooks, events, ports.store)
         self.counters = self.observer.counters
         self.cluster: ClusterPort = Standalone()
+
+    @property
+    def after_turn(self) -> Callable[[Callable[[], None]], object]:
+        """Calls a function at the end of the turn."""
+        return self.background.after_turn
 
     def tick(self) -> int:
         """Set and return `now`. The handler of each packet, commit and timer calls this first."""

@@ -61,7 +61,7 @@ class ClusterAdapter:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self.routes = Routes(node.name, node.env.after_turn)
+        self.routes = Routes(node.name, node.env.background)
         self._member: ClusterNode
         self.sender: ForwardSender
         self.receiver: ForwardReceiver
@@ -102,11 +102,12 @@ class ClusterAdapter:
             Ports(
                 node.router.table, lambda: node.router.mountpoints, self.routes.owns,
                 lambda slot: self.slots.is_primary(slot), member.metadata, lambda key: self.routes.change(key, None),
-                node.env.after_turn, node.env.store.when_all_safe,
+                node.env.background, node.env.store.when_all_safe,
             ),
         )  # fmt: skip
         traffic = Traffic(self.gate, self.receiver, self.sender, self.relay_sender, self.advertiser)
         self.slots = ClusterSlots(node, member, self.routes, traffic)
+        node.slot_sessions.counts = self.advertiser
         self.incidents = IncidentMonitor(node, member)
         member.on_tick = self._tick
         self.config = SharedConfig(member.metadata)

@@ -3,7 +3,7 @@
 The map itself holds the written routes, so a million subscriptions need no extra memory here. A filter has one route to
 this node, for its clean sessions, and one to each slot with durable ones. They are computed from its subscribers, and
 written if the map holds other values. If a filter has many subscribers, their numbers are kept, so that the last
-subscriber costs as much time as the first.
+subscriber costs as much time as the first. They include those of slots of other nodes, which may come here.
 
 A route to a slot is removed only when the store has the end of the subscription. Otherwise a crash could bring the
 subscription back after the other nodes forgot it (H-41). The primary of a slot also removes routes to it that another
@@ -15,6 +15,7 @@ subscribers, which takes 17 ms to count once. To announce all again takes 3.3 us
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Protocol
@@ -23,7 +24,8 @@ from msgspec import Struct
 
 from ...cluster.identity import SLOTS
 from ...mqtt.topics import SHARE
-from ..routing.subscriptions import Subscription, SubscriptionTable
+from ..routing.dormant import SHARED
+from ..routing.subscriptions import Subscription, SubscriptionTable, unpacked
 from .routes import LASTING, MalformedRoute, encode_value, parse_route_key, prefix_to_node, prefix_to_slot
 
 COUNT_ABOVE = 16
@@ -160,7 +162,7 @@ class RouteAdvertiser:
         for mountpoint in self.ports.mountpoints():
             table = self.ports.table(mountpoint)
             for text in table.filters():
-                for group, place in dict.fromkeys([(each.group, _place(each)) for each in table.holders(text)]):
+                for group, place in self._counts(mountpoint, text).parts():
                     yield mountpoint, text, group, place
 
     def _step(self, walk: Iterator[Filter]) -> None:
@@ -200,7 +202,7 @@ class RouteAdvertiser:
             if any(self._routes.get(key) is not None for _, key in self._keys(mountpoint, text, group, place)):
                 self._owed[mountpoint, text, group, place] = self._changes
             return
-        self._uncount(subscription)
+        self.uncount(subscription)
         if place is None:
             self._announce(mountpoint, text, group, None)
         else:
@@ -212,15 +214,21 @@ class RouteAdvertiser:
         if self._since < 0:
             self.removed(subscription)
             return
-        self._uncount(subscription)
+        self.uncount(subscription)
         self._owe((subscription.session.mountpoint, subscription.filter, subscription.group, _place(subscription)))
 
     def recount(self) -> None:
-        """A slot has come to this node: its subscriptions are in the tables, and none of them was `added`."""
+        """Sessions have left this node without a call of `presence`: members of groups are not online any more."""
         self._counted.clear()
 
+    def count_copied(self, subscription: Subscription) -> None:
+        """The table has got a subscription of a slot of another node."""
+        counted = self._counted.get((subscription.session.mountpoint, subscription.filter))
+        if counted is not None:
+            counted.add(subscription, True)
+
     def announce(self, mountpoint: str, text: str, group: str | None, slot: int) -> None:
-        """Write the route to a slot that has come to this node, after `recount`. `start` announces it too."""
+        """Write the route to a slot that has come to this node. `start` announces it too."""
         if self._since >= 0:
             self._announce(mountpoint, text, group, slot)
 
@@ -258,10 +266,8 @@ class RouteAdvertiser:
         except MalformedRoute:
             return
         assert isinstance(slot, int)
-        if self._since >= 0 and self.ports.owns(slot):
-            held = self.ports.table(mountpoint).holders(text)
-            if not any(each.group == group and _place(each) == slot for each in held):
-                self._owe((mountpoint, text, group, slot))
+        if self._since >= 0 and self.ports.owns(slot) and not self._counts(mountpoint, text).has(group, slot):
+            self._owe((mountpoint, text, group, slot))
 
     def try_again(self) -> None:
         """The lease is back, or the table has changed: this node may be sure now that it is still the primary."""
@@ -308,7 +314,8 @@ class RouteAdvertiser:
         if self._owed:
             self._plan_settling()
 
-    def _uncount(self, subscription: Subscription) -> None:
+    def uncount(self, subscription: Subscription) -> None:
+        """The table has lost a subscription."""
         where = subscription.session.mountpoint, subscription.filter
         counted = self._counted.get(where)
         if counted is not None:
@@ -333,12 +340,7 @@ class RouteAdvertiser:
     def _announce(self, mountpoint: str, text: str, group: str | None, place: Place) -> int | None:
         """Write the current route to a place, if the map holds another one; with a group also the one to this node,
         which counts members with durable sessions too if they keep nothing."""
-        counted = self._counted.get((mountpoint, text))
-        if counted is None:
-            held = self.ports.table(mountpoint).holders(text)
-            counted = _SubscriberCounts(held)
-            if len(held) > self.ports.count_above:
-                self._counted[mountpoint, text] = counted
+        counted = self._counts(mountpoint, text)
         for at, key in self._keys(mountpoint, text, group, place):
             value = self._value(counted, group, at)
             if value != self._routes.get(key):
@@ -346,6 +348,15 @@ class RouteAdvertiser:
                 if at is not None:
                     self.ports.wrote(key)
         return self._counter
+
+    def _counts(self, mountpoint: str, text: str) -> _SubscriberCounts:
+        counted = self._counted.get((mountpoint, text))
+        if counted is None:
+            counted = _SubscriberCounts()
+            counted.count(self.ports.table(mountpoint), text)
+            if counted.size > self.ports.count_above:
+                self._counted[mountpoint, text] = counted
+        return counted
 
     def _value(self, counted: _SubscriberCounts, group: str | None, place: Place) -> bytes | None:
         if group is None:
@@ -378,13 +389,35 @@ class _SubscriberCounts:
 
     __slots__ = ("_groups", "plain", "size")
 
-    def __init__(self, held: list[Subscription]) -> None:
+    def __init__(self) -> None:
         self.plain: dict[Place, int] = {}
         self.size = 0
         self._groups: dict[str, tuple[dict[tuple[Place, int], int], dict[Any, int]]] = {}
         """For each group the numbers of members by place and state, and the state of each member."""
-        for each in held:
-            self.add(each, True)
+
+    def count(self, table: SubscriptionTable, text: str) -> None:
+        """Count all subscribers of a filter."""
+        dormant = []
+        for key, held in table.items(text):
+            if isinstance(held, bytes) and held[0] < SHARED:
+                dormant.append(key[0])
+            else:
+                self.add(unpacked(text, held + key) if isinstance(held, bytes) else held, True)
+        self.plain |= {slot: self.plain.get(slot, 0) + count for slot, count in Counter(dormant).items()}
+        self.size += len(dormant)
+
+    def parts(self) -> list[tuple[str | None, Place]]:
+        """Return each group with its places, and those of ordinary subscribers with None."""
+        found: list[tuple[str | None, Place]] = [(None, place) for place, count in self.plain.items() if count]
+        for group, (counts, _) in self._groups.items():
+            found += [(group, place) for place in dict.fromkeys([place for (place, _), n in counts.items() if n])]
+        return found
+
+    def has(self, group: str | None, slot: int) -> bool:
+        """Return whether a route to this slot has a subscriber."""
+        if group is None:
+            return bool(self.plain.get(slot))
+        return bool(self.members(group, slot, _LASTING) or self.members(group, slot, _HOLDING))
 
     def add(self, each: Subscription, new: bool) -> None:
         """Count a subscriber that is new, or whose state may have changed."""

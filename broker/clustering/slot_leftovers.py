@@ -3,10 +3,13 @@
 The router sends messages for these sessions to their node, because it knows their subscriptions from the rows. So a row
 of a subscription stays until this node has the route that the present node of the slot has written. If the slot was
 lost there and comes back to this node, its sessions are lost: the rows wait for no route.
+
+A node that returns may have the rows of all slots. It deletes those of one slot after the other, some in each turn.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 
@@ -17,7 +20,7 @@ from ..queues.records import RecordError
 from .routes import prefix_to_slot, writer_of
 
 STEP = 200
-"""Rows that one turn deletes."""
+"""Rows that one turn deletes, of all slots together."""
 PAUSE_MS = 1_000
 """How long to wait for the routes of the present node."""
 
@@ -38,6 +41,9 @@ class SlotLeftovers:
         self._is_back = is_back
         self._clear = clear
         self._slots: dict[int, Iterator[tuple[bytes, bytes]]] = {}
+        self._queue: deque[tuple[int, Iterator[tuple[bytes, bytes]]]] = deque()
+        """The slots of which the next turns delete rows: those of `_slots` that wait for no route."""
+        self._deleting = False
 
     def __contains__(self, slot: int) -> bool:
         return slot in self._slots
@@ -53,7 +59,10 @@ class SlotLeftovers:
         self._slots.pop(slot, None)
 
     def _later(self, slot: int, rows: Iterator[tuple[bytes, bytes]]) -> None:
-        self._node.env.after_turn(lambda: self._step(slot, rows))
+        self._queue.append((slot, rows))
+        if not self._deleting:
+            self._deleting = True
+            self._node.env.background(self._step)
 
     def _ready(self, slot: int) -> Iterator[tuple[bytes, bytes]]:
         """Yield the rows that are deleted, and an empty one for each pause."""
@@ -71,16 +80,30 @@ class SlotLeftovers:
         value = self._route(prefix_to_slot(keys.mountpoint_of(client), slot) + text.encode())
         return value is not None and writer_of(value) == self._node.name
 
-    def _step(self, slot: int, rows: Iterator[tuple[bytes, bytes]]) -> None:
+    def _step(self) -> None:
         env = self._node.env
-        if self._slots.get(slot) is not rows or env.store.state == "closed":
+        if env.store.state == "closed":
             return
         env.tick()
+        while self._queue:
+            slot, rows = self._queue.popleft()
+            if self._slots.get(slot) is rows:  # else it was stopped
+                self._delete(slot, rows)
+                break
+        if self._queue:
+            # one step for each commit, so that the deletions never outweigh the traffic in a batch
+            env.store.when_landed(env.store.open_commit, lambda: env.background(self._step))
+        else:
+            self._deleting = False
+
+    def _delete(self, slot: int, rows: Iterator[tuple[bytes, bytes]]) -> None:
+        """Delete some rows of a slot, and put it into the queue again if there are more."""
+        env = self._node.env
         seen = 0
         try:
             for key, _ in islice(rows, STEP):
                 if not key:
-                    env.timers.at(env.now + PAUSE_MS, lambda: self._step(slot, rows))
+                    env.timers.at(env.now + PAUSE_MS, lambda: self._later(slot, rows))
                     return
                 seen += 1
         except (StorageError, RecordError) as error:
@@ -88,8 +111,7 @@ class SlotLeftovers:
             del self._slots[slot]
             return
         if seen == STEP:
-            # one step for each commit, so that the deletions never outweigh the traffic in a batch
-            env.store.when_landed(env.store.open_commit, lambda: self._later(slot, rows))
+            self._queue.appendleft((slot, rows))
             return
         del self._slots[slot]
         self._clear(slot)

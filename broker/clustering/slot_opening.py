@@ -155,14 +155,13 @@ class SlotOpening:
         own = [slot for slot in some if self._is_own(slot)]  # another table may have come meanwhile
         traffic.receiver.load_slots(own)
         traffic.gate.barrier = env.store.open_commit
-        traffic.advertiser.recount()
         for slot in own:
             self.reopen(slot)
             self.lost.discard(slot)
             env.event("slot.arrive", slot=slot)
             self._announcing[slot] = self._subscriptions(slot)
             if len(self._announcing) == 1:
-                env.after_turn(self._announce)
+                env.background(self._announce)
         if self.unopened:
             env.after_turn(self._go_on)
 
@@ -250,4 +249,4 @@ class SlotOpening:
         if not some:
             del self._announcing[slot]
         if self._announcing:
-            self._node.env.after_turn(self._announce)
+            self._node.env.background(self._announce)

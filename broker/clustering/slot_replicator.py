@@ -48,8 +48,6 @@ BEGUN, FILLING, COUNTED, ASKED, IN_SYNC = range(5)
 
 FILLS = 64
 """Copies that this node fills at the same time."""
-READ = 2
-"""Copies that one turn begins to read from the store: each takes one or two milliseconds."""
 REPEAT_MS = 1_000
 """How often a request or an unanswered item is repeated, and how soon a declined copy is tried again."""
 LOOK_MS = 1_000
@@ -129,8 +127,8 @@ class SlotReplicator:
         """Slots that an operator moves: the node that must have a copy."""
         self._fills: list[_Copy] = []
         """The copies that are not in sync yet."""
-        self._ready: list[_Copy] = []
-        """The copies whose rows are read in later turns, because their followers are ready."""
+        self._ready: deque[_Copy] = deque()
+        """The copies whose rows are read in later turns: their followers are ready, or have what was sent."""
         self._commits = CopyCommits(env.store.open_commit - 1)
         self._waited_ms: dict[str, float] = {}
         self._not_before_ms: dict[int, float] = {}
@@ -204,10 +202,7 @@ class SlotReplicator:
         if copy is None or copy.holder.node != node:
             return
         if isinstance(answer, Ready) and copy.phase == BEGUN:
-            if copy not in self._ready:
-                self._ready.append(copy)
-                if len(self._ready) == 1:
-                    self._env.after_turn(self._read)
+            self._read_later(copy)
         elif isinstance(answer, Complete) and copy.phase == COUNTED:
             copy.phase = ASKED
             self._ask([copy])
@@ -234,45 +229,55 @@ class SlotReplicator:
 
     # -- filling
 
+    def _read_later(self, copy: _Copy) -> None:
+        if copy not in self._ready:
+            self._ready.append(copy)
+            if len(self._ready) == 1:
+                self._env.background(self._read)
+
     def _read(self) -> None:
-        """Begin to read the rows of some copies whose followers are ready. A node that gets many slots at once would
-        else stand still for a while."""
-        for copy in self._ready[:READ]:
+        """Go on with one of the copies: a node that gets many slots at once would else stand still for a while."""
+        read = False
+        while self._ready and not read:
+            copy = self._ready[0]
             if copy.phase == BEGUN and not copy.over:
                 copy.phase = FILLING
-                self._fill(copy)
-        del self._ready[:READ]
+            read = copy.phase == FILLING and not copy.over and self._fill(copy)
+            self._ready.popleft()
+            if read:
+                self._ready.append(copy)
         if self._ready:
-            self._env.after_turn(self._read)
+            self._env.background(self._read)
 
     def _fill_more(self, node: str, upto: int) -> None:
-        for copy in list(self._fills):
+        for copy in self._fills:
             if copy.holder.node == node and copy.phase == FILLING:
                 while copy.sent and copy.sent[0][0] <= upto:
                     copy.sent.popleft()
-                self._fill(copy)
+                self._read_later(copy)
 
-    def _fill(self, copy: _Copy) -> None:
+    def _fill(self, copy: _Copy) -> bool:
         """Send some of the rows that are left, in the turn in which they are read: a change of a row that is sent
-        before the row would be undone by it. The batch that closes after the last row ends the fill."""
+        before the row would be undone by it. The batch that closes after the last row ends the fill. Returns whether it
+        has read some."""
         node, slot = copy.holder.node, copy.attempt.slot
-        now_ms = self._member.ports.now_ms()
-        quiet = now_ms - self._waited_ms.get(node, 0.0) >= QUIET_MS
+        quiet = self._member.ports.now_ms() - self._waited_ms.get(node, 0.0) >= QUIET_MS
         item_bytes, window = LARGE if quiet else SMALL
-        try:
-            left = iter(()) if copy.after is None else self._slot_rows.rows(slot, copy.after)
-            while copy.after is not None and self._under_way(node) < window:
-                rows, size = self._some(copy, left, item_bytes)
-                if rows:
-                    copy.sent.append((self._send(node, encode(Rows(copy.attempt, rows))), size))
-                    copy.bytes += size
-        except (StorageError, RecordError) as error:
-            self._env.log("error", f"slot {slot} cannot be copied to {node}: {error}")
-            self._give_up(slot, copy)
-            return
+        reads = copy.after is not None and self._under_way(node) < window
+        if reads:
+            try:
+                rows, size = self._some(copy, self._slot_rows.rows(slot, copy.after or b""), item_bytes)
+            except (StorageError, RecordError) as error:
+                self._env.log("error", f"slot {slot} cannot be copied to {node}: {error}")
+                self._give_up(slot, copy)
+                return False
+            if rows:
+                copy.sent.append((self._send(node, encode(Rows(copy.attempt, rows))), size))
+                copy.bytes += size
         if copy.filled:
             # rows that were read from the open batch are in the changes of that batch: End follows them
             self._env.store.when_landed(self._env.store.open_commit, _nothing)
+        return reads
 
     def _some(self, copy: _Copy, left: Iterator[tuple[bytes, bytes]], limit: int) -> tuple[list[bytes], int]:
         rows: list[bytes] = []

@@ -151,6 +151,14 @@ class SubscriptionTable:
             return [_made(text, each, key) if isinstance(each, bytes) else each for key, each in held.items()]
         return [_made(text, *split(held)) if isinstance(held, bytes) else held]
 
+    def items(self, text: str) -> list[tuple[bytes, Held]]:
+        """The subscriber key of each subscription to exactly this filter, with the subscription. Of a session that only
+        the disk has, it is the head. This takes a tenth of the time of `holders`, for filters with many subscribers."""
+        held = self._part(text).get(text)
+        if isinstance(held, dict):
+            return list(held.items())
+        return [] if held is None else [_divided(held)[::-1]]
+
     def _part(self, text: str) -> dict[str, Holders]:
         return self._parts[part_of(text)]
 
@@ -183,12 +191,12 @@ class SubscriptionTable:
         else:
             part[text] = head + key
 
-    def load(self, number: int, packed: Iterable[tuple[str, bytes]]) -> None:
+    def load(self, number: int, packed: Iterable[tuple[str, bytes]]) -> int:
         """Add subscriptions of sessions that only the disk has, unless the table has them already.
 
         `packed` are filters of the part with this number (`part_of`), each with a subscription as bytes. Plans are not
         invalidated: nothing is routed while subscriptions are loaded. Takes 0.5 us for a subscription, if the calls
-        follow each other by part: then the processor's cache has the part.
+        follow each other by part: then the processor's cache has the part. Returns how many it has added.
         """
         part = self._parts[number]
         added = 0
@@ -210,6 +218,7 @@ class SubscriptionTable:
                 known[key] = head
                 added += 1
         self._size += added
+        return added
 
     def _put(self, subscription: Subscription) -> Subscription | None:
         text = subscription.filter
@@ -237,16 +246,15 @@ class SubscriptionTable:
             self._size += 1
         return _made(text, replaced, key) if isinstance(replaced, bytes) else replaced
 
-    def remove_dormant(self, client: bytes, text: str, group: str | None) -> None:
+    def remove_dormant(self, client: bytes, text: str, group: str | None) -> Subscription | None:
         """Remove the subscription of a session with this client key that only the disk has. One of a session in memory
-        stays: the client may be connected here without durable state."""
+        stays: the client may be connected here without durable state. Returns it, or None if there was none."""
         held = self._part(text).get(text)
         if isinstance(held, dict):
             dormant = isinstance(held.get(subscriber_key(client, group)), bytes)
         else:
             dormant = isinstance(held, bytes)
-        if dormant:
-            self.remove(client, text, group)
+        return self.remove(client, text, group) if dormant else None
 
     def remove(self, client: bytes, text: str, group: str | None) -> Subscription | None:
         """Remove the subscription of the session with this client key; returns it, or None if there was none."""
@@ -390,6 +398,11 @@ def _divided(held: Held) -> tuple[Held, bytes]:
     if isinstance(held, bytes):
         return split(held)
     return held, subscriber_key(held.session.key, held.group)
+
+
+def unpacked(text: str, packed: bytes) -> Subscription:
+    """The subscription of a session that only the disk has, made of its bytes."""
+    return _made(text, *split(packed))
 
 
 def _made(text: str, head: bytes, key: bytes) -> Subscription:

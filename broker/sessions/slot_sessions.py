@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Protocol
 
 from ...mqtt.topics import parse_shared
 from ...storage import keys
@@ -23,7 +24,7 @@ from ..queues.records import decode_subscription
 from ..queues.session_cleanup import SessionCleanup
 from ..routing.remote import MOVING, Elsewhere
 from ..routing.router import Router
-from ..routing.subscriptions import part_of
+from ..routing.subscriptions import Subscription, part_of, unpacked
 from .registry import SessionRegistry
 from .slot_counters import SlotCounters
 from .snapshots import packed
@@ -51,6 +52,18 @@ MOVES = Elsewhere(MOVING, True)
 """It is not known yet where the sessions of a slot will be."""
 
 
+class SubscriberCounts(Protocol):
+    """The port to the numbers of subscribers, which include those of closed slots."""
+
+    def count_copied(self, subscription: Subscription) -> None:
+        """The router has got a subscription of a closed slot."""
+        ...
+
+    def uncount(self, subscription: Subscription) -> None:
+        """The router has lost one."""
+        ...
+
+
 class SlotSessions:
     """The sessions of the slots that are closed here. `marks`: slot -> its mark on disk."""
 
@@ -70,8 +83,9 @@ class SlotSessions:
         self._cleanup = cleanup
         self._counters = counters
         self.marks: dict[int, bytes] = {}
+        self.counts: SubscriberCounts | None = None
         self._absences: dict[int, Iterator[list[bytes]]] = {}
-        """Slot -> the clients whose absence begins in later turns, in steps; one step in each turn."""
+        """Slot -> the clients whose absence begins in later turns, in steps."""
 
     def load(self) -> None:
         """Read the marks and the counters of all slots, before anything makes a session."""
@@ -225,7 +239,9 @@ class SlotSessions:
         else:
             bare, subscription = packed(client, text, decode_subscription(key, value))
             self._unsubscribe(key)  # `load` keeps what the table has, and the options may be others
-            self._router.table(keys.mountpoint_of(client)).load(part_of(bare), ((bare, subscription),))
+            added = self._router.table(keys.mountpoint_of(client)).load(part_of(bare), ((bare, subscription),))
+            if added and self.counts is not None:
+                self.counts.count_copied(unpacked(bare, subscription))
             self._env.store.put(key, value)
         self._sessions.snapshots.changed(client)
 
@@ -241,7 +257,7 @@ class SlotSessions:
         begins = not self._absences
         self._absences[slot] = self._sessions.deadlines.attached_in(slot, ATTACHED)
         if begins:
-            self._env.after_turn(self._begin_absences)
+            self._env.background(self._begin_absences)
 
     def _begin_absences(self) -> None:
         if not self._absences or self._env.store.state == "closed":
@@ -257,7 +273,7 @@ class SlotSessions:
             del self._absences[slot]
             self._env.log("error", f"sessions of slot {slot} count as connected until the next start: {error}")
         if self._absences:
-            self._env.after_turn(self._begin_absences)
+            self._env.background(self._begin_absences)
 
     # -- what stays behind
 
@@ -287,4 +303,6 @@ class SlotSessions:
     def _unsubscribe(self, key: bytes) -> None:
         client, text = keys.parse_subscription_key(key)
         group, text = parse_shared(text)
-        self._router.table(keys.mountpoint_of(client)).remove_dormant(client, text, group)
+        removed = self._router.table(keys.mountpoint_of(client)).remove_dormant(client, text, group)
+        if removed is not None and self.counts is not None:
+            self.counts.uncount(removed)

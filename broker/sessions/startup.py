@@ -32,6 +32,12 @@ ATTACHED = 100
 COUNTED = 1000
 """Session records that one step counts."""
 
+SHOWN = 500
+"""Session records of a slot that has come here that one turn counts."""
+
+ALL = b"\xff" * 2
+"""Above all client keys that are used: a slot is one byte, and no mountpoint is that long."""
+
 SEEK = 20
 """As many rows a step reads in the time of two look-ups on disk."""
 
@@ -52,7 +58,11 @@ class DormantCount:
         self._in_memory = in_memory
         self._of_slot = [0] * SLOTS
         self._counted_to = b""
-        self._shown: set[int] = set()
+        self._shown: dict[int, bytes] = {}
+        """Slots that have come here -> the client key up to which their sessions are counted."""
+        self._counting: dict[int, None] = {}
+        """Those of `_shown` that later turns go on with, one of them in each turn."""
+        self._planned = False
         self._hidden: set[int] = set()
         self.total = 0
 
@@ -69,19 +79,50 @@ class DormantCount:
     def hide(self, slot: int) -> None:
         """The sessions of this slot are at another node, or moving: count none of them."""
         self._hidden.add(slot)
-        self._shown.discard(slot)
+        self._shown.pop(slot, None)
+        self._counting.pop(slot, None)
         self._add(slot, -self._of_slot[slot])
 
     def show(self, slot: int) -> None:
-        """The sessions of this slot are here: count them. Raises `StorageError`."""
-        found = self._env.store.keys(*keys.slot_range(b"s", slot))
+        """The sessions of this slot are here: count them, the first ones at once. Raises `StorageError`."""
         self._hidden.discard(slot)
-        self._shown.add(slot)
-        self._add(slot, sum([not self._in_memory(key[1:]) for key in found]) - self._of_slot[slot])
+        self._shown[slot] = b""
+        self._add(slot, -self._of_slot[slot])
+        self._count(slot)
+
+    def _count(self, slot: int) -> None:
+        """Count some more sessions of a slot, and plan to go on if there are others."""
+        start, stop = keys.slot_range(b"s", slot)
+        found = self._env.store.keys(max(start, b"s" + self._shown[slot]), stop, SHOWN)
+        self._add(slot, sum([not self._in_memory(key[1:]) for key in found]))
+        if len(found) < SHOWN:
+            self._shown[slot] = ALL
+            return
+        self._shown[slot] = found[-1][1:] + b"\x00"
+        self._counting[slot] = None
+        if not self._planned:
+            self._planned = True
+            self._env.background(self._go_on)
+
+    def _go_on(self) -> None:
+        self._planned = False
+        if not self._counting or self._env.store.state == "closed":
+            return
+        slot = next(iter(self._counting))
+        del self._counting[slot]
+        try:
+            self._count(slot)
+        except StorageError as error:
+            self._env.log("error", f"some sessions of slot {slot} are not counted: {error}")
+        if self._counting and not self._planned:
+            self._planned = True
+            self._env.background(self._go_on)
 
     def _counts(self, client: bytes) -> bool:
         slot = client[0]
-        return slot in self._shown or (client < self._counted_to and slot not in self._hidden)
+        if slot in self._shown:
+            return client < self._shown[slot]
+        return client < self._counted_to and slot not in self._hidden
 
     def _add(self, slot: int, sessions: int) -> None:
         self._of_slot[slot] += sessions
@@ -100,7 +141,7 @@ class DormantCount:
             start = keys.after(keys.of_slot(b"s", last)) if last in self._hidden else found[-1] + b"\x00"
             self._counted_to = found[-1][1:] + b"\x00"
             yield len(found) // 4
-        self._counted_to = b"\xff" * 2
+        self._counted_to = ALL
 
 
 class Startup:

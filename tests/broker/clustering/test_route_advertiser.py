@@ -360,8 +360,8 @@ def test_a_new_subscriber_of_a_crowd_scans_no_other_subscriber() -> None:
         node.subscribe(node.client(str(number)), "all")
     table = node.table("")
     asked: list[str] = []
-    holders = table.holders
-    table.holders = lambda text: asked.append(text) or holders(text)  # type: ignore[method-assign, func-returns-value]
+    items = table.items
+    table.items = lambda text: asked.append(text) or items(text)  # type: ignore[method-assign, func-returns-value]
     for number in range(COUNT_ABOVE):
         node.subscribe(node.client(f"x{number}", True), "all")
     for number in range(COUNT_ABOVE):

@@ -85,12 +85,12 @@ def stalled_fill(cluster: CopiedCluster, primary: int, stalled: int, seconds: fl
     replicator, found = cluster.replicator(primary), list[_Copy]()
     fill = replicator._fill
 
-    def first(copy: _Copy) -> None:
+    def first(copy: _Copy) -> bool:
         if copy.attempt.slot == cluster.slot and not found:
             found.append(copy)
             cluster[stalled].disks[0].stall_until = cluster.loop.now_s + seconds
             cluster[stalled].node.env.store.put(b"test", b"")  # from now on a commit is under way
-        fill(copy)
+        return fill(copy)
 
     replicator._fill = first  # type: ignore[method-assign]
     cluster.until(lambda: bool(found))
@@ -510,13 +510,14 @@ def test_a_row_that_changes_during_the_fill_is_never_sent_as_it_was(
     replicator, filled = cluster.replicator(primary), list[_Copy]()
     fill = replicator._fill
 
-    def changing(copy: _Copy) -> None:
-        fill(copy)
+    def changing(copy: _Copy) -> bool:
+        has_read = fill(copy)
         filled.extend([copy] * (copy.attempt.slot == cluster.slot))
         if len(filled) == 20:
             assert copy.phase == FILLING
             for key in store.keys(b"q%c" % cluster.slot, b"q%c" % (cluster.slot + 1)):
                 store.put(key, b"changed")
+        return has_read
 
     replicator._fill = changing  # type: ignore[method-assign]
     cluster[follower].kill()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from strogoff.broker.clustering import slot_leftovers
 from strogoff.broker.clustering.routes import LASTING, writer_of
 from strogoff.broker.routing.remote_table import NOWHERE
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
+from tests.harness.steps import Steps
 
 
 @pytest.fixture
@@ -106,6 +110,63 @@ def test_a_route_that_another_node_wrote_ends_where_the_slot_has_been(cluster: M
     cluster.pass_s(3)
     routes = [cluster[number].host.clustering.routes for number in (1, 2, 3)]  # type: ignore[union-attr]
     assert [each.match("", "t") for each in routes] == [NOWHERE] * 3
+
+
+def _leftovers(cluster: MovingCluster, slots: list[int], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[int]]:
+    """Give n1 rows of these slots, and begin to delete them, 5 in a step. Returns the object, and a list that gets the
+    number of rows that each turn deletes."""
+    monkeypatch.setattr(slot_leftovers, "STEP", 5)
+    store = cluster[1].node.env.store
+    for slot in slots:
+        for number in range(12):
+            store.put(b"q%c%02d" % (slot, number), b"")
+    clustering = cluster[1].host.clustering
+    assert clustering is not None
+    leftovers, deleted = clustering.slots.opening.leftovers, list[int]()
+    step = leftovers._step
+
+    def turn() -> None:
+        before = len(_rows_of(cluster, slots))
+        step()
+        deleted.append(before - len(_rows_of(cluster, slots)))
+
+    monkeypatch.setattr(leftovers, "_step", turn)
+    for slot in slots:
+        leftovers.start(slot)
+    return leftovers, deleted
+
+
+def _rows_of(cluster: MovingCluster, slots: list[int]) -> list[bytes]:
+    return [key for key in cluster[1].node.env.store.keys(b"q", b"r") if key[1] in slots]
+
+
+def test_each_turn_deletes_some_rows_of_one_slot(cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that returns may have the rows of all slots."""
+    slots = [slot for slot in range(10) if slot != cluster.slot]
+    leftovers, deleted = _leftovers(cluster, slots, monkeypatch)
+    cluster.until(lambda: not any(slot in leftovers for slot in slots))
+    assert not _rows_of(cluster, slots)
+    assert sum(deleted) == 12 * len(slots) and max(deleted) == 5
+
+
+def test_rows_of_a_slot_stay_that_comes_back_between_two_steps(
+    cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = slots = [slot for slot in range(10) if slot != cluster.slot][:3]
+    turns = Steps(cluster[1].node.env, monkeypatch)
+    leftovers, _ = _leftovers(cluster, slots, monkeypatch)
+    turns.pop()()
+    cluster.until(lambda: bool(turns))
+    leftovers.stop(first)
+    leftovers.stop(second)
+    while third in leftovers:
+        turns.pop()()
+        cluster.until(lambda: bool(turns) or third not in leftovers)
+    assert [key[1] for key in _rows_of(cluster, slots)] == [first] * 8 + [second] * 12
+    monkeypatch.undo()
+    leftovers.start(first)
+    leftovers.start(second)
+    cluster.until(lambda: not _rows_of(cluster, slots))
 
 
 def test_one_line_names_all_slots_whose_rows_are_deleted(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering import slot_opening
+from strogoff.broker.clustering.routes import prefix_to_slot, writer_of
 from strogoff.broker.clustering.slot_opening import SlotOpening
 from strogoff.broker.sessions.slot_sessions import LEAVING
+from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Connack, Puback, Publish, Will
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import publish
@@ -195,3 +197,62 @@ def test_a_slot_that_is_lost_before_it_is_open_is_not_opened(
     assert opened and cluster.slot not in opened
     clustering = cluster[follower].host.clustering
     assert clustering is not None and cluster.slot not in clustering.gate.sealed
+
+
+# -- routes of filters with many subscribers
+
+
+def _crowd(cluster: CopiedCluster, text: str) -> list[str]:
+    """Give the slot of `sub` 20 sessions with this filter, and let its follower count the subscribers of the filter.
+    Returns their client ids."""
+    names = [name for name in (f"c{n}" for n in range(20_000)) if slot_of("", name) == cluster.slot][:20]
+    _subscribe(cluster, names[:10], text)
+    _, follower = cluster.copied()
+    clustering = cluster[follower].host.clustering
+    assert clustering is not None
+    clustering.advertiser.ports.count_above = 4
+    cluster.until(lambda: len(cluster[follower].node.router.table("").items("all")) == 10)
+    cluster[follower].client("near").subscribe((text, 1))
+    assert clustering.advertiser._counted
+    _subscribe(cluster, names[10:], text)
+    return names
+
+
+def _subscribe(cluster: CopiedCluster, names: list[str], text: str) -> None:
+    for name in names:
+        client = cluster[1].client(name, clean=False, expiry_s=600)
+        client.subscribe((text, 1))
+        client.leave()
+
+
+def _unsubscribe(cluster: CopiedCluster, number: int, names: list[str], text: str) -> None:
+    for name in names:
+        client, connack = cluster[number].connect(name, clean=False, expiry_s=600)
+        assert connack.session_present
+        client.unsubscribe(text)
+        client.leave()
+
+
+def _slot_routes(cluster: CopiedCluster, number: int) -> list[bytes]:
+    """The values of the routes to the slot that a node knows."""
+    prefix = prefix_to_slot("", cluster.slot)
+    return [value for _, value in cluster[number].member.metadata.scan(prefix)]
+
+
+@pytest.mark.parametrize("text", ["all", "$share/g/all"])
+def test_a_follower_counts_the_subscribers_that_come_and_go_in_a_copy(cluster: CopiedCluster, text: str) -> None:
+    """As primary it removes the route with the last subscriber, and not before."""
+    names = _crowd(cluster, text)
+    primary, follower = cluster.copied()
+    third = cluster.third()
+    _unsubscribe(cluster, primary, names[5:15], text)
+    cluster.until(lambda: cluster.rows(follower) == cluster.rows(primary))
+    cluster[primary].kill()
+    cluster.taken_over(primary)
+    cluster.until(lambda: [writer_of(value) for value in _slot_routes(cluster, third)] == [f"n{follower}"])
+    left = [*names[:5], *names[15:]]
+    _unsubscribe(cluster, follower, left[:-1], text)
+    cluster.pass_s(2)
+    assert len(_slot_routes(cluster, third)) == 1
+    _unsubscribe(cluster, follower, left[-1:], text)
+    cluster.until(lambda: _slot_routes(cluster, third) == [])

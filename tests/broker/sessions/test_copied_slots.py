@@ -11,6 +11,7 @@ from strogoff.broker.queues import session_cleanup
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.routing.remote import Elsewhere
 from strogoff.broker.sessions import slot_sessions as module
+from strogoff.broker.sessions import startup
 from strogoff.broker.sessions.slot_sessions import ARRIVED, FORGOTTEN, LEAVING
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
@@ -19,6 +20,7 @@ from strogoff.storage import keys
 from strogoff.storage.engine import StorageError
 
 from ...harness.broker import BrokerHarness, publish
+from ...harness.steps import Steps
 
 SLOT = 9
 NAMES = list(islice((name for name in (f"c{n}" for n in count()) if slot_of("", name) == SLOT), 6))
@@ -119,8 +121,7 @@ def test_a_client_that_connects_before_its_turn_finds_its_session(monkeypatch: p
     for name in NAMES:
         primary.client(name, 5, False, 100, will=late_will()).subscribe(("t", 1))
     follower = copy(primary)
-    turns: list[Any] = []
-    monkeypatch.setattr(follower.node.env, "after_turn", turns.append)
+    turns = Steps(follower.node.env, monkeypatch)
     follower.node.slot_sessions.open(SLOT)
     assert follower.node.sessions.of_slot(SLOT) == []
     last, connack = follower.connect(NAMES[-1], 5, False, 100, will=late_will())
@@ -146,8 +147,7 @@ def test_absences_stop_to_begin_when_the_slot_closes_again(how: str, monkeypatch
     for name in NAMES:
         primary.client(name, 5, False, 100, will=late_will())
     follower = copy(primary)
-    turns: list[Any] = []
-    monkeypatch.setattr(follower.node.env, "after_turn", turns.append)
+    turns = Steps(follower.node.env, monkeypatch)
     follower.node.slot_sessions.open(SLOT)
     turns.pop()()
     follower.settle()
@@ -159,12 +159,75 @@ def test_absences_stop_to_begin_when_the_slot_closes_again(how: str, monkeypatch
     assert turns == [] and len(follower.node.sessions.of_slot(SLOT)) == (how == "stop")
 
 
+def _counted_in_steps(monkeypatch: pytest.MonkeyPatch) -> tuple[BrokerHarness, Steps]:
+    """Returns a node that counts the six sessions of the slot two at a time, and has counted two, with its next
+    steps."""
+    monkeypatch.setattr(startup, "SHOWN", 2)
+    primary = BrokerHarness()
+    for name in NAMES:
+        client = primary.persistent(name)
+        client.subscribe(("t", 1))
+        client.leave()
+    follower = copy(primary)
+    assert follower.node.sessions.durable == 1, "the watcher"
+    steps = Steps(follower.node.env, monkeypatch)
+    follower.node.slot_sessions.open(SLOT)
+    assert follower.node.sessions.durable == 3
+    return follower, steps
+
+
+def _count(follower: BrokerHarness, steps: Steps) -> int:
+    """Run the steps that are left. Returns the number of durable sessions without the watcher."""
+    while steps:
+        steps.pop(0)()
+    return follower.node.sessions.durable - 1
+
+
+def test_the_sessions_of_a_slot_are_counted_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    follower, steps = _counted_in_steps(monkeypatch)
+    assert _count(follower, steps) == 6
+
+
+def test_sessions_that_wake_end_and_begin_between_two_steps_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    follower, steps = _counted_in_steps(monkeypatch)
+    by_key = sorted(NAMES, key=lambda name: keys.client_key(SLOT, "", name))
+    counted, later, ended = by_key[0], by_key[-1], by_key[-2]
+    clients = [follower.client(name, 4, False) for name in (counted, later)]
+    assert follower.node.sessions.durable == 4, "one of them was counted before"
+    follower.client(ended, 4, True).leave()
+    assert _count(follower, steps) == 5
+    for client in clients:
+        client.leave()
+    follower.pass_s(60)
+    assert follower.node.sessions.durable - 1 == 5
+
+
+def test_a_slot_that_leaves_between_two_steps_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    follower, steps = _counted_in_steps(monkeypatch)
+    follower.node.slot_sessions.leave(SLOT)
+    assert follower.node.sessions.durable == 1
+    assert _count(follower, steps) == 0
+    follower.node.slot_sessions.open(SLOT)
+    follower.node.slot_sessions.leave(SLOT)
+    follower.node.slot_sessions.open(SLOT)
+    assert _count(follower, steps) == 6, "it has come back twice"
+
+
+def test_a_damaged_disk_ends_the_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    follower, steps = _counted_in_steps(monkeypatch)
+
+    def fail(*_: object) -> None:
+        raise StorageError("damaged")
+
+    monkeypatch.setattr(type(follower.node.env.store), "keys", fail)
+    assert _count(follower, steps) == 2
+
+
 def test_a_damaged_disk_ends_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     primary = BrokerHarness()
     primary.client(NAMES[0], 5, False, 100)
     follower = copy(primary)
-    turns: list[Any] = []
-    monkeypatch.setattr(follower.node.env, "after_turn", turns.append)
+    turns = Steps(follower.node.env, monkeypatch)
     follower.node.slot_sessions.open(SLOT)
 
     def fail(*_: object) -> None:
