@@ -23,6 +23,7 @@ from strogoff.broker.clustering import (
     forward_codec,
     leaving,
     runtime,
+    slot_comparison,
     slot_transfer,
 )
 from strogoff.broker.connection.handshake import Admission
@@ -108,9 +109,12 @@ STRUCTS: dict[str, dict[str, type[msgspec.Struct]]] = {
         "Changes": copy_codec.Changes,
         "Part": copy_codec.Part,
         "End": copy_codec.End,
+        "Digests": copy_codec.Digests,
+        "Digest": slot_comparison.Digest,
         "Ready": copy_codec.Ready,
         "Complete": copy_codec.Complete,
         "Declined": copy_codec.Declined,
+        "Different": copy_codec.Different,
     },
     "relay": {"Opening": relay.Opening, "Admission": Admission},
     "call": {
@@ -153,6 +157,7 @@ LIMITS = (
     "broker.clustering.slot_departure: REPEAT_MS SILENCE_MS",
     "broker.clustering.slot_replicator: REPEAT_MS SMALL LARGE BEHIND_BYTES FILLS",
     "broker.clustering.copy_codec: SHARED_BYTES",
+    "broker.clustering.slot_comparison: MOST",
     "broker.gateway.messages: PIECE_BYTES OPENING_BYTES",
     "broker.gateway.peer: JOINED_BYTES",
     "broker.gateway.credit: BASE_BYTES MOST_BYTES BUDGET_BYTES",

@@ -22,8 +22,6 @@
     w node boot number                such a publish, while a further node has not acknowledged it
     x mid                             the same, with the shared subscriptions for which this node took it
     d key                             replicated metadata
-    t                                 checkpoint: positions of all slots
-    t number                          positions of the slots that one batch changes, and the touched keys
     n name                            the node's own values
 
 The second byte of every key that belongs to sessions is their slot, so that a slot can be copied alone. Rows `S` and
@@ -48,14 +46,6 @@ without durable state is at its gateway."""
 
 FENCED_KINDS = b"aeipqu"
 """The kinds of keys that come and go all the time: there may be many deleted ones, and none that is left."""
-
-POSITIONS_CHECKPOINT = b"t"
-"""The key of the checkpoint of `storage/slot_log.py`. It sorts before all keys of `positions_key`."""
-
-
-def positions_key(number: int) -> bytes:
-    """The key of the row with the positions that one batch gives to its slots. Numbers count from 1."""
-    return POSITIONS_CHECKPOINT + number.to_bytes(8, "big")
 
 
 def _sized(text: str) -> bytes:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from itertools import islice
 from typing import Protocol
 
@@ -123,8 +122,8 @@ class Store:
 
     __slots__ = (
         "_committing", "_committing_bytes", "_due", "_engine", "_held", "_open", "_open_bytes", "_orders", "_phase",
-        "_schedule", "_timer", "_waiting_committing", "_waiting_open", "committed", "damage", "detail", "on_batch",
-        "on_damage", "on_state", "open_commit", "state",
+        "_schedule", "_timer", "_waiting_committing", "_waiting_open", "committed", "damage", "detail", "on_damage",
+        "on_state", "open_commit", "state",
     )  # fmt: skip
 
     def __init__(
@@ -154,9 +153,6 @@ class Store:
         self.damage = ""
         """The last error of a read, with the remedy; empty if there was none."""
         self.on_damage: Callable[[str], None] | None = None
-        self.on_batch: Callable[[Batch], None] | None = None
-        """Called once with each batch when it closes, before the engine gets it. It may add rows to the batch, which
-        `bytes_waiting` does not count. It may read, but must not write to the store. If it raises, the store fails."""
 
     @property
     def guard(self) -> Guard | None:
@@ -376,20 +372,18 @@ class Store:
         self.open_commit += 1
         guard = self._held.guard
         if guard is not None:
-            self._complete_batch(partial(guard.closing, self.open_commit - 1))
+            self._tell(guard)
             self._orders = self._orders[0], _Order(self._committing)  # the guard may have taken keys out
         if self._committing:
-            if self.on_batch is not None:
-                self._complete_batch(self.on_batch)
             self._engine.write(self._committing, self._done)
         else:
             self._done(None)  # callbacks without writes: all earlier writes are durable
 
-    def _complete_batch(self, on_batch: Callable[[Batch], None]) -> None:
+    def _tell(self, guard: Guard) -> None:
         try:
-            on_batch(self._committing)
+            guard.closing(self.open_commit - 1, self._committing)
         except BaseException as error:
-            self.fail(f"a batch lacks rows that belong to it: {type(error).__name__}: {error}")
+            self.fail(f"a batch did not reach the other nodes that need it: {type(error).__name__}: {error}")
             raise
 
     def _done(self, error: Exception | None) -> None:

@@ -114,7 +114,7 @@ TOO_MANY_ATTRIBUTES: dict[str, dict[str, int]] = {
         "cluster/links/inbound_stream.py:InboundStream": 23,
         "cluster/links/outbound_stream.py:OutboundStream": 33,
         "sim/engine/pipe.py:Stream": 16,
-        "storage/store.py:Store": 21,
+        "storage/store.py:Store": 20,
     },
     "its attributes are the fields of one state that a standard, a paper or the disk defines": {
         "broker/sessions/session.py:Session": 25,

@@ -44,9 +44,7 @@ class ClusterSlots:
             self.replicator.preferred,
         )
         self.balance = SlotBalance(node, member, self.handover, self.moves, self.replicator.lacking, self._unknown)
-        self.copies = SlotCopies(
-            node, member, traffic.gate, self.opening.leftovers, self.moves.arrivals, self._answer_primary
-        )
+        self.copies = SlotCopies(node, member, traffic, self.opening, self.moves.arrivals, self._answer_primary)
         self.locator = TableLocator(member, self, traffic.gate.sealed, node.sessions.elsewhere)
         if env.options.queue_replicas > 1:
             env.store.guard = self.replicator

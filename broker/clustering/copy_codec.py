@@ -2,14 +2,16 @@
 
 Items of the lane REPLICA, from the primary to the follower, in the order in which things happened at the primary:
 
-    Begin     a copy begins: the follower has no rows of the slot
-    Rows      present rows of the slot
+    Begin     a copy begins
+    Digests   digests of ranges of present rows, for a follower that has kept rows of the slot
+    Rows      all present rows of a range: what the follower has besides in it is deleted
     Changes   what one commit of the primary changed, in all slots that the follower copies
-    End       all rows were sent
+    End       all rows were sent, or are equal
 
 Messages from the follower to the primary; each may be lost, and the primary repeats its item until it is answered:
 
-    Ready       the follower takes the copy
+    Ready       the follower takes the copy, and says whether it has kept rows
+    Different   which ranges of Digests differ
     Complete    all rows up to End are on the follower's disk
     Declined    the follower takes no such copy now, with the reason
 """
@@ -17,12 +19,14 @@ Messages from the follower to the primary; each may be lost, and the primary rep
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import msgspec
 
 from ...cluster.identity import Slot
 from ...cluster.links.frames import MalformedFrame
 from ...storage.keys import SLOT_KINDS
+from .slot_comparison import MOST, Digest
 
 SHARED_BYTES = 256
 """Payloads from this size on are written once in an item, whatever the number of slots that share them."""
@@ -44,10 +48,13 @@ class Begin(msgspec.Struct, tag=1, array_like=True):
 
 
 class Rows(msgspec.Struct, tag=2, array_like=True):
-    """Present rows: key, value, key, value, and so on."""
+    """The present rows behind the key `after` up to the key `upto`, b"" for the end of the slot: key, value, key,
+    value, and so on."""
 
     attempt: CopyAttempt
     rows: list[bytes]
+    after: bytes
+    upto: bytes
 
 
 class Part(msgspec.Struct, array_like=True):
@@ -70,13 +77,24 @@ class End(msgspec.Struct, tag=4, array_like=True):
     attempt: CopyAttempt
 
 
-CopyItem = Begin | Rows | Changes | End
+class Digests(msgspec.Struct, tag=5, array_like=True):
+    """Digests of ranges that follow one another; the first one begins behind the key `after`. `number` counts the items
+    of this attempt."""
+
+    attempt: CopyAttempt
+    number: int
+    after: bytes
+    ranges: Annotated[list[Digest], msgspec.Meta(min_length=1, max_length=MOST)]
+
+
+CopyItem = Begin | Rows | Changes | End | Digests
 
 
 class Ready(msgspec.Struct, tag=1, array_like=True):
-    """The copy may begin."""
+    """The copy may begin. `kept`: the follower has rows of the slot."""
 
     attempt: CopyAttempt
+    kept: bool
 
 
 class Complete(msgspec.Struct, tag=2, array_like=True):
@@ -92,7 +110,17 @@ class Declined(msgspec.Struct, tag=3, array_like=True):
     reason: str
 
 
-CopyAnswer = Ready | Complete | Declined
+class Different(msgspec.Struct, tag=4, array_like=True):
+    """The answer to item `number`: the places of the ranges that differ, and the last key that was compared, None if
+    all were."""
+
+    attempt: CopyAttempt
+    number: int
+    ranges: Annotated[list[int], msgspec.Meta(max_length=MOST)]
+    compared: bytes | None
+
+
+CopyAnswer = Ready | Complete | Declined | Different
 
 encode = msgspec.msgpack.Encoder().encode
 _items: msgspec.msgpack.Decoder[CopyItem] = msgspec.msgpack.Decoder(CopyItem)
@@ -107,6 +135,9 @@ def decode_item(data: bytes) -> CopyItem:
         raise MalformedFrame(f"an item about copies of slots: {error}") from None
     if isinstance(item, Rows):
         _check(item.attempt.slot, item.rows)
+        _check_range(item.attempt.slot, item.after, item.upto)
+    elif isinstance(item, Digests):
+        _check_range(item.attempt.slot, item.after, *[each.upto for each in item.ranges])
     elif isinstance(item, Changes):
         for part in item.parts:
             _check(part.attempt.slot, part.changes)
@@ -121,6 +152,12 @@ def _check(slot: int, flat: Sequence[bytes | int | None]) -> None:
     for key in flat[::2]:
         if not isinstance(key, bytes) or len(key) < 2 or key[1] != slot or key[0] not in SLOT_KINDS:
             raise MalformedFrame(f"a row that does not belong to slot {slot}: {key!r:.40}")
+
+
+def _check_range(slot: int, *bounds: bytes) -> None:
+    for bound in bounds:
+        if bound and (len(bound) < 2 or bound[1] != slot or bound[0] not in SLOT_KINDS):
+            raise MalformedFrame(f"a range that does not belong to slot {slot}: {bound!r:.40}")
 
 
 def decode_answer(data: bytes) -> CopyAnswer:

@@ -19,7 +19,7 @@ from ...storage.engine import StorageError
 from ..node import Node
 from ..queues.records import RecordError
 from ..routing.remote import Elsewhere
-from ..sessions.slot_sessions import ARRIVED
+from ..sessions.slot_sessions import ARRIVED, KEPT
 from .slot_transfer import Attempt, Declined, Piece, Ready, RowStream, SlotMessage, Took
 
 AHEAD_BYTES = 1 << 20
@@ -39,12 +39,20 @@ class _Arrival(msgspec.Struct, eq=False):
 
 
 class SlotArrivals:
-    """The slots that are arriving. `send` sends a message to a node."""
+    """The slots that are arriving. `send` sends a message to a node; `discard` deletes the rows of a slot in later
+    turns."""
 
-    def __init__(self, node: Node, member: ClusterNode, send: Callable[[str, SlotMessage], None]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        member: ClusterNode,
+        send: Callable[[str, SlotMessage], None],
+        discard: Callable[[int], None],
+    ) -> None:
         self._node = node
         self._member = member
         self._send = send
+        self._discard = discard
         self._arrivals: dict[int, _Arrival] = {}
 
     def __contains__(self, slot: object) -> bool:
@@ -74,6 +82,8 @@ class SlotArrivals:
         if row.primary is None or (row.primary.node, row.epoch, row.version) != (node, attempt.epoch, attempt.version):
             return "it follows another slot table"
         if slot in self._arrivals or slot in self._node.slot_sessions.marks:
+            if self._node.slot_sessions.marks.get(slot) == KEPT:
+                self._discard(slot)  # no copy comes: the slot moves as a whole
             return "it has not deleted the rows of an earlier move yet"
         try:
             if self._node.slot_sessions.strange_rows(slot):

@@ -5,16 +5,20 @@
     complete   --the slot table names this node as primary-->   opened by `SlotMoves`
     any        --the table names another primary or epoch, or this node leaves the view-->   none
 
+Rows of an earlier copy, or of a slot that this node has lost, are kept when a copy begins. From then on they get all
+changes, and the primary finds out by digests which of them differ (`slot_comparison.py`).
+
 The primary sends everything on one lane, in the order in which it happened there. So a row that was read for the copy
 and a later change of it arrive in this order. An item is acknowledged when its rows are on this disk. The lane is held
 while this process is in no view: an acknowledgement says that the process of the in-sync set has the changes.
 
-Only the slot table makes a copy the sessions. Rows of a copy that is over are deleted (`SlotLeftovers`).
+Only the slot table makes a copy the sessions. `SlotOpening` keeps or deletes the rows of a copy that is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from functools import partial
 from math import inf
 
 import msgspec
@@ -27,7 +31,7 @@ from ...cluster.slots.table import Holder
 from ...storage.engine import StorageError
 from ..node import Node
 from ..queues.records import RecordError
-from ..routing.remote import COPIED
+from ..routing.remote import COPIED, Elsewhere
 from ..sessions.slot_sessions import ARRIVED
 from .copy_codec import (
     Begin,
@@ -35,16 +39,19 @@ from .copy_codec import (
     Complete,
     CopyAnswer,
     CopyAttempt,
+    CopyItem,
     Declined,
-    End,
+    Different,
+    Digests,
     Ready,
     Rows,
     decode_item,
     pairs,
     unpacked,
 )
-from .slot_gate import SlotGate
-from .slot_leftovers import SlotLeftovers
+from .slot_comparison import RowsBetween, differences
+from .slot_follower import Traffic
+from .slot_opening import SlotOpening
 
 REPEAT_MS = 1_000
 """How often a request of this node is repeated, in ms."""
@@ -53,13 +60,14 @@ REPEAT_MS = 1_000
 class _Copy(msgspec.Struct, eq=False):
     """A copy: the primary, the attempt, and this process in the view when it began.
 
-    `said`: the primary may know that it is complete, and ask for it in the in-sync set. `listed`: the table has had
-    this process there. `problem`: why the copy cannot go on.
+    `kept`: this node had rows of the slot. `said`: the primary may know that the copy is complete, and ask for it in
+    the in-sync set. `listed`: the table has had this process there. `problem`: why the copy cannot go on.
     """
 
     node: str
     attempt: CopyAttempt
     own: Holder
+    kept: bool
     complete: bool = False
     said: bool = False
     listed: bool = False
@@ -80,15 +88,16 @@ class SlotCopies:
         self,
         node: Node,
         member: ClusterNode,
-        gate: SlotGate,
-        leftovers: SlotLeftovers,
+        traffic: Traffic,
+        opening: SlotOpening,
         busy: Container[int],
         send: Callable[[str, CopyAnswer], None],
     ) -> None:
         self._node = node
         self._member = member
-        self._gate = gate
-        self._leftovers = leftovers
+        self._traffic = traffic
+        self._gate = traffic.gate
+        self._opening = opening
         self._busy = busy
         self._send = send
         self._copies: dict[int, _Copy] = {}
@@ -126,25 +135,63 @@ class SlotCopies:
             raise Unreadable(str(error)) from None
         if isinstance(item, Begin) and item.table > self._gate.table:
             raise Refuse(f"a copy belongs to slot table {item.table}, this node follows table {self._gate.table}")
-        if isinstance(item, Begin):
-            self._begin(node, item.attempt, own)
-        elif isinstance(item, End):
-            self._end(node, item.attempt)
-        else:
-            self._write(node, item)
+        self._handle(node, item, own)
         self._acknowledge(node, seq)
 
-    def _write(self, node: str, item: Rows | Changes) -> None:
-        """Write rows and changes of the copies that this node still has."""
-        if isinstance(item, Rows):
-            if self._is_fed(item.attempt, node):
-                for key, value in pairs(item.rows):
-                    self._apply(key, value)
+    def _handle(self, node: str, item: CopyItem, own: Holder) -> None:
+        if isinstance(item, Changes):
+            for part in item.parts:
+                if self._is_fed(part.attempt, node):
+                    for key, change in unpacked(item, part):
+                        self._apply(key, change)
+        elif isinstance(item, Begin):
+            self._begin(node, item.attempt, own)
+        elif isinstance(item, Digests):
+            self._compare(node, item)
+        elif isinstance(item, Rows):
+            self._write(node, item)
+        else:
+            self._end(node, item.attempt)
+
+    def _between(self, slot: int) -> RowsBetween:
+        return partial(self._node.slot_sessions.rows, slot)
+
+    def _compare(self, node: str, item: Digests) -> None:
+        """Answer which ranges differ. The rows here have all changes from before the item, and none from behind it."""
+        attempt = item.attempt
+        if not self._is_fed(attempt, node):
+            self._send(node, Declined(attempt, "it has no copy in this attempt"))
             return
-        for part in item.parts:
-            if self._is_fed(part.attempt, node):
-                for key, change in unpacked(item, part):
-                    self._apply(key, change)
+        try:
+            different, compared = differences(self._between(attempt.slot), item.after, item.ranges)
+        except StorageError as error:
+            self._cannot_read(attempt.slot, error)
+            return
+        self._send(node, Different(attempt, item.number, different, compared))
+
+    def _write(self, node: str, item: Rows) -> None:
+        """Make a range of a copy that this node still has equal to that of the primary."""
+        attempt = item.attempt
+        if not self._is_fed(attempt, node):
+            return
+        sent, present = dict(pairs(item.rows)), dict[bytes, bytes]()
+        try:
+            if self._copies[attempt.slot].kept:
+                present = dict(self._node.slot_sessions.rows(attempt.slot, item.after, item.upto))
+            for key in present:
+                if key not in sent:
+                    self._remove(key)
+        except StorageError as error:
+            self._cannot_read(attempt.slot, error)
+            return
+        for key, value in sent.items():
+            if present.get(key) != value:
+                self._apply(key, value)
+
+    def _cannot_read(self, slot: int, error: StorageError) -> None:
+        """Rows that were kept cannot be read: the copy ends before the primary can ask for it."""
+        self._copies[slot].problem = f"its disk cannot be read: {error}"
+        self.tick()
 
     def _end_all(self, node: str, problem: str) -> None:
         for copy in self._copies.values():
@@ -167,6 +214,12 @@ class SlotCopies:
             if value is not None:
                 self._node.env.store.put(key, value)
 
+    def _remove(self, key: bytes) -> None:
+        try:
+            self._node.slot_sessions.remove(key)
+        except RecordError as error:
+            self._node.env.log("error", f"a row of a copy: {error}")
+
     def _acknowledge(self, node: str, seq: int) -> None:
         """Acknowledge all items up to this one once the disk has what they have written so far."""
         acks, store = self._acks[node], self._node.env.store
@@ -184,18 +237,28 @@ class SlotCopies:
 
     def _begin(self, node: str, attempt: CopyAttempt, own: Holder) -> None:
         if not self._is_fed(attempt, node):
+            sessions, slot, kept = self._node.slot_sessions, attempt.slot, False
             reason = self._problem(node, attempt)
+            try:
+                kept = next(sessions.rows(slot), None) is not None
+            except StorageError as error:
+                reason = reason or f"its disk cannot be read: {error}"
             if reason:
                 self._send(node, Declined(attempt, reason))
                 return
-            self._node.slot_sessions.begin(attempt.slot)
-            self._node.router.place(attempt.slot, COPIED)
-            self._copies[attempt.slot] = _Copy(node, attempt, own)
-        self._send(node, Ready(attempt))
+            sessions.begin(slot)
+            if kept:
+                # the primary may not have written all routes yet: messages follow the subscriptions in the rows, too
+                self._node.router.place(slot, Elsewhere(node, False))
+                self._traffic.drop_slot(slot)  # nothing but the lane changes the rows from now on
+            else:
+                self._node.router.place(slot, COPIED)
+            self._copies[slot] = _Copy(node, attempt, own, kept)
+        self._send(node, Ready(attempt, self._copies[attempt.slot].kept))
 
     def _problem(self, node: str, attempt: CopyAttempt) -> str:
         """Return why this node does not take the copy now; "" if it does."""
-        slot, sessions = attempt.slot, self._node.slot_sessions
+        slot = attempt.slot
         row = self._member.slots.row(slot)
         if row.primary is None or (row.primary.node, row.epoch) != (node, attempt.epoch):
             return "it follows another slot table"
@@ -210,16 +273,10 @@ class SlotCopies:
             return "the slot table may still name an earlier copy"
         if earlier is not None:
             del self._copies[slot]  # the primary has begun anew
-        if slot in self._leftovers:
+        if slot in self._opening.leftovers:
             return "it has not deleted the rows of an earlier copy yet"
-        try:
-            strange = slot in sessions.marks or sessions.strange_rows(slot)
-        except StorageError as error:
-            return f"its disk cannot be read: {error}"
-        if strange:
-            sessions.begin(slot)
-            self._leftovers.start(slot)
-            return "it deletes the rows of an earlier copy"
+        if slot in self._opening.lost:
+            return "it has just lost the slot, and its sessions may still write"
         return ""
 
     def _end(self, node: str, attempt: CopyAttempt) -> None:

@@ -61,7 +61,7 @@ class SlotMoves:
         self._changed = changed
         self.departure: Departure | None = None
         self._copying: Copying | None = None
-        self.arrivals = SlotArrivals(node, member, self._send)
+        self.arrivals = SlotArrivals(node, member, self._send, opening.leftovers.start)
 
     @property
     def closed(self) -> Container[int]:

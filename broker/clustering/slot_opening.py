@@ -2,7 +2,8 @@
 
     got     a move or a copy is complete, and the slot table names this node as primary: the sessions continue here
     lost    this node was primary, was cut off or paused, and a node with a copy is primary now (H-46)
-    left    rows of a slot that is elsewhere, or of an attempt that came to nothing: they are deleted
+    kept    rows of a slot of which this node is to get a copy: they are compared with those of the primary
+    left    other rows of a slot that is elsewhere, or of an attempt that came to nothing: they are deleted
 
 A mark on disk says for which slots this process, or an earlier one, has yet to decide (`SlotSessions.marks`).
 
@@ -16,14 +17,16 @@ from collections.abc import Callable, Container, Iterator
 from itertools import islice
 
 from ...cluster.identity import SLOTS
+from ...cluster.membership.state_machine import zone_of
 from ...cluster.node import ClusterNode
+from ...cluster.slots.replicas import wanted_followers
 from ...cluster.slots.table import SlotRow, ranges
 from ...mqtt.topics import parse_shared
 from ...storage import keys
 from ...storage.engine import StorageError
 from ..node import Node
 from ..routing.remote import COPIED, MOVING, Elsewhere
-from ..sessions.slot_sessions import ARRIVING
+from ..sessions.slot_sessions import ARRIVING, KEPT
 from .slot_follower import Traffic
 from .slot_leftovers import SlotLeftovers
 
@@ -36,9 +39,9 @@ ANNOUNCED = 200
 
 
 class SlotOpening:
-    """The slots that come to one node and leave it. `lost` has the slots that it has lost and whose rows are not
-    deleted yet; `unopened` those that it has got and opens in later turns. `opened` is called when it has opened some
-    of them."""
+    """The slots that come to one node and leave it. `lost` has the slots that it has lost a moment ago, and whose
+    sessions may still write; `unopened` those that it has got and opens in later turns. `opened` is called when it has
+    opened some of them."""
 
     def __init__(self, node: Node, member: ClusterNode, traffic: Traffic, opened: Callable[[], None]) -> None:
         self._node = node
@@ -180,8 +183,12 @@ class SlotOpening:
             self._node.env.log("error", f"deadlines of slot {slot} are not watched until the next start: {error}")
 
     def settle(self, busy: Container[int]) -> None:
-        """Decide about the slots with marks, but for those that are still `busy`: open those of this node, and delete
-        the rows of the others."""
+        """Decide about the slots with marks, but for those that are still `busy`: open those of this node, and keep or
+        delete the rows of the others.
+
+        Rows that were kept are older than those of another node. If the slot comes without them, as an empty one does,
+        they are deleted.
+        """
         own = self._member.own_holder
         if own is None:
             return
@@ -189,15 +196,35 @@ class SlotOpening:
         for slot in list(self._node.slot_sessions.marks):
             if slot in busy or slot in self.leftovers or slot in self.unopened:
                 continue
-            row = self._member.slots.row(slot)
-            if self._is_own(slot):
-                if self._node.slot_sessions.marks[slot] == ARRIVING:
+            row, mark = self._member.slots.row(slot), self._node.slot_sessions.marks[slot]
+            named = self._names_this_disk(row)
+            if mark != KEPT and self._is_own(slot):
+                if mark == ARRIVING:
                     text = f"slot {slot} was lost while it came here: some of its sessions are missing"
                     self._node.env.log("error", text)
                 got.append(slot)
-            elif not self._names_this_disk(row):
+            elif not named and self._is_wanted(row):
+                self._keep(slot, mark)
+            elif mark == KEPT or not named:
                 self.leftovers.start(slot)
         self.open(got, False)
+
+    def _is_wanted(self, row: SlotRow) -> bool:
+        """True if the primary of the slot makes a copy of it at this node, as soon as the node serves. A slot without
+        primary must not stay closed here: this node may have to register its clean clients."""
+        member, copies = self._member, self._node.options.queue_replicas
+        if copies < 2 or row.primary is None:
+            return False
+        members, me = member.membership.members, member.me.node
+        zones = {node: zone_of(members[node]) for node in (*member.view.serving, me) if node in members}
+        return me in wanted_followers(row.slot, row.primary.node, zones, copies)
+
+    def _keep(self, slot: int, mark: bytes) -> None:
+        """Keep the rows of a slot for its next copy. What its sessions wrote last is dropped until then."""
+        if mark != KEPT:
+            store = self._node.env.store
+            self._node.slot_sessions.mark(slot, KEPT)
+            store.when_landed(store.open_commit, lambda: self.lost.discard(slot))
 
     def _cleared(self, slot: int) -> None:
         self.lost.discard(slot)

@@ -1,7 +1,8 @@
 """Sends the changes of this node's slots to the nodes with copies, and says which commits these nodes have (P1).
 
     begun      Begin is under way; the follower has not answered
-    filling    present rows are under way, a few at a time, between the changes
+    filling    present rows are under way, a few at a time, between the changes; if the follower has kept rows, digests
+               first, and then the rows that differ (`slot_comparison.py`)
     counted    End is under way: commits wait for the follower from now on
     asked      the follower has everything; the leader is asked to put it into the in-sync set
     in sync    the slot table names the follower
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Iterator
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -34,7 +36,10 @@ from .copy_codec import (
     ChangesWriter,
     Complete,
     CopyAttempt,
+    CopyItem,
     Declined,
+    Different,
+    Digests,
     End,
     Ready,
     Rows,
@@ -42,6 +47,7 @@ from .copy_codec import (
     encode,
 )
 from .copy_commits import CopyCommits, Counted
+from .slot_comparison import Comparison
 
 BEGUN, FILLING, COUNTED, ASKED, IN_SYNC = range(5)
 """The phases of a copy at its primary."""
@@ -58,6 +64,8 @@ waits behind the rows that are under way: a fill raised the median of PUBACK 4 t
 to 2.3 times with one (1,500/s, three nodes on two cores)."""
 QUIET_MS = 200
 """How long no commit may have waited for a node until it gets large items."""
+LATE_KINDS = SLOT_KINDS.replace(b"b", b"")
+"""The kinds of rows that sessions must not write any more when their slot was lost."""
 BEHIND_BYTES = 64 << 20
 """A copy that is not counted yet is given up while more than this waits for its node."""
 
@@ -65,21 +73,21 @@ BEHIND_BYTES = 64 << 20
 class SlotRows(Protocol):
     """The rows of a node's slots."""
 
-    def rows(self, slot: int, after: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the present rows of the slot, those behind the key `after`; b"" stands for all. Raises `StorageError`,
-        `RecordError`."""
+    def rows(self, slot: int, after: bytes, upto: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the present rows of the slot behind the key `after` up to the key `upto`, b"" for the end. Raises
+        `StorageError`, `RecordError`."""
         ...
 
 
 class _Copy(msgspec.Struct, eq=False):
-    """A copy at `holder`. `after`: the key of the last row that was read, b"" before the first one, None if all were
-    read. `sent`: number and bytes of each unacknowledged item with rows. `asked`: the last requested row of the table.
-    `said_ms`: when the last message was sent that needs an answer."""
+    """A copy at `holder`. `left`: what the follower still needs. `sent`: number of each unacknowledged item with rows
+    or digests, and the bytes of these rows. `asked`: the last requested row of the table. `said_ms`: when the last
+    message was sent that needs an answer. `bytes`: those of all items and answers but changes."""
 
     attempt: CopyAttempt
     holder: Holder
     phase: int = BEGUN
-    after: bytes | None = b""
+    left: Comparison = msgspec.field(default_factory=lambda: Comparison(False))
     sent: deque[tuple[int, int]] = msgspec.field(default_factory=deque)
     asked: SlotRow | None = None
     said_ms: float = 0.0
@@ -92,8 +100,8 @@ class _Copy(msgspec.Struct, eq=False):
 
     @property
     def filled(self) -> bool:
-        """True if the follower has all rows that were read."""
-        return self.phase == FILLING and self.after is None and not self.sent
+        """True if the follower has all rows."""
+        return self.phase == FILLING and self.left.complete and not self.sent
 
 
 class SlotReplicator:
@@ -153,10 +161,10 @@ class SlotReplicator:
                 self._end(copy)
 
     def _drop_late(self, batch: Batch) -> None:
-        """Drop what sessions still write that this process has lost: the node that has them now knows nothing of it."""
-        late = [
-            key for key, value in batch.items() if value is not None and key[0] in SLOT_KINDS and key[1] in self._lost
-        ]
+        """Drop what sessions still write that this process has lost: the node that has them now knows nothing of it.
+        The router's table has their subscriptions, so these stay until they are compared or deleted."""
+        lost, kinds = self._lost, LATE_KINDS
+        late = [key for key, value in batch.items() if value is not None and key[0] in kinds and key[1] in lost]
         for key in late:
             del batch[key]
 
@@ -201,13 +209,17 @@ class SlotReplicator:
         copy = next((each for each in self.copies.get(slot, ()) if each.attempt == answer.attempt), None)
         if copy is None or copy.holder.node != node:
             return
+        copy.bytes += len(data)
         if isinstance(answer, Ready) and copy.phase == BEGUN:
+            copy.left = Comparison(answer.kept)
             self._read_later(copy)
         elif isinstance(answer, Complete) and copy.phase == COUNTED:
             copy.phase = ASKED
             self._ask([copy])
         elif isinstance(answer, Declined) and copy.phase < ASKED:
             self._give_up(slot, copy)
+        elif isinstance(answer, Different) and copy.left.answered(answer.number, answer.ranges, answer.compared):
+            self._fill_more(node, 0)
 
     def _give_up(self, slot: int, copy: _Copy) -> None:
         """End an attempt for which nobody was asked, and try again after a while. The table cannot name it."""
@@ -218,8 +230,9 @@ class SlotReplicator:
 
     def _forget(self, slot: int, copy: _Copy) -> None:
         copy.over = True
-        copy.after = None
         copy.sent.clear()
+        if copy.left.waits:
+            self._env.after_turn(lambda: self._fill_more(copy.holder.node, 0))
         self._fills = [each for each in self._fills if each is not copy]
         rest = [each for each in self.copies[slot] if each is not copy]
         if rest:
@@ -257,39 +270,43 @@ class SlotReplicator:
                 self._read_later(copy)
 
     def _fill(self, copy: _Copy) -> bool:
-        """Send some of the rows that are left, in the turn in which they are read: a change of a row that is sent
-        before the row would be undone by it. The batch that closes after the last row ends the fill. Returns whether it
-        has read some."""
-        node, slot = copy.holder.node, copy.attempt.slot
-        quiet = self._member.ports.now_ms() - self._waited_ms.get(node, 0.0) >= QUIET_MS
+        """Send some of the rows or digests that are left, in the turn in which they are read: a change of a row that is
+        sent before the row would be undone by it. The batch that closes after the last row ends the fill. Returns
+        whether it has read some."""
+        node, slot, left = copy.holder.node, copy.attempt.slot, copy.left
+        between = partial(self._slot_rows.rows, slot)
+        now_ms = self._member.ports.now_ms()
+        quiet = now_ms - self._waited_ms.get(node, 0.0) >= QUIET_MS
         item_bytes, window = LARGE if quiet else SMALL
-        reads = copy.after is not None and self._under_way(node) < window
-        if reads:
-            try:
-                rows, size = self._some(copy, self._slot_rows.rows(slot, copy.after or b""), item_bytes)
-            except (StorageError, RecordError) as error:
-                self._env.log("error", f"slot {slot} cannot be copied to {node}: {error}")
-                self._give_up(slot, copy)
-                return False
-            if rows:
-                copy.sent.append((self._send(node, encode(Rows(copy.attempt, rows))), size))
-                copy.bytes += size
+        reads = True
+        try:
+            if left.needs_rows and self._under_way(node) < window:
+                after, upto, rows = left.rows(between, item_bytes)
+                if rows or left.kept:
+                    copy.sent.append((self._give(copy, Rows(copy.attempt, rows, after, upto)), sum(map(len, rows))))
+            elif left.needs_digests and not self._compares(node):
+                copy.said_ms = now_ms
+                copy.sent.append((self._give(copy, Digests(copy.attempt, *left.digests(between))), 0))
+            else:
+                reads = False
+        except (StorageError, RecordError) as error:
+            self._env.log("error", f"slot {slot} cannot be copied to {node}: {error}")
+            self._give_up(slot, copy)
+            return False
         if copy.filled:
             # rows that were read from the open batch are in the changes of that batch: End follows them
             self._env.store.when_landed(self._env.store.open_commit, _nothing)
         return reads
 
-    def _some(self, copy: _Copy, left: Iterator[tuple[bytes, bytes]], limit: int) -> tuple[list[bytes], int]:
-        rows: list[bytes] = []
-        size = 0
-        for key, value in left:
-            rows += (key, value)
-            size += len(key) + len(value)
-            if size >= limit:
-                copy.after = key
-                return rows, size
-        copy.after = None
-        return rows, size
+    def _give(self, copy: _Copy, item: CopyItem) -> int:
+        """Send an item of one copy."""
+        data = encode(item)
+        copy.bytes += len(data)
+        return self._send(copy.holder.node, data)
+
+    def _compares(self, node: str) -> bool:
+        """True if a node has digests of a copy to compare: then those of others wait, so that its turns stay short."""
+        return any(copy.left.waits for copy in self._fills if copy.holder.node == node)
 
     def _under_way(self, node: str) -> int:
         return sum([size for copy in self._fills if copy.holder.node == node for _, size in copy.sent])
@@ -301,8 +318,12 @@ class SlotReplicator:
     def _say(self, copy: _Copy) -> None:
         """Send the item that the follower must answer in this phase."""
         copy.said_ms = self._member.ports.now_ms()
-        item = Begin(copy.attempt, self._member.slots.index) if copy.phase == BEGUN else End(copy.attempt)
-        self._send(copy.holder.node, encode(item))
+        self._give(copy, Begin(copy.attempt, self._member.slots.index) if copy.phase == BEGUN else End(copy.attempt))
+
+    def _compare_again(self, copy: _Copy) -> None:
+        """The follower has the digests, and its answer was lost."""
+        copy.left.again()
+        self._fill_more(copy.holder.node, 0)
 
     # -- the table
 
@@ -350,6 +371,8 @@ class SlotReplicator:
         asking = []
         for copy in list(self._fills):
             node, slot = copy.holder.node, copy.attempt.slot
+            if copy.over:
+                continue  # another copy of this turn had to read, and could not
             if not copy.counts and self._member.links.waiting_bytes(node, Lane.REPLICA) > BEHIND_BYTES:
                 self._env.log("warning", f"{node} is too slow for a copy of slot {slot}: it is tried again")
                 self._give_up(slot, copy)
@@ -358,6 +381,8 @@ class SlotReplicator:
                     self._say(copy)
                 elif copy.phase == ASKED:
                     asking.append(copy)
+                elif copy.left.waits and not copy.sent:
+                    self._compare_again(copy)
         self._ask(asking)
         if now_ms - self._looked_ms >= LOOK_MS:
             self._looked_ms = now_ms

@@ -37,6 +37,9 @@ ARRIVING = b"arriving"
 """The mark of a slot whose rows are not all here."""
 ARRIVED = b"arrived"
 """The mark of a slot whose rows are all here: this node may have become its primary since."""
+KEPT = b"kept"
+"""The mark of a slot that another node has, and of which this node is to get a copy: the rows are what it had. They
+are compared with those of the primary, and never opened."""
 
 STEP = 200
 """Rows that one step reads or deletes."""
@@ -177,16 +180,20 @@ class SlotSessions:
         """Return how many sessions of the slot are on this disk. Raises `StorageError`."""
         return len(self._env.store.keys(*keys.slot_range(b"s", slot)))
 
-    def rows(self, slot: int, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield the rows of the slot, those behind the key `after` of such a row. Raises `StorageError`.
+    def rows(self, slot: int, after: bytes = b"", upto: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield the rows of the slot behind the key `after` up to the key `upto`, b"" for the last one. Both are keys
+        of such rows, which need not exist. Raises `StorageError`.
 
         Rows are read ahead. If they may change, take them within one turn, and go on behind the last one.
         """
         store = self._env.store
-        for kind in keys.SLOT_KINDS[keys.SLOT_KINDS.find(after[:1]) :]:
+        end = keys.SLOT_KINDS.find(upto[:1]) + 1 if upto else None
+        for kind in keys.SLOT_KINDS[keys.SLOT_KINDS.find(after[:1]) : end]:
             start, stop = keys.slot_range(b"%c" % kind, slot)
             if after[:1] == b"%c" % kind:
                 start = after + b"\x00"
+            if upto[:1] == b"%c" % kind:
+                stop = upto + b"\x00"
             step = 1
             while found := store.scan(start, stop, step):
                 yield from found
@@ -244,6 +251,32 @@ class SlotSessions:
                 self.counts.count_copied(unpacked(bare, subscription))
             self._env.store.put(key, value)
         self._sessions.snapshots.changed(client)
+
+    def remove(self, key: bytes) -> None:
+        """Delete a row of a closed slot that its primary does not have. Raises `StorageError`, `RecordError`.
+
+        It may be a subscription of an earlier session of its client. Then one of the present session for the same
+        filter stays in the router's table.
+        """
+        self._delete(key)
+        if key[:1] != b"b":
+            return
+        client, text = keys.parse_subscription_key(key)
+        self._sessions.snapshots.changed(client)
+        for other in self._subscriptions(client, text):
+            self.apply(*other)
+
+    def _subscriptions(self, client: bytes, text: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the rows of a client's sessions for one filter, of the earliest session first."""
+        store, start = self._env.store, b"b" + client
+        stop = keys.after(start)
+        while found := store.keys(start, stop, 1):
+            session = found[0][: len(client) + 9]
+            key = session + text.encode()
+            value = store.get(key)
+            if value is not None:
+                yield key, value
+            start = keys.after(session)
 
     def open(self, slot: int) -> None:
         """This node has the sessions of the slot from now on. Raises `StorageError`.

@@ -112,8 +112,3 @@ def test_the_kinds_of_a_slot_are_those_that_the_layout_lists_with_a_slot() -> No
     layout = re.findall(r"^    (\w)( \w+|)", str(keys.__doc__), re.MULTILINE)
     listed = sorted(kind for kind, second in layout if second == " slot")
     assert sorted((keys.SLOT_KINDS + keys.LOCAL_KINDS).decode()) == listed
-
-
-def test_rows_of_positions_sort_after_their_checkpoint_by_number() -> None:
-    made = [keys.POSITIONS_CHECKPOINT, *map(keys.positions_key, (0, 1, 255, 256, 2**64 - 1)), keys.after(b"t")]
-    assert made == sorted(made)

@@ -14,6 +14,8 @@ from strogoff.broker.clustering.copy_codec import (
     Complete,
     CopyAttempt,
     Declined,
+    Different,
+    Digests,
     End,
     Part,
     Ready,
@@ -24,6 +26,7 @@ from strogoff.broker.clustering.copy_codec import (
     pairs,
     unpacked,
 )
+from strogoff.broker.clustering.slot_comparison import MOST, Digest
 from strogoff.cluster.links.frames import MalformedFrame
 from strogoff.storage.keys import payload_key
 
@@ -32,13 +35,22 @@ OTHER = CopyAttempt(8, 41, 100)
 
 
 @pytest.mark.parametrize(
-    "item", [Begin(ATTEMPT, 12), Rows(ATTEMPT, [b"q\x07a", b"1"]), End(ATTEMPT), Changes([Part(ATTEMPT, [])], [])]
+    "item",
+    [Begin(ATTEMPT, 12), Rows(ATTEMPT, [b"q\x07a", b"1"], b"", b""), End(ATTEMPT), Changes([Part(ATTEMPT, [])], [])],
 )
 def test_an_item_comes_back(item: Begin | Rows | End | Changes) -> None:
     assert decode_item(encode(item)) == item
 
 
-@pytest.mark.parametrize("answer", [Ready(ATTEMPT), Complete(ATTEMPT), Declined(ATTEMPT, "full")])
+def test_digests_and_their_answer_come_back() -> None:
+    item = Digests(ATTEMPT, 3, b"q\x07a", [Digest(b"q\x07b", bytes(16)), Digest(b"", b"\xff" * 16)])
+    assert decode_item(encode(item)) == item
+    for compared in (None, b"q\x07a"):
+        answer = Different(ATTEMPT, 3, [0, 1], compared)
+        assert decode_answer(encode(answer)) == answer
+
+
+@pytest.mark.parametrize("answer", [Ready(ATTEMPT, True), Complete(ATTEMPT), Declined(ATTEMPT, "full")])
 def test_an_answer_comes_back(answer: Ready | Complete | Declined) -> None:
     assert decode_answer(encode(answer)) == answer
 
@@ -86,10 +98,17 @@ def test_payloads_that_differ_are_never_confused() -> None:
     [
         b"",
         b"\xff",
-        encode(Rows(ATTEMPT, [b"q\x08a", b"1"])),
-        encode(Rows(ATTEMPT, [b"q", b"1"])),
-        encode(Rows(ATTEMPT, [b"r\x07topic", b"1"])),
-        encode(Rows(ATTEMPT, [b"q\x07a"])),
+        encode(Rows(ATTEMPT, [b"q\x08a", b"1"], b"", b"")),
+        encode(Rows(ATTEMPT, [], b"q\x08a", b"")),
+        encode(Rows(ATTEMPT, [], b"", b"q\x08a")),
+        encode(Rows(ATTEMPT, [], b"", b"r\x07a")),
+        encode(Digests(ATTEMPT, 1, b"q\x08a", [Digest(b"", b"")])),
+        encode(Digests(ATTEMPT, 1, b"", [Digest(b"q\x08a", b"")])),
+        encode(Digests(ATTEMPT, 1, b"", [])),
+        encode(Digests(ATTEMPT, 1, b"", [Digest(b"", b"")] * (MOST + 1))),
+        encode(Rows(ATTEMPT, [b"q", b"1"], b"", b"")),
+        encode(Rows(ATTEMPT, [b"r\x07topic", b"1"], b"", b"")),
+        encode(Rows(ATTEMPT, [b"q\x07a"], b"", b"")),
         encode(Changes([Part(ATTEMPT, [b"d\x07key", b"1"])], [])),
         encode(Changes([Part(ATTEMPT, [b"q\x07a", 0])], [])),
         encode(Changes([Part(ATTEMPT, [b"q\x07a", -1])], [b"body"])),
@@ -106,7 +125,7 @@ def test_what_is_no_row_of_the_slot_is_refused(data: bytes) -> None:
 
 
 def test_an_answer_that_is_none_is_refused() -> None:
-    for data in (encode(End(ATTEMPT)), encode(Ready(CopyAttempt(256, 40, 99)))):
+    for data in (encode(End(ATTEMPT)), encode(Ready(CopyAttempt(256, 40, 99), False))):
         with pytest.raises(MalformedFrame):
             decode_answer(data)
 

@@ -7,7 +7,7 @@ import pytest
 from strogoff.broker.clustering import slot_opening
 from strogoff.broker.clustering.routes import prefix_to_slot, writer_of
 from strogoff.broker.clustering.slot_opening import SlotOpening
-from strogoff.broker.sessions.slot_sessions import LEAVING
+from strogoff.broker.sessions.slot_sessions import KEPT
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Connack, Puback, Publish, Will
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
@@ -57,7 +57,7 @@ def test_a_restarted_node_gives_up_the_slots_that_were_taken_over(cluster: Copie
     cluster[primary].start()
     assert cluster.slot not in cluster[primary].node.slot_sessions.marks
     cluster.until(lambda: cluster[primary].member.own_holder is not None)
-    assert cluster[primary].node.slot_sessions.marks[cluster.slot] == LEAVING
+    assert cluster[primary].node.slot_sessions.marks[cluster.slot] == KEPT
     taken = [row for row in cluster[primary].host.events if row["type"] == "slot.taken"]
     assert [(row["slot"], row["target"]) for row in taken] == [(cluster.slot, f"n{follower}")]
     assert any("other nodes have got the slots" in text for _, text in cluster[primary].host.lines)

@@ -270,6 +270,31 @@ def test_a_primary_reads_one_item_of_one_copy_in_each_turn(
     cluster.until(lambda: cluster.rows(cluster.copied()[1]) == cluster.rows(primary))
 
 
+def test_a_copy_that_ends_while_another_one_is_looked_at_is_left_out(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of both cannot be read in the same turn."""
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    cluster.all_copied()
+    replicator = cluster.replicator(primary)
+    monkeypatch.setattr(replicator, "_read", lambda: None)
+    cluster.lose_follower()
+    cluster.until(lambda: len(replicator._fills) > 1)
+    first, second = replicator._fills[:2]
+    give_up = replicator._give_up
+
+    def both(slot: int, copy: _Copy) -> None:
+        give_up(slot, copy)
+        if copy is first:
+            give_up(second.attempt.slot, second)
+
+    monkeypatch.setattr(replicator, "_give_up", both)
+    monkeypatch.setattr(slot_replicator, "BEHIND_BYTES", -1)
+    replicator.tick()
+    assert first.over and second.over
+
+
 def test_a_primary_with_a_full_disk_still_knows_its_own_zone(cluster: CopiedCluster) -> None:
     """Otherwise it would take a follower in its own zone for one in another, and make copies in vain."""
     cluster[1].disks[0].full = True
