@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Any
 
 from ...mqtt import packets
 from ...netsplit.policy import ViewState
@@ -77,6 +78,15 @@ class RoamingClient(ModelClient):
             return False
         session = self.host.node.sessions.known("", self.name)
         return session is None or session.connection is None or session.in_slot
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the gateway reads from the client, and the primary reads what the gateway relays: a primary pauses
+        that while much waits for a follower (3 nodes, copies, seed 9)."""
+        node = self.server.node
+        session = None if node is None else node.sessions.known("", self.name)
+        connection: Any = None if session is None else session.connection
+        return super().is_read and (connection is None or not connection.flow.paused_for)
 
     def _may_come_late(self) -> bool:
         """Whether an unanswered CONNECT, which ends the session, may arrive after one at another node."""

@@ -11,7 +11,7 @@ from strogoff.netsplit.policy import OPERATIONS, ViewState
 from strogoff.sim.checkers.unanswered import PATIENCE_S
 from strogoff.sim.faults.schedule import FaultSchedule
 from strogoff.sim.invariants import Lease, MajorityReach
-from strogoff.sim.scenarios.script import reader, with_script, writer
+from strogoff.sim.scenarios.script import IDLE_S, reader, with_script, writer
 from strogoff.sim.simulation import ClusterSimulation
 
 from .clusters import joined, quiet, until
@@ -118,6 +118,32 @@ def test_an_unread_publish_needs_no_answer_while_a_link_is_slow() -> None:
     client.peer.pipe.to_node.pause()
     world.network.slow("n1", "n2", 0.1)
     until(world, lambda: bool(client.sender.open))
+    world.loop.run_for(2 * PATIENCE_S)
+    assert not simulation.monitor.problems
+    world.network.mend()
+    world.loop.run_for(2 * PATIENCE_S)
+    assert any("unanswered: w0-" in text for text in simulation.monitor.problems)
+
+
+def test_a_relayed_publish_that_the_primary_does_not_read_needs_no_answer_while_a_link_is_slow() -> None:
+    """The gateway reads the client; the primary waits for a follower (3 nodes, copies, seed 9)."""
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off"))
+    world = simulation.world
+    simulation.begin()
+    client = next(each for each in world.clients if each.spec.writes)
+    client.host = world.machines["n2"]
+    client.lose()
+    client.connect(False)
+    until(world, lambda: client.connected)
+    node = world.machines["n1"].node
+    assert node is not None and client.server is world.machines["n1"]
+    session = node.sessions.known("", client.name)
+    assert session is not None and session.connection is not None
+    assert client.is_read
+    session.connection.flow.pause("a follower")
+    client.sender.publish("t/0", 1)
+    assert not client.is_read and client.peer is not None and not client.peer.pipe.to_node.paused
+    world.network.slow("n1", "n3", 0.1)
     world.loop.run_for(2 * PATIENCE_S)
     assert not simulation.monitor.problems
     world.network.mend()
