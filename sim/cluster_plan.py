@@ -80,6 +80,8 @@ class ClusterPlan:
     """The session of each client is at its home, as far as two clients do not share a slot."""
     slot_moves: tuple[tuple[float, str, str], ...] = ()
     """(time, client, node): an operator moves the slot of the client to the node."""
+    disks: int = 1
+    """How many disks may be lost, as long as the others have the log."""
     relay: bool = False
     """Each client chooses a node for each connection, and relayed connections have little credit (`sim/relay.py`)."""
 

@@ -135,7 +135,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error("--relay is for several nodes")
     if arguments.bugs:
         return _print_bugs()
-    if arguments.steps:
+    if arguments.steps and arguments.pairs:
+        parser.error("--steps or --pairs")
+    if arguments.steps or arguments.pairs:
         spare_collector()
         return step_commands.run_steps(arguments)
     if arguments.trace:

@@ -245,10 +245,11 @@ class History:
 
     `lines` is the readable trace; None means no trace. `commits` counts the finished batches on all disks. `assigned`
     has (`$share` filter, client, key) for each shared message and the member whose queue got it. `durable` maps
-    (client, key) to the commit that stored the message for this client. `problems` are violations found during the
-    simulation. `given_up` has for each client when a primary last gave up the gateway of its connection. `copied`:
-    slots have two copies. `slot_losses`: slot -> when the cluster gave up its last copy. `slot_arrivals`: slot -> when
-    a node took it over.
+    (client, key) to the commit that stored the message for this client; `copies` has the same for each disk, by its
+    name. `holders` has the in-sync sets of each slot, as (finished batches, disks). `problems` are violations found
+    during the simulation. `given_up` has for each client when a primary last gave up the gateway of its connection.
+    `copied`: slots have two copies. `slot_losses`: slot -> when the cluster gave up its last copy. `slot_arrivals`:
+    slot -> when a node took it over.
     """
 
     now: Callable[[], float]
@@ -264,6 +265,8 @@ class History:
     lives: dict[str, Life] = field(default_factory=dict)
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     durable: dict[tuple[str, str], int] = field(default_factory=dict)
+    copies: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    holders: dict[int, list[tuple[int, tuple[str, ...]]]] = field(default_factory=dict)
     given_up: dict[str, float] = field(default_factory=dict)
     ids: list[IdReuse] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -285,6 +288,17 @@ class History:
         if self.copied and durable:
             return self.slot_losses.get(slot_of("", client), [])
         return self.life(node).emptied
+
+    def stored(self, client: str, key: str, disk: str) -> None:
+        """The last finished batch has made a message durable for a client, on this disk."""
+        self.durable.setdefault((client, key), self.commits)
+        self.copies.setdefault((client, key), {}).setdefault(disk, self.commits)
+
+    def in_sync(self, slot: int, commits: int) -> list[tuple[str, ...]]:
+        """Returns the in-sync set of a slot after so many finished batches; several if it changed before the next."""
+        known = self.holders.get(slot, [])
+        last = [disks for number, disks in known if number < commits][-1:]
+        return last + [disks for number, disks in known if number == commits]
 
     def life(self, node: str = FIRST) -> Life:
         """Returns the starts and ends of a node."""

@@ -13,7 +13,8 @@ from ..cluster.slots.table import Holder, SlotTable
 from ..cluster.transport.memory_stream import Path
 from ..netsplit.policy import OPERATIONS
 from . import relay
-from .checkers import leases, primaries, relay_bounds, roles, sides, slots, unanswered
+from .checkers import available, leases, primaries, relay_bounds, roles, sides, slots, unanswered
+from .cluster_plan import USUAL
 from .history import Attempt
 from .machines import ClusterMachine
 from .workload.roaming_client import RoamingClient
@@ -111,6 +112,7 @@ class Unanswered:
 
     def __init__(self) -> None:
         self._waits = unanswered.Waits()
+        self._connects = available.Connects()
         self._calm_since: dict[str, float] = {}
         self._then = 0.0
 
@@ -118,7 +120,7 @@ class Unanswered:
         """Check now."""
         now, then = world.loop.now_s, self._then
         if now - then < 0.5:
-            return iter(())
+            return
         self._then = now
         views = {each.view for each in held}
         calm = len(views) == 1 and len(held[0].rows) == len(held) > len(world.machines) // 2
@@ -128,6 +130,7 @@ class Unanswered:
                 self._calm_since.pop(name, None)
             else:
                 self._calm_since.setdefault(name, now)
+        yield from self._connects.judge(now - then, self._unconnected(world))
         readers = [client for client in world.clients if client.spec.filters]
         homes = {client.server.name for client in readers}
         # a node that was away for too long waits for an empty disk; its former sessions are waited for until then
@@ -141,7 +144,16 @@ class Unanswered:
             for flight in client.sender.open.values()
             if not flight.released and _accepted(world, client, flight.attempt)
         ]
-        return self._waits.judge(now - then, attempts, waited_for)
+        yield from self._waits.judge(now - then, attempts, waited_for)
+
+    def _unconnected(self, world: ClusterWorld) -> Iterator[tuple[str, int]]:
+        """Yield the connections without CONNACK at nodes that are calm."""
+        for client in world.clients if not world.network.slowed else ():
+            connection = client.connection
+            if connection is None or client.connected:
+                continue
+            if {client.host.name, client.server.name} <= self._calm_since.keys():
+                yield client.name, connection.number
 
 
 class Slots:
@@ -242,6 +254,7 @@ class InvariantMonitor:
         self._shown: dict[str, str] = {}
         self._known_leases: dict[str, tuple[object, Lease]] = {}
         self._since: dict[str, tuple[int, int]] = {}
+        self._table = SlotTable()
 
     def begin(self) -> None:
         """Check from now on."""
@@ -272,7 +285,35 @@ class InvariantMonitor:
             self.note_state(machine)
 
         clustering.lease_changed = watched  # type: ignore[method-assign]
+        self._watch_slots(machine)
         self.watch_promises(machine)
+
+    def _watch_slots(self, machine: ClusterMachine) -> None:
+        """Record the in-sync sets when the first node applies a slot table."""
+        clustering: Any = machine.clustering
+        member, changed, history = machine.member, clustering.slots_changed, self._world.history
+        assert member is not None
+
+        def watched() -> None:
+            if member.slots.index > self._table.index:
+                for text in slots.judge_losses(self._table, member.slots, self._disks()):
+                    self.report(text)
+                for row in member.slots.changes_since(self._table):
+                    disks = tuple([holder.disk for holder in row.in_sync])
+                    history.holders.setdefault(row.slot, []).append((history.commits, disks))
+                self._table = member.slots
+            changed()
+
+        clustering.slots_changed = watched
+
+    def _disks(self) -> set[str]:
+        """The present disks of the machines, but for those that the cluster may give up: an operator removes the node,
+        or small limits make it stale."""
+        plan = self._world.plan
+        if plan.settings != USUAL:
+            return set()
+        leaving = plan.departure[1] if plan.departure is not None else ""
+        return {machine.disk_id for machine in self._world.machines.values() if machine.name != leaving}
 
     def watch_promises(self, machine: ClusterMachine) -> None:
         """Also check whenever the node lets an acknowledgement leave."""

@@ -68,7 +68,7 @@ class ClusterMachine(Machine):
 
     def message_disk(self, disk: SimDisk) -> ReplaceableDisk:
         """Returns the disk of messages; the history records its commits."""
-        return RecordingDisk(self._history, disk)
+        return RecordingDisk(self._history, disk, lambda: self.disk_id)
 
     def bound(self) -> None:
         """Set the plan's limits of metadata in the new member, and apply the planted bug."""

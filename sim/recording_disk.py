@@ -16,15 +16,18 @@ _ORIGINS = Origins()
 class RecordingDisk(ReplaceableDisk):
     """A disk that counts its finished batches in the history, together with all other disks.
 
-    `writes` counts the begun writes. `on_write` is called at the begin of each.
+    `name` returns the name of the present disk. `writes` counts the begun writes. `on_write` is called at the begin of
+    each.
     """
 
-    def __init__(self, history: History, disk: SimDisk) -> None:
+    def __init__(self, history: History, disk: SimDisk, name: Callable[[], str] = str) -> None:
         super().__init__(disk)
         self.writes = 0
         self.on_write: Callable[[], None] | None = None
         self._history = history
+        self._name = name
         self._bodies: dict[bytes, str] = {}
+        self._bodiless: dict[bytes, list[str]] = {}
         self._places: dict[tuple[bytes, tuple[str, int, int]], bytes] = {}
         self._writing: Batch = {}
 
@@ -59,7 +62,6 @@ class RecordingDisk(ReplaceableDisk):
         self.disk.write(batch, written)
 
     def _note(self, batch: Batch) -> None:
-        durable, commits = self._history.durable, self._history.commits
         for key, value in batch.items():
             kind = key[:1]
             if kind == b"h":  # the slot leaves or comes: its queues are those of another node
@@ -67,18 +69,27 @@ class RecordingDisk(ReplaceableDisk):
             if value is None:
                 continue
             if kind == b"p":
-                self._bodies[key[1:]] = key_of(decode_message(key, value, "", _ORIGINS).payload)
+                self._note_body(key[1:], key_of(decode_message(key, value, "", _ORIGINS).payload))
             elif kind == b"q":
-                record = decode_entry(key, value)
-                if record.message is not None:
-                    if record.message.topic.startswith("t/"):  # a SUBSCRIBE may add a retained message again
-                        self._place(key, (record.message.node, record.message.boot, record.message.counter))
-                    message = key_of(record.message.payload)
-                elif record.mid:
-                    message = self._bodies.get(key[1:2] + record.mid, "")
-                else:
-                    continue
-                durable.setdefault((client_of(key), message), commits)
+                self._note_entry(key, value)
+
+    def _note_body(self, body: bytes, message: str) -> None:
+        self._bodies[body] = message
+        for client in self._bodiless.pop(body, ()):
+            self._history.stored(client, message, self._name())
+
+    def _note_entry(self, key: bytes, value: bytes) -> None:
+        record, client = decode_entry(key, value), client_of(key)
+        if record.message is not None:
+            if record.message.topic.startswith("t/"):  # a SUBSCRIBE may add a retained message again
+                self._place(key, (record.message.node, record.message.boot, record.message.counter))
+            self._history.stored(client, key_of(record.message.payload), self._name())
+        elif record.mid:
+            body = key[1:2] + record.mid
+            if body in self._bodies:
+                self._history.stored(client, self._bodies[body], self._name())
+            else:  # a copy of a slot gets its queues before their payloads
+                self._bodiless.setdefault(body, []).append(client)
 
     def _place(self, key: bytes, mid: tuple[str, int, int]) -> None:
         """Record the place of a message in a queue, and report a second place (H-07)."""

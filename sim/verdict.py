@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from ..broker.node import Node
 from ..netsplit.policy import ViewState
+from ..storage.keys import SLOT_KINDS
 from . import relay
 from .checkers import (
     ack_order,
     agreement,
     complaints,
+    copies,
     early_ack,
     exactly_once,
     expiry,
@@ -104,7 +106,28 @@ def cluster_rests(world: ClusterWorld) -> bool:
         return False
     if any(client.sender.open or client.wants for client in world.clients if client.connected):
         return False
-    return not any(_waiting(world))
+    return not any(_waiting(world)) and not any(_unequal(world))
+
+
+def _unequal(world: ClusterWorld) -> Iterator[str]:
+    """Yield a sentence for each slot that lacks a copy, and for each copy that differs from another one."""
+    members = {name: each.member for name, each in world.machines.items() if each.member is not None}
+    if not world.history.copied or not members:
+        return
+    newest = max(members.values(), key=lambda member: member.slots.index)
+    found = {name: _rows_by_slot(world.machines[name].messages.disk.content()) for name in members}
+    wanted = min(world.swarm.options.queue_replicas, len(newest.view.serving))
+    for row in newest.slots.rows:
+        holders = [each.node for each in row.in_sync if each.node in members]
+        yield from copies.judge(row.slot, wanted, {node: found[node].get(row.slot, {}) for node in holders})
+
+
+def _rows_by_slot(content: Mapping[bytes, bytes]) -> dict[int, dict[bytes, bytes]]:
+    rows: dict[int, dict[bytes, bytes]] = {}
+    for key, value in content.items():
+        if key[0] in SLOT_KINDS:
+            rows.setdefault(key[1], {})[key] = value
+    return rows
 
 
 def _waiting(world: ClusterWorld) -> Iterator[str]:
@@ -164,7 +187,7 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
     """Yield the violations in a world with several nodes that are found at its end."""
     history = world.history
     _without_lease(world)
-    found = list(_waiting(world))
+    found = [*_waiting(world), *_unequal(world)]
     lost = history.power_lost or any(life.emptied for life in history.lives.values())
     found += rest.clients_waiting(list(world.clients), not lost)
     for machine in world.machines.values():

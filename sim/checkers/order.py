@@ -65,6 +65,7 @@ def _covered(case: Case, delivery: Delivery, attempt: Attempt) -> bool:
     """
     return any(
         each.granted < attempt.sent
+        and not each.filter.startswith("$share/")
         and delivery.number < each.given_up
         and not (each.without_lease and attempt.resent)
         and case.matches(each.filter, attempt.topic)

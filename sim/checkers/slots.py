@@ -1,8 +1,10 @@
-"""The slot table is the same on every node, and names one primary for each slot and epoch (H-22 to H-25)."""
+"""The slot table is the same on every node, names one primary for each slot and epoch (H-22 to H-25), and gives up no
+slot of which a disk still has all that was acknowledged (H-23).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from ...cluster.slots.table import Holder, SlotTable
 
@@ -34,3 +36,16 @@ class SlotHistory:
             if other != holder:
                 yield f"slots: slot {row.slot} has two primaries in epoch {row.epoch}: {other} at {source}, {holder}"
                 return
+
+
+def judge_losses(former: SlotTable, table: SlotTable, disks: Container[str]) -> Iterator[str]:
+    """Yield each slot that a log entry gives up, although one of these `disks` was in its in-sync set.
+
+    A slot that was given up excuses all other checkers.
+    """
+    for row in table.changes_since(former):
+        holders = {each.disk for each in former.row(row.slot).in_sync}
+        if holders.isdisjoint([each.disk for each in row.in_sync]):
+            for disk in sorted(holders):
+                if disk in disks:
+                    yield f"slots: slot {row.slot} was given up, and {disk} has it"

@@ -36,7 +36,7 @@ class ClusterFaultInjector:
         self._world = world
         self._rng = rng
         self._over = False
-        self._lost = False
+        self._lost = 0
         self._leaving: tuple[str, str] | None = None
         """The node that an operator has asked to remove, and its disk."""
         self._asked_out = False
@@ -286,7 +286,7 @@ class ClusterFaultInjector:
                 answered(f"{asked.name} has ended without an answer")
 
         self._world.history.trace("FAULT", f"an operator takes {machine.name} out")
-        self._lost, self._leaving = True, (machine.name, disk)
+        self._lost, self._leaving = self._world.plan.disks, (machine.name, disk)
         self._unsure += 1
         asked.leave(machine.name, answered)
         loop.call_later(LEAVE_AGAIN_S, look)
@@ -413,10 +413,10 @@ class ClusterFaultInjector:
             self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 
     def _may_lose(self, machine: ClusterMachine) -> bool:
-        """Whether this node may lose its disk. Each seed loses at most one disk, and never one that the majority of
-        voters needs, because the Raft log would be lost with it."""
-        may = machine.joined and not self._lost and self._others_have_the_log(machine)
-        self._lost = self._lost or may
+        """Whether this node may lose its disk. A seed loses at most `ClusterPlan.disks`, and never one that the
+        majority of voters needs, because the Raft log would be lost with it."""
+        may = machine.joined and self._lost < self._world.plan.disks and self._others_have_the_log(machine)
+        self._lost += may
         return may
 
     def _others_have_the_log(self, machine: ClusterMachine) -> bool:

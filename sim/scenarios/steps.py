@@ -15,6 +15,7 @@ from ..cluster_plan import ClusterPlan
 from ..faults.kinds import Cut, parse
 from ..faults.schedule import FaultSchedule, Step
 from ..simulation import ClusterSimulation, Outcome
+from ..variants import vary
 from ..workload.swarm import ClientSpec
 from .scenario import Scenario
 from .script import (
@@ -48,12 +49,13 @@ FOR_S = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run: a protocol, and a fault behind one of its steps."""
+    """One run: a protocol, and a fault behind one of its steps. `variants` are keys of `VARIANTS`."""
 
     protocol: str
     seed: int
     number: int
     fault: Step
+    variants: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.protocol}, seed {self.seed}, step {self.number}: {self.fault}"
@@ -120,15 +122,16 @@ PROTOCOLS: dict[str, Scenario] = {each.name: each for each in _ALL}
 """Every protocol by its name. The sessions are at the homes of the clients, and the clients connect elsewhere."""
 
 
-def _plan(protocol: Scenario, seed: int, *faults: Step) -> ClusterPlan:
+def _plan(protocol: Scenario, seed: int, variants: tuple[str, ...], *faults: Step) -> ClusterPlan:
     found = protocol.plan(seed, protocol.nodes, None, SECONDS)
-    return replace(found, schedule=FaultSchedule(faults))
+    found = replace(found, schedule=FaultSchedule(faults))
+    return vary(found, variants)
 
 
-def steps(name: str, seed: int) -> list[float]:
+def steps(name: str, seed: int, variants: tuple[str, ...] = ()) -> list[float]:
     """Returns the times of the steps of a protocol, in seconds after the begin of the faults."""
     protocol = PROTOCOLS[name]
-    simulation = ClusterSimulation(_plan(protocol, seed), script=protocol.begin)
+    simulation = ClusterSimulation(_plan(protocol, seed, variants), script=protocol.begin)
     simulation.begin()
     loop = simulation.world.loop
     begin_s = loop.now_s
@@ -140,21 +143,25 @@ def steps(name: str, seed: int) -> list[float]:
     return [when - begin_s for when in sorted(found)]
 
 
-def cases(name: str, seed: int, every: int = 1) -> Iterator[Case]:
+def cases(name: str, seed: int, every: int = 1, variants: tuple[str, ...] = ()) -> Iterator[Case]:
     """Yield the runs of a protocol, for each `every`th step."""
-    nodes = _plan(PROTOCOLS[name], seed).nodes
-    for number, when in enumerate(steps(name, seed)):
+    nodes = _plan(PROTOCOLS[name], seed, variants).nodes
+    for number, when in enumerate(steps(name, seed, variants)):
         if number % every:
             continue
         for node in nodes:
-            others = " ".join([each for each in nodes if each != node])
             for text in FAULTS:
-                fault = parse(text.format(node=node, others=others))
-                for_s = CUT_S if isinstance(fault, Cut) else None
-                yield Case(name, seed, number, Step(when + BEHIND_S, fault, for_s))
+                yield Case(name, seed, number, fault_at(when, text, node, nodes), variants)
+
+
+def fault_at(when: float, text: str, node: str, nodes: tuple[str, ...]) -> Step:
+    """Returns the fault of a text like those of `FAULTS`, for one of the nodes, right after a step."""
+    fault = parse(text.format(node=node, others=" ".join([each for each in nodes if each != node])))
+    return Step(when + BEHIND_S, fault, CUT_S if isinstance(fault, Cut) else None)
 
 
 def run_case(case: Case, trace: bool = False) -> Outcome:
     """Run one case from begin to verdict. An exception anywhere in a node is a violation as well."""
     protocol = PROTOCOLS[case.protocol]
-    return ClusterSimulation(_plan(protocol, case.seed, case.fault), trace, script=protocol.begin).judged()
+    plan = _plan(protocol, case.seed, case.variants, case.fault)
+    return ClusterSimulation(plan, trace, script=protocol.begin).judged()

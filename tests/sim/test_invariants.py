@@ -138,9 +138,9 @@ def test_a_relayed_publish_that_the_primary_does_not_read_needs_no_answer_while_
     node = world.machines["n1"].node
     assert node is not None and client.server is world.machines["n1"]
     session = node.sessions.known("", client.name)
-    assert session is not None and session.connection is not None
-    assert client.is_read
-    session.connection.flow.pause("a follower")
+    assert session is not None and session.connection is not None and client.is_read
+    connection: Any = session.connection
+    connection.flow.pause("a follower")
     client.sender.publish("t/0", 1)
     assert not client.is_read and client.peer is not None and not client.peer.pipe.to_node.paused
     world.network.slow("n1", "n3", 0.1)

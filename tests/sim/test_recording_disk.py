@@ -9,6 +9,7 @@ from strogoff.sim.engine.disk import SimDisk
 from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.sim.history import History
 from strogoff.sim.recording_disk import RecordingDisk, client_of
+from strogoff.storage.engine import Batch
 from strogoff.storage.keys import client_key, message_id, payload_key, queue_prefix, session_key
 from strogoff.storage.store import Store
 
@@ -19,7 +20,8 @@ BODY = MessageRecord("t/0", b"w-1|", 1, False, None, 0, "w", "n1", 1, 1)
 def make() -> tuple[VirtualLoop, RecordingDisk, History]:
     loop = VirtualLoop()
     history = History(lambda: loop.now_s)
-    return loop, RecordingDisk(history, SimDisk(Random(0), loop.call_later, lambda: loop.now_s)), history
+    disk = SimDisk(Random(0), loop.call_later, lambda: loop.now_s)
+    return loop, RecordingDisk(history, disk, lambda: "d1"), history
 
 
 def entry(seq: int) -> bytes:
@@ -43,6 +45,23 @@ def test_entries_with_their_own_body_and_with_a_shared_one() -> None:
     store.delete(entry(1))
     loop.run_for(1)
     assert history.durable["s", "w-2"] == 2
+
+
+def test_each_disk_has_its_own_first_commit_and_a_body_may_follow_its_entry() -> None:
+    """As in a copy of a slot, whose rows come in the order of their kinds."""
+    loop, recorder, history = make()
+    mid = message_id("n1", 1, 2)
+    queued = encode(EntryRecord(QUEUED, 1, 1, False, (), None, mid, ""))
+    body = encode(MessageRecord("t", b"w-2|", 1, False, None, 0, "w", "n1", 1, 2))
+    batches: list[Batch] = [{entry(2): queued}, {payload_key(7, mid): body}, {entry(2): queued}]
+    for rows in batches:
+        recorder.write(rows, lambda error: None)
+        loop.run_for(1)
+    assert history.durable == {("s", "w-2"): 2} and history.copies == {("s", "w-2"): {"d1": 2}}
+    other = RecordingDisk(history, SimDisk(Random(0), loop.call_later, lambda: loop.now_s), lambda: "d2")
+    other.write({payload_key(7, mid): body, entry(2): queued}, lambda error: None)
+    loop.run_for(1)
+    assert history.durable == {("s", "w-2"): 2} and history.copies == {("s", "w-2"): {"d1": 2, "d2": 4}}
 
 
 def test_a_write_interrupted_by_a_crash_counts_if_it_is_stored() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
 from strogoff.sim.checkers.early_ack import check
 
 from ..histories import HistoryBuilder
@@ -39,3 +40,41 @@ def test_clean_sessions_and_dropped_messages_have_no_entry() -> None:
     builder.publish("w-1")
     builder.drop("w-1", "r")
     assert list(check(builder.case())) == []
+
+
+@pytest.mark.parametrize(("commit", "early"), [(None, True), (8, True), (7, False)])
+def test_each_disk_of_the_in_sync_set_had_the_entry(commit: int | None, early: bool) -> None:
+    builder = HistoryBuilder()
+    builder.connect("s")
+    builder.subscribe("s", "t/#")
+    builder.publish("w-1", mark=7)
+    history = builder.history
+    history.copied = True
+    history.commits = 3
+    history.stored("s", "w-1", "d1")
+    if commit is not None:
+        history.commits = commit
+        history.stored("s", "w-1", "d2")
+    history.holders[slot_of("", "s")] = [(1, ("d1",)), (5, ("d1", "d2"))]
+    found = ["early ack: w-1 was acknowledged before d2 had its entry for s"] if early else []
+    assert list(check(builder.case())) == found
+    history.copied = False
+    assert list(check(builder.case())) == []
+
+
+def test_the_in_sync_set_at_the_acknowledgement_counts() -> None:
+    """Of two sets at the same commit either may be the one."""
+    builder = HistoryBuilder()
+    builder.connect("s")
+    builder.subscribe("s", "t/#")
+    builder.publish("w-1", mark=7)
+    builder.history.copied = True
+    builder.history.stored("s", "w-1", "d1")
+    both: list[list[tuple[int, tuple[str, ...]]]] = [
+        [(1, ("d1",)), (8, ("d1", "d2"))],
+        [(1, ("d1", "d2")), (7, ("d1",))],
+        [(7, ("d1",)), (7, ("d2",))],
+    ]
+    for holders in both:
+        builder.history.holders[slot_of("", "s")] = holders
+        assert list(check(builder.case())) == []

@@ -23,6 +23,18 @@ def test_one_writer_one_topic() -> None:
     assert first.sent < second.sent
 
 
+def test_a_message_of_a_group_may_come_late_from_another_member() -> None:
+    """Its node has lost its disk (pairs of faults, shared)."""
+    made = HistoryBuilder()
+    made.connect("s")
+    made.subscribe("s", "$share/g/t/#")
+    made.publish("w-1", acked=False)
+    made.publish("w-2", acked=False)
+    made.deliver("w-2")
+    made.deliver("w-1")
+    assert list(check(made.case())) == []
+
+
 def test_a_repeated_message_is_no_first_delivery() -> None:
     made = builder()
     for key in ("w-1", "w-2"):

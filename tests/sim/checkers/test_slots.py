@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable
-from strogoff.sim.checkers.slots import SlotHistory
+from strogoff.sim.checkers.slots import SlotHistory, judge_losses
 
 A, B = Holder("a", "d", 1), Holder("b", "e", 2)
 VIEW = {"a": A, "b": B}
@@ -49,3 +49,18 @@ def test_a_former_incarnation_as_deputy() -> None:
 def test_a_former_incarnation() -> None:
     (text,) = SlotHistory().judge("n1", table(A), {"a": Holder("a", "d", 4)})
     assert text.startswith("slots: n1 has a holder of slot 0 that is not in its view")
+
+
+def test_a_slot_is_given_up_only_with_the_disks_of_its_in_sync_set() -> None:
+    both = SlotTable(tuple([SlotRow(row.slot, 5, 5, A, (A, B)) for row in NO_ROWS]), 5)
+    lost = table(Holder("c", "f", 3), 6, 6)
+    texts = list(judge_losses(both, lost, {"e", "f", "g"}))
+    assert len(texts) == 256 and texts[0] == "slots: slot 0 was given up, and e has it"
+    assert list(judge_losses(both, lost, {"f", "g"})) == []
+
+
+def test_a_slot_with_one_of_its_disks_is_not_given_up() -> None:
+    both = SlotTable(tuple([SlotRow(row.slot, 5, 5, A, (A, B)) for row in NO_ROWS]), 5)
+    away = SlotTable(tuple([SlotRow(row.slot, 5, 6, None, (Holder("b", "e", 0),)) for row in NO_ROWS]), 6)
+    for former, later in ((SlotTable(), table(A)), (both, away), (both, table(B, 6, 6)), (away, table(B, 7, 7))):
+        assert list(judge_losses(former, later, {"d", "e"})) == []
