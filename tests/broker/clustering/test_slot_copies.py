@@ -50,6 +50,29 @@ def test_a_publish_is_acknowledged_only_when_the_follower_has_it_on_disk(cluster
     cluster.until(lambda: bool(writer.take()), 1.0)
 
 
+def test_two_nodes_with_copies_of_each_others_slots_do_not_wait_for_each_other() -> None:
+    """Each acknowledges what its own disk has; a commit of its own may wait for the other node."""
+    cluster = CopiedCluster(2)
+    near = cluster[1].client("near", clean=False, expiry_s=600)
+    near.subscribe(("t", 1))
+    near.leave()
+    subscriber(cluster).leave()
+    cluster.move("sub", 2)
+    assert (cluster.copied("near"), cluster.copied("sub")) == ((1, 2), (2, 1))
+    writers = [cluster[number].client(f"writer{number}") for number in (1, 2)]
+    for number in range(1, 20):
+        for writer in writers:
+            writer.send(publish("t", b"%d" % number, 1, number))
+    answers = [0, 0]
+
+    def answered() -> bool:
+        for number, writer in enumerate(writers):
+            answers[number] += len(writer.take())
+        return answers == [19, 19]
+
+    cluster.until(answered, 2.0)
+
+
 def test_each_slot_gets_a_second_copy_and_a_new_one_after_a_failure(cluster: CopiedCluster) -> None:
     cluster.spread()
     cluster.all_copied()

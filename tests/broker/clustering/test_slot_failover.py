@@ -179,6 +179,29 @@ def test_a_follower_begins_no_copy_under_a_later_table_than_its_own(cluster: Cop
         copies_at(cluster, 2).take("n1", 1, encode(Begin(attempt, member.slots.index + 1)))
 
 
+def test_a_node_takes_copies_from_the_primary_and_epoch_of_its_table(cluster: CopiedCluster) -> None:
+    primary, follower = cluster.copied()
+    third = cluster.third()
+    copies, row, own = copies_at(cluster, third), cluster.row(), cluster[third].member.own_holder
+    assert own is not None
+    for node, epoch in ((f"n{follower}", row.epoch), (f"n{primary}", row.epoch - 1), (f"n{primary}", row.epoch)):
+        assert cluster.slot not in copies
+        copies._begin(node, CopyAttempt(cluster.slot, epoch, 99), own)
+    assert cluster.slot in copies
+
+
+def test_a_node_takes_copies_when_it_has_loaded_its_sessions(cluster: CopiedCluster) -> None:
+    """Until then the rows of a copy would be loaded as sessions of its own."""
+    third = cluster.third()
+    startup = cluster[third].node.sessions.startup
+    startup.complete = False
+    cluster.lose_follower()
+    cluster.pass_s(3)
+    assert cluster.slot not in copies_at(cluster, third)
+    startup.complete = True
+    assert cluster.copied()[1] == third
+
+
 def test_a_new_attempt_has_no_row_of_the_last_one(cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     primary, third, writer, _ = ten_messages_under_way(cluster)
     cluster.until(lambda: len([key for key in cluster.rows(third) if key[:1] == b"q"]) == 10)
@@ -219,6 +242,16 @@ def test_a_follower_that_was_asked_for_counts_however_long_the_log_takes(asking:
     assert not writer.take()
     cluster.let_go()
     cluster.until(lambda: bool(writer.take()))
+
+
+def test_a_copy_that_was_asked_for_is_not_begun_anew(asking: Asking) -> None:
+    """The log may still put it into the in-sync set."""
+    cluster = asking
+    copies, own = copies_at(cluster, cluster.follower), cluster[cluster.follower].member.own_holder
+    before = copies._copies[cluster.slot]
+    assert own is not None and before.said and not before.listed
+    copies._begin("n2", CopyAttempt(cluster.slot, cluster.row().epoch, 99), own)
+    assert copies._copies[cluster.slot] is before
 
 
 def test_a_copy_that_was_asked_for_is_promoted_after_a_restart_of_its_primary(asking: Asking) -> None:
