@@ -16,6 +16,7 @@ from strogoff.cluster.links.ports import Refuse
 from strogoff.cluster.membership.commands import SetSlots, encode_command
 from strogoff.cluster.ports import Datagram
 from strogoff.cluster.slots.table import SlotRow
+from strogoff.storage import keys
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import PacketClient, publish
 
@@ -188,6 +189,16 @@ def test_a_node_takes_copies_from_the_primary_and_epoch_of_its_table(cluster: Co
         assert cluster.slot not in copies
         copies._begin(node, CopyAttempt(cluster.slot, epoch, 99), own)
     assert cluster.slot in copies
+
+
+def test_a_copy_has_no_number_that_an_empty_slot_has_left(cluster: CopiedCluster) -> None:
+    """The slot was here once, and went away while it was empty (3 nodes, copies, groups, seed 300101)."""
+    primary, _ = cluster.copied()
+    third = cluster.third()
+    cluster[third].node.env.store.put(keys.reserved_key(cluster.slot), (9000).to_bytes(8, "big"))
+    cluster.lose_follower()
+    assert cluster.copied()[1] == third
+    cluster.until(lambda: cluster.rows(third) == cluster.rows(primary))
 
 
 def test_a_node_takes_copies_when_it_has_loaded_its_sessions(cluster: CopiedCluster) -> None:
