@@ -22,6 +22,7 @@ from .invariants import InvariantMonitor
 from .machines import ClusterMachine
 from .relay import all_placed, small_credit
 from .shared_assignments import record_assignments
+from .variants import small_items
 from .workload.swarm import Swarm
 from .world import ClusterWorld, NodeWorld
 
@@ -285,7 +286,7 @@ class ClusterSimulation(Simulation[ClusterWorld]):
 
     def run(self) -> Outcome:
         """Run all phases and return the verdict."""
-        with small_credit(self.world.plan):
+        with small_credit(self.world.plan), small_items(self.world.plan):
             return super().run()
 
     def begin_faults(self) -> None:

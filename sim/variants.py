@@ -6,13 +6,15 @@ Each kind has its own random numbers: the choice of one kind does not change the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
 from random import Random
 
 import msgspec
 
+from ..broker.clustering import slot_leftovers, slot_replicator
 from ..cluster.links.settings import LinkSettings
 from ..cluster.membership.settings import Settings as ViewSettings
 from ..cluster.ports import Settings
@@ -24,8 +26,8 @@ SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA, MOVES, COPIES = (
     "sparse", "small", "narrow", "leaves", "twin", "slow-data", "moves", "copies"
 )  # fmt: skip
 
-VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25, MOVES: 0.2, COPIES: 0.4}
-"""Kind of variant -> the share of seeds that have it.
+VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25, COPIES: 0.4, MOVES: 0.2}
+"""Kind of variant -> the share of seeds that have it. They are applied in this order.
 
 * sparse: no client subscribes to everything, so a node gets only the messages for its own subscribers. After each
   SUBACK a client at each other node publishes on a topic of that filter at once.
@@ -35,7 +37,8 @@ VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_
 * twin: a stranger with its own disk asks to join with the name of a serving node.
 * slow-data: between some nodes data takes longer than urgent messages, so that one overtakes the other.
 * moves: an operator moves slots with the sessions of clients from node to node.
-* copies: each slot has a copy on another node, and slots with sessions move to their places by themselves.
+* copies: each slot has a copy on another node, slots with sessions move to their places by themselves, and up to two
+  disks may be lost.
 """
 
 LOG_DOTS = (4, 12, 50)
@@ -115,7 +118,8 @@ def _slow_data(plan: ClusterPlan, rng: Random) -> ClusterPlan:
 
 
 def _moves(plan: ClusterPlan, rng: Random) -> ClusterPlan:
-    if plan.departure is not None or any(step.fault.word in _DISKS for step in plan.schedule.steps):
+    loses_sessions = any(step.fault.word in _DISKS for step in plan.schedule.steps) and not has_copies(plan)
+    if plan.departure is not None or loses_sessions:
         return plan  # the checkers would have to know where each session was when a disk was lost
     names = [client.name for client in plan.swarm.clients]
     times = sorted([round(rng.random() * plan.swarm.seconds, 3) for _ in range(rng.randint(1, 8))])
@@ -125,7 +129,26 @@ def _moves(plan: ClusterPlan, rng: Random) -> ClusterPlan:
 def _copies(plan: ClusterPlan, rng: Random) -> ClusterPlan:
     wait_s = rng.choice((1, 1, 2, 4))  # faults are a second or two apart
     options = msgspec.structs.replace(plan.swarm.options, queue_replicas=2, queue_balance_wait_s=wait_s)
-    return replace(plan, swarm=replace(plan.swarm, options=options))
+    return replace(plan, swarm=replace(plan.swarm, options=options), disks=2)
+
+
+def has_copies(plan: ClusterPlan) -> bool:
+    """Whether slots have two copies."""
+    return plan.swarm.options.queue_replicas > 1
+
+
+@contextmanager
+def small_items(plan: ClusterPlan) -> Iterator[None]:
+    """While a world with copies and small limits runs, a copy of a slot needs many items, and so does its deletion."""
+    if not has_copies(plan) or plan.settings == USUAL:
+        yield
+        return
+    before = slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP
+    slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP = (100, 100), (100, 400), 5
+    try:
+        yield
+    finally:
+        slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP = before
 
 
 _DISKS = ("disk_lost", "backup_restored")

@@ -19,7 +19,7 @@ from ..cluster_plan import ClusterPlan
 from ..faults.schedule import FaultSchedule, Step
 from ..machines import ClusterMachine
 from ..simulation import ClusterSimulation, Outcome
-from ..variants import COPIES, vary
+from ..variants import COPIES, small_items, vary
 from .scenario import Scenario
 from .script import IDLE_S, TOPIC, Act, client, leaves, member, moves, publishes, reader, slot_moves, writer
 from .steps import AT_S, fault_at
@@ -32,8 +32,6 @@ FAULTS = ("kill {node}", "fast_restart {node}", "pause {node} 3s", "cut {node} |
 """The kinds of the first fault and, but for `kill`, which is then like `fast_restart`, of the second one."""
 ROLES = ("primary", "follower")
 """The nodes that the first fault strikes, by what they are for the slot then."""
-DISKS = 2
-"""How many disks a run may lose: one with each fault."""
 PACE_S = 0.1
 """The time between two publishes while the copies are made again, in seconds."""
 
@@ -99,7 +97,7 @@ SLOT = slot_of("", "c0")
 
 def _plan(protocol: Scenario, seed: int, variants: tuple[str, ...], *faults: Step) -> ClusterPlan:
     found = protocol.plan(seed, protocol.nodes, None, SECONDS)
-    return vary(replace(found, schedule=FaultSchedule(faults), disks=DISKS), (*variants, COPIES))
+    return vary(replace(found, schedule=FaultSchedule(faults)), (*variants, COPIES))
 
 
 def _begun(plan: ClusterPlan, protocol: Scenario) -> tuple[ClusterSimulation, float]:
@@ -122,13 +120,21 @@ def _roles(simulation: ClusterSimulation) -> dict[str, str]:
 
 def repair(name: str, seed: int, first: Step, variants: tuple[str, ...] = ()) -> list[float]:
     """Returns the times of the steps of the repair after a fault, in seconds after the begin of the faults."""
-    simulation, begin_s = _begun(_plan(PAIRS[name], seed, variants, first), PAIRS[name])
+    plan = _plan(PAIRS[name], seed, variants, first)
+    with small_items(plan):
+        simulation, begin_s = _begun(plan, PAIRS[name])
+        simulation.world.loop.run_until(begin_s + first.at_s)
+        found = _steps(simulation, begin_s + first.at_s + FILL_S)
+    return [when - begin_s for when in found]
+
+
+def _steps(simulation: ClusterSimulation, end_s: float) -> list[float]:
+    """Run until that time. Returns the times of the steps."""
     loop, machines = simulation.world.loop, list(simulation.world.machines.values())
-    loop.run_until(begin_s + first.at_s)
     found: set[float] = set()
     before = [_known(machine) for machine in machines]
     watched: dict[str, int] = {}
-    while loop.now_s < begin_s + first.at_s + FILL_S and loop.turn():
+    while loop.now_s < end_s and loop.turn():
         for machine in machines:
             if machine.node is not None and watched.get(machine.name) != machine.life:
                 watched[machine.name] = machine.life
@@ -137,7 +143,7 @@ def repair(name: str, seed: int, first: Step, variants: tuple[str, ...] = ()) ->
         if now != before:
             before = now
             found.add(loop.now_s)
-    return [when - begin_s for when in sorted(found)]
+    return sorted(found)
 
 
 def _known(machine: ClusterMachine) -> object:
@@ -173,8 +179,10 @@ def _watch(machine: ClusterMachine, seen: Callable[[], object]) -> None:
 
 def pairs(name: str, seed: int, every: int = 1, variants: tuple[str, ...] = ()) -> Iterator[Pair]:
     """Yield the runs of a protocol, for each `every`th step of each repair."""
-    simulation, begin_s = _begun(_plan(PAIRS[name], seed, variants), PAIRS[name])
-    simulation.world.loop.run_until(begin_s + AT_S)
+    plan = _plan(PAIRS[name], seed, variants)
+    with small_items(plan):
+        simulation, begin_s = _begun(plan, PAIRS[name])
+        simulation.world.loop.run_until(begin_s + AT_S)
     roles, nodes = _roles(simulation), tuple(simulation.world.machines)
     for role in ROLES:
         for text in FAULTS:

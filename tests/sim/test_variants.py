@@ -6,12 +6,25 @@ from math import inf
 
 import pytest
 
+from strogoff.broker.clustering import slot_leftovers, slot_replicator
 from strogoff.cluster.membership.consensus import Consensus
 from strogoff.cluster.membership.state_machine import MembershipState
 from strogoff.cluster.replicated_map.compaction import Compactor
 from strogoff.sim.cluster_plan import USUAL, plan
 from strogoff.sim.simulation import ClusterSimulation
-from strogoff.sim.variants import COPIES, LEAVES, MOVES, NARROW, SLOW_DATA, SMALL, SPARSE, TWIN, VARIANTS, vary
+from strogoff.sim.variants import (
+    COPIES,
+    LEAVES,
+    MOVES,
+    NARROW,
+    SLOW_DATA,
+    SMALL,
+    SPARSE,
+    TWIN,
+    VARIANTS,
+    small_items,
+    vary,
+)
 from strogoff.sim.workload.changing_routes import with_changing_routes
 
 
@@ -77,3 +90,21 @@ def test_a_node_is_taken_out_and_comes_back_with_an_empty_disk() -> None:
     assert simulation.run().violations == ()
     machine = world.machines[world.plan.departure[1]]
     assert len(world.history.life(machine.name).emptied) >= 2 and machine.disk_id != f"{machine.name}-disk"
+
+
+def test_slots_with_copies_move_although_a_disk_is_lost() -> None:
+    """The cluster says which sessions are lost with a disk."""
+    found = next(each for seed in range(100) if "disk_lost" in str((each := plan(seed, 3)).schedule))
+    assert not vary(found, (MOVES,)).slot_moves
+    varied = vary(found, (MOVES, COPIES))
+    assert varied.slot_moves and (found.disks, varied.disks) == (1, 2)
+
+
+def test_a_copy_needs_many_items_with_small_limits() -> None:
+    usual = slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP
+    for kinds in ((), (SMALL,), (COPIES,)):
+        with small_items(vary(plan(3, 3), kinds)):
+            assert usual == (slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP)
+    with small_items(vary(plan(3, 3), (SMALL, COPIES))):
+        assert (slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP) == ((100, 100), (100, 400), 5)
+    assert usual == (slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP)
