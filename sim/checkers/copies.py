@@ -17,7 +17,7 @@ def judge(slot: int, wanted: int, copies: Mapping[str, Rows]) -> Iterator[str]:
         for key in sorted(first.keys() | copies[other].keys()):
             if first.get(key) != copies[other].get(key):
                 yield (
-                    f"copies of slot {slot} differ in {key!r}: {first.get(key)!r} at {nodes[0]}, "
+                    f"copies of slot {slot} differ in {key!r}: {first.get(key)!r:.80} at {nodes[0]}, "
                     f"{copies[other].get(key)!r} at {other}"
                 )
                 break

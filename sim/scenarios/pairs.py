@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ...broker.clustering.copy_codec import Begin, End, Rows, decode_item
+from ...broker.clustering.copy_codec import Begin, Digests, End, Rows, decode_item
 from ...cluster.identity import slot_of
 from ..cluster_plan import ClusterPlan
 from ..faults.schedule import FaultSchedule, Step
@@ -153,7 +153,8 @@ def _known(machine: ClusterMachine) -> object:
         return None
     slots = clustering.slots
     copies = [
-        (each.attempt.number, each.phase, each.after, len(each.sent)) for each in slots.replicator.copies.get(SLOT, ())
+        (each.attempt.number, each.phase, each.left.complete, each.left.waits, len(each.sent))
+        for each in slots.replicator.copies.get(SLOT, ())
     ]
     kept = slots.copies._copies.get(SLOT)
     return (
@@ -170,7 +171,7 @@ def _watch(machine: ClusterMachine, seen: Callable[[], object]) -> None:
 
     def watched(node: str, seq: int, payload: bytes) -> None:
         item = decode_item(payload)
-        if isinstance(item, Begin | Rows | End) and item.attempt.slot == SLOT:
+        if isinstance(item, Begin | Rows | Digests | End) and item.attempt.slot == SLOT:
             seen()
         take(node, seq, payload)
 

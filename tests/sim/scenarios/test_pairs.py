@@ -55,7 +55,7 @@ def test_the_second_fault_begins_behind_its_step() -> None:
 
 
 def test_a_follower_that_keeps_deleted_rows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody needs the copy here: its rows at rest show it."""
+    """Nobody needs the copy here, and no comparison repairs it: its rows at rest show it."""
     apply = SlotCopies._apply
 
     def keeps(self: SlotCopies, key: bytes, value: bytes | None) -> None:
@@ -63,5 +63,5 @@ def test_a_follower_that_keeps_deleted_rows_is_found(monkeypatch: pytest.MonkeyP
             apply(self, key, value)
 
     monkeypatch.setattr(SlotCopies, "_apply", keeps)
-    case = Pair("qos1", 0, 0, "follower", fault_at(AT_S, FAULTS[1], "n1", NODES), fault_at(9.5, FAULTS[1], "n1", NODES))
+    case = Pair("qos1", 0, 0, "follower", fault_at(AT_S, FAULTS[1], "n3", NODES), fault_at(9.5, FAULTS[1], "n3", NODES))
     assert any("copies of slot" in text for text in run_pair(case).violations)
