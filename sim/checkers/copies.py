@@ -18,6 +18,6 @@ def judge(slot: int, wanted: int, copies: Mapping[str, Rows]) -> Iterator[str]:
             if first.get(key) != copies[other].get(key):
                 yield (
                     f"copies of slot {slot} differ in {key!r}: {first.get(key)!r:.80} at {nodes[0]}, "
-                    f"{copies[other].get(key)!r} at {other}"
+                    f"{copies[other].get(key)!r:.80} at {other}"
                 )
                 break
