@@ -56,7 +56,8 @@ class ClusterPort(Protocol):
     def expiry_pause_ms(self) -> int:
         """How long in ms no session of this node may expire yet; 0 if one may expire now (H-43).
 
-        The broker calls this when a session is due. The time may grow meanwhile, so the broker asks again after it.
+        The broker calls this when a session is due, or a will in doubt. The time may grow meanwhile, so the broker asks
+        again after it.
         """
         ...
 
@@ -78,6 +79,13 @@ class ClusterPort(Protocol):
 
     def is_present(self, node: str) -> bool:
         """True if the other node of this name is in the view."""
+        ...
+
+    def entrance_of(self, node: str) -> int:
+        """The number of the view in which the process of another node entered; 0 if it is not in the view.
+
+        A process that was out of the view, or has started again, has a higher number than before.
+        """
         ...
 
     def slot_epoch(self, slot: int) -> int:
@@ -243,6 +251,10 @@ class Standalone:
     def is_present(self, node: str) -> bool:
         """As `ClusterPort.is_present`: always False."""
         return False
+
+    def entrance_of(self, node: str) -> int:
+        """As `ClusterPort.entrance_of`: always 0."""
+        return 0
 
     def slot_epoch(self, slot: int) -> int:
         """As `ClusterPort.slot_epoch`: always 0."""

@@ -14,6 +14,7 @@ from typing import Any, get_args
 from strogoff.broker.clustering import adapter as clustering
 from strogoff.broker.clustering import config_calls, forward_receiver, leaving
 from strogoff.broker.clustering import runtime as cluster_shell
+from strogoff.broker.sessions import wills
 from strogoff.cluster import ports
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.membership import admission, commands, discovery, lease_service
@@ -203,6 +204,11 @@ def times() -> str:
             "a SUBACK waits for a barrier",
             f"{clustering.BARRIER_LIMIT_MS / 1000:g} s",
             "then the connection is closed",
+        ],
+        [
+            "a will is in doubt",
+            f"{wills.DOUBT_MS / 1000:g} s",
+            "its connection was taken over through another gateway; then it is certain whether the former one lives",
         ],
         [
             "forgotten",

@@ -53,7 +53,7 @@ BARRIER_LIMIT_MS = 9500
 """How long SUBACK waits for the other nodes: the detection time, the length of a lease, and 5 s."""
 
 NO_LEASE = "the node has lost its lease: send again"
-BARRED = "the cluster does not take this node"
+BARRED = "the cluster does not take this node"  # the disk may be an old copy: not even `on` serves a client (H-01)
 
 
 class ClusterAdapter:
@@ -115,7 +115,7 @@ class ClusterAdapter:
         self.missed = MissedPublishes(node, member)
         self.receiver.load()
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
-        member.registrar.on_broken = self._broken
+        member.registrar.on_broken = lambda: self.bar(BARRED)
         node.env.cluster = self
         node.gateways.bind(member.links)
         member.links.tunnel_events = node.gateways
@@ -173,6 +173,11 @@ class ClusterAdapter:
     def is_present(self, node: str) -> bool:
         """As `ClusterPort.is_present`."""
         return self._member.view.incarnation(node) is not None
+
+    def entrance_of(self, node: str) -> int:
+        """As `ClusterPort.entrance_of`."""
+        row = self._member.view.row(node)
+        return row.entered_in_view if row is not None else 0
 
     def slot_epoch(self, slot: int) -> int:
         """As `ClusterPort.slot_epoch`."""
@@ -459,11 +464,6 @@ class ClusterAdapter:
         self.relay_sender.gone(node)
         # the log is read again after a restart: do not forget a later boot of this name
         self.receiver.forget(node, self._member.membership.boots[node] + (row is None))
-
-    def _broken(self) -> None:
-        """The cluster refuses this start: the disk may be an old copy, so even the policy `on` serves no client
-        (H-01)."""
-        self.bar(BARRED)
 
     def bar(self, reason: str) -> None:
         """Serve no client, whatever the policy says, until `unbar`; connected clients get the reason."""

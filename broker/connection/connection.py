@@ -144,6 +144,11 @@ class ClientConnection:
         return self.output.version
 
     @property
+    def gateway(self) -> str:
+        """As `SessionConnection.gateway`."""
+        return self.origin.gateway
+
+    @property
     def connected(self) -> bool:
         """True if CONNACK was sent, and the connection is not closed."""
         return self.state is State.CONNECTED

@@ -80,7 +80,7 @@ class ConnectionOrigin(msgspec.Struct):
     `peer_host` and `peer_port` are the client's, from a trusted proxy if there is one; for a unix socket ("local", 0).
     `username` is set only from a verified client certificate, or by a proxy that the listener trusts. `tls` has
     `version`, `cipher`, `subject` (common name or None) and, if the listener forwards connection options, `certificate`
-    (DER or None). `transport` is tcp, ssl, ws, wss or unix.
+    (DER or None). `transport` is tcp, ssl, ws, wss or unix. `gateway` is the node that has the socket, "" for this one.
     """
 
     peer_host: str
@@ -89,6 +89,7 @@ class ConnectionOrigin(msgspec.Struct):
     username: str | None = None
     tls: dict[str, Any] | None = None
     transport: str = "tcp"
+    gateway: str = ""
 
     def connection_options(self) -> dict[str, Any]:
         """Return the options for authentication plugins (`forward_connection_opts`), named as in VerneMQ's webhooks."""

@@ -486,6 +486,7 @@ class Gateways:
             self._leave_there(peer, number, data, client, opening.epoch)
             return
         origin = opening.origin()
+        origin.gateway = peer.node.node
         transport = RelayedTransport(self.env, peer.node, number, (slot, epoch), lambda ended: self._over(peer, ended))
         served = self._accept(transport, origin)
         transport.hand_over(served)
@@ -522,7 +523,7 @@ class Gateways:
 
     def _leave_there(self, peer: _Peer, number: int, data: bytes, client: bytes, epoch: int) -> None:
         """The client needs no session: end what its client id has here, and let its gateway serve it."""
-        deleting = self._sessions.end(client)
+        deleting = self._sessions.end(client, peer.node.node)
         if not self._may_open(peer, number, data, client, epoch, True):
             return  # messages of the ended connection are on their way
         self.registration.leave_there(peer.node.node, number, client, deleting)

@@ -13,11 +13,15 @@ class Absence(msgspec.Struct, eq=False):
 
     `excused_until`: the cluster itself has ended the connection, and until then a CONNECT cancels the will, also one
     with Clean Start (H-39).
+
+    `doubted`: the gateway of a connection that the client has taken over through another gateway. It may have died, and
+    then the will must not be published. The absence lasts for this turn only, and is not on disk.
     """
 
     expires_at: int = 0
     will_at: int = 0
     excused_until: int = 0
+    doubted: str = ""
 
     @property
     def due_at(self) -> int | None:
@@ -25,7 +29,7 @@ class Absence(msgspec.Struct, eq=False):
         return min([when for when in (self.will_at, self.expires_at) if when], default=None)
 
 
-def absence(now_ms: int, expiry_s: int, delay_s: int | None, grace_s: int) -> Absence:
+def absence(now_ms: int, expiry_s: int, delay_s: int | None, grace_s: int, doubted: str = "") -> Absence:
     """Returns the absence that begins now. `delay_s` is that of the will, None if there is none.
 
     Session and will wait at least for `grace_s`. The will is due when the session ends at the latest
@@ -36,4 +40,5 @@ def absence(now_ms: int, expiry_s: int, delay_s: int | None, grace_s: int) -> Ab
         0 if expiry_s == NEVER else now_ms + lasts_s * 1000,
         0 if delay_s is None else now_ms + min(max(delay_s, grace_s), lasts_s) * 1000,
         now_ms + grace_s * 1000,
+        doubted,
     )

@@ -285,7 +285,7 @@ class SessionRegistry:
             return
         if session is not None and session.connection is not None:
             env.observer.taken_over(session.connection, request.connection)
-            self._end_connection(session)
+            self._end_connection(session, request.connection.gateway)
             session = self._sessions.get(key)
         if session is not None and (request.clean_start or not session.durable):
             session.excuse()
@@ -314,26 +314,32 @@ class SessionRegistry:
         wrote = env.store.bytes_waiting != before or self._is_waiting(session.key)
         reply(session, present, wrote)
 
-    def take_over(self, session: Session) -> None:
-        """The client id has connected at another node: close the connection of its session here."""
+    def take_over(self, session: Session, gateway: str = "") -> None:
+        """The client id has connected at another node, which may be known: close the connection of its session here."""
         self._env.event("sess.takeover.start", client=session.client_id, mountpoint=session.mountpoint)
-        self._end_connection(session)
+        self._end_connection(session, gateway)
 
-    def _end_connection(self, session: Session) -> None:
+    def _end_connection(self, session: Session, gateway: str) -> None:
+        """End the connection of a session, whose client has a new one through this gateway.
+
+        The client may be here because its former gateway has died, which the cluster notices seconds later: then its
+        will must not be published (H-39). The former gateway lives if it also has the new socket.
+        """
         env, old = self._env, session.connection
         assert old is not None
         old.taken_over()
-        session.detach(fire_will=not env.options.suppress_lwt_on_session_takeover)
+        doubted = old.gateway if old.gateway != gateway else ""
+        session.detach(not env.options.suppress_lwt_on_session_takeover, doubted=doubted)
         env.event("sess.takeover.end", client=session.client_id, mountpoint=session.mountpoint)
 
-    def end(self, client: bytes) -> bool:
-        """A client without durable state connects at another node: end its connection and session here.
+    def end(self, client: bytes, gateway: str) -> bool:
+        """A client without durable state connects at another node, `gateway`: end its connection and session here.
 
         Returns True if the deletion of a session is not committed yet: a restart would bring the session back.
         """
         session = self.wake(client)
         if session is not None and session.connection is not None:
-            self.take_over(session)
+            self.take_over(session, gateway)
             session = self._sessions.get(client)
         if session is not None:
             session.excuse()

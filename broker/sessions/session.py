@@ -50,6 +50,11 @@ class SessionConnection(observer.Connection, Protocol):
     """The client connection of a session."""
 
     @property
+    def gateway(self) -> str:
+        """The node that has the client's socket, "" for this one."""
+        ...
+
+    @property
     def connected(self) -> bool:
         """True if CONNACK was sent, and the connection is not closed."""
         ...
@@ -392,14 +397,16 @@ class Session:
             if self.queue.replay is not None:
                 self.queue.replay.cancel(text)
 
-    def detach(self, fire_will: bool, grace_s: int = 0) -> None:
+    def detach(self, fire_will: bool, grace_s: int = 0, doubted: str = "") -> None:
         """The connection has ended: publish, delay or drop the will; end the session if it has no expiry interval.
 
-        A session that continues, and the will of a session in a slot, wait at least for `grace_s` (H-39).
+        A session that continues, and the will of a session in a slot, wait at least for `grace_s` (H-39). `doubted` is
+        as in `Absence`.
         """
         if self.connection is None:
             return
         self.connection = None
+        self.absence.doubted = doubted
         self._lose_due()
         self.queue.detach()
         if self.grouped:
@@ -410,7 +417,7 @@ class Session:
         if self.expiry_s == 0 and not (grace_s and self.in_slot and self.will is not None):
             self.end("disconnected")
             return
-        self._begin_absence(grace_s)
+        self._begin_absence(grace_s, doubted)
         if not self.durable:  # only the will is left
             self._end_state()
             self.queue = Queue(self.env, self)
@@ -425,11 +432,11 @@ class Session:
         self._hand_over()
         self.parts.offline(self)
 
-    def _begin_absence(self, grace_s: int) -> None:
+    def _begin_absence(self, grace_s: int, doubted: str = "") -> None:
         """An absence begins now. A clean session has only its will left."""
         expiry_s = self.expiry_s if self.durable else NEVER
         delay_s = None if self.will is None else self.will.delay_s
-        self.absence = absence(self.env.now, expiry_s, delay_s, grace_s)
+        self.absence = absence(self.env.now, expiry_s, delay_s, grace_s, doubted)
 
     def _set_timer(self) -> None:
         deadline = self.absence.due_at
@@ -486,13 +493,16 @@ class Session:
     # -- will and end
 
     def fire_will(self) -> None:
-        """Publish the will and forget it in the same batch, so that it is published exactly once (H-19)."""
+        """Publish the will and forget it in the same batch, so that it is published exactly once (H-19).
+
+        If the gateway of the client is in doubt, the will waits until it is known whether that gateway lives (H-39).
+        """
         will = self.will
         if will is None:
             return
         self.will = None
         self.absence.will_at = 0
-        self.parts.wills.publish(self, will)
+        self.parts.wills.publish(self, will, self.absence.doubted)
 
     def excuse(self) -> None:
         """The client connects anew, soon after an end that the cluster made: its will must not be published (H-39)."""

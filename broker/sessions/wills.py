@@ -12,6 +12,10 @@ goes on with it, under the same mid, and receivers recognise what they have (H-5
     over       all receivers have acknowledged the message: the row is deleted
 
 Without copies the batch that routes the will also deletes its record or its row.
+
+If a client connects again through another gateway, its former gateway may have died a moment ago. Then the will of the
+former connection is *in doubt*: its row waits until it is certain whether that gateway lives. If the gateway has died,
+the will is dropped, because the client is well (H-39).
 """
 
 from __future__ import annotations
@@ -33,6 +37,13 @@ from ..routing.publisher import Publisher
 from ..routing.router import AFTER_COMMIT
 from .slot_counters import SlotCounters
 
+DOUBT_MS = 5_000
+"""How long a will is in doubt at least: longer than the cluster needs to take a node that has died out of the view."""
+DOUBTED_BYTES = 64 << 20
+"""About the most memory for wills in doubt. Without room a will is published at once."""
+WILL_COST = 1_000
+"""Bytes of memory that a will takes in addition to the length of its row."""
+
 
 class ClientName(Protocol):
     """The client of a will: a `Session`, or a `PendingWill`, whose session may have ended."""
@@ -52,6 +63,9 @@ class PendingWill(msgspec.Struct, array_like=True):
 
     `epoch` and `counter` are the last two parts of its mid, whose origin is the slot; 0 while it has none.
     `expires_at` is cluster time in ms, 0 for never; it counts with the mid.
+
+    A will in doubt has the `gateway` of the connection, the view in which the process of that node had entered, and
+    from when on it may be decided, in cluster time in ms. `gateway` is "" for any other will.
     """
 
     mountpoint: str
@@ -60,6 +74,9 @@ class PendingWill(msgspec.Struct, array_like=True):
     epoch: int = 0
     counter: int = 0
     expires_at: int = 0
+    gateway: str = ""
+    entered_in_view: int = 0
+    decided_at: int = 0
 
 
 _decoder = msgspec.msgpack.Decoder(PendingWill)
@@ -87,6 +104,9 @@ class Wills:
         """Key -> what the will on its way waits for."""
         self._elsewhere: set[int] = set()
         """The slots whose wills another node publishes."""
+        self._doubted: dict[bytes, int] = {}
+        """Key -> bytes of memory for a will in doubt; `_doubted_bytes` is the sum."""
+        self._doubted_bytes = 0
 
     def load(self) -> None:
         """Schedule the wills on disk for a later turn. Raises `RecordError`."""
@@ -96,7 +116,7 @@ class Wills:
                 slot = found[0][1]
                 if kind == b"Z" or slot not in self._elsewhere:
                     for key, value in self._rows(kind, slot):
-                        self._schedule(key, decode_pending(key, value))
+                        self._schedule(key, decode_pending(key, value), len(value))
                 start = keys.after(keys.of_slot(kind, slot))
 
     def load_slot(self, slot: int) -> None:
@@ -104,7 +124,7 @@ class Wills:
         self._elsewhere.discard(slot)
         for key, value in self._rows(b"z", slot):
             try:
-                self._schedule(key, decode_pending(key, value))
+                self._schedule(key, decode_pending(key, value), len(value))
             except RecordError as error:
                 self._env.log("error", str(error))
 
@@ -113,6 +133,7 @@ class Wills:
         self._elsewhere.add(slot)
         for key in self._waiting.pop(keys.of_slot(b"z", slot), ()):
             self._routed.pop(key, None)
+            self._end_doubt(key)
 
     def reopen_handshakes(self) -> None:
         """Report the mids of wills that were loaded before this node had its cluster port."""
@@ -135,11 +156,17 @@ class Wills:
     def _rows(self, kind: bytes, slot: int) -> list[tuple[bytes, bytes]]:
         return self._env.store.scan(*keys.slot_range(kind, slot))
 
-    def _schedule(self, key: bytes, pending: PendingWill) -> None:
+    def _schedule(self, key: bytes, pending: PendingWill, size: int) -> None:
         self._note(key, pending)
+        self._end_doubt(key)
+        if pending.gateway:
+            self._doubted[key] = size + WILL_COST
+            self._doubted_bytes += size + WILL_COST
         if pending.counter:
             self._env.cluster.handshake_opened(_mid(key, pending))
-        self._env.timers.at(self._env.now, lambda: self._try(key, pending))
+        now = self._env.now
+        due_at = min(max(now, pending.decided_at), now + DOUBT_MS)  # the time of the cluster may have been set back
+        self._env.timers.at(due_at, lambda: self._try(key, pending))
 
     def _note(self, key: bytes, pending: PendingWill) -> None:
         self._waiting.setdefault(key[:2], {})[key] = pending
@@ -153,13 +180,17 @@ class Wills:
 
     # -- a will is due
 
-    def publish(self, client: WillOwner, will: WillRecord) -> None:
+    def publish(self, client: WillOwner, will: WillRecord, doubted: str = "") -> None:
         """Publish a will under a new mid [MQTT-3.1.2-8].
 
         A node without a lease does so once it has one (H-13), a node that starts once it knows all subscriptions.
+        `doubted` is the gateway of the client if it may have died; then the will is in doubt first.
         """
         slot = slot_of(client.mountpoint, client.client_id)
         pending = PendingWill(client.mountpoint, client.client_id, will)
+        if doubted and self._doubted_bytes < DOUBTED_BYTES:
+            self._doubt(self._new_key(slot, client.in_slot), pending, doubted)
+            return
         accepts = self._accepts()
         mid = self._env.cluster.mid_of_slot(slot) if accepts and client.in_slot else None
         if accepts and mid is None:
@@ -195,6 +226,8 @@ class Wills:
         if pending.counter:
             self._route(key, pending)
             return
+        if pending.gateway and not self._decide(key, pending):
+            return
         mid = self._env.cluster.mid_of_slot(key[1]) if key[:1] == b"z" else None
         if mid is not None:
             self._name(key, pending, mid)
@@ -213,6 +246,41 @@ class Wills:
     def _expires_at(self, pending: PendingWill) -> int:
         expiry_s = pending.will.expiry_s
         return self._env.now + expiry_s * 1000 if expiry_s >= 0 else 0
+
+    # -- a will in doubt
+
+    def _doubt(self, key: bytes, pending: PendingWill, gateway: str) -> None:
+        """Let the will wait until it is certain whether the gateway lives, here or at the next primary."""
+        env = self._env
+        pending.gateway = gateway
+        pending.entered_in_view = env.cluster.entrance_of(gateway)
+        pending.decided_at = env.now + DOUBT_MS
+        value = encode(pending)
+        env.store.put(key, value)
+        self._schedule(key, pending, len(value))
+
+    def _decide(self, key: bytes, pending: PendingWill) -> bool:
+        """Returns True if the gateway has lived all the time: publish the will now. If it has died, drop the will.
+
+        A node knows who lives only when it has had a lease for some time: else it waits.
+        """
+        env = self._env
+        pause_ms = env.cluster.expiry_pause_ms()
+        if pause_ms:
+            env.timers.at(env.now + pause_ms, lambda: self._try(key, pending))
+            return False
+        entrance = env.cluster.entrance_of(pending.gateway)
+        self._end_doubt(key)
+        pending.gateway = ""
+        if entrance and entrance == pending.entered_in_view:
+            return True
+        env.event("will.cancel", client=pending.client_id, topic=pending.will.topic, reason="gateway_lost")
+        self._over(key)
+        env.store.delete(key)
+        return False
+
+    def _end_doubt(self, key: bytes) -> None:
+        self._doubted_bytes -= self._doubted.pop(key, 0)
 
     # -- a will of a slot with copies
 

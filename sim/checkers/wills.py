@@ -177,7 +177,11 @@ def _expected(case: Case, connection: Connection, later: Connection | None) -> t
 
 
 def _grace(case: Case, connection: Connection) -> float:
-    """Returns the seconds for which the will may wait after an end that the cluster made itself (H-39)."""
+    """Returns the seconds for which the will may wait after an end that the cluster made itself (H-39).
+
+    After a takeover through another gateway it waits as long, and is not published if the former gateway has died. So a
+    client that connects again in this time may find its will published or not.
+    """
     if not case.relay_s or (connection.expiry_s == 0 and not case.history.copied):
         return 0.0
     return float(FAILOVER_GRACE_S)

@@ -182,9 +182,9 @@ class DisconnectKeepsWill(Session):
 
     __slots__ = ()
 
-    def detach(self, fire_will: bool, grace_s: int = 0) -> None:
+    def detach(self, fire_will: bool, grace_s: int = 0, doubted: str = "") -> None:
         """Detach as if the connection had been lost."""
-        super().detach(True, grace_s)
+        super().detach(True, grace_s, doubted)
 
 
 # -- connections

@@ -340,6 +340,10 @@ class History:
         return last["type"] == "will.cancel" or all(message_id != message_id_of(last) for message_id, _ in self.durable)
 
     def _cancel(self, place: int, row: Row) -> None:
+        due = self._due_wills.get(_owner(row))
+        if due and row["reason"] == "gateway_lost":  # its client has taken the connection over, and may have a new will
+            due.pop(0)
+            return
         self._armed[_owner(row)] = "cancelled"
         self._last_will[_owner(row)] = row
 

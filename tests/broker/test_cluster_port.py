@@ -51,7 +51,7 @@ def test_a_node_alone_may_promise_everything() -> None:
 
 def test_a_node_alone_knows_no_other_node() -> None:
     alone = Standalone()
-    assert alone.is_present("n2") is False
+    assert alone.is_present("n2") is False and alone.entrance_of("n2") == 0
     assert alone.remote_matches("", "t") is NOWHERE
     assert alone.congested("", "c") == ""
     assert alone.slot_epoch(7) == 0

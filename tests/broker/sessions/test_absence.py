@@ -25,8 +25,8 @@ from strogoff.broker.sessions.absence import NEVER, Absence, absence
 def test_when_will_and_session_are_due(
     expiry_s: int, delay_s: int | None, grace_s: int, expires_at: int, will_at: int
 ) -> None:
-    found = absence(1_000, expiry_s, delay_s, grace_s)
-    assert (found.expires_at, found.will_at) == (expires_at, will_at)
+    found = absence(1_000, expiry_s, delay_s, grace_s, "n2")
+    assert (found.expires_at, found.will_at, found.doubted) == (expires_at, will_at, "n2")
     assert found.excused_until == 1_000 + grace_s * 1000
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.queues.records import RecordError, WillRecord, encode
-from strogoff.broker.sessions.wills import PendingWill
+from strogoff.broker.sessions.wills import DOUBT_MS, PendingWill
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
@@ -138,3 +138,30 @@ def test_a_slot_opens_although_a_will_cannot_be_read() -> None:
     broker.node.wills.load_slot(7)
     broker.settle()
     assert len(broker.keys(b"z")) == 1
+
+
+@pytest.mark.parametrize("decided_in_ms", [-1, DOUBT_MS, 1000 * DOUBT_MS])
+def test_a_will_in_doubt_is_decided_in_time_whatever_the_clock_does(decided_in_ms: int) -> None:
+    """A node without a cluster has no gateway in its view: the will is dropped."""
+    broker = BrokerHarness()
+    reader = broker.client("reader")
+    reader.subscribe(("will", 1))
+    slot, record = slot_of("", "mortal"), WillRecord("will", b"gone", 1, False, None, -1, 0)
+    pending = PendingWill("", "mortal", record, gateway="n2", decided_at=broker.node.env.now + decided_in_ms)
+    broker.node.env.store.put(keys.will_key(slot, 1), encode(pending))
+    broker.node.wills.load_slot(slot)
+    broker.pass_s(0.9 * DOUBT_MS / 1000)
+    assert len(broker.keys(b"z")) == (decided_in_ms > 0)
+    broker.pass_s(0.2 * DOUBT_MS / 1000)
+    assert reader.payloads() == [] and broker.keys(b"z") == []
+
+
+def test_a_row_of_a_version_without_doubt_is_read() -> None:
+    broker = BrokerHarness()
+    reader = broker.client("reader")
+    reader.subscribe(("will", 1))
+    slot, record = slot_of("", "mortal"), WillRecord("will", b"gone", 1, False, None, -1, 0)
+    broker.node.env.store.put(keys.will_key(slot, 1), encode(("", "mortal", record, 0, 0, 0)))
+    broker.node.wills.load_slot(slot)
+    broker.settle()
+    assert reader.payloads() == [b"gone"]

@@ -372,6 +372,24 @@ def test_a_will_may_wait_for_a_lease() -> None:
         assert audit(waiting).verdict == "valid"
 
 
+@pytest.mark.parametrize("lives", [False, True])
+def test_a_will_may_wait_until_its_gateway_is_known_to_live(lives: bool) -> None:
+    """It is published or dropped beside the next connection, whose own will stays."""
+    log = clean()
+    log.connect("mortal", will=True)
+    log.say("conn.close", client="mortal", reason="session_taken_over")
+    log.connect("mortal", present=True, will=True)
+    assert [case.kind for case in audit(log.rows).wills] == ["lost"]
+    if lives:
+        log.say("will.fire", client="mortal", topic="will", mid=(NODE, 1, 6000))
+    else:
+        log.say("will.cancel", client="mortal", reason="gateway_lost", topic="will")
+    assert audit(log.rows).verdict == "valid"
+    log.say("conn.close", client="mortal", reason="closed")
+    log.say("will.fire", client="mortal", topic="will", mid=(NODE, 1, 6001))
+    assert audit(log.rows).verdict == "valid"
+
+
 def test_unsafe_messages_of_a_dead_node_are_lost() -> None:
     """Acknowledged, and not safe: a durable session has lost it. The log alone does not show that it is durable."""
     log = Log()

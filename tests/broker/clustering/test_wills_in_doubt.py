@@ -1,0 +1,266 @@
+"""Wills of connections that were taken over through another gateway: nobody knows yet whether the former one lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from strogoff.broker.connection.connection import FAILOVER_GRACE_S
+from strogoff.broker.sessions import wills
+from strogoff.broker.sessions.wills import DOUBT_MS
+from strogoff.cluster.identity import slot_of
+from strogoff.mqtt import packets
+from tests.broker.clustering.copied_cluster import CopiedCluster
+from tests.broker.clustering.slot_cluster import SlotCluster
+from tests.harness.broker import PacketClient
+
+DOUBT_S = DOUBT_MS / 1000
+AFTER_S = DOUBT_S + 2
+"""Long enough for every will here."""
+
+CLEAN: dict[str, Any] = {"clean": True, "expiry_s": 0}
+DURABLE: dict[str, Any] = {"clean": False, "expiry_s": 600}
+RENEWED: dict[str, Any] = {"clean": True, "expiry_s": 600}
+LATER = packets.Will("will", b"later", 1)
+FORMS: dict[str, tuple[dict[str, Any], dict[str, Any], int, packets.Will | None]] = {
+    "a clean client": (CLEAN, CLEAN, 0, LATER),
+    "a durable client": (DURABLE, DURABLE, 0, LATER),
+    "a durable client with Clean Start": (DURABLE, RENEWED, 0, LATER),
+    "a durable client with a delay and Clean Start": (DURABLE, RENEWED, 60, LATER),
+    "a durable client without durable state now": (DURABLE, CLEAN, 60, LATER),
+    "a durable client without any state now": (DURABLE, CLEAN, 60, None),
+    "a clean client without a will now": (CLEAN, CLEAN, 0, None),
+}
+"""How the client connects at first and then, the delay of its will in s, and its second will."""
+
+
+class Scene:
+    """A client with a will at a gateway that is not the primary, a reader, and the second connection of the client."""
+
+    def __init__(self, form: str = "a clean client", **options: Any) -> None:
+        self.cluster = cluster = CopiedCluster(**options)
+        self.before, self.after, delay_s, self.second_will = FORMS[form]
+        for client_id in ("mortal", "reader"):
+            cluster[1].client(client_id, **DURABLE).leave()
+            cluster.move(client_id, 1)
+        self.follower = cluster.copied("mortal")[1]
+        self.gateway = 5 - self.follower
+        cluster.all_copied()
+        self.reader = cluster[self.follower].client("reader", **DURABLE)
+        self.reader.subscribe(("will", 2))
+        cluster.pass_s(FAILOVER_GRACE_S)  # every node has had its lease for that time
+        properties = {"will_delay_interval": delay_s} if delay_s else None
+        self.first = self.connect(self.gateway, self.before, packets.Will("will", b"gone", 1, False, properties))
+        cluster.pass_s(0.2)
+
+    def connect(self, number: int, how: dict[str, Any], will: packets.Will | None = None) -> PacketClient:
+        client, connack = self.cluster[number].connect("mortal", will=will, **how)
+        assert connack.reason == 0
+        return client
+
+    def back(self, number: int) -> PacketClient:
+        """The client connects again, before anybody has noticed the end of its first connection."""
+        session = self.cluster[1].node.sessions.known("", "mortal")
+        assert session is not None and session.connection is not None
+        return self.connect(number, self.after, self.second_will)
+
+    def in_view(self) -> bool:
+        return self.cluster[1].member.view.incarnation(f"n{self.gateway}") is not None
+
+    def got(self) -> list[bytes]:
+        if self.reader.closed:  # its session was at a node that has died
+            self.reader = self.cluster[self.follower].client("reader", **DURABLE)
+        return [each.payload for each in self.reader.drain()]
+
+    def waiting(self, number: int = 1) -> int:
+        """The wills on the disk of a node."""
+        return len([key for key in self.cluster.rows(number, "mortal") if key[:1] == b"z"])
+
+
+def killed(scene: Scene) -> None:
+    """The client learns of it before the links to the other nodes break."""
+    scene.cluster.isolate(scene.gateway)
+    scene.cluster[scene.gateway].kill()
+
+
+def paused(scene: Scene) -> None:
+    scene.cluster[scene.gateway].pause_process()
+
+
+def cut_off(scene: Scene) -> None:
+    scene.cluster.isolate(scene.gateway)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("fault", [killed, paused, cut_off])
+@pytest.mark.parametrize("back_at", ["primary", "follower"])
+def test_nobody_gets_the_will_of_a_client_whose_gateway_has_died(
+    form: str, fault: Callable[[Scene], None], back_at: str
+) -> None:
+    """The client is at another node before the cluster has noticed."""
+    scene = Scene(form)
+    fault(scene)
+    client = scene.back(1 if back_at == "primary" else scene.follower)
+    assert scene.in_view()
+    scene.cluster.pass_s(2 * AFTER_S)
+    assert scene.got() == [] and not scene.in_view()
+    assert scene.waiting() == scene.waiting(scene.follower) == 0
+    client.vanish()
+    scene.cluster.pass_s(AFTER_S)
+    assert scene.got() == ([b"later"] if scene.second_will is not None else [])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_will_of_a_client_whose_gateway_lives_is_published_after_the_doubt(form: str) -> None:
+    scene = Scene(form)
+    scene.back(scene.follower)
+    scene.cluster.pass_s(DOUBT_S - 0.5)
+    assert scene.got() == []
+    assert scene.waiting() == scene.waiting(scene.follower) == 1
+    scene.cluster.pass_s(1)
+    assert scene.got() == [b"gone"]
+    scene.cluster.pass_s(AFTER_S)
+    assert scene.got() == [] and scene.waiting() == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_connection_through_the_same_gateway_proves_that_it_lives(form: str) -> None:
+    scene = Scene(form)
+    scene.back(scene.gateway)
+    scene.cluster.pass_s(0.5)
+    assert scene.got() == [b"gone"]
+
+
+def test_a_socket_of_the_primary_is_not_in_doubt() -> None:
+    scene = Scene()
+    scene.first.vanish()
+    scene.cluster.pass_s(0.5)
+    assert scene.got() == [b"gone"]
+    scene.connect(1, CLEAN, packets.Will("will", b"here", 1))
+    scene.connect(scene.gateway, CLEAN)
+    scene.cluster.pass_s(0.5)
+    assert scene.got() == [b"here"]
+
+
+@pytest.mark.parametrize("lives", [False, True])
+@pytest.mark.parametrize("form", ["a clean client", "a durable client"])
+def test_the_next_primary_decides(form: str, lives: bool) -> None:
+    scene = Scene(form)
+    if not lives:
+        killed(scene)
+    scene.back(scene.follower)
+    scene.cluster.pass_s(1)
+    if not lives:
+        scene.cluster.network.heal()
+        scene.cluster[scene.gateway].start()  # a majority is left
+    scene.cluster[1].kill()
+    assert scene.cluster.taken_over(1, "mortal") == scene.follower
+    assert scene.waiting(scene.follower) == 1
+    again = scene.connect(scene.follower, scene.after, LATER)
+    scene.cluster.pass_s(3 * AFTER_S)
+    assert scene.got() == ([b"gone"] if lives else [])
+    assert scene.waiting(scene.follower) == 0 and not again.closed
+
+
+def test_a_gateway_that_was_out_of_the_view_in_between_counts_as_dead() -> None:
+    scene = Scene()
+    scene.cluster[scene.gateway].pause_process()
+    scene.back(1)
+    scene.cluster.until(lambda: not scene.in_view())
+    scene.cluster[scene.gateway].resume_process()
+    scene.cluster.until(scene.in_view)
+    assert scene.waiting() == 1, "it came back before the decision"
+    scene.cluster.pass_s(AFTER_S)
+    assert scene.got() == [] and scene.waiting() == 0
+
+
+def test_a_node_without_a_lease_does_not_decide() -> None:
+    """It may be cut off, and knows nothing of the others. It decides when it has had a lease for some time."""
+    scene = Scene()
+    killed(scene)
+    scene.back(1)
+    scene.cluster[scene.follower].pause_process()
+    scene.cluster.pass_s(DOUBT_S + 3)
+    assert scene.in_view() and scene.waiting() == 1, "the majority is gone, so nobody changes the view"
+    scene.cluster[scene.follower].resume_process()
+    scene.cluster.until(lambda: not scene.in_view())
+    scene.cluster.pass_s(3 * AFTER_S)
+    assert scene.got() == [] and scene.waiting() == 0
+
+
+def test_a_will_in_doubt_moves_with_its_slot() -> None:
+    scene = Scene()
+    scene.back(scene.follower)
+    scene.cluster.move("mortal", scene.gateway)
+    assert scene.waiting(scene.gateway) == 1
+    scene.cluster.pass_s(AFTER_S)
+    assert scene.got().count(b"gone") == 1
+
+
+def test_the_primary_decides_after_its_restart() -> None:
+    """The will of a durable session without a copy, too."""
+    cluster = SlotCluster(3)
+    slot = slot_of("", "mortal")
+    primary = cluster.locator(1).primary_of(slot)
+    assert primary is not None
+    home = int(primary[1:])
+    gateway, other = (number for number in (1, 2, 3) if number != home)
+    reader = cluster[other].client("reader")
+    reader.subscribe(("will", 1))
+    cluster.pass_s(FAILOVER_GRACE_S)
+    for gone_first in (False, True):
+        cluster[gateway].client("mortal", will=packets.Will("will", b"gone", 1), **DURABLE)
+        cluster.pass_s(0.2)
+        if gone_first:
+            cluster.isolate(gateway)
+            cluster[gateway].kill()
+        cluster[other].client("mortal", **DURABLE).leave()
+        cluster.pass_s(0.2)
+        cluster.restart(home)
+        cluster.pass_s(3 * AFTER_S)
+        assert [each.payload for each in reader.drain()] == ([] if gone_first else [b"gone"])
+
+
+def test_wills_in_doubt_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene()
+    monkeypatch.setattr(wills, "DOUBTED_BYTES", 1)
+    second = scene.back(scene.follower)
+    assert scene.waiting() == 1, "there was room"
+    scene.connect(scene.gateway, CLEAN)
+    scene.cluster.pass_s(0.5)
+    assert second.closed and scene.got() == [b"later"]
+    scene.cluster.pass_s(AFTER_S)
+    assert scene.got() == [b"gone"]
+    assert scene.cluster[1].node.wills._doubted_bytes == 0
+
+
+def test_a_slot_that_leaves_takes_its_doubt_along() -> None:
+    scene = Scene()
+    scene.back(scene.follower)
+    assert scene.cluster[1].node.wills._doubted_bytes > 0
+    scene.cluster[1].pause_process()
+    scene.cluster.taken_over(1, "mortal")
+    scene.cluster[1].resume_process()
+    scene.cluster.whole()
+    assert scene.cluster[1].node.wills._doubted_bytes == 0
+    scene.cluster.pass_s(3 * AFTER_S)
+    assert scene.got().count(b"gone") == 1, "its new primary has published it"
+
+
+def test_the_event_log_says_why_a_will_is_not_published() -> None:
+    scene = Scene()
+    killed(scene)
+    scene.back(1)
+    scene.cluster.pass_s(AFTER_S)
+    rows = [each for each in scene.cluster[1].host.events if each["type"] == "will.cancel"]
+    assert [(each["client"], each["topic"], each["reason"]) for each in rows] == [("mortal", "will", "gateway_lost")]
+
+
+def test_a_setting_without_wills_at_takeovers_has_no_doubt() -> None:
+    scene = Scene(suppress_lwt_on_session_takeover=True)
+    scene.back(scene.follower)
+    assert scene.waiting() == 0
+    scene.cluster.pass_s(AFTER_S)
+    assert scene.got() == []
