@@ -303,7 +303,8 @@ class Run:
             node = self._placed.pop(client.client_id, None) or self._chance.choice(self._live)
             client.host, client.port = node.host, node.port
             try:
-                await asyncio.wait_for(client.connect(), CONNECT_S)
+                async with asyncio.timeout(CONNECT_S):  # `wait_for` of Python 3.11 may lose a cancellation here
+                    await client.connect()
             except (OSError, TimeoutError) as error:
                 self.note(f"{client.client_id} at {node.name}", f"{type(error).__name__} {error}")
                 client.cut()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.ha_roles import AllRoles
 from bench.ha_test import ROLES, Load, Plan, Run
 from bench.ha_turns import Turns
 
@@ -39,5 +40,20 @@ def test_nodes_that_are_killed_in_turn_lose_and_delay_nothing(tmp_path: Path) ->
         assert (verdict.delivered, verdict.unmarked) == (4000, 0)
         assert verdict.late_s < 5.0
         assert [line[:2] for line in said[:2]] == ["n1", "n2"]
+
+    asyncio.run(scenario())
+
+
+def test_one_fault_that_strikes_all_roles_loses_nothing_and_fires_the_right_wills(tmp_path: Path) -> None:
+    """P1, P2, P3, P5, P6: sessions, publishers and wills at the primary, the follower and the gateway that is killed."""
+
+    async def scenario() -> None:
+        run = AllRoles(Plan(("each",), ("kill",), (1, 2), seed=3), 2, Load(messages=200), tmp_path)
+        async with asyncio.timeout(100):
+            assert await run.run() == []
+        cases = run.audit.by_case()
+        assert sorted(cases) == [("follower", "kill"), ("gateway", "kill"), ("primary", "kill")]
+        assert all(verdict.rounds == 2 for verdict in cases.values())
+        assert run.wills.gone == run.wills.back == 4
 
     asyncio.run(scenario())
