@@ -45,7 +45,7 @@ def test_nodes_that_are_killed_in_turn_lose_and_delay_nothing(tmp_path: Path) ->
 
 
 def test_one_fault_that_strikes_all_roles_loses_nothing_and_fires_the_right_wills(tmp_path: Path) -> None:
-    """P1, P2, P3, P5, P6: sessions, publishers and wills at the primary, the follower and the gateway that is killed."""
+    """P1, P2, P3, P5, P6: sessions, publishers and wills at primary, follower and gateway, which is killed."""
 
     async def scenario() -> None:
         run = AllRoles(Plan(("each",), ("kill",), (1, 2), seed=3), 2, Load(messages=200), tmp_path)
