@@ -32,10 +32,15 @@ class _Commit(msgspec.Struct, eq=False):
 
 
 class CopyCommits:
-    """The commits of one store. `last` is the last one that closed before now."""
+    """The commits of one store.
+
+    `last` is the last one that closed before now. While commits are `held`, those that wait for a follower go on
+    waiting, whatever it acknowledges: its lane has been voided.
+    """
 
     def __init__(self, last: int) -> None:
         self.last = last
+        self.held = False
         self._pending: deque[_Commit] = deque()
         self._acked: dict[str, int] = {}
         self._noted: dict[str, tuple[int, int]] = {}
@@ -81,7 +86,7 @@ class CopyCommits:
     def settle(self) -> bool:
         """Let the commits go that no follower lacks any more. True if `safe` has risen."""
         pending, before = self._pending, self.safe
-        while pending and not any(self._lacks(*wait) for wait in pending[0].waits):
+        while pending and not self.held and not any(self._lacks(*wait) for wait in pending[0].waits):
             pending.popleft()
         return self.safe > before
 

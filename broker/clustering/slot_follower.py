@@ -64,6 +64,7 @@ class SlotFollower:
         placed = self._routes.place([locator.home_of(slot) for slot in range(SLOTS)])
         gate.table = member.slots.index
         gate.entered = gate.entered or member.own_holder is not None
+        gate.contested = self._is_contested()
         self._sender.follow(gate.table, placed.moved)
         for each in self._senders:
             each.follow_table(gate.table)
@@ -79,6 +80,16 @@ class SlotFollower:
         if placed.arrived:
             self._advertiser.arrived(placed.arrived)
         member.links.try_again()  # refused copies may belong to this table
+
+    def _is_contested(self) -> bool:
+        """True if messages for a slot without primary are sent to this node, and must wait for its next primary.
+
+        Another holder may be the next one, and would lack what this node has taken. Or this node has a copy of the
+        slot, and no session that would take anything.
+        """
+        table, closed = self._member.slots, self._node.sessions.elsewhere
+        rows = [table.row(slot) for slot in table.slots_by_primary.get(None, ())]
+        return any(row.home == self._node.name and (len(row.in_sync) > 1 or row.slot in closed) for row in rows)
 
     def _take_own(self, copy: OutstandingForward) -> None:
         """A message of this node was on its way to slots that are here now: give it to their sessions, unless they had

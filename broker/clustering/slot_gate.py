@@ -38,6 +38,8 @@ class SlotGate:
         of the copies that these slots have taken."""
         self.sealed: set[int] = set()
         """Slots that are moving to or from this node now: it takes no copy for them."""
+        self.contested = False
+        """This node is out of the view, and is the first holder of slots that another node may get instead."""
         self._last: list[dict[str, int]] = [{} for _ in range(SLOTS)]
         """For each slot and origin boot and number of the last copy, as one number (`_number`)."""
 
@@ -67,6 +69,8 @@ class SlotGate:
             raise Refuse(f"it belongs to slot table {head.table}, this node follows table {self.table}")
         if not self.entered:
             raise Refuse("this process has not been in a view yet, and may not know which slots have left it")
+        if self.contested:
+            raise Refuse("this node is out of the view, and the next primary of its slots may be another one")
         if self.sealed and not self.sealed.isdisjoint(head.slots):
             raise Refuse(f"slot {min(self.sealed.intersection(head.slots))} is moving")
 

@@ -10,7 +10,8 @@
 A follower counts before the table can name it: then it has all that was acknowledged, whenever the log takes the
 request (H-46). It counts until an applied table cannot name it any more: the view lacks this entrance of its node, or
 the row has changed after the request and lacks it. It never stops to count by time, and never because this node says
-so. `copy_commits.py` has the commits that wait.
+so. If a follower leaves the view together with this node, either may get the slot: no commit ends until the table says
+which of them has got it. `copy_commits.py` has the commits that wait.
 """
 
 from __future__ import annotations
@@ -135,6 +136,8 @@ class SlotReplicator:
         """Slots that an operator moves: the node that must have a copy."""
         self._fills: list[_Copy] = []
         """The copies that are not in sync yet."""
+        self._rivals: list[tuple[int, Holder]] = []
+        """Slots that this node has lost, and followers that may get them as well as this node."""
         self._ready: deque[_Copy] = deque()
         """The copies whose rows are read in later turns: their followers are ready, or have what was sent."""
         self._commits = CopyCommits(env.store.open_commit - 1)
@@ -350,6 +353,7 @@ class SlotReplicator:
                 listed = copy.holder in row.in_sync
                 if not mine or present.get(copy.holder.node) != copy.holder or (copy.phase == IN_SYNC and not listed):
                     self._forget(slot, copy)
+                    self._rivals.append((slot, copy.holder))
                 elif listed and copy.phase != IN_SYNC:
                     copy.phase = IN_SYNC
                     self._fills.remove(copy)
@@ -360,6 +364,8 @@ class SlotReplicator:
         fed = {copy.holder.node for copies in self.copies.values() for copy in copies}
         for node in self._commits.forget_all_but(fed):
             self._member.links.void(node, Lane.REPLICA)
+        self._rivals = [(slot, holder) for slot, holder in self._rivals if _may_get(table.row(slot), holder)]
+        self._commits.held = bool(self._rivals)
         for node, upto in self._commits.follow(table.index):
             self._fill_more(node, upto)
         self._settle()
@@ -447,6 +453,11 @@ def _by_slot(batch: Batch, slots: Container[int]) -> dict[int, list[bytes | None
             if changes is not None:
                 changes += item
     return found
+
+
+def _may_get(row: SlotRow, holder: Holder) -> bool:
+    """True if the slot has no primary, and the node of this holder gets it if it enters first."""
+    return row.primary is None and (holder.node, holder.disk) in [(each.node, each.disk) for each in row.in_sync]
 
 
 def _nothing() -> None:

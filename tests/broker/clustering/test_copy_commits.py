@@ -53,6 +53,16 @@ def test_a_follower_that_does_not_count_any_more_holds_nothing_back() -> None:
     assert found.acked("c", 1, 0) and found.settle() and found.safe == 5
 
 
+def test_commits_that_are_held_wait_whatever_is_acknowledged() -> None:
+    """The follower gets the rest of its lane as voids, and acknowledges these as well."""
+    lost = Copy()
+    found = commits((2, "b", 1, lost))
+    found.held, lost.counts = True, False
+    assert found.acked("b", 1, 0) and not found.settle() and found.safe == 1
+    found.held = False
+    assert found.settle() and found.safe == 5
+
+
 def test_an_acknowledgement_by_a_later_table_counts_when_this_node_follows_it() -> None:
     """The follower may have become primary: then it took nothing, although it acknowledges the items."""
     found = commits((2, "b", 1, Copy()))

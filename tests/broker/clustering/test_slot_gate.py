@@ -63,6 +63,12 @@ def test_a_process_takes_nothing_for_slots_before_it_has_been_in_a_view(gate: Sl
         gate.check(copy(1, 1))
 
 
+def test_no_copy_is_taken_for_slots_that_another_node_may_get(gate: SlotGate) -> None:
+    gate.contested = True
+    with pytest.raises(Refuse, match="the next primary of its slots may be another one"):
+        gate.check(copy(1, 1))
+
+
 def test_a_copy_for_a_slot_that_is_moving_is_held(gate: SlotGate) -> None:
     gate.sealed.add(2)
     gate.check(copy(1, 1, 3))

@@ -1,15 +1,18 @@
-"""Slots without primary: which of the last holders gets them, and what an operator may do if none comes back."""
+"""Slots without primary: which of the last holders gets them, what these may take meanwhile, and what an operator may
+do if none comes back."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import pytest
 
 from strogoff.broker.clustering.slot_recovery import orphan_rows
 from strogoff.cluster.identity import slot_of
 from strogoff.cluster.slots.recovery import orphans, requests
 from strogoff.cluster.slots.table import SlotRow
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
-from tests.harness.broker import publish
+from tests.harness.broker import PacketClient, publish
 
 
 def both_away(cluster: CopiedCluster, lost_power: int = 0) -> tuple[int, int]:
@@ -60,6 +63,51 @@ def recover(cluster: CopiedCluster, number: int, slots: list[int]) -> None:
     rows = [row for row in orphans(member.slots) if row.slot in slots]
     member.recover_slots(tuple(requests(rows, member.membership.holders(), member.view.serving)))
     cluster.until(lambda: not any(row.slot in slots for row in orphans(member.slots)))
+
+
+class Apart(CopiedCluster):
+    """Five nodes. The slot of `sub` is at node `primary`, and `apart` takes both nodes with copies out of the view."""
+
+    def __init__(self, primary: int, text: str = "t", **options: object) -> None:
+        super().__init__(5, **options)
+        self.primary, self.follower = primary, 0
+        subscriber(self, text=text).leave()
+        if self[1].node.options.queue_replicas > 1:
+            self.move("sub", primary)
+            self.primary, self.follower = self.copied()
+        self.held = [each for each in (self.primary, self.follower) if each]
+        self.others = [each for each in range(1, 6) if each not in self.held]
+        self.writer = self[3].client("writer")
+
+    def apart(self) -> None:
+        """One entry of the log takes the holders out of the view, which stand still meanwhile. They do not hear one of
+        the others, so they stay out when they go on. Node 3 hears everybody."""
+        for number in self.held:
+            self[number].pause_process()
+        self.until(lambda: self.row().primary is None)
+        deaf = next(each for each in self.others if each != 3 and not self[each].leads)
+        for number in self.held:
+            self.network.cut(f"n{number}", f"n{deaf}")
+
+    def go_on(self, *numbers: int) -> None:
+        """Let nodes go on, and time pass until they know that they are out of the view."""
+        for number in numbers:
+            self[number].resume_process()
+        self.until(lambda: all(self[number].member.own_holder is None for number in numbers))
+        self.pass_s(2)
+
+    def back(self, number: int) -> None:
+        """A node hears the others again, gets the slot, and the rest follows."""
+        self.network.heal(f"n{number}")
+        self.until(lambda: self.row().primary is not None)
+        assert self.row().home == f"n{number}"
+        self.network.heal()
+        self.whole()
+
+    def answered(self, client: PacketClient) -> bool:
+        """Let some time pass. Whether the client got an answer."""
+        self.pass_s(3)
+        return bool(client.take())
 
 
 def test_a_holder_that_lost_power_waits_for_the_complete_one() -> None:
@@ -263,3 +311,61 @@ def test_all_nodes_lose_power_at_once_and_nothing_is_lost_with_synced_disks() ->
     cluster.whole()
     assert resumed(cluster, 2) == [b"%d" % number for number in range(20)]
     assert not events(cluster, "slot.loss_possible")
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["as the first holder", "as the second holder"])
+@pytest.mark.parametrize("text", ["t", "$share/g/t"])
+def test_holders_that_are_out_of_the_view_take_no_message(text: str, first: bool) -> None:
+    """The other holder may get the slot. And the former follower has no session that takes anything."""
+    cluster = Apart(2 if first else 5, text)
+    assert (cluster.primary < cluster.follower) is first
+    cluster.apart()
+    cluster.go_on(cluster.primary, cluster.follower)
+    cluster.writer.send(publish("t", b"1", 1, 7))
+    assert not cluster.answered(cluster.writer)
+    cluster.back(cluster.follower)
+    assert cluster.answered(cluster.writer)
+    assert resumed(cluster, 3) == [b"1"]
+
+
+def test_a_copy_that_became_the_last_one_while_its_node_was_out_of_the_view_takes_no_message() -> None:
+    cluster = Apart(2)
+    cluster.apart()
+    cluster.go_on(cluster.primary, cluster.follower)
+    problems = list[str]()
+    cluster[3].host.leave(f"n{cluster.primary}", problems.append)
+    cluster.until(lambda: cluster.row().home == f"n{cluster.follower}")
+    assert problems == [""] and len(cluster.row().in_sync) == 1 and cluster.row().primary is None
+    cluster.writer.send(publish("t", b"1", 1, 7))
+    assert not cluster.answered(cluster.writer)
+    cluster.network.heal()
+    cluster.until(lambda: cluster.row().primary is not None)
+    assert cluster.answered(cluster.writer)
+    assert resumed(cluster, 3) == [b"1"]
+
+
+@pytest.mark.parametrize("back", ["primary", "follower"])
+def test_what_the_follower_lacks_is_not_acknowledged_when_both_leave_the_view(back: str) -> None:
+    cluster = Apart(2)
+    cluster.network.cut(f"n{cluster.primary}", f"n{cluster.follower}")
+    cluster.writer.send(publish("t", b"1", 1, 7))
+    cluster.pass_s(0.1)
+    cluster.apart()
+    cluster.go_on(cluster.primary)
+    assert len(cluster.rows(cluster.primary)) > len(cluster.rows(cluster.follower)), "the primary has the message"
+    assert not cluster.answered(cluster.writer)
+    cluster[cluster.follower].resume_process()
+    cluster.back(getattr(cluster, back))
+    assert cluster.answered(cluster.writer)
+    assert resumed(cluster, 3) == [b"1"]
+
+
+def test_the_only_holder_takes_messages_out_of_the_view() -> None:
+    """Nobody else can get the slot, unless its disk is lost."""
+    cluster = Apart(1, queue_replicas=1)
+    cluster.apart()
+    cluster.go_on(cluster.primary)
+    cluster.writer.send(publish("t", b"1", 1, 7))
+    assert cluster.answered(cluster.writer)
+    cluster.back(cluster.primary)
+    assert resumed(cluster, 3) == [b"1"]
