@@ -34,8 +34,8 @@ class _Commit(msgspec.Struct, eq=False):
 class CopyCommits:
     """The commits of one store.
 
-    `last` is the last one that closed before now. While commits are `held`, those that wait for a follower go on
-    waiting, whatever it acknowledges: its lane has been voided.
+    `last` is the last one that closed before now. While commits are `held`, those that were added go on waiting,
+    whatever a follower acknowledges: its lane has been voided.
     """
 
     def __init__(self, last: int) -> None:
@@ -53,7 +53,8 @@ class CopyCommits:
         return self._pending[0].number - 1 if self._pending else self.last
 
     def add(self, commit: int, waits: list[tuple[str, int, list[Counted]]]) -> None:
-        """A commit closes, and waits for these items: node, number in its lane, and the copies that are in it."""
+        """A commit closes, and waits for these items: node, number in its lane, and the copies that are in it. Without
+        items it waits for the commits before it, and while commits are held."""
         self._pending.append(_Commit(commit, waits))
 
     def acked(self, node: str, upto: int, index: int) -> bool:

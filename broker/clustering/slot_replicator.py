@@ -10,8 +10,9 @@
 A follower counts before the table can name it: then it has all that was acknowledged, whenever the log takes the
 request (H-46). It counts until an applied table cannot name it any more: the view lacks this entrance of its node, or
 the row has changed after the request and lacks it. It never stops to count by time, and never because this node says
-so. If a follower leaves the view together with this node, either may get the slot: no commit ends until the table says
-which of them has got it. `copy_commits.py` has the commits that wait.
+so. If a follower leaves the view together with this node, either may get the slot: until the table says which of them
+has got it, no commit ends that the follower may lack, or that changes the slot after that. `copy_commits.py` has the
+commits that wait.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ class SlotReplicator:
         self._commits.last = commit
         if self._lost:
             self._drop_late(batch)
-        if self.copies and batch:
+        if (self.copies or self._rivals) and batch:
             self._send_changes(commit, batch)
         for copy in self._fills:
             if copy.filled:
@@ -187,7 +188,7 @@ class SlotReplicator:
             if counted:
                 waits.append((node, seq, counted))
                 self._waited_ms[node] = self._member.ports.now_ms()
-        if waits:
+        if waits or (self._rivals and _by_slot(batch, {slot for slot, _ in self._rivals})):
             self._commits.add(commit, waits)
 
     def _send(self, node: str, item: bytes) -> int:

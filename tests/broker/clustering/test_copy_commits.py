@@ -63,6 +63,15 @@ def test_commits_that_are_held_wait_whatever_is_acknowledged() -> None:
     assert found.settle() and found.safe == 5
 
 
+def test_a_commit_without_items_waits_while_commits_are_held() -> None:
+    found = commits()
+    found.held, found.last = True, 6
+    found.add(6, [])
+    assert not found.settle() and found.safe == 5
+    found.held = False
+    assert found.settle() and found.safe == 6
+
+
 def test_an_acknowledgement_by_a_later_table_counts_when_this_node_follows_it() -> None:
     """The follower may have become primary: then it took nothing, although it acknowledges the items."""
     found = commits((2, "b", 1, Copy()))

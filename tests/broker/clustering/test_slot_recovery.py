@@ -11,6 +11,7 @@ from strogoff.broker.clustering.slot_recovery import orphan_rows
 from strogoff.cluster.identity import slot_of
 from strogoff.cluster.slots.recovery import orphans, requests
 from strogoff.cluster.slots.table import SlotRow
+from strogoff.mqtt.packets import Pubcomp, Publish, Pubrec, Pubrel
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import PacketClient, publish
 
@@ -358,6 +359,29 @@ def test_what_the_follower_lacks_is_not_acknowledged_when_both_leave_the_view(ba
     cluster.back(getattr(cluster, back))
     assert cluster.answered(cluster.writer)
     assert resumed(cluster, 3) == [b"1"]
+
+
+@pytest.mark.parametrize("back", ["primary", "follower"])
+def test_a_handshake_of_a_connected_client_stands_still_while_both_are_out_of_the_view(back: str) -> None:
+    """The next primary may lack each step. It would deliver again after PUBREL, or drop the next use of a packet id
+    after PUBCOMP."""
+    cluster = Apart(2)
+    client, _ = cluster[cluster.primary].connect("sub", clean=False, expiry_s=600)
+    client.subscribe(("t", 2))
+    cluster.writer.send(publish("t", b"1", 2, 7))
+    client.send(publish("u", b"2", 2, 9))
+    cluster.pass_s(1)
+    (message,) = [each for each in client.take() if isinstance(each, Publish)]
+    cluster.apart()
+    cluster.go_on(cluster.primary, cluster.follower)
+    client.send(Pubrec(message.packet_id), Pubrel(9))
+    assert not cluster.answered(client)
+    cluster.back(getattr(cluster, back))
+    if back == "primary":
+        assert [type(each) for each in client.take()] == [Pubrel, Pubcomp]
+    else:
+        assert not client.take()
+        assert resumed(cluster, 3) == [b"1"], "the client knows its packet id"
 
 
 def test_the_only_holder_takes_messages_out_of_the_view() -> None:
