@@ -144,7 +144,8 @@ class Unanswered:
             for flight in client.sender.open.values()
             if not flight.released and _accepted(world, client, flight.attempt)
         ]
-        yield from self._waits.judge(now - then, attempts, waited_for)
+        slow_copies = world.network.slowed and world.swarm.options.queue_replicas > 1
+        yield from self._waits.judge(now - then, attempts, waited_for, slow_copies)
 
     def _unconnected(self, world: ClusterWorld) -> Iterator[tuple[str, int]]:
         """Yield the connections without CONNACK at nodes that are calm."""

@@ -6,6 +6,8 @@ A publish must get an answer after three detection times in which these conditio
 * its node holds a lease, and so does every node that may have a durable session for it;
 * earlier messages of the client with the same QoS are answered, because acknowledgements leave in that order.
 
+While links are slow, time counts a third if slots have two copies (`SLOW_COPIES`).
+
 A publish rightly waits for an absent node with durable sessions for it. A publish that its node has not accepted may
 also wait: a policy defers it (H-13), or the node waits for a slow link and does not read its publishers.
 """
@@ -21,6 +23,11 @@ from ..history import Attempt
 
 PATIENCE_S = 3 * Settings().detection_ms / 1000
 """Three times the detection time."""
+
+SLOW_COPIES = 3
+"""How much longer a publish may take while links are slow, if slots have two copies. With QoS 2 it makes six trips
+between two nodes instead of two: its packet id goes to a follower, then the message to the node of a subscriber, then
+the subscriber's rows to a follower, and each is answered."""
 
 
 def accepted(flag: str, arrival: set[ViewState], later: set[ViewState], dup: bool) -> bool:
@@ -50,11 +57,16 @@ class Waits:
     def __init__(self) -> None:
         self._waited: dict[str, float] = {}
 
-    def judge(self, passed_s: float, open_attempts: Iterable[Attempt], calm: Mapping[str, float]) -> Iterator[str]:
+    def judge(
+        self, passed_s: float, open_attempts: Iterable[Attempt], calm: Mapping[str, float], slow_copies: bool = False
+    ) -> Iterator[str]:
         """Yield each publish that has waited too long. `passed_s`: the time since the last call.
 
         `calm`: node -> seconds for which it has been stable. `open_attempts`: the unanswered publishes at stable nodes.
+        `slow_copies`: links are slow, and slots have two copies.
         """
+        if slow_copies:
+            passed_s /= SLOW_COPIES
         waited: dict[str, float] = {}
         latest_first = sorted(open_attempts, key=lambda each: each.sent, reverse=True)
         first = {(each.writer, each.qos): each for each in latest_first}

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from strogoff.cluster.identity import slot_of
 from strogoff.netsplit.policy import OPERATIONS, ViewState
 from strogoff.sim.checkers.unanswered import PATIENCE_S
 from strogoff.sim.faults.schedule import FaultSchedule
@@ -149,3 +150,22 @@ def test_a_relayed_publish_that_the_primary_does_not_read_needs_no_answer_while_
     world.network.mend()
     world.loop.run_for(2 * PATIENCE_S)
     assert any("unanswered: w0-" in text for text in simulation.monitor.problems)
+
+
+def test_a_publish_with_two_copies_may_cross_a_slow_link_six_times() -> None:
+    """The slot of the writer is at n3 and has its copy at n2. With the reader's slot it is the other way round."""
+    plan = with_script(quiet(), {"n2.reader": reader("c1"), "n3.writer": writer(pace_s=IDLE_S)}, qos=2)
+    options = msgspec.structs.replace(plan.swarm.options, queue_replicas=2)
+    simulation = ClusterSimulation(replace(plan, swarm=replace(plan.swarm, options=options)))
+    world = simulation.world
+    simulation.begin()
+    until(world, lambda: all(each.connected for each in world.clients))
+    world.loop.run_for(5)
+    member, client = world.machines["n1"].member, next(each for each in world.clients if each.spec.writes)
+    assert member is not None
+    for name in ("c1", "w0"):
+        assert {holder.node for holder in member.slots.row(slot_of("", name)).in_sync} == {"n2", "n3"}
+    world.network.slow("n2", "n3", 1.05)
+    client.sender.publish("t/0", 2)
+    assert until(world, lambda: all(flight.released for flight in client.sender.open.values())) > PATIENCE_S
+    assert not simulation.monitor.problems

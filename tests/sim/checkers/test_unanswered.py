@@ -39,6 +39,15 @@ def test_the_wait_of_a_publish_starts_at_the_answer_to_its_predecessor() -> None
     assert len(list(waits.judge(2.0, [second], {"n1": 1.0}))) == 1
 
 
+def test_with_two_copies_a_publish_makes_three_times_as_many_trips_over_a_slow_link() -> None:
+    """3 nodes, copies and relay, seed 9: a PUBLISH with QoS 2 while a link takes 1.2 s more."""
+    attempt = HistoryBuilder().publish("w-1", acked=False)
+    waits = Waits()
+    for _ in range(9):
+        assert list(waits.judge(2.0, [attempt], {"n1": 1.0}, slow_copies=True)) == []
+    assert len(list(waits.judge(2.0, [attempt], {"n1": 1.0}, slow_copies=True))) == 1
+
+
 @pytest.mark.parametrize(
     ("flag", "arrival", "later", "dup", "expected"),
     [
