@@ -86,12 +86,13 @@ class Flow(msgspec.Struct):
 
 
 class Wanted(NamedTuple):
-    """What a client wants: its key, and `fresh` if it asks for no session and keeps none.
+    """What a client wants: its key; `clean` if it asks for no earlier session; `fresh` if it keeps none, either.
 
     Any registrar can serve a fresh client; only the primary can serve others.
     """
 
     client: bytes
+    clean: bool
     fresh: bool
 
 
@@ -129,26 +130,23 @@ class GatewayConnection:
 
     def ask(self) -> None:
         """Ask the present primary, if it can be asked; called again when table or tunnel change."""
-        owner = self._owner
-        node = self._asked_node()
-        place = None if node is None else (node, owner.locator.epoch_of(self.slot))
+        owner, place = self._owner, self._present_place()
         if self.over or self.opened or (self.flow is not None and place == self.place):
             return
         if self._answered:
             self.end("moved")
             return
         if self.flow is not None:
-            owner.abandoned(self, SUPERSEDED)
-            self.flow = None
+            if not self.wanted.clean:
+                # the asked node may have made the session, which then moves with its slot: any node would report a
+                # session that the client does not know of, unless the asked one says that it has made none (H-35)
+                return
+            self._withdraw()
         if place is None or place == self.refused_by:
             return
         if place[0] == owner.name:
             if owner.may_serve(self):
                 self._serve_here()
-            return
-        if self.place is not None and self.place != self.refused_by and self.place[0] == place[0]:
-            # that node may have made the session: CONNACK would report a session that the client does not know of
-            self.end("asked before")
             return
         peer = owner.peer(place[0])
         if not peer.open:
@@ -158,15 +156,28 @@ class GatewayConnection:
             return
         self._send_open(peer, place)
 
-    def _asked_node(self) -> str | None:
+    def _withdraw(self) -> None:
+        """The client needs no answer of the node that was asked."""
+        self._owner.abandoned(self, SUPERSEDED)
+        self.flow = None
+
+    def _present_place(self) -> tuple[str, int] | None:
+        """Return the node that the table names now, with the epoch of the slot; None if it names none."""
         locator = self._owner.locator
-        return locator.registrar_of(self.slot) if self.wanted.fresh else locator.primary_of(self.slot)
+        node = locator.registrar_of(self.slot) if self.wanted.fresh else locator.primary_of(self.slot)
+        return None if node is None else (node, locator.epoch_of(self.slot))
 
     def stay(self) -> None:
         """The registrar has noted this gateway as the owner of the client id: serve the client here."""
-        if not self.opened and not self.over and self.flow is not None:
-            self._owner.stays(self, self._connection)
-            self._serve_here()
+        if self.opened or self.over or self.flow is None:
+            return
+        if self._present_place() != self.place:
+            # the present registrar does not know of this client; the asked node has made no session
+            self._withdraw()
+            self.ask()
+            return
+        self._owner.stays(self, self._connection)
+        self._serve_here()
 
     def pump(self) -> None:
         """The tunnel has room: ask."""
@@ -206,18 +217,19 @@ class GatewayConnection:
 
     def _waits_for(self) -> str:
         """Return the reason why no primary serves the client."""
-        primary = self._asked_node()
-        if primary is None:
+        if self.flow is not None:
+            asked = self.flow.out.peer.node
+            return f"{asked} was asked to serve this client id, and did not answer within {OPEN_BOUND_MS // 1000} s"
+        place = self._present_place()
+        if place is None:
             text = f"no node serves this client id now: slot {self.slot} has no primary"
             holders = " and ".join(self._owner.locator.holders_of(self.slot))
             return f"{text}; its sessions and messages are at {holders}" if holders else text
-        if primary == self._owner.name:
+        if place[0] == self._owner.name:
             return "another node has not said in time whether this client id is connected there"
-        if self.flow is not None:
-            return f"{primary} serves this client id, and did not answer within {OPEN_BOUND_MS // 1000} s"
-        if self.refused_by == (primary, self._owner.locator.epoch_of(self.slot)):
-            return f"{primary} has another table: it does not serve this client id"
-        return f"{primary} serves this client id, and has no link to this node"
+        if self.refused_by == place:
+            return f"{place[0]} has another table: it does not serve this client id"
+        return f"{place[0]} serves this client id, and has no link to this node"
 
     def _serve_here(self) -> None:
         """This node serves the client: the `ClientConnection` goes on."""
@@ -254,6 +266,9 @@ class GatewayConnection:
             return
         self._settle()
         self.opened = self._answered = True
+        place = self._present_place()
+        if place is not None and self.place is not None and place[0] == self.place[0]:
+            self.place = place  # that node has got the slot again meanwhile; a connection of before has ended there
         self._owner.env.observer.relay_opened(self._connection, self.flow.out.peer.node, self.slot)
         rest = self._connection.decoder.take_rest()
         self._connection.retire()

@@ -171,7 +171,7 @@ class Gateways:
         if len(self._waiting) >= WAITING_MOST:
             refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "too many clients wait for another node")
             return True
-        waiting = GatewayConnection(self, connection, Wanted(client, fresh))
+        waiting = GatewayConnection(self, connection, Wanted(client, packet.clean_start, fresh))
         self._waiting[waiting] = None
         # a client with enhanced authentication may have sent more packets: they are known at the end of the turn
         if connection.auth.method is None:
@@ -281,7 +281,7 @@ class Gateways:
         if peer is None:
             return
         for connection in list(peer.asked.values()):
-            if connection.opened:
+            if connection.opened or not connection.wanted.clean:  # that node may have made the session
                 connection.end("left")
         for transport, _ in list(peer.served.values()):
             transport.abort()

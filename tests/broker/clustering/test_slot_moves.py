@@ -116,6 +116,21 @@ def test_a_connect_waits_while_the_slot_moves(cluster: MovingCluster) -> None:
     assert isinstance(found[0], packets.Connack) and found[0].reason == 0 and found[0].session_present
 
 
+def test_a_client_whose_slot_moves_before_its_connack_is_told_of_no_session(cluster: MovingCluster) -> None:
+    """H-35: the table arrives before the answer of the former node; the new one has the session that this one made."""
+    assert cluster.move(2) == ""
+    cluster.pass_s(2)
+    cluster.network.delay("n2", "n3", 0.5)
+    client = cluster[3].connect_soon("sub", clean=False, expiry_s=600)
+    cluster.until(lambda: any(key.startswith(b"s") for key in cluster.rows(2)))
+    assert client.take() == []
+    assert cluster.move(1, 2) == "" and cluster.homes() == {"n1"}
+    cluster.pass_s(2)
+    assert [each.session_present for each in client.take()] == [False] and client.closed
+    _, connack = cluster[3].connect("sub", clean=False, expiry_s=600)
+    assert connack.session_present
+
+
 def test_a_clean_start_ends_the_session_at_the_new_node(cluster: MovingCluster) -> None:
     """The client asks for no session while its old one is on its way."""
     subscriber(cluster).leave()

@@ -175,7 +175,78 @@ def test_a_node_that_may_have_made_the_session_is_not_asked_again() -> None:
     assert not client.closed
     cluster.apply("n2", 2)
     cluster.pass_s(2)
+    (connack,) = client.take()
+    assert not connack.session_present and client.closed and cluster.counts(1) == (0, 0, 0)
+
+
+def test_no_node_is_asked_while_another_one_may_have_made_the_session() -> None:
+    """H-35: the gateway reads the log again, so its table names n3 and then n2, which was asked at first."""
+    cluster = RelayHarness(3)
+    cluster.apply("n2", 3)
+    cluster.tables["n1"].apply("n2", 1)
+    cluster.network.delay("n2", "n1", 0.5)
+    client = waiting(cluster, clean=False)
+    cluster.tables["n1"].apply("n3", 2)
+    cluster.pass_s(0.1)
+    assert cluster.counts(2) == (0, 1, 0) and cluster.counts(1) == (1, 0, 1)
+    cluster.tables["n1"].apply("n2", 3)
+    cluster.pass_s(2)
+    (connack,) = client.take()
+    assert not connack.session_present and cluster.counts(1) == (1, 0, 0)
+    cluster.tables["n1"].apply("n2", 3)  # some other slot has changed
+    client.send(p.Pingreq())
+    cluster.pass_s(1)
+    assert [type(each) for each in client.take()] == [p.Pingresp]
+
+
+def test_another_node_is_asked_when_the_first_one_has_made_no_session() -> None:
+    """H-35: the slot goes to n3 while OPEN is on its way to n2."""
+    cluster = RelayHarness(3)
+    cluster.network.delay("n1", "n2", 0.5)
+    client = waiting(cluster, clean=False)
+    cluster.apply("n3", 2)
+    cluster.pass_s(0.1)
+    assert client.take() == [] and len(cluster[3].node.sessions) == 0
+    cluster.pass_s(1)
+    (connack,) = client.take()
+    assert not connack.session_present and not client.closed
+    assert cluster.counts(2) == (0, 0, 0) and cluster.counts(3) == (0, 1, 0)
+
+
+def test_a_client_without_an_answer_is_closed_when_the_asked_node_leaves_the_view() -> None:
+    """H-35: that node may have made the session. The tunnel may still be open."""
+    cluster = RelayHarness(3)
+    cluster.network.delay("n2", "n1", 0.5)
+    client = waiting(cluster, clean=False)
+    cluster.gateways(1).left("n2")
+    cluster.settle()
     assert client.closed and client.take() == [] and cluster.counts(1) == (0, 0, 0)
+
+
+def test_a_client_stays_at_its_gateway_when_the_present_registrar_knows_it() -> None:
+    """The slot has another registrar when the answer of the former one arrives."""
+    cluster = RelayHarness(3)
+    cluster.network.delay("n2", "n1", 0.5)
+    client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
+    client.send(connect("c", 5, False))
+    cluster.pass_s(0.1)
+    assert client.take() == [] and cluster.registered(2) == 1
+    cluster.apply("n3", 2)
+    cluster.pass_s(2)
+    (connack,) = client.take()
+    assert not connack.session_present
+    assert (cluster.local(1), cluster.registered(2), cluster.registered(3)) == (1, 0, 1)
+
+
+def test_a_refusal_names_the_node_that_did_not_answer() -> None:
+    """It waits for a table that the log does not bring."""
+    cluster = RelayHarness(3)
+    cluster.tables["n1"].apply("n2", 2)
+    client = waiting(cluster, clean=False)
+    cluster.tables["n1"].apply("n3", 3)
+    cluster.pass_s(OPEN_BOUND_S + 1)
+    (connack,) = client.take()
+    assert props(connack)["reason_string"] == "n2 was asked to serve this client id, and did not answer within 10 s"
 
 
 @pytest.mark.parametrize("breaks", [False, True])
