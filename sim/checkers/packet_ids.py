@@ -3,8 +3,9 @@
 `History.ids` has the ids that arrived with another message while they were in use. The checker also demands that a
 repetition with DUP has the same id as before. A session may get two copies of a message, each with its own id, in these
 cases: its writer sent it again with QoS 1; a node sends it as a retained message for a SUBSCRIBE; another member of a
-group had it before; with QoS 1, the node of the writer sent it again to a node that died before its commit; the writer
-sent it again after a node without a lease had taken it, and its session had expired meanwhile.
+group had it before; with QoS 1, the node of the writer sent it again to a node that died before its commit, or to one
+that took the slot over before the copies had it; the writer sent it again after a node without a lease had taken it, and
+its session had expired meanwhile.
 
 A node with an old copy of its disk does not know the ids in use. It gets no lease, but with the policy `on` it serves
 without one until the other nodes refuse it. Another checker demands that it stops then.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...cluster.identity import slot_of
 from ..history import Attempt, Delivery
 from .case import Case
 
@@ -36,7 +38,7 @@ def check(case: Case) -> Iterator[str]:
         alone = (
             attempt is not None
             and not (attempt.without_lease and attempt.resent)
-            and (each.qos == 2 or not (attempt.resent or _forwarded_again(case, each, attempt, since_s)))
+            and (each.qos == 2 or not (attempt.resent or _lost_with_its_node(case, each, attempt, since_s)))
         )
         again = alone and each.dup and ids and each.packet_id not in ids
         if again and not case.by_old_copy(each.client, each.connection):
@@ -44,7 +46,12 @@ def check(case: Case) -> Iterator[str]:
         ids.add(each.packet_id)
 
 
-def _forwarded_again(case: Case, delivery: Delivery, attempt: Attempt, since_s: float) -> bool:
-    """Whether the session's node is not the writer's, and its process ended after it had first sent the message."""
-    node = case.history.connections[delivery.client][delivery.connection - 1].node
-    return node != attempt.node and any(since_s <= end_s for end_s in case.history.life(node).ends)
+def _lost_with_its_node(case: Case, delivery: Delivery, attempt: Attempt, since_s: float) -> bool:
+    """Whether a node that had sent the message to the client ended before its disk and the copies had it, or another
+    node took over the slot then: the node of the writer sends it again."""
+    history = case.history
+    arrivals = history.slot_arrivals.get(slot_of("", delivery.client), [])
+    if history.copied and any(since_s <= at_s <= delivery.sent_at for at_s in arrivals):
+        return True
+    node = history.connections[delivery.client][delivery.connection - 1].node
+    return node != attempt.node and any(since_s <= end_s for end_s in history.life(node).ends)

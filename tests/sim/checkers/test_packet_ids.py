@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strogoff.cluster.identity import slot_of
 from strogoff.sim.checkers.packet_ids import check
 from strogoff.sim.history import IdReuse
 
@@ -53,6 +54,20 @@ def test_a_dead_node_gets_the_message_again_from_the_publishers_node() -> None:
         builder.publish("w-1", node=node)
         builder.deliver("w-1", packet_id=5)
         builder.fault("kill")
+        builder.deliver("w-1", packet_id=6, dup=True)
+        assert len(list(check(builder.case()))) == wrong
+
+
+def test_a_node_that_takes_a_slot_over_gets_the_message_from_the_publishers_node() -> None:
+    """The former primary had sent it before it was in the copies (3 nodes, `--variant copies,moves`, seed 760214)."""
+    for qos, copied, client, wrong in ((1, True, "s", 0), (2, True, "s", 1), (1, False, "s", 1), (1, True, "x", 1)):
+        builder = HistoryBuilder()
+        builder.history.copied = copied
+        builder.connect("s")
+        builder.publish("w-1", qos=qos)
+        builder.deliver("w-1", packet_id=5)
+        builder.tick()
+        builder.history.slot_arrivals[slot_of("", client)] = [builder.now]
         builder.deliver("w-1", packet_id=6, dup=True)
         assert len(list(check(builder.case()))) == wrong
 
