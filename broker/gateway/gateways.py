@@ -473,10 +473,10 @@ class Gateways:
         if (registrar if fresh else primary) != self.name or self.closing:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))
             return
-        if not allowed and peer.early.keep(number, data):
+        if not allowed and self._policy.view_state is not ViewState.MAJORITY and peer.early.keep(number, data):
             # this node has just started, and has no lease yet: the gateway has judged the client by its own
             self._policy.when_accepting(lambda: self._open_again(peer, number))
-            return
+            return  # with a lease the policy refuses the client below, as one of this node
         stays = fresh or not (
             expires or keeps_will or self._sessions.on_disk(admission.mountpoint, admission.client_id)
         )

@@ -4,8 +4,8 @@
 repetition with DUP has the same id as before. A session may get two copies of a message, each with its own id, in these
 cases: its writer sent it again with QoS 1; a node sends it as a retained message for a SUBSCRIBE; another member of a
 group had it before; with QoS 1, the node of the writer sent it again to a node that died before its commit, or to one
-that took the slot over before the copies had it; the writer sent it again after a node without a lease had taken it, and
-its session had expired meanwhile.
+that took the slot over before the copies had it; the writer sent it again after a node without a lease had taken it,
+and its session had expired meanwhile.
 
 A node with an old copy of its disk does not know the ids in use. It gets no lease, but with the policy `on` it serves
 without one until the other nodes refuse it. Another checker demands that it stops then.

@@ -13,6 +13,7 @@ from strogoff.broker.gateway.gateway_connection import OPEN_BOUND_MS
 from strogoff.broker.gateway.messages import OPEN, OPEN_PART, PIECE_BYTES, REPORTED, encode_opening, head
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets as p
+from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import PacketClient, connect, option, publish
 from tests.harness.cluster import MAJORITY
 from tests.harness.listeners import tcp
@@ -548,6 +549,18 @@ def test_a_client_that_the_policy_refuses_is_refused_at_the_gateway() -> None:
     cluster.pass_s(6)
     _, connack = cluster[1].connect("c")
     assert connack.reason == 0x88 and props(connack)["reason_string"] == "the cluster is not complete"
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_client_that_the_policy_of_the_primary_refuses_is_refused_at_once(clean: bool) -> None:
+    """The primary sees that the cluster is not complete before the gateway does."""
+    cluster = RelayHarness(3)
+    cluster[2].node.policy.view_state = ViewState.MAJORITY
+    client = cluster[1].connect_soon("c", clean=clean)
+    cluster.pass_s(0.5)
+    (connack,) = client.take()
+    assert connack.reason == 0x88 and props(connack)["reason_string"] == "the cluster is not complete"
+    assert client.closed and cluster.nothing_left()
 
 
 def test_the_number_of_waiting_clients_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
