@@ -4,7 +4,8 @@ The router sends messages for these sessions to their node, because it knows the
 of a subscription stays until this node has the route that the present node of the slot has written. If the slot was
 lost there and comes back to this node, its sessions are lost: the rows wait for no route.
 
-A node that returns may have the rows of all slots. It deletes those of one slot after the other, some in each turn.
+A node that returns may have the rows of all slots. It deletes those of one slot after the other, some in each turn. A
+slot that comes to this node meanwhile, as an empty one, is closed until its former rows are gone. So it is first.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class SlotLeftovers:
             return
         env.tick()
         while self._queue:
-            slot, rows = self._queue.popleft()
+            slot, rows = self._next()
             if self._slots.get(slot) is rows:  # else it was stopped
                 self._delete(slot, rows)
                 break
@@ -95,6 +96,12 @@ class SlotLeftovers:
             env.store.when_landed(env.store.open_commit, lambda: env.background(self._step))
         else:
             self._deleting = False
+
+    def _next(self) -> tuple[int, Iterator[tuple[bytes, bytes]]]:
+        """Take a slot out of the queue. One that is this node's again is first: its clients wait."""
+        found = next((each for each in self._queue if self._is_back(each[0])), self._queue[0])
+        self._queue.remove(found)
+        return found
 
     def _delete(self, slot: int, rows: Iterator[tuple[bytes, bytes]]) -> None:
         """Delete some rows of a slot, and put it into the queue again if there are more."""

@@ -40,8 +40,8 @@ ANNOUNCED = 200
 
 class SlotOpening:
     """The slots that come to one node and leave it. `lost` has the slots that it has lost a moment ago, and whose
-    sessions may still write; `unopened` those that it has got and opens in later turns. `opened` is called when it has
-    opened some of them."""
+    sessions may still write; `unopened` those that it has got and opens in later turns. `opened` is called when clients
+    can reach some of them."""
 
     def __init__(self, node: Node, member: ClusterNode, traffic: Traffic, opened: Callable[[], None]) -> None:
         self._node = node
@@ -232,6 +232,8 @@ class SlotOpening:
         if not self._deleted:
             env.timers.at(env.now + SAY_MS, self._say_deleted)
         self._deleted.append(slot)
+        if self._is_own(slot):
+            self._opened()  # it has come as an empty one, and clients wait for it
 
     def _say_deleted(self) -> None:
         """One line for all slots of a while: a node that returns may have over a hundred."""

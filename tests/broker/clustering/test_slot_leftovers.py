@@ -149,6 +149,36 @@ def test_each_turn_deletes_some_rows_of_one_slot(cluster: MovingCluster, monkeyp
     assert sum(deleted) == 12 * len(slots) and max(deleted) == 5
 
 
+def test_a_slot_that_is_this_nodes_again_is_first(cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is closed until its former rows are gone."""
+    first, second, third = slots = [slot for slot in range(10) if slot != cluster.slot][:3]
+    leftovers, _ = _leftovers(cluster, slots, monkeypatch)
+    cleared: list[int] = []
+    monkeypatch.setattr(leftovers, "_is_back", lambda slot: slot == third)
+    monkeypatch.setattr(leftovers, "_clear", cleared.append)
+    cluster.until(lambda: len(cleared) == 3)
+    assert cleared == [third, first, second]
+
+
+def test_a_client_that_waits_for_the_end_of_the_former_rows_is_served_then(
+    cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slot has come back as an empty one (3 nodes, `--variant copies,moves`, seed 760366)."""
+    subscriber(cluster).leave()
+    leftovers = cluster[1].host.clustering.slots.opening.leftovers  # type: ignore[union-attr]
+    turns = Steps(cluster[1].node.env, monkeypatch)
+    cluster[1].node.slot_sessions.lose(cluster.slot)
+    leftovers.start(cluster.slot)
+    client = cluster[1].connect_soon("sub", clean=False, expiry_s=600)
+    cluster.pass_s(1)
+    assert client.take() == []
+    while cluster.slot in leftovers:
+        turns.pop()()
+        cluster.until(lambda: bool(turns) or cluster.slot not in leftovers)
+    cluster.pass_s(1)
+    assert [each.session_present for each in client.take()] == [False]
+
+
 def test_rows_of_a_slot_stay_that_comes_back_between_two_steps(
     cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
