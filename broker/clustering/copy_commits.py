@@ -14,6 +14,8 @@ from typing import Protocol
 
 import msgspec
 
+from ...cluster.slots.table import Holder
+
 
 class Counted(Protocol):
     """A copy of a slot, for which a commit may wait."""
@@ -34,13 +36,14 @@ class _Commit(msgspec.Struct, eq=False):
 class CopyCommits:
     """The commits of one store.
 
-    `last` is the last one that closed before now. While commits are `held`, those that were added go on waiting,
-    whatever a follower acknowledges: its lane has been voided.
+    `last` is the last one that closed before now. `rivals`: slots that this node has lost, and followers that may get
+    them as well as this node. While there are any, commits that were added go on waiting, whatever a follower
+    acknowledges: its lane has been voided.
     """
 
     def __init__(self, last: int) -> None:
         self.last = last
-        self.held = False
+        self.rivals: list[tuple[int, Holder]] = []
         self._pending: deque[_Commit] = deque()
         self._acked: dict[str, int] = {}
         self._noted: dict[str, tuple[int, int]] = {}
@@ -87,7 +90,7 @@ class CopyCommits:
     def settle(self) -> bool:
         """Let the commits go that no follower lacks any more. True if `safe` has risen."""
         pending, before = self._pending, self.safe
-        while pending and not self.held and not any(self._lacks(*wait) for wait in pending[0].waits):
+        while pending and not self.rivals and not any(self._lacks(*wait) for wait in pending[0].waits):
             pending.popleft()
         return self.safe > before
 

@@ -137,8 +137,6 @@ class SlotReplicator:
         """Slots that an operator moves: the node that must have a copy."""
         self._fills: list[_Copy] = []
         """The copies that are not in sync yet."""
-        self._rivals: list[tuple[int, Holder]] = []
-        """Slots that this node has lost, and followers that may get them as well as this node."""
         self._ready: deque[_Copy] = deque()
         """The copies whose rows are read in later turns: their followers are ready, or have what was sent."""
         self._commits = CopyCommits(env.store.open_commit - 1)
@@ -158,7 +156,7 @@ class SlotReplicator:
         self._commits.last = commit
         if self._lost:
             self._drop_late(batch)
-        if (self.copies or self._rivals) and batch:
+        if (self.copies or self._commits.rivals) and batch:
             self._send_changes(commit, batch)
         for copy in self._fills:
             if copy.filled:
@@ -188,7 +186,8 @@ class SlotReplicator:
             if counted:
                 waits.append((node, seq, counted))
                 self._waited_ms[node] = self._member.ports.now_ms()
-        if waits or (self._rivals and _by_slot(batch, {slot for slot, _ in self._rivals})):
+        rivals = self._commits.rivals
+        if waits or (rivals and _by_slot(batch, {slot for slot, _ in rivals})):
             self._commits.add(commit, waits)
 
     def _send(self, node: str, item: bytes) -> int:
@@ -354,7 +353,7 @@ class SlotReplicator:
                 listed = copy.holder in row.in_sync
                 if not mine or present.get(copy.holder.node) != copy.holder or (copy.phase == IN_SYNC and not listed):
                     self._forget(slot, copy)
-                    self._rivals.append((slot, copy.holder))
+                    self._commits.rivals.append((slot, copy.holder))
                 elif listed and copy.phase != IN_SYNC:
                     copy.phase = IN_SYNC
                     self._fills.remove(copy)
@@ -365,8 +364,8 @@ class SlotReplicator:
         fed = {copy.holder.node for copies in self.copies.values() for copy in copies}
         for node in self._commits.forget_all_but(fed):
             self._member.links.void(node, Lane.REPLICA)
-        self._rivals = [(slot, holder) for slot, holder in self._rivals if _may_get(table.row(slot), holder)]
-        self._commits.held = bool(self._rivals)
+        rivals = self._commits.rivals
+        self._commits.rivals = [(slot, holder) for slot, holder in rivals if _may_get(table.row(slot), holder)]
         for node, upto in self._commits.follow(table.index):
             self._fill_more(node, upto)
         self._settle()

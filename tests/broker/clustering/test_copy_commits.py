@@ -8,6 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strogoff.broker.clustering.copy_commits import CopyCommits, Counted
+from strogoff.cluster.slots.table import Holder
+
+RIVALS = [(7, Holder("b", "disk", 1))]
+"""A slot that another node may get as well."""
 
 
 @dataclass
@@ -57,18 +61,18 @@ def test_commits_that_are_held_wait_whatever_is_acknowledged() -> None:
     """The follower gets the rest of its lane as voids, and acknowledges these as well."""
     lost = Copy()
     found = commits((2, "b", 1, lost))
-    found.held, lost.counts = True, False
+    found.rivals, lost.counts = RIVALS, False
     assert found.acked("b", 1, 0) and not found.settle() and found.safe == 1
-    found.held = False
+    found.rivals = []
     assert found.settle() and found.safe == 5
 
 
 def test_a_commit_without_items_waits_while_commits_are_held() -> None:
     found = commits()
-    found.held, found.last = True, 6
+    found.rivals, found.last = RIVALS, 6
     found.add(6, [])
     assert not found.settle() and found.safe == 5
-    found.held = False
+    found.rivals = []
     assert found.settle() and found.safe == 6
 
 
