@@ -476,15 +476,15 @@ class Gateways:
         if not allowed and self._policy.view_state is not ViewState.MAJORITY and peer.early.keep(number, data):
             # this node has just started, and has no lease yet: the gateway has judged the client by its own
             self._policy.when_accepting(lambda: self._open_again(peer, number))
-            return  # with a lease the policy refuses the client below, as one of this node
-        stays = fresh or not (
-            expires or keeps_will or self._sessions.on_disk(admission.mountpoint, admission.client_id)
-        )
-        if not self._may_open(peer, number, data, client, opening.epoch, stays):
             return
-        if stays:
-            self._leave_there(peer, number, data, client, opening.epoch)
-            return
+        if allowed:  # else the policy refuses the client below, and nothing of its client id ends
+            on_disk = self._sessions.on_disk
+            stays = fresh or not (expires or keeps_will or on_disk(admission.mountpoint, admission.client_id))
+            if not self._may_open(peer, number, data, client, opening.epoch, stays):
+                return
+            if stays:
+                self._leave_there(peer, number, data, client, opening.epoch)
+                return
         origin = opening.origin()
         origin.gateway = peer.node.node
         transport = RelayedTransport(self.env, peer.node, number, (slot, epoch), lambda ended: self._over(peer, ended))

@@ -563,6 +563,21 @@ def test_a_client_that_the_policy_of_the_primary_refuses_is_refused_at_once(clea
     assert client.closed and cluster.nothing_left()
 
 
+def test_a_connect_that_the_policy_of_the_primary_refuses_ends_nothing() -> None:
+    """Neither the session of a client that asks for a clean start, nor the connection at another gateway."""
+    cluster = RelayHarness(3)
+    cluster[1].client("kept", clean=False).leave()
+    local = cluster[3].client("local", expiry_s=0)
+    assert cluster.local(3) == 1
+    cluster[2].node.policy.view_state = ViewState.MAJORITY
+    for client_id in ("kept", "local"):
+        client = cluster[1].connect_soon(client_id, expiry_s=0)
+        cluster.pass_s(0.5)
+        assert [each.reason for each in client.take()] == [0x88]
+    assert cluster[2].node.sessions.get("", "kept") is not None
+    assert not local.closed and cluster.local(3) == 1
+
+
 def test_the_number_of_waiting_clients_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strogoff.broker.gateway.gateways.WAITING_MOST", 2)
     cluster = RelayHarness(2, None)
