@@ -542,12 +542,12 @@ class ClusterAdapter:
     def acked(self, node: str, upto: int) -> None:
         """As `ClusterEvents.acked`."""
         self._node.env.tick()
-        self.sender.acked(node, upto, self._member.look(), self._member.links.applied_by(node))
+        self.sender.acked(node, upto, self._member.look(), *self._member.links.answered_by(node))
 
     def acked_early(self, node: str, seqs: list[int]) -> None:
         """As `ClusterEvents.acked_early`."""
         self._node.env.tick()
-        self.sender.acked_early(node, seqs, self._member.look(), self._member.links.applied_by(node))
+        self.sender.acked_early(node, seqs, self._member.look(), *self._member.links.answered_by(node))
 
     def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
         """As `ClusterEvents.deliver_relayed`."""

@@ -84,7 +84,7 @@ class ForwardSender:
         self.since = 0
         """The view in which this node entered: all nodes treat its copies of an earlier view as void (H-14)."""
         self._number = 0
-        self._answers = UnprovenAnswers()
+        self.answers = UnprovenAnswers()
         self.here: Callable[[OutstandingForward], None] = _nobody_here
         """Called with a copy that has no lane: its slots have moved to this node."""
         self.slow = SlowNodes(lanes)
@@ -191,7 +191,7 @@ class ForwardSender:
             if slots and not copy.number:
                 self._number += 1
                 copy.number = self._number
-            head = head_with_slots(since, copy.live, slots, copy.number, self._answers.table, copy.again)
+            head = head_with_slots(since, copy.live, slots, copy.number, self.answers.table, copy.again)
         else:
             head = head_without_slots(since, copy.live)
         copy.seq = self._lanes.send(name, head + body)
@@ -253,13 +253,13 @@ class ForwardSender:
 
     # -- done
 
-    def acked(self, name: str, upto: int, leased: bool = True, index: int = 0) -> None:
+    def acked(self, name: str, upto: int, leased: bool = True, index: int = 0, boot: int = 0) -> None:
         """The node has all copies up to this number, as durably as its sessions need: end these copies.
 
-        `index` is that of the slot table which the node followed then. An answer may prove nothing yet: see
+        `index` is that of the slot table which start `boot` of the node followed then. It may prove nothing yet: see
         `UnprovenAnswers`. If this node must enter another view, all copies are void.
         """
-        if self._answers.counts(name, upto, [], index, leased):
+        if self.answers.counts(name, upto, [], index, leased, boot):
             self._acked(name, upto)
 
     def _acked(self, name: str, upto: int) -> None:
@@ -279,9 +279,9 @@ class ForwardSender:
         if size:
             self.slow.on_disk(name, size)
 
-    def acked_early(self, name: str, seqs: list[int], leased: bool = True, index: int = 0) -> None:
+    def acked_early(self, name: str, seqs: list[int], leased: bool = True, index: int = 0, boot: int = 0) -> None:
         """The node has these copies, which need no disk, although earlier ones still wait for its disk."""
-        if self._answers.counts(name, 0, seqs, index, leased):
+        if self.answers.counts(name, 0, seqs, index, leased, boot):
             self._acked_early(name, seqs)
 
     def _acked_early(self, name: str, seqs: list[int]) -> None:
@@ -306,7 +306,7 @@ class ForwardSender:
 
     def proven(self) -> None:
         """Apply the answers that were noted and count now: the lease is there, or their copies are void."""
-        for name, answer in self._answers.proven():
+        for name, answer in self.answers.proven():
             self._acked(name, answer.upto)
             self._acked_early(name, answer.early)
 
@@ -338,7 +338,7 @@ class ForwardSender:
 
     def follow_table(self, index: int) -> None:
         """This node follows the slot table of this index: later copies say so."""
-        self._answers.table = index
+        self.answers.table = index
 
     def unpark(self, present: Mapping[int, str]) -> None:
         """Send what waited for slots that were moving. `present`: slot -> its node, for those that do not move now."""

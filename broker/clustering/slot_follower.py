@@ -65,6 +65,7 @@ class SlotFollower:
         gate.table = member.slots.index
         gate.entered = gate.entered or member.own_holder is not None
         gate.contested = self._is_contested()
+        self._sender.answers.boots.update({each.node: each.boot for each in member.view.incarnations})
         self._sender.follow(gate.table, placed.moved)
         for each in self._senders:
             each.follow_table(gate.table)

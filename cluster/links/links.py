@@ -251,6 +251,11 @@ class Links:
         """Returns what `LinkEvents.applied` returned at the node when it sent its last acknowledgement; 0 if none."""
         return self._out[node].applied if node in self._out else 0
 
+    def answered_by(self, node: str) -> tuple[int, int]:
+        """Returns `applied_by` of a node, and the start of the process that sent the acknowledgement."""
+        stream = self._out.get(node)
+        return (0, 0) if stream is None or stream.peer is None else (stream.applied, stream.peer.boot)
+
     def heard_ms(self, node: str) -> float | None:
         """When the last frame arrived on the stream from a node, in `now_ms`; None if none ever did."""
         return self._in[node].heard_ms if node in self._in else None

@@ -200,3 +200,21 @@ def test_empty_slots_go_to_their_nodes_with_two_copies_and_again_after_a_return(
     cluster.until(lambda: spread(2) == {slot_of("", name)}, 60)
     cluster.all_copied()
     assert cluster[3].connect(name, clean=False, expiry_s=600)[1].session_present
+
+
+def test_a_primary_that_starts_again_acknowledges_nothing_that_its_follower_lacks(cluster: CopiedCluster) -> None:
+    """Its disk has the message, and its lane continues behind it. But the follower becomes the primary."""
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    other = cluster.third()
+    writer = cluster[other].client("writer")
+    cluster.network.cut(f"n{primary}", f"n{follower}")
+    writer.send(publish("t", b"1", 1, 7))
+    cluster.pass_s(0.1)
+    assert len(cluster.rows(primary)) > len(cluster.rows(follower))
+    cluster.restart(primary)
+    assert cluster.taken_over(primary) == follower
+    cluster.network.heal()
+    cluster.until(lambda: bool(writer.take()))
+    cluster.whole()
+    assert resumed(cluster, other) == [b"1"]

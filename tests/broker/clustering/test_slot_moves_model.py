@@ -74,8 +74,8 @@ class MovingNode:
         self.lanes = Lanes()
         self.table = 0
         self.member: Any = SimpleNamespace(
-            slots=SimpleNamespace(index=0), own_holder=name, leased=lambda: True,
-            links=SimpleNamespace(try_again=lambda: None),
+            slots=SimpleNamespace(index=0, slots_by_primary={}), own_holder=name, leased=lambda: True,
+            links=SimpleNamespace(try_again=lambda: None), view=SimpleNamespace(incarnations=()),
         )  # fmt: skip
         node.gateways.locator = SimpleNamespace(
             home_of=lambda slot: SlotHome(world.tables[self.table][slot], True, 1, world.moved(slot, self.table))

@@ -18,6 +18,16 @@ def test_an_answer_waits_for_the_lease_and_the_table() -> None:
     assert made.counts("n2", 10, [], 6, True)
 
 
+def test_an_answer_of_a_new_process_waits_until_it_is_in_a_view() -> None:
+    made = UnprovenAnswers()
+    made.boots = {"n2": 3}
+    assert made.counts("n2", 4, [], 0, True, 3)
+    assert not made.counts("n2", 5, [], 0, True, 4) and not made.counts("n3", 1, [], 0, True, 1)
+    assert made.proven() == []
+    made.boots = {"n2": 4}
+    assert made.proven() == [("n2", Answer(5, [], 0, 4))]
+
+
 def test_a_later_answer_does_not_overtake_one_that_waits() -> None:
     made = UnprovenAnswers()
     assert not made.counts("n2", 4, [], 0, False)
