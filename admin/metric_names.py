@@ -101,6 +101,7 @@ GAUGES = {
     "slots_without_primary": "Slots that have no primary, by the table that this node has applied.",
     "slots_copied": "Slots of other nodes of which this node has a copy in sync.",
     "slots_without_copy": "Slots of this node that have fewer copies than `queue_replicas`.",
+    "slots_below_minimum": "Slots of all nodes that have fewer copies than `queue_min_in_sync`.",
     "slots_misplaced": "Slots of this node that should be at another one.",
     "slots_moving": "Slots with rows on this disk that move to or from this node, or wait to be deleted after a move.",
     **_incidents(GAUGE),

@@ -116,6 +116,7 @@ class Metrics:
         yield "slots_without_primary", sum(row.primary is None for row in rows)
         yield "slots_copied", len(copied)
         yield "slots_without_copy", sum(len(row.in_sync) < node.options.queue_replicas for row in own)
+        yield "slots_below_minimum", len(node.policy.few_copies)
         yield "slots_misplaced", cluster.status().slots_misplaced if cluster is not None else 0
         yield "slots_moving", len(node.slot_sessions.marks.keys() - copied)
 

@@ -201,6 +201,8 @@ _TYPES: Final = """
     slot.stay s slot target reason : the move has ended, and the slot stays at this node
     slot.balance s count slots : this node begins to give slots with sessions to the nodes that should have them
     slot.balanced s count ?reason : no such slot moves any more; count: how many have moved, reason: why others stay
+    slot.few s count slots
+        : slots have fewer copies than queue_min_in_sync: nothing new is accepted for them; count 0: no slot any more
     slot.copied s slot target bytes
         : the target has a copy of the slot, and is in its in-sync set; bytes: of all that was sent for it but changes
     slot.taken s slot target : another node is the primary of a slot that this one had; its sessions here are given up

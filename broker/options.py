@@ -47,6 +47,7 @@ class Options(msgspec.Struct, kw_only=True):
     allow_subscribe_during_netsplit: str = "off"
     allow_unsubscribe_during_netsplit: str = "off"
     queue_replicas: int = 1
+    queue_min_in_sync: int = 1
     queue_balance: str = "auto"
     queue_balance_wait_s: int = 30
     expire_retain_cache_s: int = 0

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..configs import Key, Settings, schema
+from ..configs.checks import MIN_IN_SYNC, too_few_copies
 from ..configs.schema import ACTIVE
 from ..configs.settings import is_secret
 from ..configs.values import Value, WrongValueError
@@ -219,10 +220,13 @@ class RuntimeSettings:
         if not self.changeable(key):
             raise SetError(f"{name}: cannot be changed at run time; set it in vernemq.conf and restart the node")
         try:
-            return key.parse(text)
+            value = key.parse(text)
         except WrongValueError as error:
             meant = f"; did you mean {error.suggestion}?" if error.suggestion else ""
             raise SetError(f"{name}: expected {error}, found {text!r}{meant}") from None
+        if name == MIN_IN_SYNC and (wrong := too_few_copies(value, self._settings["queue_replicas"])):
+            raise SetError(f"{name}: {wrong}")
+        return value
 
     def changeable(self, key: Key) -> bool:
         """True if a change of this key takes effect while the node runs."""

@@ -9,6 +9,9 @@ from .listeners import ListenerSettings, resolve_listeners
 from .lookup import Lookup
 from .problems import Problem
 from .schema import ACTIVE, schema
+from .values import Value
+
+MIN_IN_SYNC = "queue_min_in_sync"
 
 _CERTIFICATE = (
     "-----BEGIN CERTIFICATE-----",
@@ -23,11 +26,19 @@ def check(settings: Lookup) -> list[Problem]:
     """All problems between settings."""
     listeners = resolve_listeners(settings)
     problems = list(_addresses(settings, listeners))
+    minimum = settings[MIN_IN_SYNC]
+    if wrong := too_few_copies(minimum, settings["queue_replicas"]):
+        problems.append(_problem(settings, MIN_IN_SYNC, wrong, "at most queue_replicas", str(minimum)))
     for listener in listeners:
         problems += _plugins(settings, listener)
         if listener.uses_tls:
             problems += _tls(settings, listener)
     return list(dict.fromkeys(problems))
+
+
+def too_few_copies(minimum: Value, replicas: Value) -> str:
+    """Why no slot can ever have as many copies as `queue_min_in_sync` asks for; "" if it can."""
+    return f"slots get no more copies than queue_replicas = {replicas}" if int(minimum) > int(replicas) else ""
 
 
 def _addresses(settings: Lookup, listeners: list[ListenerSettings]) -> Iterator[Problem]:

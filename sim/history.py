@@ -240,6 +240,28 @@ class ViewLog:
 
 
 @dataclass(slots=True)
+class CopyLog:
+    """When each node began and ceased to refuse operations because some slots had too few copies: (time in s, whether
+    it refuses)."""
+
+    changes: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
+
+    def note(self, node: str, at_s: float, few: bool) -> None:
+        """Record a change at a node."""
+        self.changes.setdefault(node, []).append((at_s, few))
+
+    def were_few(self, node: str, since_s: float) -> bool:
+        """Whether the node refused such operations at some time since then."""
+        last = False
+        for at_s, few in self.changes.get(node, []):
+            if at_s <= since_s:
+                last = few
+            elif few:
+                return True
+        return last
+
+
+@dataclass(slots=True)
 class History:
     """Everything that happened in one simulation.
 
@@ -271,6 +293,7 @@ class History:
     ids: list[IdReuse] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     views: ViewLog = field(default_factory=ViewLog)
+    few_copies: CopyLog = field(default_factory=CopyLog)
     slot_losses: dict[int, list[float]] = field(default_factory=dict)
     slot_arrivals: dict[int, list[float]] = field(default_factory=dict)
     copied: bool = False

@@ -181,12 +181,15 @@ def _accepted(world: ClusterWorld, client: RoamingClient, attempt: Attempt) -> b
     """Whether the node has certainly accepted this PUBLISH.
 
     A PUBLISH from before the connection was sent again with DUP when the connection began. A PUBLISH may wait for the
-    disk before the policy decides on it; an event of a denial shows that the policy has decided.
+    disk before the policy decides on it; an event of a denial shows that the policy has decided. While slots have too
+    few copies, the node may have deferred it.
     """
     assert client.connection is not None
     flag = world.swarm.options.allow_publish_during_netsplit
     opened_at, between, name = client.connection.opened_at, world.history.views.between, client.server.name
     sent_at = max(attempt.sent_at, opened_at)
+    if world.history.few_copies.were_few(name, sent_at):
+        return False
     come_at = max(sent_at + world.swarm.delay_s[1], unanswered.denied_at(world.history.events, attempt, sent_at))
     arrival, later = between(name, sent_at, come_at), between(name, come_at, world.loop.now_s)
     return unanswered.accepted(flag, arrival, later, attempt.sent_at < opened_at)

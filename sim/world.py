@@ -112,6 +112,8 @@ class World(Generic[M, C]):
             self.lost_slots(row["target"], row["slots"])
         if kind == "slot.loss_possible":
             self.doubtful_slots(row["slots"])
+        if kind == "slot.few":
+            history.few_copies.note(machine.name, self.loop.now_s, row["count"] > 0)
         if kind == "slot.arrive":
             history.slot_arrivals.setdefault(row["slot"], []).append(self.loop.now_s)
         if kind == "conn.close" and row["reason"] == "gateway_lost":

@@ -8,6 +8,7 @@ from ...cluster.node import ClusterNode
 from ...cluster.ports import Datagram
 from ..node import Node
 from .copy_codec import CopyAnswer, encode
+from .copy_minimum import CopyMinimum
 from .routes import Routes
 from .slot_balance import SlotBalance
 from .slot_copies import SlotCopies
@@ -27,6 +28,7 @@ class ClusterSlots:
         self._member = member
         self._replicas = node.options.queue_replicas
         env = node.env
+        self.minimum = CopyMinimum(node, member)
         self.follower = SlotFollower(node, member, routes, traffic)
         self.handover = SlotHandover(member, self._empty, env.store.when_all_safe, env.log)
         self.opening = SlotOpening(node, member, traffic, self._some_opened)
@@ -102,8 +104,9 @@ class ClusterSlots:
         return ""
 
     def follow(self) -> None:
-        """The table has changed: first the sessions that have come or gone, then the messages for them, and last the
-        commits that wait for copies (H-46)."""
+        """The table has changed: first what may be accepted, then the sessions that have come or gone, then the
+        messages for them, and last the commits that wait for copies (H-46)."""
+        self.minimum.follow()
         own = self._member.own_holder
         self.opening.give_up()
         self.handover.table_changed()
@@ -147,6 +150,7 @@ class ClusterSlots:
             self.replicator.tick()
             self.copies.tick()
             self.balance.tick()
+            self.minimum.follow()  # an operator may have changed the setting
 
 
 class _Busy:

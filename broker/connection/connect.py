@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
+from ...cluster.identity import slot_of
 from ...mqtt import packets
 from ...mqtt.encoder import encode
 from ...mqtt.reasons import ReasonCode
 from ...mqtt.topics import levels
 from ...mqtt.wire import MAX_VARINT, encode_varint
+from ..operation_policy import COPIES, NETSPLIT
 from ..options import Options
 from ..plugins.hooks import BROKEN, Refuse, Subscriber, Verdict
 from ..queues.records import WillRecord
@@ -221,13 +223,11 @@ def _will_authorised(connection: ClientConnection, verdict: Verdict) -> None:
 
 
 def register(connection: ClientConnection) -> None:
-    """Ask the session registry for the session. If the split policy forbids it, answer 3 or 0x88 (docs/netsplit.md)."""
+    """Ask the session registry for the session. If a policy forbids it, answer 3 or 0x88 (docs/netsplit.md)."""
     handshake = _handshake(connection)
     packet, env, services = handshake.packet, connection.env, connection.services
     if not services.policy.allows("register", connection.modifiers):
-        env.counters.connect_error += 1
-        env.observer.denied(connection, "register", "", "netsplit")
-        refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "the cluster is not complete")
+        _deny(connection, NETSPLIT, "the cluster is not complete")
         return
     if services.relay is not None and services.relay(connection):
         return
@@ -236,6 +236,9 @@ def register(connection: ClientConnection) -> None:
     if output.packet_limit and not _can_welcome(connection, handshake):
         detail = f"CONNACK is larger than the client's maximum packet size, {output.packet_limit} bytes"
         refuse(connection, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, detail)
+        return
+    if services.policy.few_copies and _lacks_copies(connection, handshake):
+        _deny(connection, COPIES, "the session would have too few copies")
         return
     if not env.store.accepting and _needs_disk(connection, handshake):
         refuse(connection, ReasonCode.QUOTA_EXCEEDED, "the message store takes nothing now")
@@ -260,6 +263,24 @@ def register(connection: ClientConnection) -> None:
         lambda session, present, wrote: _registered(connection, session, present, wrote),
         lambda: refuse(connection, ReasonCode.SERVER_UNAVAILABLE, QUEUE_UNREADABLE),
     )
+
+
+def _deny(connection: ClientConnection, why: str, detail: str) -> None:
+    """A policy forbids the registration."""
+    connection.env.counters.connect_error += 1
+    connection.env.observer.denied(connection, "register", "", why)
+    refuse(connection, ReasonCode.SERVER_UNAVAILABLE, detail)
+
+
+def _lacks_copies(connection: ClientConnection, handshake: Handshake) -> bool:
+    """True if a durable session would begin in a slot that has too few copies. One that exists continues."""
+    slot = slot_of(connection.mountpoint, connection.client_id)
+    if not handshake.expiry_s or slot not in connection.services.policy.few_copies:
+        return False
+    if handshake.packet.clean_start:
+        return True
+    session = connection.services.sessions.get(connection.mountpoint, connection.client_id)
+    return session is None or not session.durable
 
 
 def asked_expiry_s(packet: packets.Connect, modifiers: dict[str, Any], options: Options) -> int:

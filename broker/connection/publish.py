@@ -10,10 +10,12 @@ from ...mqtt.errors import ProtocolError
 from ...mqtt.reasons import ReasonCode
 from ...mqtt.topics import too_deep
 from ...netsplit.policy import ViewState
+from ..operation_policy import COPIES, NETSPLIT
 from ..plugins.hooks import Refuse, Verdict
 from ..queues.message import Message, Origin
 from ..queues.records import InboundRecord
 from ..routing.ack_context import AckContext
+from ..routing.plans import PlanCache
 from ..routing.router import AFTER_COMMIT
 from ..sessions.session import Session
 from .ack_queue import PUBLISH
@@ -208,19 +210,45 @@ def accept(connection: ClientConnection, request: PublishRequest) -> None:
 
 def _may_accept(connection: ClientConnection, request: PublishRequest) -> bool:
     """True if the PUBLISH may be accepted now; False if it was refused or deferred, or the connection was closed."""
-    policy, qos = connection.services.policy, request.qos
-    deferred = connection.publishing.deferred
-    again = request.dup and not deferred and policy.view_state is ViewState.MAJORITY
+    policy, qos, state = connection.services.policy, request.qos, connection.publishing
+    plans = state.plans
+    assert plans is not None
+    again = request.dup and not state.deferred and policy.view_state is not ViewState.MINORITY
     if not again and not policy.allows("publish", connection.modifiers):
-        _not_now(connection, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, request)
+        _not_now(connection, NETSPLIT, request)
         return False
     if qos and not connection.env.store.accepting:
-        _not_now(connection, ReasonCode.QUOTA_EXCEEDED, request)
+        _not_now(connection, _store_state(connection), request)
         return False
-    if qos and deferred:
-        # an operator changed the policy during the split: accept the deferred packets before this one
-        _take_deferred(connection)
+    if not again and _lacks_copies(connection, plans, request):
+        _not_now(connection, COPIES, request)
+        return False
+    if qos and state.deferred:
+        # the policy has changed, or the slots of those packets have: accept the deferred packets before this one
+        if not _first_lacks_copies(connection):
+            _take_deferred(connection)
+        if state.deferred:
+            _not_now(connection, COPIES, request)  # behind those that still wait
+            return False
     return not connection.closed
+
+
+def _lacks_copies(connection: ClientConnection, plans: PlanCache, request: PublishRequest) -> bool:
+    """True if a slot that has to keep the message, or the packet id of the publisher, has too few copies."""
+    few, session = connection.services.policy.few_copies, connection.session
+    if not few or not request.qos or session is None:
+        return False
+    packet_id_kept = request.qos == 2 and session.durable
+    return (packet_id_kept and session.key[0] in few) or plans.of(request.topic).reaches(few)
+
+
+def _first_lacks_copies(connection: ClientConnection) -> bool:
+    _, plans, request = connection.publishing.deferred[0]
+    return _lacks_copies(connection, plans, request)
+
+
+def _store_state(connection: ClientConnection) -> str:
+    return f"store_{connection.env.store.state}"
 
 
 def _route(connection: ClientConnection, request: PublishRequest) -> None:
@@ -372,18 +400,18 @@ def _route_waiting(connection: ClientConnection) -> None:
     connection.acks.requeue_all(waiting)
 
 
-def _not_now(connection: ClientConnection, reason: ReasonCode, request: PublishRequest) -> None:
-    """The disk is full or the split policy forbids the PUBLISH: drop QoS 0, answer v5, defer v3 (H-13, H-20).
+def _not_now(connection: ClientConnection, why: str, request: PublishRequest) -> None:
+    """The disk is full, or a policy (`why`) forbids the PUBLISH: drop QoS 0, answer v5, defer v3 (H-13, H-20).
 
     A PUBLISH of a v5 client with DUP is deferred as well: an error would be wrong if a subscriber has the message.
     """
     env, state, qos = connection.env, connection.publishing, request.qos
-    why = "netsplit" if reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR else f"store_{env.store.state}"
     env.observer.denied(connection, "publish", request.topic, why)
     if qos == 0 or (connection.version == 5 and not request.dup):
         env.counters.publish_error[connection.version == 5] += 1
-        if reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR and qos == 2:
-            reason = ReasonCode.UNSPECIFIED_ERROR
+        reason = ReasonCode.QUOTA_EXCEEDED
+        if why in (NETSPLIT, COPIES):
+            reason = ReasonCode.UNSPECIFIED_ERROR if qos == 2 else ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
         refuse_publish(connection, qos, request.packet_id, reason)
         return
     if not state.deferred:
@@ -397,7 +425,10 @@ def _not_now(connection: ClientConnection, reason: ReasonCode, request: PublishR
 
 
 def _take_deferred(connection: ClientConnection) -> None:
-    """Accept the deferred packets in order, then those after them. Wait again if the node cannot accept them yet."""
+    """Accept the deferred packets in order, then those after them. Wait again if the node cannot accept them yet.
+
+    Those behind a packet whose slots have too few copies wait as well: no policy reorders messages.
+    """
     env, state = connection.env, connection.publishing
     if connection.closed:
         return
@@ -407,9 +438,13 @@ def _take_deferred(connection: ClientConnection) -> None:
     _route_waiting(connection)
     deferred, state.deferred = state.deferred, []
     own = connection.mountpoint, state.plans
-    for mountpoint, plans, request in deferred:
+    for number, (mountpoint, plans, request) in enumerate(deferred):
         if connection.closed:
             return
+        if _lacks_copies(connection, plans, request):
+            state.deferred += deferred[number:]
+            connection.when_accepting(_take_deferred)
+            break
         connection.mountpoint, state.plans = mountpoint, plans
         env.counters.publish_unparked += 1
         accept(connection, request)

@@ -8,6 +8,7 @@ from typing import Any
 from ...mqtt import packets
 from ...mqtt.reasons import ReasonCode
 from ...mqtt.topics import levels, parse_shared, valid_filter
+from ..operation_policy import NO_SLOT
 from ..plugins.hooks import Refuse, Verdict
 from ..routing.ack_context import AckContext
 from ..routing.subscriptions import Subscription
@@ -29,9 +30,10 @@ def subscribe(connection: ClientConnection, packet: packets.Subscribe) -> None:
     connection.flow.worked(len(packet.subscriptions))
     env = connection.env
     env.counters.subscribe_received[connection.version == 5] += 1
-    if not connection.services.policy.allows("subscribe", connection.modifiers):
+    why = _refusal(connection, "subscribe")
+    if why:
         env.counters.subscribe_error[connection.version == 5] += 1
-        env.observer.denied(connection, "subscribe", "", "netsplit")
+        env.observer.denied(connection, "subscribe", "", why)
         _suback(connection, packet, [ReasonCode.NOT_AUTHORIZED] * len(packet.subscriptions), False)
         return
     reasons: list[int | None] = []
@@ -46,6 +48,14 @@ def subscribe(connection: ClientConnection, packet: packets.Subscribe) -> None:
         _suback(connection, packet, [reason or 0 for reason in reasons], False)
         return
     connection.flow.decide(_ask(connection, packet), lambda verdict: _authorised(connection, packet, reasons, verdict))
+
+
+def _refusal(connection: ClientConnection, operation: str) -> str:
+    """As `OperationPolicy.refusal`, for a change of this connection's session."""
+    session = connection.session
+    assert session is not None
+    slot = session.key[0] if session.durable else NO_SLOT
+    return connection.services.policy.refusal(operation, connection.modifiers, slot)
 
 
 def _problem(connection: ClientConnection, text: str) -> int | None:
@@ -224,12 +234,12 @@ def _replay(connection: ClientConnection, filters: list[str]) -> None:
 def unsubscribe(connection: ClientConnection, packet: packets.Unsubscribe) -> None:
     """UNSUBSCRIBE: the answer tells v5 clients for each filter whether the session had it [MQTT5-3.11.3-2]."""
     connection.flow.worked(len(packet.filters))
-    env, session = connection.env, connection.session
-    assert session is not None
+    env = connection.env
     env.counters.unsubscribe_received[connection.version == 5] += 1
-    if not connection.services.policy.allows("unsubscribe", connection.modifiers):
+    why = _refusal(connection, "unsubscribe")
+    if why:
         env.counters.unsubscribe_error[connection.version == 5] += 1
-        env.observer.denied(connection, "unsubscribe", "", "netsplit")
+        env.observer.denied(connection, "unsubscribe", "", why)
         if connection.version == 5:
             reasons = [int(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)] * len(packet.filters)
             _unsuback(connection, packet.packet_id, reasons, False)

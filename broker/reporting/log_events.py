@@ -60,6 +60,8 @@ def _not_forwarded(row: Row) -> str:
 def _denied(row: Row) -> str:
     if row.get("reason") == "netsplit":
         return f"{row['operation']} refused: the cluster is not whole, and the split policy does not allow it"
+    if row.get("reason") == "copies":
+        return f"{row['operation']} refused: a slot that it is for has fewer copies than queue_min_in_sync"
     if row.get("reason"):
         return f"{row['operation']} refused"
     return f"{row['operation']} refused: not authorised"
@@ -114,6 +116,15 @@ def _loss_possible(row: Row) -> str:
     return f"slots have a primary that may lack acknowledged sessions and messages: {why}. These nodes had them"
 
 
+def _few_copies(row: Row) -> str:
+    if not row["count"]:
+        return "no slot has fewer copies than queue_min_in_sync any more: nothing is refused for that"
+    return (
+        "slots have fewer copies than queue_min_in_sync: until they have them again, new operations for their sessions "
+        "are refused"
+    )
+
+
 LINES: dict[str, _Kind] = {
     "node.start": _at("notice", "the node starts"),
     "node.loaded": _at("notice", "the node knows all subscriptions and sessions of its disk"),
@@ -143,6 +154,7 @@ LINES: dict[str, _Kind] = {
     ),
     "mem.view": _Kind(lambda row: "warning" if row.get("missing") else "notice", _view),
     "slot.primary": _Kind(lambda row: "warning" if row.get("without") else "notice", _primaries),
+    "slot.few": _Kind(lambda row: "warning" if row["count"] else "notice", _few_copies),
     "slot.lost": _at(
         "warning", "slots are lost: a member that was removed or replaced had the only copy. They are empty"
     ),

@@ -6,7 +6,7 @@ gain: 2 us per message for matching and merging, against 0.07 us for finding the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, cast
@@ -83,6 +83,15 @@ class Plan(msgspec.Struct):
     def slots_here(self) -> list[int]:
         """The slots with durable receivers on this node."""
         return sorted({target.queue.slot for target in self.targets if target.queue.durable})
+
+    def reaches(self, slots: Container[int]) -> bool:
+        """True if a durable session in one of these slots may get the message: of a shared subscription, the slot of
+        any member that may be chosen counts."""
+        return (
+            any(slot_of(target) in slots for target in self.targets)
+            or any(slot in slots for target in self.remote for slot in target.slots)
+            or any(slot in slots for group in self.groups for slot in group.slots)
+        )
 
     @property
     def weight(self) -> int:
@@ -177,10 +186,7 @@ def _counted(members: list[RemoteMembers]) -> tuple[RemoteMembers, ...]:
     for each in members:
         at = each.group, each.filter, each.node
         other = found.get(at)
-        if other is not None:
-            online, holding, lasting = other.online, other.holding, other.lasting
-            each = RemoteMembers(*at, online + each.online, holding + each.holding, lasting + each.lasting)
-        found[at] = each
+        found[at] = each if other is None else other.joined(each)
     return tuple(sorted(found.values()))
 
 
@@ -280,7 +286,7 @@ class PlanCache:
                 target = plain.get(place.node) or RemoteTarget(place.node, False, (), place.absent)
                 plain[place.node] = target._replace(slots=tuple(sorted({*target.slots, slot})))
             elif each.qos:
-                found[place.absent].append(RemoteMembers(each.group, each.filter, place.node, 0, 1, 1))
+                found[place.absent].append(RemoteMembers(each.group, each.filter, place.node, 0, 1, 1, (slot,)))
         return RemoteMatch(
             tuple([plain[node] for node in sorted(plain)]), _counted(found[False]), _counted(found[True])
         )

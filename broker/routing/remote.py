@@ -41,7 +41,7 @@ class RemoteMembers(NamedTuple):
     """The members of a shared subscription on another node.
 
     `online` is how many have a client, `holding` how many are offline and keep messages, and `lasting` how many of both
-    have durable sessions.
+    have durable sessions. `slots` are those of these durable sessions.
     """
 
     group: str
@@ -50,6 +50,17 @@ class RemoteMembers(NamedTuple):
     online: int
     holding: int
     lasting: int = 0
+    slots: tuple[int, ...] = ()
+
+    def joined(self, other: RemoteMembers) -> RemoteMembers:
+        """These members and others of the same group at the same node."""
+        return RemoteMembers(
+            *self[:3],
+            self.online + other.online,
+            self.holding + other.holding,
+            self.lasting + other.lasting,
+            tuple(sorted({*self.slots, *other.slots})),
+        )
 
     @property
     def text(self) -> str:

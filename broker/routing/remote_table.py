@@ -273,7 +273,7 @@ def _muster(found: dict[tuple[str, str, str], RemoteMembers], text: str, route: 
     if not (online or holding) or (isinstance(place, Home) and place.here):
         return
     key = route.group, text, node_of(route)
+    slots = (place.slot,) if isinstance(place, Home) else ()
+    members = RemoteMembers(*key, online, holding, lasting, slots)
     other = found.get(key)
-    if other is not None:
-        online, holding, lasting = online + other.online, holding + other.holding, lasting + other.lasting
-    found[key] = RemoteMembers(*key, online, holding, lasting)
+    found[key] = members if other is None else other.joined(members)

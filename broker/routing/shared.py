@@ -43,6 +43,13 @@ class SharedGroup(msgspec.Struct):
         return len(self.members) + len(self.remote) + len(self.away)
 
     @property
+    def slots(self) -> set[int]:
+        """The slots of those members that may be chosen now and keep messages."""
+        here = {each.session.key[0] for each in self.members if each.session.durable and each.qos}
+        others = self.remote if self.members or self.remote else self.away
+        return here.union(*[each.slots for each in others])
+
+    @property
     def text(self) -> str:
         """The filter as the members wrote it."""
         return f"$share/{self.group}/{self.filter}"

@@ -100,7 +100,8 @@ class RoamingClient(ModelClient):
         return not any(at_s >= last.opened_at for at_s in self.history.losses(last.node, last.client))
 
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
-        """Whether this refusal is allowed: a policy may forbid the operation, or the disk may be full."""
+        """Whether this refusal is allowed: a policy may forbid the operation, the disk may be full, or slots may have
+        too few copies."""
         if super().may_be_refused(operation, reason, mark):
             return True
         assert self.connection is not None
@@ -112,7 +113,11 @@ class RoamingClient(ModelClient):
             and self.history.now() < self.history.healed_until(HEALING_S)
         ):
             return True  # the nodes may not have reached each other, or the disk of the gateway is full
-        return reason in REFUSALS[operation] and self._lacked_whole_view(since)
+        return reason in REFUSALS[operation] and (self._lacked_whole_view(since) or self._lacked_copies(since))
+
+    def _lacked_copies(self, since_s: float) -> bool:
+        """Whether a node of the client refused operations at some time since then because slots had too few copies."""
+        return any(self.history.few_copies.were_few(host.name, since_s) for host in (self.host, self.server))
 
     def _lacked_whole_view(self, since_s: float) -> bool:
         """Whether a node of the client did not see the whole cluster at some time since then, or does not now."""

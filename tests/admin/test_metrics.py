@@ -122,6 +122,8 @@ def test_the_cluster(tmp_path: Path) -> None:
         assert [values(harness)[name,] for name in slots] == [99, 2, 155, 0, 1]
         harness.server.node.options.queue_replicas = 3
         assert values(harness)["slots_without_copy",] == 99
+        harness.server.node.policy.set_few_copies(frozenset((3, 4, 5)))
+        assert values(harness)["slots_below_minimum",] == 3
         fake.sees(sees="minority", view_id=8)
         assert gauges() == [3, 2, 8, 0, 0]
         fake.sees(sees="whole", serving=3)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.operation_policy import OperationPolicy
+from strogoff.broker.operation_policy import COPIES, NETSPLIT, NO_SLOT, OperationPolicy
 from strogoff.netsplit.policy import OPERATIONS, ViewState
 from tests.harness.broker import BrokerHarness
 
@@ -23,6 +23,28 @@ def _policy(state: ViewState = ViewState.WHOLE, options: dict[str, Any] | None =
 def test_each_operation_has_its_own_flag(operation: str) -> None:
     policy = _policy(ViewState.MAJORITY, {f"allow_{operation}_during_netsplit": "majority"})
     assert [each for each in OPERATIONS if policy.allows(each, {})] == [operation]
+
+
+def test_a_slot_with_too_few_copies_refuses_what_the_flag_allows() -> None:
+    policy = _policy()
+    policy.set_few_copies(frozenset((3, 4)))
+    assert [policy.refusal("subscribe", {}, slot) for slot in (3, 5, NO_SLOT)] == [COPIES, "", ""]
+    policy.view_state = ViewState.MAJORITY
+    assert [policy.refusal("subscribe", {}, slot) for slot in (3, 5)] == [NETSPLIT, NETSPLIT]
+
+
+def test_a_node_stays_restricted_until_it_has_looked_at_what_waits() -> None:
+    policy, called = _policy(), list[bool]()
+    assert not policy.restricted
+    policy.set_few_copies(frozenset((3,)))
+    assert policy.restricted
+    policy.look_again()
+    assert policy.restricted
+    policy.set_few_copies(frozenset())
+    policy.when_accepting(lambda: called.append(policy.restricted))
+    assert policy.restricted and not called
+    policy.look_again()
+    assert called == [False]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

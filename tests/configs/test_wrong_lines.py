@@ -39,6 +39,11 @@ CASES = [
         ["expected one of off, majority, on", 'found "majorty"', "did you mean majority?"],
     ),
     (
+        "queue_min_in_sync = 2",
+        ": queue_min_in_sync: slots get no more copies than queue_replicas = 1",
+        ["expected at most queue_replicas", 'found "2"'],
+    ),
+    (
         "max_inflight_messages = lots",
         ": max_inflight_messages: wrong value",
         ["expected an integer from 0 to 65535", 'found "lots"'],

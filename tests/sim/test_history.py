@@ -7,7 +7,7 @@ from random import Random
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.sim.engine.pipe import Pipe
-from strogoff.sim.history import Connection, History, ViewLog
+from strogoff.sim.history import Connection, CopyLog, History, ViewLog
 
 
 def test_one_counter_for_everything() -> None:
@@ -41,6 +41,16 @@ def test_when_the_node_knew_of_an_end() -> None:
     connection.pipe = None
     connection.came_back_at = 7.0
     assert connection.noticed_at == 7.0
+
+
+def test_the_times_without_enough_copies() -> None:
+    copies = CopyLog()
+    copies.note("n1", 1.0, True)
+    copies.note("n1", 3.0, False)
+    copies.note("n1", 5.0, True)
+    assert copies.were_few("n1", 0.0) and copies.were_few("n1", 2.0) and copies.were_few("n1", 4.0)
+    copies.note("n1", 6.0, False)
+    assert copies.were_few("n1", 5.5) and not copies.were_few("n1", 6.0) and not copies.were_few("n2", 0.0)
 
 
 def test_the_states_of_a_node_between_two_times() -> None:

@@ -212,10 +212,10 @@ def test_shared_routes() -> None:
     assert stand.say(21, "$share/g/a/+", 1, "n2", 0, 2, 0) == [("", "a/+")]
     assert stand.say("n2", "$share/g/a/+", 1, 1) == [("", "a/+")]
     stand.say(30, "$share/g/a/+", 1, "n3", 0, 4, 0)
-    members = (RemoteMembers("g", "a/+", "n2", 2, 3, 4), RemoteMembers("g", "a/+", "n3", 0, 4, 4))
+    members = (RemoteMembers("g", "a/+", "n2", 2, 3, 4, (20, 21)), RemoteMembers("g", "a/+", "n3", 0, 4, 4, (30,)))
     assert stand.routes.match("", "a/b") == RemoteMatch((), members)
     assert stand.take_back("n2", "$share/g/a/+") == [("", "a/+")]
-    assert stand.routes.match("", "a/b").groups == (RemoteMembers("g", "a/+", "n2", 1, 3, 4), members[1])
+    assert stand.routes.match("", "a/b").groups == (RemoteMembers("g", "a/+", "n2", 1, 3, 4, (20, 21)), members[1])
     assert stand.take_back(20, "$share/g/a/+") == stand.take_back(21, "$share/g/a/+") == [("", "a/+")]
     assert stand.routes.match("", "a/b").groups == members[1:]
 
@@ -227,7 +227,7 @@ def test_a_slot_takes_its_routes_along() -> None:
     stand.say(20, "$share/g/a", 1, "n2", 1, 0, 1)
     assert stand.move(20, "n3") == [("", "#")]
     assert stand.routes.match("", "a") == RemoteMatch(
-        (RemoteTarget("n3", False, (20,)),), (RemoteMembers("g", "a", "n3", 1, 0, 1),)
+        (RemoteTarget("n3", False, (20,)),), (RemoteMembers("g", "a", "n3", 1, 0, 1, (20,)),)
     )
     assert stand.move(20, "n3") == []
     stand.move(20, "n1")
@@ -243,13 +243,13 @@ def test_a_slot_without_primary() -> None:
     stand.routes.drop_live("n2", 1)
     stand.move(20, "n2", present=False)
     assert stand.plain("a") == (RemoteTarget("n2", False, (20,), True),)
-    assert stand.routes.match("", "a").away == (RemoteMembers("g", "a", "n2", 0, 2, 2),)
+    assert stand.routes.match("", "a").away == (RemoteMembers("g", "a", "n2", 0, 2, 2, (20,)),)
     stand.routes.entered("n2", 5)
     stand.move(20, "n2", since=5)
     assert stand.plain("a") == (RemoteTarget("n2", False, (20,)),)
-    assert stand.routes.match("", "a").groups == (RemoteMembers("g", "a", "n2", 0, 2, 2),)
+    assert stand.routes.match("", "a").groups == (RemoteMembers("g", "a", "n2", 0, 2, 2, (20,)),)
     stand.say(20, "$share/g/a", 5, "n2", 1, 1, 1)
-    assert stand.routes.match("", "a").groups == (RemoteMembers("g", "a", "n2", 1, 1, 2),)
+    assert stand.routes.match("", "a").groups == (RemoteMembers("g", "a", "n2", 1, 1, 2, (20,)),)
 
 
 def test_routes_to_clean_sessions_of_a_departed_incarnation_are_dropped() -> None:

@@ -213,6 +213,7 @@ class Cluster:
 
     def members(self, viewer: str, topic: str, here: bool) -> list[RemoteMembers]:
         counts: dict[tuple[str, str, str], list[int]] = {}
+        slots: dict[tuple[str, str, str], set[int]] = {}
         for name in NAMES:
             if name == viewer or (name in self.since) is not here:
                 continue
@@ -225,7 +226,13 @@ class Cluster:
                 count[0] += online
                 count[1] += holding
                 count[2] += each.session.durable and each.qos > 0
-        return sorted(RemoteMembers(*key, *count) for key, count in counts.items() if any(count))
+                if each.session.durable and each.qos > 0:
+                    slots.setdefault((each.group, each.filter, name), set()).add(each.session.key[0])
+        return sorted(
+            RemoteMembers(*key, count[0], count[1], count[2], tuple(sorted(slots.get(key, ()))))
+            for key, count in counts.items()
+            if any(count)
+        )
 
     def check(self, viewer: str, topic: str) -> None:
         plan = self.nodes[viewer].plan("", topic)

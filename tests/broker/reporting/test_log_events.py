@@ -64,6 +64,8 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         ),
         (row("slot.primary", count=9, slots=["0-8"], view=4, primaries={}, without=9), "warning", "Start these nodes"),
         (row("slot.lost", target="n3", count=9, slots=["0-8"]), "warning", "peer_node=n3 count=9"),
+        (row("slot.few", count=9, slots=["0-8"]), "warning", "new operations for their sessions are refused"),
+        (row("slot.few", count=0, slots=[]), "notice", "nothing is refused for that"),
         (
             row("slot.loss_possible", target="n3", count=9, slots=["0-8"], nodes=["n1"], reason="recovered"),
             "warning",

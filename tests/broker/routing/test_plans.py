@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from strogoff.broker.routing.dormant import DormantSession
 from strogoff.broker.routing.plans import Plan, PlanCache, Target, make_plan, merge
-from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
+from strogoff.broker.routing.remote import Elsewhere, RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import NOWHERE, RemoteMatch
 from strogoff.broker.routing.subscriptions import Subscription, SubscriptionTable
 from strogoff.mqtt.topics import matches
+from strogoff.storage.keys import client_key
 
 from .test_level_tree import FILTERS, TOPICS
 
@@ -251,6 +253,20 @@ def test_remote_targets_come_from_the_cluster_port() -> None:
     assert cache.of("b").remote == (three,)
     assert cache.of("b") is cache.plans["b"]
     assert cache.targets == 2
+
+
+def test_a_plan_names_the_slots_of_sessions_that_are_moving() -> None:
+    """The table has their subscriptions, and another node the sessions."""
+    table = SubscriptionTable()
+    for text, group in (("a", None), ("b", "g")):
+        session = DormantSession(client_key(7, "", f"client of {text}"))
+        subscription = Subscription(session, text, group, 1, False, False, 0, 0)
+        table.add(subscription)
+        table.release(subscription)
+    cache = PlanCache(table, elsewhere={7: Elsewhere("n2", False)})
+    for topic in ("a", "b"):
+        plan = cache.of(topic)
+        assert plan.reaches({7}) and not plan.reaches({8}), topic
 
 
 def test_a_group_has_members_on_several_nodes() -> None:

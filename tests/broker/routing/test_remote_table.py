@@ -107,6 +107,7 @@ class TableMachine(RuleBasedStateMachine):
 
     def members(self, topic: str, absent: bool) -> tuple[RemoteMembers, ...]:
         counts: dict[tuple[str, str, str], list[int]] = {}
+        slots: dict[tuple[str, str, str], set[int]] = {}
         for (text, group, _), route in self.shared.items():
             place = route.place
             if not matches(text, topic) or place.absent is not absent or (isinstance(place, Home) and place.here):
@@ -118,7 +119,15 @@ class TableMachine(RuleBasedStateMachine):
             count[0] += online
             count[1] += holding
             count[2] += route.holding + route.lasting if online or holding else 0
-        return tuple(sorted(RemoteMembers(*key, *count) for key, count in counts.items() if any(count)))
+            if isinstance(place, Home) and (online or holding):
+                slots.setdefault((group, text, place.node or route.writer), set()).add(place.slot)
+        return tuple(
+            sorted(
+                RemoteMembers(*key, count[0], count[1], count[2], tuple(sorted(slots.get(key, ()))))
+                for key, count in counts.items()
+                if any(count)
+            )
+        )
 
     @invariant()
     def sizes(self) -> None:
@@ -151,7 +160,7 @@ def test_a_slot_that_moves_takes_its_routes_along() -> None:
     table.set_shared("a", SharedRoute(home, 1, "g", 1, 0, 1, "n2"))
     home.node = "n3"
     assert table.match("a") == RemoteMatch(
-        (RemoteTarget("n3", False, (7,)),), (RemoteMembers("g", "a", "n3", 1, 0, 1),)
+        (RemoteTarget("n3", False, (7,)),), (RemoteMembers("g", "a", "n3", 1, 0, 1, (7,)),)
     )
     home.node = ""  # not known yet: the writer is asked
     assert table.match("a").plain == (RemoteTarget("n2", False, (7,)),)

@@ -33,6 +33,11 @@ class Member(msgspec.Struct, eq=False):
     local: bool = True
     queue: Queue = msgspec.field(default_factory=Queue)
 
+    @property
+    def key(self) -> bytes:
+        """The client key: its first byte is the slot."""
+        return self.client_id.encode()
+
 
 def group_of(*members: Member, qos: int = 1) -> SharedGroup:
     held = [Subscription(member, "a/+", "g", qos, False, False, 0, 0) for member in members if member.local]
@@ -140,6 +145,17 @@ def test_members_elsewhere_have_the_same_chance_among_themselves(policy: str) ->
     }
     assert_fair(counts_of(group, policy, 8000), weights[policy])
     assert set(counts_of(group, policy, 100, qos=0)) == {""}
+
+
+def test_the_slots_of_the_members_that_may_be_chosen() -> None:
+    """Those on absent nodes may be chosen only if there is no other member. Clean sessions keep nothing in a slot."""
+    group = group_of(Member("here"), Member("clean", durable=False))
+    assert group.slots == {ord("h")}
+    assert group_of(Member("here"), qos=0).slots == set()
+    group.remote = (RemoteMembers("g", "a/+", "n2", 0, 2, 2, (5, 6)),)
+    group.away = (RemoteMembers("g", "a/+", "n3", 0, 1, 1, (7,)),)
+    assert group.slots == {ord("h"), 5, 6}
+    assert SharedGroup("g", "a/+", (), (), group.away).slots == {7}
 
 
 def test_nodes_that_left_the_view_are_asked_last() -> None:
