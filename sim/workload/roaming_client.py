@@ -120,8 +120,9 @@ class RoamingClient(ModelClient):
         return any(self.history.few_copies.were_few(host.name, since_s) for host in (self.host, self.server))
 
     def _lacked_whole_view(self, since_s: float) -> bool:
-        """Whether a node of the client did not see the whole cluster at some time since then, or does not now."""
-        for host in (self.host, self.server):
+        """Whether a node of the client did not see the whole cluster at some time since then, or does not now. The
+        registrar of its client id is one of them, also if it has no session there."""
+        for host in (self.host, self.server, self._find(self.host.name) or self.host):
             if host.node is not None and host.node.policy.view_state is not ViewState.WHOLE:
                 return True
             if self.history.views.lacked_whole_view(host.name, since_s):

@@ -88,7 +88,7 @@ def run(folder: Path, scenario: Callable[[ServersInMemory], Awaitable[None]]) ->
 
 
 async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):  # a busy machine needs more than 15 s for three nodes with 256 slots
         while not true():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
