@@ -61,7 +61,8 @@ class _Copy(msgspec.Struct, eq=False):
     """A copy: the primary, the attempt, and this process in the view when it began.
 
     `kept`: this node had rows of the slot. `said`: the primary may know that the copy is complete, and ask for it in
-    the in-sync set. `listed`: the table has had this process there. `problem`: why the copy cannot go on.
+    the in-sync set. If the same process of the primary begins anew, it has not asked, or for an earlier entrance of
+    this node. `listed`: the table has had this process there. `problem`: why the copy cannot go on.
     """
 
     node: str
@@ -269,7 +270,7 @@ class SlotCopies:
         if slot in self._busy:
             return "the slot is just moving to it"
         earlier = self._copies.get(slot)
-        if earlier is not None and earlier.said:
+        if earlier is not None and earlier.said and (earlier.listed or not _of_one_process(earlier.attempt, attempt)):
             return "the slot table may still name an earlier copy"
         if earlier is not None:
             del self._copies[slot]  # the primary has begun anew
@@ -335,3 +336,8 @@ class SlotCopies:
         if leaving and now_ms - self._asked_ms >= REPEAT_MS:
             self._asked_ms = now_ms
             self._member.request_slots(tuple(leaving), leaving=True)
+
+
+def _of_one_process(one: CopyAttempt, other: CopyAttempt) -> bool:
+    """Whether the same process of the primary has begun both (`Numbers.unique`)."""
+    return one.number >> 32 == other.number >> 32

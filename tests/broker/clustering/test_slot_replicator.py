@@ -301,3 +301,25 @@ def test_a_primary_with_a_full_disk_still_knows_its_own_zone(cluster: CopiedClus
     cluster.until(lambda: cluster[1].member.full == ("n1",) == cluster[2].member.full)
     assert set(cluster.replicator(1)._zones()) == {"n1", "n2", "n3"}
     assert set(cluster.replicator(2)._zones()) == {"n2", "n3"}
+
+
+def test_a_copy_that_its_primary_has_forgotten_is_begun_anew(cluster: CopiedCluster) -> None:
+    """The items of a copy reach the next process of the follower (3 nodes, copies and relay, seed 770135)."""
+    replicator, killed = cluster.replicator(2), list[int]()
+    end = replicator._end
+
+    def first(copy: _Copy) -> None:
+        end(copy)
+        if not killed:
+            killed.append(int(copy.holder.node[1:]))
+            cluster[killed[0]].kill()
+
+    replicator._end = first  # type: ignore[method-assign]
+    cluster.give("sub", cluster[2])
+    cluster.until(lambda: killed)
+    (follower,) = killed
+    cluster.until(lambda: cluster[2].member.view.incarnation(f"n{follower}") is None)
+    cluster[follower].start()
+    cluster.whole()
+    replicator.preferred[cluster.slot] = f"n{follower}"
+    cluster.until(lambda: follower in cluster.copied())
