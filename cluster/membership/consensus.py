@@ -46,7 +46,7 @@ class Consensus:
             self.membership.restore(saved.snapshot.data)
         self.raft = Raft(peer, saved, settings, rng, now_ms())
         self._snapshot_every = settings.snapshot_every
-        self._busy = False
+        self._busy_ms: float | None = None  # since when a batch is being carried out
         self._leads = False
         self._snapshot_at = saved.snapshot.index if saved.snapshot is not None else 0
         commands = [each.index for each in saved.entries if each.kind == Kind.COMMAND]
@@ -136,17 +136,22 @@ class Consensus:
         self.beat()
         return True
 
+    def waiting_ms(self) -> float:
+        """How long the disk has not answered the present batch, in ms; 0 if none waits. Meanwhile this peer sends no
+        heartbeats, and neither votes nor stands for election."""
+        return 0.0 if self._busy_ms is None else self._now_ms() - self._busy_ms
+
     # -- the batches
 
     def pump(self) -> None:
         """Carry out the core's batches, one after the other."""
-        if self._busy or self.closed:
+        if self._busy_ms is not None or self.closed:
             return
         ready = self.raft.ready()
         if ready is None:
             self._tell_role()
             return
-        self._busy = True
+        self._busy_ms = self._now_ms()
         if ready.sync:
             self._stable.save(ready, lambda: self._durable(ready))
         else:
@@ -168,7 +173,7 @@ class Consensus:
             if entry.kind == Kind.COMMAND:
                 self._apply(entry.index, entry.data)
         self.raft.advance(ready)
-        self._busy = False
+        self._busy_ms = None
         self._compact()
         if ready.confirmed:
             self.on_confirmed(ready.confirmed)

@@ -121,6 +121,8 @@ class Reporting:
         member = self._member
         assert member.lease_service is not None
         store, waiting = member.ports.store, member.lease_service.waiting_ms()
+        if member.consensus is not None:
+            waiting = max(waiting, member.consensus.waiting_ms())
         if store.state == "failed":
             return f"its message store has failed: {store.detail}"
         if waiting > member.settings.views.hearing_ms:

@@ -76,6 +76,15 @@ def test_a_disk_that_hangs_is_the_cause_and_not_the_network() -> None:
     assert last(other, "lease.get")["view"] == other.member.view.id and other.member.reporting.because == ""
 
 
+def test_the_disk_of_the_log_is_the_cause_if_it_hangs_at_the_leader() -> None:
+    """The leader has to write a view, and sends no heartbeats meanwhile: else it would only miss a leader."""
+    cluster = MemberHarness(3)
+    leader, gone = cluster.leader(), follower(cluster)
+    leader.disks[1].stall_until = inf
+    gone.kill()
+    assert lost(cluster, leader)["detail"].startswith("its disk has not answered for ")
+
+
 def test_a_cut_is_the_cause_with_the_nodes_that_are_silent() -> None:
     cluster = MemberHarness(3)
     other = follower(cluster)
