@@ -30,7 +30,7 @@ def orphan_rows(member: ClusterNode) -> list[Orphan]:
 
 
 def _holders(member: ClusterNode, row: SlotRow) -> tuple[LastHolder, ...]:
-    here = [holder.node for holder in back(row, member.membership.holders())]
+    here = [holder.node for holder in back(row.in_sync, member.membership.holders())]
     found = []
     for holder in row.in_sync:
         known = member.membership.members.get(holder.node)
@@ -57,7 +57,7 @@ async def recover(member: ClusterNode, slots: list[int]) -> dict[int, tuple[str,
             break
         present, serving = member.membership.holders(), member.view.serving
         for row in rows:
-            older[row.slot] = {holder.node for holder in back(row, present)}
+            older[row.slot] = {holder.node for holder in back(row.in_sync, present)}
         changes = requests(rows, present, serving)
         if not changes:
             raise ClusterError(f"no node serves that could get the slots {' '.join(ranges(wanted))}")

@@ -9,7 +9,7 @@ returns, the slot is another node's, and its rows are leftovers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from .table import Holder, SlotRow, SlotTable
 
@@ -19,11 +19,13 @@ def orphans(table: SlotTable) -> list[SlotRow]:
     return [row for row in map(table.row, table.slots_by_primary.get(None, ())) if row.in_sync]
 
 
-def back(row: SlotRow, present: Mapping[str, Holder]) -> list[Holder]:
-    """Returns the incarnations in the view of the last holders of a slot, which may lack its last changes."""
-    found = [present[holder.node] for holder in row.in_sync if holder.node in present]
-    held = {(holder.node, holder.disk) for holder in row.in_sync}
-    return [holder for holder in found if (holder.node, holder.disk) in held]
+def back(holders: Iterable[Holder], present: Mapping[str, Holder]) -> list[Holder]:
+    """Returns the incarnations in the view of the last holders of a slot, which may lack its last changes.
+
+    `present`: node -> its incarnation in the view.
+    """
+    found = [(holder, present[holder.node]) for holder in holders if holder.node in present]
+    return [here for holder, here in found if here.disk == holder.disk]
 
 
 def wrong_recovery(row: SlotRow, target: Holder | None, present: Mapping[str, Holder], serving: tuple[str, ...]) -> str:
@@ -37,7 +39,7 @@ def wrong_recovery(row: SlotRow, target: Holder | None, present: Mapping[str, Ho
         return "no node has a copy that could come back: the next node that serves gets it"
     if target is None:
         return "no node is named that gets it"
-    returned = back(row, present)
+    returned = back(row.in_sync, present)
     complete = [holder.node for holder in returned if holder.node not in row.incomplete]
     if complete:
         return f"{complete[0]} has every acknowledged change, and is in the view"
@@ -59,7 +61,7 @@ def requests(rows: list[SlotRow], present: Mapping[str, Holder], serving: tuple[
     given = dict.fromkeys(serving, 0)
     changes = []
     for row in rows:
-        if able := back(row, present) or [present[node] for node in serving]:
+        if able := back(row.in_sync, present) or [present[node] for node in serving]:
             target = min(able, key=lambda holder: (given.get(holder.node, 0), holder.node))
             given[target.node] = given.get(target.node, 0) + 1
             changes.append(SlotRow(row.slot, row.epoch, row.version, target, (target,)))

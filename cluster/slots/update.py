@@ -25,7 +25,7 @@ from collections.abc import Collection
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .recovery import wrong_recovery
+from .recovery import back, wrong_recovery
 from .requests import taken_out
 from .table import HOLDERS_MOST, Holder, SlotRow, SlotTable
 
@@ -166,9 +166,9 @@ class TableUpdate:
         The holders have the disks of their members. Each complete one has every acknowledged change, so the first to
         enter gets the slot and waits for no other. If all are back and none is complete, nobody has more to offer.
         """
-        back = [self.roll.present[holder.node] for holder in holders if holder.node in self.roll.present]
-        complete = [holder for holder in back if holder.node not in incomplete]
-        return tuple(back if len(back) == len(holders) and not complete else complete)
+        here = back(holders, self.roll.present)
+        complete = [holder for holder in here if holder.node not in incomplete]
+        return tuple(here if len(here) == len(holders) and not complete else complete)
 
     def _given(self, row: SlotRow) -> SlotRow:
         """Returns the row of a slot without any copy: empty, at the serving node with the fewest primaries."""
@@ -205,17 +205,19 @@ class TableUpdate:
         incomplete: tuple[str, ...] = (),
     ) -> SlotRow:
         """Returns the row with this primary, in-sync set, deputy and incomplete holders; this row if it has them
-        already.
-
-        Another primary or deputy begins an epoch. The same node with another incarnation is another one.
-        """
+        already."""
         present = row.primary, row.in_sync, row.deputy, row.incomplete
         if present == (primary, in_sync, deputy, incomplete):
             return row
-        begins = (primary is not None and primary != row.primary) or (deputy is not None and deputy != row.deputy)
-        epoch = self.index if begins else row.epoch
+        epoch = self.epoch_of(row, primary, deputy)
         after = SlotRow(row.slot, epoch, self.index, primary, in_sync, deputy, row.moved, incomplete)
         return after if after.home == row.home else replace(after, moved=self.index)
+
+    def epoch_of(self, row: SlotRow, primary: Holder | None, deputy: Holder | None) -> int:
+        """Returns the epoch of a row that gets this primary and deputy. Another primary or deputy begins an epoch. The
+        same node with another incarnation is another one."""
+        begins = (primary is not None and primary != row.primary) or (deputy is not None and deputy != row.deputy)
+        return self.index if begins else row.epoch
 
     # -- requests
 

@@ -94,19 +94,11 @@ class ComparesNodes(TableUpdate):
 class KeepsEpochs(TableUpdate):
     """Gives a slot back to the same node in its former epoch."""
 
-    def changed(
-        self,
-        row: SlotRow,
-        primary: Holder | None,
-        in_sync: tuple[Holder, ...],
-        deputy: Holder | None = None,
-        incomplete: tuple[str, ...] = (),
-    ) -> SlotRow:
-        """Return the row, with its former epoch if the node had the slot before."""
-        found = super().changed(row, primary, in_sync, deputy, incomplete)
-        if found is row or primary is None or primary.node not in [holder.node for holder in row.in_sync]:
-            return found
-        return SlotRow(row.slot, row.epoch, found.version, primary, in_sync)
+    def epoch_of(self, row: SlotRow, primary: Holder | None, deputy: Holder | None) -> int:
+        """Return the former epoch if the node had the slot before."""
+        if primary is not None and primary.node in [holder.node for holder in row.in_sync]:
+            return row.epoch
+        return super().epoch_of(row, primary, deputy)
 
 
 def goes_on_as_before(machine: Machine) -> None:

@@ -42,19 +42,9 @@ class GivesToAnybody(TableUpdate):
 class KeepsTheEpoch(TableUpdate):
     """The same node gets the slot back in its former epoch (H-24)."""
 
-    def changed(
-        self,
-        row: SlotRow,
-        primary: Holder | None,
-        in_sync: tuple[Holder, ...],
-        deputy: Holder | None = None,
-        incomplete: tuple[str, ...] = (),
-    ) -> SlotRow:
-        found = super().changed(row, primary, in_sync, deputy, incomplete)
-        if found is row or primary is None or row.primary is not None or row.in_sync[:1] == ():
-            return found
-        same = primary.node == row.in_sync[0].node
-        return SlotRow(row.slot, row.epoch if same else self.index, self.index, primary, in_sync)
+    def epoch_of(self, row: SlotRow, primary: Holder | None, deputy: Holder | None) -> int:
+        back = primary is not None and row.primary is None and primary.node in [each.node for each in row.in_sync[:1]]
+        return row.epoch if back else super().epoch_of(row, primary, deputy)
 
 
 class IgnoresVersions(TableUpdate):
@@ -89,17 +79,8 @@ class KeepsDeputies(TableUpdate):
 class DeputiesBeginNoEpoch(TableUpdate):
     """A deputy begins in the epoch of the primary before it."""
 
-    def changed(
-        self,
-        row: SlotRow,
-        primary: Holder | None,
-        in_sync: tuple[Holder, ...],
-        deputy: Holder | None = None,
-        incomplete: tuple[str, ...] = (),
-    ) -> SlotRow:
-        found = super().changed(row, primary, in_sync, deputy, incomplete)
-        epoch = row.epoch if primary is None else found.epoch
-        return replace(found, epoch=epoch)
+    def epoch_of(self, row: SlotRow, primary: Holder | None, deputy: Holder | None) -> int:
+        return row.epoch if primary is None else super().epoch_of(row, primary, deputy)
 
 
 class PromotesBesideOthers(TableUpdate):

@@ -29,8 +29,8 @@ def test_slots_without_primary_that_had_one() -> None:
 
 
 def test_a_holder_is_back_with_its_disk_alone() -> None:
-    assert back(row(incomplete="a"), present(A, C)) == [A]
-    assert back(row(), present(Holder("a", "another", 9), C)) == []
+    assert back(row(incomplete="a").in_sync, present(A, C)) == [A]
+    assert back(row().in_sync, present(Holder("a", "another", 9), C)) == []
 
 
 @pytest.mark.parametrize(
