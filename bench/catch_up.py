@@ -22,10 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from strogoff.cluster.slots.replicas import wanted_followers
-
 from .cluster_nodes import Node, bad_lines, end, start_joined, until, whole
-from .copies_cost import COPIES_S, LOOK_S, cluster, copied
+from .copies_cost import COPIES_S, LOOK_S, await_copies, cluster, copied, copies_due
 from .failover import TOGETHER, TRY_S
 from .ha_test import Slots
 from .million_directory import client_id, command_topic
@@ -84,21 +82,12 @@ async def away(nodes: list[Node]) -> Copies:
 async def back(nodes: list[Node]) -> Copies:
     """Start the last node, and wait until it has its copies. Returns them."""
     *stay, victim = nodes
-    zones = {node.name: node.name for node in nodes}
-    due = 0
-    for node in stay:
-        due += sum(wanted_followers(slot, node.name, zones, 2) == [victim.name] for slot in await Slots(nodes).of(node))
+    due = await copies_due(nodes)
     before = [cpu_s(node) for node in stay]
     await victim.start()
     await whole(stay, len(nodes), COPIES_S)
     began = time.time()
-
-    async def all_there() -> bool:
-        rows = (await victim.ask("metrics", "show")).tables[0]
-        return bool(next(row["value"] for row in rows if row["metric"] == "slots_copied") >= due)
-
-    await until(f"{victim.name} has {due} copies", all_there, COPIES_S, LOOK_S)
-    await asyncio.sleep(LOOK_S)
+    await await_copies(victim, due)
     size, last = copied(stay, victim.name, began - 2.0)
     used = [cpu_s(node) - was for node, was in zip(stay, before, strict=True)]
     return Copies(due, size, last - began, [*used, cpu_s(victim)])

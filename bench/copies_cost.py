@@ -283,24 +283,35 @@ async def lose(nodes: list[Node]) -> None:
     await until("the others have two copies", Slots(stay).all_copied, COPIES_S)
 
 
-async def fill(nodes: list[Node]) -> tuple[float, float, float]:
-    """Start the last node without data. Returns the bytes of the copies that it got, and when that began and ended."""
+async def copies_due(nodes: list[Node]) -> int:
+    """Returns how many slots of the other nodes are to have a copy at the last one."""
     *stay, victim = nodes
     zones = {node.name: node.name for node in nodes}
     due = 0
     for node in stay:
         due += sum(wanted_followers(slot, node.name, zones, 2) == [victim.name] for slot in await Slots(nodes).of(node))
+    return due
+
+
+async def await_copies(node: Node, due: int) -> None:
+    """Wait until a node has so many copies, and its primaries have written the events of that."""
+
+    async def all_there() -> bool:
+        rows = (await node.ask("metrics", "show")).tables[0]
+        return bool(next(row["value"] for row in rows if row["metric"] == "slots_copied") >= due)
+
+    await until(f"{node.name} has {due} copies", all_there, COPIES_S, LOOK_S)
+    await asyncio.sleep(LOOK_S)  # the event log has an event after 200 ms
+
+
+async def fill(nodes: list[Node]) -> tuple[float, float, float]:
+    """Start the last node without data. Returns the bytes of the copies that it got, and when that began and ended."""
+    *stay, victim = nodes
+    due = await copies_due(nodes)
     await start_replaced(victim, stay[0], COPIES_S, lambda line: None)
     await whole(stay, len(nodes), COPIES_S)
     began = time.time()
-
-    async def all_there() -> bool:
-        rows = (await victim.ask("metrics", "show")).tables[0]
-        return bool(next(row["value"] for row in rows if row["metric"] == "slots_copied") >= due)
-
-    await until(f"{victim.name} has {due} copies", all_there, COPIES_S, LOOK_S)
-    # the event log has an event after 200 ms
-    await asyncio.sleep(LOOK_S)
+    await await_copies(victim, due)
     return (*copied(stay, victim.name, began - 1.0), began)
 
 

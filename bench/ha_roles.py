@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.mqtt import packets
 
 from .cluster_nodes import Node, until
 from .ha_audit import Round
@@ -33,10 +34,10 @@ SESSIONS = 6
 ROLES = ("primary", "follower", "gateway")
 
 
-class Willing(Walker):
+class WillingWalker(Walker):
     """A client with a will: it asks for a new session unless its session should last."""
 
-    async def connect(self, clean: bool = False):  # type: ignore[no-untyped-def]
+    async def connect(self, clean: bool = False) -> packets.Connack:
         """As `Walker.connect`."""
         lasts = self.version == 5 and self.connect_fields["properties"]["session_expiry_interval"] > 0
         return await super().connect(clean or not lasts)
@@ -71,19 +72,10 @@ class AllRoles(Run):
                 self.readers.append(reader)
                 self.audit.reader(reader.client_id, qos)
                 reader.delivered = self._delivery(reader)
-                await self._begin(reader, f"ha/q{qos}/#", qos)
+                await self._subscribe(reader, f"ha/q{qos}/#", qos)
         self.watch = self._client("watches-wills", 5)
         self.watch.delivered = self.wills.delivered
-        await self._begin(self.watch, f"{TOPIC}#", 2)
-
-    async def _begin(self, client: Walker, text: str, qos: int) -> None:
-        self._stay(client)
-
-        async def connected() -> bool:
-            return client.online
-
-        await until(f"{client.client_id} is connected", connected)
-        await client.subscribe(text, qos)
+        await self._subscribe(self.watch, f"{TOPIC}#", 2)
 
     # -- rounds
 
@@ -163,8 +155,8 @@ class AllRoles(Run):
                     f"will-{part.number}-{role}-{'back' if returns else 'gone'}-",
                 )
                 version, fields = connect_fields(name, self.plan.rng)
-                client = Willing(name, 0, version, **fields)
-                self.wills.add(client, f"{part.fault} {role}", returns)
+                client = WillingWalker(name, 0, version, **fields)
+                self.wills.add(name, f"{part.fault} {role}")
                 self._stay(client)
                 await self._place(client, victim if role == "gateway" else self.plan.rng.choice(others))
                 if not returns:

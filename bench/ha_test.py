@@ -267,9 +267,17 @@ class Run:
                 self.readers.append(reader)
                 self.audit.reader(reader.client_id, qos)
                 reader.delivered = self._delivery(reader)
-                self._stay(reader)
-                await until(f"{reader.client_id} is connected", lambda reader=reader: _online(reader))  # type: ignore[misc]
-                await reader.subscribe(f"ha/q{qos}/#", qos)
+                await self._subscribe(reader, f"ha/q{qos}/#", qos)
+
+    async def _subscribe(self, client: Walker, text: str, qos: int) -> None:
+        """Connect a subscriber. It stays connected."""
+        self._stay(client)
+
+        async def connected() -> bool:
+            return client.online
+
+        await until(f"{client.client_id} is connected", connected)
+        await client.subscribe(text, qos)
 
     async def _finish(self) -> None:
         await asyncio.sleep(CALM_S)
@@ -481,10 +489,6 @@ class Run:
         lost.mkdir(parents=True)
         (victim.data / "eventlog").rename(lost / "eventlog")
         shutil.rmtree(victim.data)
-
-
-async def _online(client: SteadyClient) -> bool:
-    return client.online
 
 
 def round_line(part: Round, audit: Audit) -> str:

@@ -15,23 +15,13 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from strogoff.mqtt import packets
-
-from .steady import SteadyClient
 
 DUE_S = 10.0
 """The longest time from the end of a client to its will: detection, takeover and grace, in seconds."""
 TOPIC = "will/"
-
-
-class Willing(NamedTuple):
-    """A client with a will. `role`: what the node that suffers is for it. `returns`: whether it connects again."""
-
-    client: SteadyClient
-    role: str
-    returns: bool
 
 
 class Wills:
@@ -41,7 +31,7 @@ class Wills:
         self._came: Counter[str] = Counter()
         self._at: dict[str, float] = {}
         self._gone: dict[str, float] = {}
-        self._known: list[Willing] = []
+        self._roles: dict[str, str] = {}
 
     @property
     def gone(self) -> int:
@@ -51,17 +41,16 @@ class Wills:
     @property
     def back(self) -> int:
         """The number of clients that are not gone."""
-        return len(self._known) - len(self._gone)
+        return len(self._roles) - len(self._gone)
 
     @property
     def latest_s(self) -> float:
         """The longest time from the end of a client to its will, in seconds."""
         return max([self._at[name] - at for name, at in self._gone.items() if name in self._at], default=0.0)
 
-    def add(self, client: SteadyClient, role: str, returns: bool) -> Willing:
-        """A client will be connected."""
-        self._known.append(Willing(client, role, returns))
-        return self._known[-1]
+    def add(self, client_id: str, role: str) -> None:
+        """A client will be connected. `role`: what the node that suffers is for it."""
+        self._roles[client_id] = role
 
     def is_gone(self, client_id: str) -> None:
         """The connection of a client that does not return has ended."""
@@ -81,13 +70,12 @@ class Wills:
     def violations(self) -> list[str]:
         """Returns a line for each wrong number of wills, and for each late one."""
         wrong = []
-        for each in self._known:
-            name = each.client.client_id
+        for name, role in self._roles.items():
             due, came = int(name in self._gone), self._came[name]
             if came != due:
-                wrong.append(f"{name} ({each.role}): {came} wills, {due} due")
+                wrong.append(f"{name} ({role}): {came} wills, {due} due")
             elif due and self._at[name] - self._gone[name] > DUE_S:
-                wrong.append(f"{name} ({each.role}): its will came after {self._at[name] - self._gone[name]:.1f} s")
+                wrong.append(f"{name} ({role}): its will came after {self._at[name] - self._gone[name]:.1f} s")
         return wrong
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from bench import ha_wills
 from bench.ha_wills import DUE_S, Wills, connect_fields
-from bench.steady import SteadyClient
 
 
 class Clock:
@@ -31,7 +30,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def wills_of(*names: str) -> Wills:
     wills = Wills()
     for name in names:
-        wills.add(SteadyClient(name, 0), "gateway", False)
+        wills.add(name, "gateway")
     return wills
 
 
