@@ -186,7 +186,7 @@ class SlotBalance:
             return
         if self._moved is None:
             self._begin(wanted)
-        connections = self._node.slot_sessions.connections()
+        connections = {slot: self._node.slot_sessions.connections(slot) for slot in known}
         slot = min(known, key=lambda slot: (connections[slot], slot))
         self._move(slot, wanted[slot], connections[slot])
 
@@ -222,4 +222,5 @@ class SlotBalance:
         text = f"{moved.total()} slots with sessions have moved to {' and '.join(sorted(moved)) or 'no node'}"
         reason = obstacle or next(iter(self._stayed.values()), "")
         self._node.env.event("slot.balanced", count=moved.total(), **({"reason": reason} if reason else {}))
-        self._node.env.log("info", f"{text}; others stay for now: {reason}" if reason else f"{text}: all are in place")
+        rest = f"; others stay for now: {reason}" if reason else ": all are in place"
+        self._node.env.log("info", text + rest)

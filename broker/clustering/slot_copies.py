@@ -97,7 +97,6 @@ class SlotCopies:
         self._node = node
         self._member = member
         self._traffic = traffic
-        self._gate = traffic.gate
         self._opening = opening
         self._busy = busy
         self._send = send
@@ -134,8 +133,9 @@ class SlotCopies:
         except MalformedFrame as error:
             self._end_all(node, str(error))
             raise Unreadable(str(error)) from None
-        if isinstance(item, Begin) and item.table > self._gate.table:
-            raise Refuse(f"a copy belongs to slot table {item.table}, this node follows table {self._gate.table}")
+        table = self._traffic.gate.table
+        if isinstance(item, Begin) and item.table > table:
+            raise Refuse(f"a copy belongs to slot table {item.table}, this node follows table {table}")
         self._handle(node, item, own)
         self._acknowledge(node, seq)
 
@@ -241,9 +241,9 @@ class SlotCopies:
             sessions, slot, kept = self._node.slot_sessions, attempt.slot, False
             reason = self._problem(node, attempt)
             try:
-                kept = next(sessions.rows(slot), None) is not None
+                kept = not reason and next(sessions.rows(slot), None) is not None
             except StorageError as error:
-                reason = reason or f"its disk cannot be read: {error}"
+                reason = f"its disk cannot be read: {error}"
             if reason:
                 self._send(node, Declined(attempt, reason))
                 return

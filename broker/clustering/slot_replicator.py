@@ -400,9 +400,8 @@ class SlotReplicator:
         own, membership = member.own_holder, member.membership
         if own is None or self._wanted < 2 or not member.leased() or own.node not in membership.view.serving:
             return
-        zones = self._zones()
+        zones, wanted = self._zones(), self.lacking()
         table, present = membership.slots, membership.holders()
-        wanted = followers(table, own, zones, self._wanted)
         for slot, node in self.preferred.items():
             if table.row(slot).primary == own and node in zones and present[node] not in table.row(slot).in_sync:
                 wanted[slot] = node

@@ -12,7 +12,6 @@ are.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -141,15 +140,9 @@ class SlotSessions:
             if connection is not None:
                 connection.moved()
 
-    def connections(self) -> Counter[int]:
-        """Return slot -> connected clients with sessions in it."""
-        return Counter(
-            [
-                session.key[0]
-                for session in self._sessions.in_memory()
-                if session.in_slot and session.connection is not None
-            ]
-        )
+    def connections(self, slot: int) -> int:
+        """Return the number of connected clients with sessions in the slot."""
+        return sum([session.connection is not None for session in self._sessions.of_slot(slot)])
 
     def busy(self, slot: int) -> str:
         """Return why the sessions of the slot cannot leave memory yet; "" if they can. Raises `StorageError`."""
