@@ -13,9 +13,9 @@ from ..netsplit.policy import Decision, ViewState, decide
 from .environment import Environment
 
 NETSPLIT = "netsplit"
-"""The reason of a refusal by the split policy."""
+"""Why an operation is refused: the split policy forbids it."""
 COPIES = "copies"
-"""The reason of a refusal because a slot has fewer copies than `queue_min_in_sync`."""
+"""Why an operation is refused: a slot has fewer copies than `queue_min_in_sync`."""
 NO_SLOT = -1
 """Stands for the slot of an operation that changes no durable session."""
 

@@ -45,7 +45,8 @@ LOCAL_KINDS = b"vfhSZ"
 without durable state is at its gateway."""
 
 FENCED_KINDS = b"aeipqu"
-"""The kinds of keys that come and go all the time: there may be many deleted ones, and none that is left."""
+"""The kinds of keys that are written and deleted all the time. A slot may have many deleted keys of such a kind, and no
+other one: an iterator would pass over all of them."""
 
 
 def _sized(text: str) -> bytes:

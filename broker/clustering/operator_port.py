@@ -74,7 +74,7 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastHolder(msgspec.Struct, frozen=True):
-    """A node that was in the in-sync set of a slot when it lost its last primary.
+    """A node that was in the in-sync set of a slot when the slot lost its last primary.
 
     `here`: it is in the view. `away_s` is how long it has been out of the view, None while it is there, or before the
     cluster has noted it. `complete` is False if its machine has lost power since, so that its disk may lack the last

@@ -61,7 +61,7 @@ class DormantCount:
         self._shown: dict[int, bytes] = {}
         """Slots that have come here -> the client key up to which their sessions are counted."""
         self._counting: dict[int, None] = {}
-        """Those of `_shown` that later turns go on with, one of them in each turn."""
+        """The slots whose sessions are not all counted: each later turn counts some sessions of one of them."""
         self._planned = False
         self._hidden: set[int] = set()
         self.total = 0

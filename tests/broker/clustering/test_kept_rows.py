@@ -29,8 +29,8 @@ from tests.harness.broker import option, publish
 
 
 class Returning(CopiedCluster):
-    """The slot of `sub` is at `primary`, with 60 messages. `returning` is the other node with a copy. Other nodes get
-    none while it is away."""
+    """The slot of `sub` is at `primary`, with 60 messages, and `returning` has a copy. While that node is away, the
+    primary makes no copy at the third node."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Returning(CopiedCluster):
         assert self.rows(self.returning) == self.rows(self.primary)
 
     def promote(self) -> None:
-        """The primary dies, and the node that had returned continues with exactly the messages of the slot."""
+        """The primary dies. The node that had returned is the next one, and delivers each message of the slot once."""
         self[self.primary].kill()
         assert self.taken_over(self.primary) == self.returning
         assert resumed(self, self.other) == self.expected

@@ -23,7 +23,7 @@ CLIENTS = [f"c{number}" for number in range(12)]
 
 
 async def primaries(node: Node) -> dict[str, str]:
-    """Client id -> the node of its slot, "" if it has no primary."""
+    """Returns client id -> the primary of its slot, or "" if the slot has none."""
     found = {}
     for name in CLIENTS:
         row = (await node.ask("slot", "show", f"slot={slot_of('', name)}")).tables[0][0]
@@ -32,7 +32,7 @@ async def primaries(node: Node) -> dict[str, str]:
 
 
 async def lost(node: Node) -> list[str]:
-    """The clients whose slots have no primary."""
+    """Returns the clients whose slots have no primary."""
     return [name for name, primary in (await primaries(node)).items() if not primary]
 
 

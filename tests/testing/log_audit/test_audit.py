@@ -374,7 +374,8 @@ def test_a_will_may_wait_for_a_lease() -> None:
 
 @pytest.mark.parametrize("lives", [False, True])
 def test_a_will_may_wait_until_its_gateway_is_known_to_live(lives: bool) -> None:
-    """It is published or dropped beside the next connection, whose own will stays."""
+    """The client has connected again. The broker publishes or drops the will of the former connection, and keeps that
+    of the present one."""
     log = clean()
     log.connect("mortal", will=True)
     log.say("conn.close", client="mortal", reason="session_taken_over")
