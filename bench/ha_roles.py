@@ -113,6 +113,9 @@ class AllRoles(Run):
             part.wrong += client.faults
         self.note("round", f"whole after {part.whole_s:.1f} s")
 
+    def _gave_up(self, client: Walker) -> None:
+        self.wills.gave_up(client.client_id)
+
     async def _no_will_waits(self) -> bool:
         return not self.wills.waits
 

@@ -316,9 +316,14 @@ class Run:
             except (OSError, TimeoutError) as error:
                 self.note(f"{client.client_id} at {node.name}", f"{type(error).__name__} {error}")
                 client.cut()
+                if isinstance(error, TimeoutError):
+                    self._gave_up(client)
                 await asyncio.sleep(0.05)
             else:
                 self.note(f"{client.client_id} at {node.name}", "connected")
+
+    def _gave_up(self, client: Walker) -> None:
+        """A client has ended a connection that was not answered."""
 
     async def _place(self, client: Walker, node: Node) -> None:
         """Bring a client to this node."""

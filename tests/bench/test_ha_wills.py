@@ -73,6 +73,15 @@ def test_a_will_that_comes_too_late(clock: Clock) -> None:
     assert wills.violations() == [f"gone (gateway): its will came after {DUE_S + 1:.1f} s"]
 
 
+@pytest.mark.parametrize(("given_up", "wrong"), [(1, ["stays (gateway): 2 wills, 0 due"]), (2, [])])
+def test_a_connection_that_the_client_gave_up_may_have_a_will(clock: Clock, given_up: int, wrong: list[str]) -> None:
+    wills = wills_of("stays")
+    for _ in range(given_up):
+        wills.gave_up("stays")
+    come(wills, "stays", "stays")
+    assert wills.violations() == wrong
+
+
 def test_clients_have_durable_and_clean_sessions() -> None:
     rng = random.Random(1)
     found = [connect_fields("c", rng) for _ in range(40)]
