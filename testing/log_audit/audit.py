@@ -5,9 +5,10 @@ A3 (unexpected), A4 (duplicate), A5 (QoS 2 more than once), A6 (reordered), A12 
 counts only certain cases. A message without an acknowledgement is never lost. A message that waits in a queue at the
 end of the log is not lost either.
 
-In a cluster a session stays on its node. A clean session is owed nothing if its node was dead, or out of the view of
-the publisher's node, when the message was acknowledged. A message that was acknowledged without a lease reaches other
-nodes after the heal: there it is owed only to durable sessions whose subscription is older than the split.
+In a cluster a session continues at another node when its slot goes there. A clean session is owed nothing if its node
+was dead, or out of the view of the publisher's node, when the message was acknowledged. A message that was
+acknowledged without a lease reaches other nodes after the heal: there it is owed only to durable sessions whose
+subscription is older than the split.
 """
 
 from __future__ import annotations

@@ -1,23 +1,25 @@
 """Reads an event log: sessions with their subscriptions, and messages from PUBLISH to acknowledgement.
 
 A place is a position in the log as ordered by (hlc, node, seq). This module judges only wills. It needs no field that
-the schema calls optional. Sessions do not move between nodes, so a session is identified by its node, its client id and
-a number, counted per client id on a node.
+the schema calls optional. A session is identified by the node where it began, its client id and a number, counted per
+client id on a node. It keeps that name when its slot goes to another node.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...cluster.identity import slot_of
 from ...mqtt.topics import matches, parse_shared
 from .partitions import NEVER, Partitions
 
 Row = Mapping[str, Any]
 MessageId = tuple[str, int, int]
 Owner = tuple[str, str]
-"""The node and the client id of a session."""
+"""The node where a session began, and its client id."""
 Answer = tuple[int, str, str]
 """A SUBACK or CONNACK that has left the broker: hlc, node, client id."""
 
@@ -36,13 +38,16 @@ class Held:
 
 @dataclass
 class Session:
-    """A session from its begin to its end. `durable`: the log shows that it outlives a connection."""
+    """A session from its begin to its end. `node` and `boot` say where it is now, `moved` the place at which it came
+    there from another node. `durable`: the log shows that it outlives a connection."""
 
-    node: str
-    client: str
+    owner: Owner
+    slot: int
     number: int
     begun: int
+    node: str
     boot: int
+    moved: int = NEVER
     ended: int = NEVER
     durable: bool = False
     known: bool = False
@@ -51,9 +56,9 @@ class Session:
     resumed: list[int] = field(default_factory=list)
 
     @property
-    def owner(self) -> Owner:
-        """The node and the client id."""
-        return self.node, self.client
+    def client(self) -> str:
+        """The client id."""
+        return self.owner[1]
 
     def matching(self, topic: str, place: int, shared: bool = False) -> list[Held]:
         """Returns the subscriptions that match a topic at a place: the shared ones, or the others."""
@@ -100,6 +105,17 @@ class WillCase:
     kind: str
 
 
+@dataclass
+class _Wills:
+    """The wills of one client. `state`: armed, fired, cancelled, or "" if it has none. `last`: the row with which the
+    last one was published or cancelled. `due`: places where a will became due that is not published yet; a node without
+    a lease publishes it later."""
+
+    state: str = ""
+    last: Row | None = None
+    due: list[int] = field(default_factory=list)
+
+
 class History:
     """The content of a log. `holes` describes the rows that are missing.
 
@@ -134,13 +150,11 @@ class History:
         self.length = 0
         self.partitions = Partitions()
         self._answered_later = answers is not None
+        self._homes: dict[Owner, Owner] = {}
+        """(node, client) -> owner of the client's session, which came to this node from another one."""
         self._connections: dict[Owner, int] = {}
         self._closed: dict[Owner, int] = {}
-        self._armed: dict[Owner, str] = {}
-        self._last_will: dict[Owner, Row] = {}
-        """The last row of a client's will: published or cancelled."""
-        self._due_wills: dict[Owner, list[int]] = {}
-        """Places where a will became due that is not published yet. A node without a lease publishes it later."""
+        self._wills: defaultdict[Owner, _Wills] = defaultdict(_Wills)
         self._seq: dict[tuple[str, str, int], int] = {}
         self._running: dict[str, tuple[int, bool]] = {}
         for place, row in enumerate(_in_order(rows, answers or (), kept)):
@@ -164,8 +178,10 @@ class History:
         return message.retain and (owner, message.topic) in self._brought
 
     def died(self, session: Session, place: int) -> bool:
-        """Whether a kill of its node ended a clean session before `place`: the log has no row for that end."""
-        return not session.durable and self.deaths.get((session.node, session.boot), NEVER) < place
+        """Whether a clean session ended with its node, or with its slot there, before `place`: the log has no row for
+        that end."""
+        ended = min(self.deaths.get((session.node, session.boot), NEVER), session.moved)
+        return not session.durable and ended < place
 
     # -- the log itself, and the lives of nodes
 
@@ -191,16 +207,20 @@ class History:
 
     # -- sessions
 
+    def _owner(self, row: Row) -> Owner:
+        there = row["node"], row["client"]
+        return self._homes.get(there, there)
+
     def _open(self, owner: Owner) -> Session | None:
         sessions = self.sessions.get(owner)
         return sessions[-1] if sessions and sessions[-1].ended == NEVER else None
 
     def _current(self, place: int, row: Row) -> Session:
         """Returns the session of a row. A session from before the log begins at its first row."""
-        return self._open(_owner(row)) or self._begin(place, row)
+        return self._open(self._owner(row)) or self._begin(place, row)
 
     def _create(self, place: int, row: Row) -> None:
-        owner = _owner(row)
+        owner = self._owner(row)
         before = self._open(owner)
         if before is not None:
             if owner in self._closed:
@@ -211,36 +231,49 @@ class History:
         self._begin(place, row).known = True
 
     def _begin(self, place: int, row: Row) -> Session:
-        owner = _owner(row)
+        owner = self._owner(row)
         self._closed.pop(owner, None)
         sessions = self.sessions.setdefault(owner, [])
-        session = Session(*owner, len(sessions) + 1, place, row["boot"])
+        slot = slot_of(row.get("mountpoint") or "", owner[1])
+        session = Session(owner, slot, len(sessions) + 1, place, row["node"], row["boot"])
         sessions.append(session)
         return session
 
+    def _arrive(self, place: int, row: Row) -> None:
+        """A slot has another primary, where its sessions continue. A client without durable session and without a will
+        is served by its gateway, and is not in its slot."""
+        for sessions in self.sessions.values():
+            session = sessions[-1]
+            if session.slot != row["slot"] or session.ended != NEVER or session.node == row["node"]:
+                continue
+            armed = self._wills[session.owner].state == "armed"
+            if session.durable or armed or (session.node, session.boot) in self.deaths:
+                session.node, session.boot, session.moved = row["node"], row["boot"], place
+                self._homes[session.node, session.client] = session.owner
+
     def _resume(self, place: int, row: Row) -> None:
         session = self._current(place, row)
-        self._closed.pop(_owner(row), None)
+        self._closed.pop(self._owner(row), None)
         session.durable = True
         session.resumed.append(place)
 
     def _end(self, place: int, row: Row) -> None:
-        session = self._open(_owner(row))
+        session = self._open(self._owner(row))
         if session is not None:
             self._end_session(session, place)
-        self._closed.pop(_owner(row), None)
+        self._closed.pop(self._owner(row), None)
 
     def _end_session(self, session: Session, place: int) -> None:
         session.ended = place
         self._will_due(place, session.owner)
-        self._armed.pop(session.owner, None)
+        self._wills[session.owner].state = ""
 
     def _connected(self, place: int, row: Row) -> None:
-        self._will_due(place, _owner(row))
-        self._connections[_owner(row)] = self._connections.get(_owner(row), 0) + 1
+        self._will_due(place, self._owner(row))
+        self._connections[self._owner(row)] = self._connections.get(self._owner(row), 0) + 1
 
     def _disconnected(self, place: int, row: Row) -> None:
-        self._closed[_owner(row)] = place
+        self._closed[self._owner(row)] = place
 
     def _subscribe(self, place: int, row: Row) -> None:
         self._unsubscribe(place, row)
@@ -249,17 +282,17 @@ class History:
         self._current(place, row).subscriptions.append(Held(pattern, group, row["qos"], place, answered))
 
     def _answered(self, place: int, row: Row) -> None:
-        session = self._open(_owner(row))
+        session = self._open(self._owner(row))
         for held in session.subscriptions if session is not None else ():
             held.answered = min(held.answered, place)
 
     def _welcomed(self, place: int, row: Row) -> None:
-        session = self._open(_owner(row))
+        session = self._open(self._owner(row))
         if session is not None:
             session.durable = True
 
     def _unsubscribe(self, place: int, row: Row) -> None:
-        session = self._open(_owner(row))
+        session = self._open(self._owner(row))
         group, pattern = parse_shared(row["filter"])
         for held in session.subscriptions if session is not None else ():
             if held.until == NEVER and (held.group, held.filter) == (group, pattern):
@@ -269,28 +302,29 @@ class History:
 
     def _accept(self, place: int, row: Row) -> None:
         client, message_id = row["client"], message_id_of(row)
-        lane = (*_owner(row), row.get("pub_conn") or self._connections.get(_owner(row), 0))
+        lane = (*self._owner(row), row.get("pub_conn") or self._connections.get(self._owner(row), 0))
         known = Accepted(message_id, place, client, lane, row["topic"], row["qos"], row.get("retain") is not False)
         self.accepted.setdefault(message_id, known)
 
     def _route(self, place: int, row: Row) -> None:
-        self.routed.setdefault(message_id_of(row), set()).update((row["node"], client) for client in row["targets"])
+        targets = [(row["node"], client) for client in row["targets"]]
+        self.routed.setdefault(message_id_of(row), set()).update(self._homes.get(each, each) for each in targets)
 
     def _ack(self, place: int, row: Row) -> None:
         if (row.get("code") or 0) < 0x80:
             self.acked.setdefault(message_id_of(row), place)
 
     def _queue(self, place: int, row: Row) -> None:
-        self.queued[message_id_of(row), _owner(row)] = (place, row["node"], row["boot"])
+        self.queued[message_id_of(row), self._owner(row)] = (place, row["node"], row["boot"])
 
     def _safe(self, place: int, row: Row) -> None:
-        self.durable.add((message_id_of(row), _owner(row)))
-        session = self._open(_owner(row))
+        self.durable.add((message_id_of(row), self._owner(row)))
+        session = self._open(self._owner(row))
         if session is not None:
             session.durable = True
 
     def _give_up(self, place: int, row: Row) -> None:
-        self.given_up.add((message_id_of(row), _owner(row)))
+        self.given_up.add((message_id_of(row), self._owner(row)))
 
     def _send(self, place: int, row: Row) -> None:
         session = self._current(place, row)
@@ -299,57 +333,50 @@ class History:
 
     def _receive(self, place: int, row: Row) -> None:
         if row.get("mid") is not None:
-            self.received.setdefault((message_id_of(row), _owner(row)), []).append(place)
+            self.received.setdefault((message_id_of(row), self._owner(row)), []).append(place)
 
     def _bring(self, place: int, row: Row) -> None:
-        self._brought.add((_owner(row), row["topic"]))
+        self._brought.add((self._owner(row), row["topic"]))
 
     # -- wills
 
     def _arm(self, place: int, row: Row) -> None:
-        self._armed[_owner(row)] = "armed"
+        self._wills[self._owner(row)].state = "armed"
 
     def _will_due(self, place: int, owner: Owner) -> None:
         """The connection with the will has ended: note that its will is due if the log has not shown its end."""
-        if self._armed.get(owner) == "armed":
-            del self._armed[owner]
-            self._due_wills.setdefault(owner, []).append(place)
+        wills = self._wills[owner]
+        if wills.state == "armed":
+            wills.state = ""
+            wills.due.append(place)
 
     def _judge_wills(self) -> None:
-        for owner, places in self._due_wills.items():
+        for owner, wills in self._wills.items():
             if self.partitions.span_without_lease(owner[0], self.length) is None:
-                self.wills += [WillCase(owner[1], "lost")] * len(places)
+                self.wills += [WillCase(owner[1], "lost")] * len(wills.due)
 
     def _fire(self, place: int, row: Row) -> None:
         self.known.add(message_id_of(row))
-        due = self._due_wills.get(_owner(row))
-        if due:
-            due.pop(0)
+        wills = self._wills[self._owner(row)]
+        if wills.due:
+            wills.due.pop(0)
             return
-        state = self._armed.get(_owner(row))
-        if state != "armed" and self.first_boot[row["node"]] == 1 and not self._undone(row):
-            self.wills.append(WillCase(row["client"], "dup" if state == "fired" else "spurious"))
-        self._armed[_owner(row)] = "fired"
-        self._last_will[_owner(row)] = row
+        if wills.state != "armed" and self.first_boot[row["node"]] == 1 and not self._undone(wills.last, row):
+            self.wills.append(WillCase(row["client"], "dup" if wills.state == "fired" else "spurious"))
+        wills.state, wills.last = "fired", row
 
-    def _undone(self, row: Row) -> bool:
+    def _undone(self, last: Row | None, row: Row) -> bool:
         """Whether a kill may have undone the last row of a will: it is final only when it is on disk."""
-        last = self._last_will.get(_owner(row))
         if last is None or last["boot"] == row["boot"] or (last["node"], last["boot"]) not in self.deaths:
             return False
         return last["type"] == "will.cancel" or all(message_id != message_id_of(last) for message_id, _ in self.durable)
 
     def _cancel(self, place: int, row: Row) -> None:
-        due = self._due_wills.get(_owner(row))
-        if due and row["reason"] == "gateway_lost":  # its client has taken the connection over, and may have a new will
-            due.pop(0)
+        wills = self._wills[self._owner(row)]
+        if wills.due and row["reason"] == "gateway_lost":  # its client has taken the connection over, with a new will
+            wills.due.pop(0)
             return
-        self._armed[_owner(row)] = "cancelled"
-        self._last_will[_owner(row)] = row
-
-
-def _owner(row: Row) -> Owner:
-    return row["node"], row["client"]
+        wills.state, wills.last = "cancelled", row
 
 
 _LEFT = {"suback": History._answered, "connack": History._welcomed}
@@ -377,6 +404,7 @@ def message_id_of(row: Row) -> MessageId:
 _HANDLERS = {
     "log.gap": History._gap,
     "sess.create": History._create,
+    "slot.arrive": History._arrive,
     "sess.resume": History._resume,
     "sess.end": History._end,
     "sess.expire": History._end,

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from strogoff.broker.reporting.events import Row
+from strogoff.cluster.identity import SLOTS, slot_of
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.log_audit.audit import Audit, audit
+from strogoff.testing.log_audit.history import History
 
 from ..run_loop import run
 from .log_builder import Log
@@ -208,3 +210,85 @@ def test_a_session_that_was_ended_is_not_forgotten() -> None:
             assert c.audit().problems() == []
 
     run(test())
+
+
+def slot(client: str = "rx") -> int:
+    return slot_of("", client)
+
+
+def after_a_failover(two: Two, resumes: bool = True) -> None:
+    """A durable session begins at b, which is killed; its slot arrives at a, where its client comes back."""
+    two.b.subscriber()
+    two.b.say("conn.close", client="rx", reason="peer_closed")
+    two.b.connect("rx", present=True)
+    two.b.say("fault.kill", nodes=[B])
+    two.a.say("slot.arrive", slot=slot())
+    if resumes:
+        two.a.connect("rx", present=True)
+
+
+def test_a_session_continues_at_another_node_when_its_slot_goes_there() -> None:
+    two = Two()
+    after_a_failover(two)
+    two.a.whole()
+    result = two.audit()
+    assert result.verdict == "valid" and (result.acked, result.delivered) == (1, 1)
+
+
+def test_a_session_that_its_new_node_has_forgotten() -> None:
+    two = Two()
+    after_a_failover(two, resumes=False)
+    two.a.connect("rx")
+    assert two.audit().amnesia == ["rx"]
+
+
+def test_a_message_for_a_session_that_was_taken_over_is_lost() -> None:
+    two = Two()
+    after_a_failover(two)
+    mid = two.a.accept()
+    two.a.route(mid)
+    two.a.ack(mid)
+    assert [case.kind for case in two.audit().lost_acked] == ["stale-route"]
+
+
+def test_a_message_that_was_delivered_before_and_after_a_failover() -> None:
+    two = Two()
+    two.b.subscriber()
+    mid = two.b.whole()
+    two.b.say("fault.kill", nodes=[B])
+    two.a.say("slot.arrive", slot=slot())
+    two.a.connect("rx", present=True)
+    two.a.send(mid, packet_id=mid[2], dup=True)
+    assert [case.kind for case in two.audit().duplicates] == ["sent again after its acknowledgement"]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_only_sessions_of_the_slot_go_to_its_new_node(own: bool) -> None:
+    two = Two()
+    two.b.subscriber()
+    two.b.say("fault.kill", nodes=[B])
+    two.a.say("slot.arrive", slot=slot() if own else (slot() + 1) % SLOTS)
+    two.a.connect("rx", present=True)
+    assert len(History(two.rows).sessions) == (1 if own else 2)
+
+
+def test_a_client_without_durable_session_stays_at_its_gateway() -> None:
+    two = Two()
+    two.b.subscriber()
+    two.a.say("slot.arrive", slot=slot())
+    two.to_b()
+    two.lost()
+    result = two.audit()
+    assert [case.kind for case in result.lost_acked] == ["stale-route"]
+
+
+def test_a_clean_session_with_a_will_ends_when_its_slot_arrives_elsewhere() -> None:
+    two = Two()
+    two.b.connect("rx", will=True)
+    two.b.say("sub.add", client="rx", filter="t/#", qos=1)
+    two.b.say("fault.kill", nodes=[B])
+    two.a.say("slot.arrive", slot=slot())
+    two.lost()
+    two.a.say("will.fire", mid=(A, 1, 900), client="rx", topic="will")
+    two.a.say("sess.end", client="rx", reason="disconnected")
+    assert two.audit().problems() == []
