@@ -122,6 +122,7 @@ def _options(rng: Random, sessions: Random, features: frozenset[str]) -> Options
     return Options(
         allow_anonymous=True,
         systree_enabled=False,
+        queue_replicas=1,  # the variant copies has two
         retry_interval_s=rng.choice((1, 3)) if "retry" in features else 20,
         max_inflight_messages=rng.choice((1, 2, 5)) if "small_window" in features else 20,
         receive_max_broker=rng.choice((2, 5)) if "small_window" in features else 65535,

@@ -39,7 +39,7 @@ CASES = [
         ["expected one of off, majority, on", 'found "majorty"', "did you mean majority?"],
     ),
     (
-        "queue_min_in_sync = 2",
+        "queue_min_in_sync = 2\nqueue_replicas = 1",
         ": queue_min_in_sync: slots get no more copies than queue_replicas = 1",
         ["expected at most queue_replicas", 'found "2"'],
     ),

@@ -230,7 +230,7 @@ class ClusterHarness(Simulation[GatedNetwork]):
         self.pinned: set[str] = set()
         """Client ids whose slots stay where `put` has put them."""
         self.nodes: list[NodeHarness] = []
-        settings = Options(**{"allow_anonymous": True, "systree_enabled": False, **options})
+        settings = Options(**{"allow_anonymous": True, "systree_enabled": False, "queue_replicas": 1, **options})
         for number in range(1, nodes + 1):
             name = f"n{number}"
             disks = [self.disk(f"{seed}/{name}/a", durability=durability), self.disk(f"{seed}/{name}/b")]

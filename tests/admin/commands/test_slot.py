@@ -198,7 +198,7 @@ def test_the_slots_of_a_dead_node_are_recovered_by_a_command_at_any_node() -> No
         assert (await fake.said(0, "slot", "recover", "slot=all", "--accept-loss"))[-1].endswith("Done")
         assert (await fake.rows(0, "slot", "recover")) == []
 
-    run(test)
+    run(test, queue_replicas=1)
 
 
 def test_slots_without_primary_are_listed_with_their_last_holders(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ STOPS = "notice: this node stops in 8 s at the latest: "
 
 
 async def three_with_copies(harness: ServersInMemory) -> list[ClusterRuntime]:
-    shells = [await harness.start(name, queue_replicas="2") for name in ("n1", "n2", "n3")]
+    shells = [await harness.start(name) for name in ("n1", "n2", "n3")]
     for shell in shells[1:]:
         await shell.join("127.0.0.1:44001", False)
     await until(lambda: all(len(row.in_sync) == 2 for row in shells[0].slots()[0].rows))
@@ -46,7 +46,7 @@ def test_a_node_that_is_needed_stops_when_another_one_is_back(tmp_path: Path) ->
         await until(told(harness, "n1", STOPS))
         await until(lambda: one._needed() == "the others are no majority without n2@127.0.0.1")
         assert not waits.done()
-        await harness.start("n2", queue_replicas="2")
+        await harness.start("n2")
         await waits
         assert one.status().serving == 3
         assert not told(harness, "n1", "warning: this node stops although")()
@@ -62,7 +62,7 @@ def test_a_node_serves_until_others_have_its_slots(tmp_path: Path) -> None:
         await until(lambda: one._needed().startswith("no other node has a copy of the slots "))
         waits = asyncio.create_task(harness.servers["n1"].await_copies(asyncio.Event()))
         await until(told(harness, "n1", STOPS + "no other node has a copy of the slots "))
-        await harness.start("n2", queue_replicas="2")
+        await harness.start("n2")
         await until(lambda: one.status().serving == 3)
         assert not waits.done()
         del one.clustering.slots.replicator.tick
@@ -89,12 +89,12 @@ def test_a_second_signal_stops_a_node_that_is_needed(tmp_path: Path) -> None:
 
 def test_with_one_copy_or_alone_a_node_waits_for_nobody(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
-        one = await harness.start("n1")
-        two = await harness.start("n2")
+        one = await harness.start("n1", queue_replicas="1")
+        two = await harness.start("n2", queue_replicas="1")
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == 2)
         assert one._needed() == two._needed() == ""
-        alone = await harness.start("n3", queue_replicas="2")
+        alone = await harness.start("n3")
         assert alone._needed() == ""
 
     run(tmp_path, scenario)

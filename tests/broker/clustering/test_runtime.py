@@ -439,12 +439,12 @@ def test_a_member_with_a_new_disk_must_rejoin_empty(tmp_path: Path, wrote: str) 
 
 
 def test_wills_of_a_stopped_node_reach_the_others(tmp_path: Path) -> None:
-    """The wills fire when the node closes its connections, and no client sends them again: the stop waits for the other
-    nodes (P5).
+    """With one copy the wills fire when the node closes its connections, and no client sends them again: the stop waits
+    for the other nodes (P5).
     """
 
     async def scenario(harness: ServersInMemory) -> None:
-        one, two = await harness.start("n1"), await harness.start("n2")
+        one, two = [await harness.start(name, queue_replicas="1") for name in ("n1", "n2")]
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == two.status().serving == 2)
         came: list[bytes] = []

@@ -17,6 +17,7 @@ import pytest
 
 from bench.broker_process import free_port
 from bench.cluster_nodes import Node, bad_lines, client_at, end, start_joined, until, whole
+from bench.ha_test import Slots
 
 from ..brokers import WITHIN_S, run_test
 from .probe import Probe
@@ -45,9 +46,9 @@ async def admin(node: Node, *words: str) -> Said:
 
 
 @asynccontextmanager
-async def some(folder: Path, count: int, joined: bool) -> AsyncIterator[list[Node]]:
+async def some(folder: Path, count: int, joined: bool, **settings: str) -> AsyncIterator[list[Node]]:
     """Nodes that run, joined or each alone."""
-    nodes = [Node(folder, f"n{n}") for n in range(1, count + 1)]
+    nodes = [Node(folder, f"n{n}", **settings) for n in range(1, count + 1)]
     try:
         if joined:
             await start_joined(nodes)
@@ -195,12 +196,12 @@ def test_leave_of_a_running_node(tmp_path: Path) -> None:
 
 
 def test_leave_of_dead_nodes(tmp_path: Path) -> None:
-    """The other members decide the leave of a dead node; its durable sessions are listed before. Without a majority
-    there is no decision.
+    """The other members decide the leave of a dead node. Its durable sessions that have one copy are listed before.
+    Without a majority there is no decision.
     """
 
     async def scenario() -> None:
-        async with some(tmp_path, 3, joined=True) as (first, second, third):
+        async with some(tmp_path, 3, joined=True, queue_replicas="1") as (first, second, third):
             await lasting_session(third, await client_at(third, "c"), "kept/#")
             await third.kill()
             await until("the view is without it", partial(serves_without, first, third))
@@ -215,6 +216,23 @@ def test_leave_of_dead_nodes(tmp_path: Path) -> None:
             assert await members(first) == [first.name, second.name]
             await third.kill()
             third.log.unlink()  # the node logs an error, which this test expects
+
+    run_test(scenario())
+
+
+def test_a_dead_node_leaves_without_a_loss_if_sessions_have_two_copies(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with some(tmp_path, 3, joined=True) as (first, second, third):
+            await until("each slot has two copies", Slots([first, second, third]).all_copied)
+            name = await client_at(third, "c")
+            await lasting_session(third, name, "kept/#")
+            await third.kill()
+            await until("the view is without it", partial(serves_without, first, third))
+            gone = await admin(first, "cluster", "leave", f"node={third.name}", "-k")
+            assert (gone.status, gone.out.splitlines()[-1]) == (0, "Done"), gone
+            await whole([first, second])
+            back = Probe(second, name)
+            assert (await back.connect(clean=False)).session_present
 
     run_test(scenario())
 

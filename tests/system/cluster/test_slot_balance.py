@@ -135,7 +135,7 @@ async def story(nodes: list[Node], readers: list[Reader]) -> None:
 
 def test_a_node_that_is_back_gets_its_slots_under_load(tmp_path: Path) -> None:
     async def scenario() -> None:
-        settings = {"queue_replicas": "2", "queue_balance_wait": str(WAIT_S), **MAJORITY}
+        settings = {"queue_balance_wait": str(WAIT_S), **MAJORITY}
         async with three(tmp_path, **settings) as nodes:
             await start_joined(nodes)
             await until("each slot is in its place", partial(balanced, nodes), 60)

@@ -1,4 +1,5 @@
-"""Two of three real nodes die with their disks, one after the other: the third recovers their slots, and they join.
+"""Two of three real nodes die with their disks, one after the other, and slots have one copy: the third recovers the
+slots, and the nodes join.
 
 The third node is the eldest, so it is the only voter when the first dead node has been taken out. If both died at once,
 the cluster would have no majority, and no node could change the slot table.
@@ -89,7 +90,7 @@ async def story(nodes: list[Node]) -> None:
 def test_the_slots_of_dead_nodes_are_recovered_and_the_nodes_join_again(tmp_path: Path) -> None:
     async def scenario() -> None:
         policies = {f"allow_{what}_during_netsplit": "majority" for what in ("register", "publish", "subscribe")}
-        nodes = [Node(tmp_path, f"n{n}", **policies) for n in (1, 2, 3)]
+        nodes = [Node(tmp_path, f"n{n}", queue_replicas="1", **policies) for n in (1, 2, 3)]
         try:
             await start_joined(nodes)
             await story(nodes)

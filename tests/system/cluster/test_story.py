@@ -90,7 +90,7 @@ class Story:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_node_dies_and_the_messages_arrive_in_order(tmp_path: Path, version: str, role: str) -> None:
     async def scenario() -> None:
-        async with behind_haproxy(tmp_path, queue_replicas="2", **MAJORITY) as (nodes, port, stats):
+        async with behind_haproxy(tmp_path, **MAJORITY) as (nodes, port, stats):
             reader = Reader(port, version, await client_at(nodes[1], "reader-"))
             await Story(reader, nodes, nodes[1], stats).with_the_death_of(role)
 
@@ -102,7 +102,7 @@ def test_by_default_clients_are_refused_until_the_node_is_back(tmp_path: Path, r
     """`allow_register_during_netsplit = off`: each CONNECT is refused. Afterwards everything arrives in order."""
 
     async def scenario() -> None:
-        async with three(tmp_path, queue_replicas="2") as nodes:
+        async with three(tmp_path) as nodes:
             await start_joined(nodes)
             gateway, primary, third = nodes
             client_id = await client_at(primary, "reader-")

@@ -15,7 +15,7 @@ from bench.cluster_nodes import Node, client_at, until, whole
 from ..brokers import WITHIN_S, require_program, run_test
 from ..mosquitto import Sub, pub
 from .test_faults import serves_without
-from .test_forming import all_are_well, behind_haproxy
+from .test_forming import MAJORITY, all_are_well, behind_haproxy
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(150)]
 
@@ -83,10 +83,10 @@ async def killed(readers: list[Reader], nodes: list[Node], stats: int) -> None:
 
 
 def test_a_durable_subscriber_finds_its_session_at_any_node(tmp_path: Path) -> None:
-    """In order and nothing twice. While the primary is killed CONNECT waits, and then says why."""
+    """In order and nothing twice. With one copy CONNECT waits while the primary is killed, and then says why."""
 
     async def scenario() -> None:
-        async with behind_haproxy(tmp_path) as (nodes, port, stats):
+        async with behind_haproxy(tmp_path, queue_replicas="1", **MAJORITY) as (nodes, port, stats):
             ids = [await client_at(nodes[2], f"reader-{version}-") for version in VERSIONS]
             readers = [Reader(port, version, name) for version, name in zip(VERSIONS, ids, strict=True)]
             for reader in readers:
