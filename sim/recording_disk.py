@@ -39,6 +39,12 @@ class RecordingDisk(ReplaceableDisk):
             self._history.commits += 1
             self._note(batch)
 
+    def crash(self, power: bool) -> None:
+        """As `ReplaceableDisk.crash`. Entries that a loss of power has undone may come again, at other places."""
+        super().crash(power)
+        if power and self.durability == "os":
+            self._places.clear()
+
     def replace(self, disk: SimDisk) -> None:
         """Replace the disk, and forget the queues of the old one."""
         super().replace(disk)

@@ -9,7 +9,7 @@ from strogoff.sim.engine.disk import SimDisk
 from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.sim.history import History
 from strogoff.sim.recording_disk import RecordingDisk, client_of
-from strogoff.storage.engine import Batch
+from strogoff.storage.engine import Batch, Durability
 from strogoff.storage.keys import client_key, message_id, payload_key, queue_prefix, session_key
 from strogoff.storage.store import Store
 
@@ -17,10 +17,10 @@ CLIENT = client_key(7, "", "s")
 BODY = MessageRecord("t/0", b"w-1|", 1, False, None, 0, "w", "n1", 1, 1)
 
 
-def make() -> tuple[VirtualLoop, RecordingDisk, History]:
+def make(durability: Durability = "sync") -> tuple[VirtualLoop, RecordingDisk, History]:
     loop = VirtualLoop()
     history = History(lambda: loop.now_s)
-    disk = SimDisk(Random(0), loop.call_later, lambda: loop.now_s)
+    disk = SimDisk(Random(0), loop.call_later, lambda: loop.now_s, durability)
     return loop, RecordingDisk(history, disk, lambda: "d1"), history
 
 
@@ -112,6 +112,20 @@ def test_a_message_that_is_twice_in_a_queue_of_one_disk() -> None:
     store.put(entry(3), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
     loop.run_for(1)
     assert len(history.problems) == 1
+
+
+def test_after_a_loss_of_power_without_fsync_a_message_may_have_another_place() -> None:
+    """The entry may be lost, and the message comes again."""
+    record = encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", ""))
+    cases: list[tuple[Durability, bool, int]] = [("os", True, 0), ("os", False, 1), ("sync", True, 1)]
+    for durability, power, twice in cases:
+        loop, recorder, history = make(durability)
+        recorder.write({entry(1): record}, lambda error: None)
+        loop.run_for(1)
+        recorder.crash(power)
+        recorder.write({entry(2): record}, lambda error: None)
+        loop.run_for(1)
+        assert len(history.problems) == twice
 
 
 def test_a_failed_write_counts_from_the_next_start_if_it_is_stored() -> None:
