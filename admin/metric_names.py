@@ -54,6 +54,8 @@ COUNTERS = {
     "queue_message_drop_by_reason": "Messages dropped from queues, by reason.",
     "queue_message_expired": "Messages that expired before they could be sent.",
     "queue_message_unhandled": "QoS 0 messages for sessions without a connection.",
+    "queue_copy_checks": "Copies at other nodes that this node has compared to the end with its own rows.",
+    "queue_copy_repairs": "Rows of copies at this node that were wrong, and were replaced.",
     "router_matches_local": "Sessions of this node to which messages were routed.",
     "router_matches_remote": "Other nodes to which messages were routed.",
     "socket_open": "Client connections opened.",
@@ -103,6 +105,7 @@ GAUGES = {
     "slots_without_copy": "Slots of this node that have fewer copies than `queue_replicas`.",
     "slots_below_minimum": "Slots of all nodes that have fewer copies than `queue_min_in_sync`.",
     "slots_misplaced": "Slots of this node that should be at another one.",
+    "slots_check_due": "Slots of this node whose copies are due to be compared with its rows, and were not yet.",
     "slots_moving": "Slots with rows on this disk that move to or from this node, or wait to be deleted after a move.",
     **_incidents(GAUGE),
 }

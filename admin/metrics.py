@@ -118,6 +118,7 @@ class Metrics:
         yield "slots_without_copy", sum(len(row.in_sync) < node.options.queue_replicas for row in own)
         yield "slots_below_minimum", len(node.policy.few_copies)
         yield "slots_misplaced", cluster.status().slots_misplaced if cluster is not None else 0
+        yield "slots_check_due", cluster.status().copies_due if cluster is not None else 0
         yield "slots_moving", len(node.slot_sessions.marks.keys() - copied)
 
 

@@ -58,7 +58,7 @@ def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
     if cluster is None:
         return None
     facts = msgspec.structs.asdict(cluster.status())
-    for name in ("serves_nobody", "no_lease", "slots_misplaced", "balance"):
+    for name in ("serves_nobody", "no_lease", "slots_misplaced", "balance", "copies_due"):
         if not facts[name]:
             del facts[name]
     return facts

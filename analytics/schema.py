@@ -110,7 +110,7 @@ _FIELDS: Final = """
     reason          string   -          why, one word of a closed list
     retain          bool     -          the RETAIN flag
     retained        int      messages   retained messages in the store
-    rows            int      rows       rows that are missing
+    rows            int      rows       rows that are missing, or were wrong
     sessions        int      sessions   durable sessions in the store, or in the slot
     slot            int      -          slot of the client id, 0 to 255
     slots           strings  -          ranges of slots, such as 0-84
@@ -205,6 +205,8 @@ _TYPES: Final = """
         : slots have fewer copies than queue_min_in_sync: nothing new is accepted for them; count 0: no slot any more
     slot.copied s slot target bytes
         : the target has a copy of the slot, and is in its in-sync set; bytes: of all that was sent for it but changes
+    slot.repair s slot source rows
+        : rows of the copy at this node differed from those of the source, the slot's primary, and were replaced
     slot.taken s slot target : another node is the primary of a slot that this one had; its sessions here are given up
     slot.arrive s slot : this node is the primary of the slot now, and has its sessions, which came from another node
     gateway.open s client target slot ?mountpoint ?username ?peer

@@ -50,6 +50,7 @@ class Options(msgspec.Struct, kw_only=True):
     queue_min_in_sync: int = 1
     queue_balance: str = "auto"
     queue_balance_wait_s: int = 30
+    queue_check_interval_s: int = 86_400
     expire_retain_cache_s: int = 0
     retained_max_messages: int = 0
     retained_max_bytes: int = 0
@@ -88,6 +89,7 @@ _FROM_SETTINGS = {
     "flow.out_buffer_bytes": "out_buffer_bytes",
     "systree_interval": "systree_interval_ms",
     "queue_balance_wait": "queue_balance_wait_s",
+    "queue_check_interval": "queue_check_interval_s",
 }
 """Configuration key -> field, where the names differ."""
 

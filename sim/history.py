@@ -270,8 +270,8 @@ class History:
     (client, key) to the commit that stored the message for this client; `copies` has the same for each disk, by its
     name. `holders` has the in-sync sets of each slot, as (finished batches, disks). `problems` are violations found
     during the simulation. `given_up` has for each client when a primary last gave up the gateway of its connection.
-    `copied`: slots have two copies. `slot_losses`: slot -> when the cluster gave up its last copy. `slot_arrivals`:
-    slot -> when a node took it over.
+    `copied`: slots have two copies. `rotten`: copies whose rows a disk has changed. `slot_losses`: slot -> when the
+    cluster gave up its last copy. `slot_arrivals`: slot -> when a node took it over.
     """
 
     now: Callable[[], float]
@@ -297,6 +297,7 @@ class History:
     slot_losses: dict[int, list[float]] = field(default_factory=dict)
     slot_arrivals: dict[int, list[float]] = field(default_factory=dict)
     copied: bool = False
+    rotten: int = 0
     power_lost: bool = False
     commits: int = 0
     healed: int = NEVER

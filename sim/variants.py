@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
 from random import Random
+from types import ModuleType
+from typing import Any
 
 import msgspec
 
-from ..broker.clustering import slot_leftovers, slot_replicator
+from ..broker.clustering import copy_check, slot_comparison, slot_leftovers, slot_replicator
+from ..broker.clustering.slot_comparison import Size
 from ..cluster.links.settings import LinkSettings
 from ..cluster.membership.settings import Settings as ViewSettings
 from ..cluster.ports import Settings
@@ -130,7 +133,11 @@ def _copies(plan: ClusterPlan, rng: Random) -> ClusterPlan:
     wait_s = rng.choice((1, 1, 2, 4))  # faults are a second or two apart
     least = rng.choice((1, 1, 2))
     options = msgspec.structs.replace(
-        plan.swarm.options, queue_replicas=2, queue_min_in_sync=least, queue_balance_wait_s=wait_s
+        plan.swarm.options,
+        queue_replicas=2,
+        queue_min_in_sync=least,
+        queue_balance_wait_s=wait_s,
+        queue_check_interval_s=rng.choice((1, 1, 5)),  # with a day no comparison would begin
     )
     return replace(plan, swarm=replace(plan.swarm, options=options), disks=2)
 
@@ -140,18 +147,32 @@ def has_copies(plan: ClusterPlan) -> bool:
     return plan.swarm.options.queue_replicas > 1
 
 
+_SMALL_ITEMS: tuple[tuple[ModuleType, str, Any], ...] = (
+    (slot_replicator, "SMALL", (100, 100)),
+    (slot_replicator, "LARGE", (100, 400)),
+    (slot_leftovers, "STEP", 5),
+    (slot_comparison, "LEVELS", (Size(8, 1000), Size(2, 200))),
+    (slot_comparison, "STEP", Size(8, 1000)),
+    (copy_check, "ITEM_BYTES", 100),
+    (copy_check, "PATIENCE_MS", 0),
+)
+
+
 @contextmanager
 def small_items(plan: ClusterPlan) -> Iterator[None]:
-    """While a world with copies and small limits runs, a copy of a slot needs many items, and so does its deletion."""
+    """While a world with copies and small limits runs, a copy of a slot needs many items, so do its deletion and its
+    comparison, and a comparison does not wait for commits."""
     if not has_copies(plan) or plan.settings == USUAL:
         yield
         return
-    before = slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP
-    slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP = (100, 100), (100, 400), 5
+    before = [getattr(module, name) for module, name, _ in _SMALL_ITEMS]
+    for module, name, value in _SMALL_ITEMS:
+        setattr(module, name, value)
     try:
         yield
     finally:
-        slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP = before
+        for (module, name, _), value in zip(_SMALL_ITEMS, before, strict=True):
+            setattr(module, name, value)
 
 
 _DISKS = ("disk_lost", "backup_restored")

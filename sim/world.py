@@ -114,6 +114,8 @@ class World(Generic[M, C]):
             self.doubtful_slots(row["slots"])
         if kind == "slot.few":
             history.few_copies.note(machine.name, self.loop.now_s, row["count"] > 0)
+        if kind == "slot.repair" and not history.rotten:
+            history.problem(f"{row['rows']} rows of a copy of slot {row['slot']} at {machine.name} were wrong")
         if kind == "slot.arrive":
             history.slot_arrivals.setdefault(row["slot"], []).append(self.loop.now_s)
         if kind == "conn.close" and row["reason"] == "gateway_lost":

@@ -226,9 +226,12 @@ class Store:
             self._unreadable(error)
             raise
 
-    def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
-        """Keys and values with start <= key < stop in order, with uncommitted writes; `limit` 0: all."""
-        changes = self._changes(start, stop)
+    def scan(
+        self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False, closed: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """Keys and values with start <= key < stop in order, with uncommitted writes; `limit` 0: all. With `closed`
+        without those of the open batch: what the guard was told of."""
+        changes = self._changes(start, stop, closed)
         try:
             if not changes:
                 return self._engine.scan(start, stop, limit, reverse)
@@ -263,14 +266,14 @@ class Store:
             if self.on_damage is not None:
                 self.on_damage(text)
 
-    def _changes(self, start: bytes, stop: bytes) -> Batch:
-        """The writes of both batches in a range; the open batch overrides the other."""
+    def _changes(self, start: bytes, stop: bytes, closed: bool = False) -> Batch:
+        """The writes of both batches in a range; the open batch overrides the other. `closed`: without the open one."""
         committing, opened = self._committing, self._open
         changes: Batch = {}
         if committing:
             for key in self._orders[1].between(start, stop):
                 changes[key] = committing[key]
-        if opened:
+        if opened and not closed:
             for key in self._orders[0].between(start, stop):
                 changes[key] = opened[key]
         return changes

@@ -10,7 +10,7 @@ from ...cluster.identity import SLOTS
 from ...cluster.slots.handover import first_wanted
 from ...cluster.slots.table import Holder, SlotRow, ranges
 from ..context import Context
-from ..fan_out import LocalHandler, NodeResult, run_on
+from ..fan_out import LocalHandler, NodeResult, run_on, run_on_all_nodes
 from ..grammar import Argument, Call, Command, Flag
 from ..result import DONE, Cell, CommandError, Part, Table, Text
 from ..status import slot_table
@@ -59,6 +59,22 @@ def _held(row: SlotRow, holder: Holder) -> str:
     if holder.node in row.incomplete:
         return f"{holder.node} may lack changes"
     return f"{holder.node} since view {holder.entered_in_view}" if holder.entered_in_view else f"{holder.node} away"
+
+
+async def _check_here(context: Context, call: Call) -> NodeResult:
+    """Begin the comparisons of this node; the row has their number."""
+    cluster = context.cluster
+    slots = [call.arguments["slot"]] if "slot" in call.arguments else list(range(SLOTS))
+    return NodeResult([(cluster.check_copies(slots) if cluster is not None else 0,)])
+
+
+async def _check(context: Context, call: Call) -> list[Part]:
+    require_cluster(context)
+    total = await run_on_all_nodes(context, "slot check", _check_here, call)
+    counts = [row[0] for result in total.results for row in result.rows]
+    begun = sum([count for count in counts if isinstance(count, int)])
+    text = f"{DONE.text}: the copies of {begun} slots are compared now, see slots_check_due and the logs"
+    return [Text(text), *total.alerts()]
 
 
 MOVE_TIMEOUT_S = 60
@@ -182,7 +198,7 @@ def _remedy(holder: LastHolder, holders: tuple[LastHolder, ...]) -> str:
     return "start it: when all are back, one of them gets the slots"
 
 
-LOCAL_HANDLERS: dict[str, LocalHandler] = {"slot move": _move_here}
+LOCAL_HANDLERS: dict[str, LocalHandler] = {"slot move": _move_here, "slot check": _check_here}
 """What a node does with its slots when another member asks for it."""
 
 TIMEOUT = Flag(
@@ -199,6 +215,12 @@ COMMANDS = (
         "Move each slot with its sessions to the node that should have it. Its clients are disconnected.",
         _balance,
         flags=(TIMEOUT,),
+    ),
+    Command(
+        "slot check",
+        "Compare the copies of all slots, or of one, with the rows of their primaries now, and repair them.",
+        _check,
+        arguments=(Argument("slot", f"one slot, 0 to {SLOTS - 1}", slot_number, optional=True),),
     ),
     Command(
         "slot move",

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from ...cluster.node import ClusterNode
 from ...cluster.ports import Datagram
 from ..node import Node
+from .copy_check import CopyCheck
 from .copy_codec import CopyAnswer, encode
 from .copy_minimum import CopyMinimum
 from .routes import Routes
@@ -35,6 +36,7 @@ class ClusterSlots:
         self.replicator = SlotReplicator(
             member, env, node.slot_sessions, env.options.queue_replicas, self, self.opening.lost, self._misplaced
         )
+        self.check = CopyCheck(env, member.ports.now_ms, node.slot_sessions, self.replicator)
         self.moves = SlotMoves(
             node,
             member,
@@ -148,6 +150,7 @@ class ClusterSlots:
             self.handover.tick(self._member.ports.now_ms())
             self.moves.tick()
             self.replicator.tick()
+            self.check.tick()
             self.copies.tick()
             self.balance.tick()
             self.minimum.follow()  # an operator may have changed the setting

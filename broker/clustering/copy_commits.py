@@ -69,6 +69,10 @@ class CopyCommits:
         self._acked[node] = max(upto, self._acked.get(node, 0))
         return True
 
+    def has(self, node: str, number: int) -> bool:
+        """True if a node has acknowledged the item with this number."""
+        return self._acked.get(node, 0) >= number
+
     def follow(self, table: int) -> list[tuple[str, int]]:
         """Note that this node follows the slot table with the index `table` now. Some acknowledgements have waited for
         that table and count from now on. Returns them: the node, and the number up to which it has all items."""

@@ -53,7 +53,8 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     is `full` or `failed` while this node cannot write the log of the cluster; `serves_nobody` is a sentence that says
     why this node takes no clients and what to do, empty if no sentence is needed; `no_lease` is why it has lost its
     lease, empty while it has one; `slots_misplaced` counts the slots of this node that the placement
-    gives to another one; `balance` says what the balancing of slots does at this node, empty for a standalone node.
+    gives to another one; `balance` says what the balancing of slots does at this node, empty for a standalone node;
+    `copies_due` counts the slots of this node whose copies are due to be compared, and were not yet.
     """
 
     cluster_id: str
@@ -71,6 +72,7 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     no_lease: str = ""
     slots_misplaced: int = 0
     balance: str = ""
+    copies_due: int = 0
 
 
 class LastHolder(msgspec.Struct, frozen=True):
@@ -130,6 +132,11 @@ class OperatorPort(Protocol):
         Returns True when the other node is its primary, False if it still moves after a limited time. Raises
         `ClusterError` if the slot stays here.
         """
+        ...
+
+    def check_copies(self, slots: list[int]) -> int:
+        """Begin to compare the copies of these slots with the rows of this node, and return of how many. It goes on in
+        the background."""
         ...
 
     def orphans(self) -> list[Orphan]:

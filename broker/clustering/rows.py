@@ -64,6 +64,7 @@ def status_row(
         no_lease=member.reporting.because,
         slots_misplaced=len(slots.handover.misplaced()) if slots is not None else 0,
         balance=slots.balance.state if slots is not None and member.clustered else "",
+        copies_due=slots.check.due if slots is not None else 0,
     )
 
 

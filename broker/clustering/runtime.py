@@ -389,6 +389,10 @@ class ClusterRuntime:
         await asyncio.sleep(BETWEEN_S)  # an operator may move many slots
         return True
 
+    def check_copies(self, slots: list[int]) -> int:
+        """As `OperatorPort.check_copies`."""
+        return self.clustering.slots.check.begin(slots)
+
     def orphans(self) -> list[Orphan]:
         """Return the slots without primary, by the table that this node has applied."""
         return orphan_rows(self._member)

@@ -98,16 +98,17 @@ class _Hash:
 
 class Comparison:
     """What a primary still has to send of a slot. `kept`: the follower has rows of it, which are compared first.
+    `number`: that of the last item with digests in this attempt.
 
     One item with digests at a time waits for its answer. Everything before it in the order of the keys was sent.
     """
 
-    def __init__(self, kept: bool) -> None:
+    def __init__(self, kept: bool, number: int = 0) -> None:
         self.kept = kept
+        self.number = number
         self._left = [_Range(0 if kept else ROWS, b"", b"")]
         """The ranges that are left, the next one last."""
         self._asked: _Asked | None = None
-        self._number = 0
 
     @property
     def waits(self) -> bool:
@@ -167,9 +168,9 @@ class Comparison:
             seen, size, last = seen + 1, size + len(key) + len(value), key
         else:
             cut(end)
-        self._number += 1
-        self._asked = _Asked(self._number, level, after, digests, small)
-        return self._number, after, digests
+        self.number += 1
+        self._asked = _Asked(self.number, level, after, digests, small)
+        return self.number, after, digests
 
     def again(self) -> None:
         """The answer may be lost: compare the same rows again."""

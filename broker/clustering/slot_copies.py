@@ -28,7 +28,7 @@ from ...cluster.links.frames import MalformedFrame
 from ...cluster.links.ports import Lane, Refuse, Unreadable
 from ...cluster.node import ClusterNode
 from ...cluster.slots.table import Holder
-from ...storage.engine import StorageError
+from ...storage.engine import Passing, StorageError
 from ..node import Node
 from ..queues.records import RecordError
 from ..routing.remote import COPIED, Elsewhere
@@ -62,7 +62,8 @@ class _Copy(msgspec.Struct, eq=False):
 
     `kept`: this node had rows of the slot. `said`: the primary may know that the copy is complete, and ask for it in
     the in-sync set. If the same process of the primary begins anew, it has not asked, or for an earlier entrance of
-    this node. `listed`: the table has had this process there. `problem`: why the copy cannot go on.
+    this node. `listed`: the table has had this process there. `problem`: why the copy cannot go on. `repaired`: rows
+    that were wrong although the copy was complete, and that no event has told yet.
     """
 
     node: str
@@ -73,6 +74,7 @@ class _Copy(msgspec.Struct, eq=False):
     said: bool = False
     listed: bool = False
     problem: str = ""
+    repaired: int = 0
 
 
 class _Acks(msgspec.Struct):
@@ -103,6 +105,7 @@ class SlotCopies:
         self._copies: dict[int, _Copy] = {}
         self._acks: dict[str, _Acks] = {}
         self._asked_ms = -inf
+        self._told_ms = -inf
 
     def __contains__(self, slot: object) -> bool:
         return slot in self._copies
@@ -171,13 +174,15 @@ class SlotCopies:
         self._send(node, Different(attempt, item.number, different, compared))
 
     def _write(self, node: str, item: Rows) -> None:
-        """Make a range of a copy that this node still has equal to that of the primary."""
+        """Make a range of a copy that this node still has equal to that of the primary. If the copy is complete, rows
+        that differ were wrong (`copy_check.py`)."""
         attempt = item.attempt
         if not self._is_fed(attempt, node):
             return
+        copy = self._copies[attempt.slot]
         sent, present = dict(pairs(item.rows)), dict[bytes, bytes]()
         try:
-            if self._copies[attempt.slot].kept:
+            if copy.kept or copy.complete:
                 present = dict(self._node.slot_sessions.rows(attempt.slot, item.after, item.upto))
             for key in present:
                 if key not in sent:
@@ -188,11 +193,18 @@ class SlotCopies:
         for key, value in sent.items():
             if present.get(key) != value:
                 self._apply(key, value)
+        if copy.complete:
+            wrong = sum([present.get(key) != sent.get(key) for key in present.keys() | sent.keys()])
+            copy.repaired += wrong
+            self._node.env.counters.queue_copy_repairs += wrong
 
     def _cannot_read(self, slot: int, error: StorageError) -> None:
-        """Rows that were kept cannot be read: the copy ends before the primary can ask for it."""
-        self._copies[slot].problem = f"its disk cannot be read: {error}"
-        self.tick()
+        """The rows cannot be read: the copy ends before the primary can ask for it, or leaves the in-sync set. A lack
+        of file descriptors ends no complete copy: it is compared later."""
+        copy = self._copies[slot]
+        if not (copy.complete and isinstance(error, Passing)):
+            copy.problem = f"its disk cannot be read: {error}"
+            self.tick()
 
     def _end_all(self, node: str, problem: str) -> None:
         for copy in self._copies.values():
@@ -333,9 +345,19 @@ class SlotCopies:
                 row = self._member.slots.row(slot)
                 leaving.append(replace(row, in_sync=tuple([each for each in row.in_sync if each != copy.own])))
         now_ms = self._member.ports.now_ms()
+        if now_ms - self._told_ms >= REPEAT_MS:
+            self._tell_repairs(now_ms)
         if leaving and now_ms - self._asked_ms >= REPEAT_MS:
             self._asked_ms = now_ms
             self._member.request_slots(tuple(leaving), leaving=True)
+
+    def _tell_repairs(self, now_ms: float) -> None:
+        """Report the rows that were wrong: one event for each slot in a while, however many items they came in."""
+        self._told_ms = now_ms
+        for slot, copy in self._copies.items():
+            if copy.repaired:
+                self._node.env.event("slot.repair", slot=slot, source=copy.node, rows=copy.repaired)
+                copy.repaired = 0
 
 
 def _of_one_process(one: CopyAttempt, other: CopyAttempt) -> bool:

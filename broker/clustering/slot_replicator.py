@@ -243,6 +243,24 @@ class SlotReplicator:
         else:
             del self.copies[slot]
 
+    # -- copies in sync, as `SyncedCopies`
+
+    def in_sync(self, slot: int) -> list[_Copy]:
+        """Return the copies of a slot that are in sync, none while the slot is given away."""
+        return [copy for copy in self.copies.get(slot, ()) if copy.phase == IN_SYNC and slot not in self._closed]
+
+    def is_idle(self, node: str) -> bool:
+        """True if no commit has waited for a node for a while, and no copy is filled there."""
+        return self._is_quiet(node) and not any(copy.holder.node == node for copy in self._fills)
+
+    def send(self, node: str, item: CopyItem) -> int:
+        """Send an item behind all changes. Returns its number."""
+        return self._send(node, encode(item))
+
+    def has(self, node: str, number: int) -> bool:
+        """True if a node has acknowledged the item with this number."""
+        return self._commits.has(node, number)
+
     # -- filling
 
     def _read_later(self, copy: _Copy) -> None:
@@ -279,8 +297,7 @@ class SlotReplicator:
         node, slot, left = copy.holder.node, copy.attempt.slot, copy.left
         between = partial(self._slot_rows.rows, slot)
         now_ms = self._member.ports.now_ms()
-        quiet = now_ms - self._waited_ms.get(node, 0.0) >= QUIET_MS
-        item_bytes, window = LARGE if quiet else SMALL
+        item_bytes, window = LARGE if self._is_quiet(node) else SMALL
         reads = True
         try:
             if left.needs_rows and self._under_way(node) < window:
@@ -300,6 +317,9 @@ class SlotReplicator:
             # rows that were read from the open batch are in the changes of that batch: End follows them
             self._env.store.when_landed(self._env.store.open_commit, _nothing)
         return reads
+
+    def _is_quiet(self, node: str) -> bool:
+        return self._member.ports.now_ms() - self._waited_ms.get(node, 0.0) >= QUIET_MS
 
     def _give(self, copy: _Copy, item: CopyItem) -> int:
         """Send an item of one copy."""

@@ -155,6 +155,10 @@ LINES: dict[str, _Kind] = {
     "mem.view": _Kind(lambda row: "warning" if row.get("missing") else "notice", _view),
     "slot.primary": _Kind(lambda row: "warning" if row.get("without") else "notice", _primaries),
     "slot.few": _Kind(lambda row: "warning" if row["count"] else "notice", _few_copies),
+    "slot.repair": _at(
+        "error",
+        "rows of a copy at this node differed from those of their primary, and were replaced. Its disk may lose data",
+    ),
     "slot.lost": _at(
         "warning", "slots are lost: a member that was removed or replaced had the only copy. They are empty"
     ),

@@ -45,6 +45,8 @@ PLAIN = (
     "queue_message_drop",
     "queue_message_expired",
     "queue_message_unhandled",
+    "queue_copy_checks",
+    "queue_copy_repairs",
     "router_matches_local",
     "router_matches_remote",
     "socket_open",
@@ -111,6 +113,8 @@ class Counters:
     queue_message_drop: int
     queue_message_expired: int
     queue_message_unhandled: int
+    queue_copy_checks: int
+    queue_copy_repairs: int
     router_matches_local: int
     router_matches_remote: int
     socket_open: int

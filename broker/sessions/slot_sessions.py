@@ -173,9 +173,11 @@ class SlotSessions:
         """Return how many sessions of the slot are on this disk. Raises `StorageError`."""
         return len(self._env.store.keys(*keys.slot_range(b"s", slot)))
 
-    def rows(self, slot: int, after: bytes = b"", upto: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def rows(
+        self, slot: int, after: bytes = b"", upto: bytes = b"", closed: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Yield the rows of the slot behind the key `after` up to the key `upto`, b"" for the last one. Both are keys
-        of such rows, which need not exist. Raises `StorageError`.
+        of such rows, which need not exist. `closed` is that of `Store.scan`. Raises `StorageError`.
 
         Rows are read ahead. If they may change, take them within one turn, and go on behind the last one.
         """
@@ -188,7 +190,7 @@ class SlotSessions:
             if upto[:1] == b"%c" % kind:
                 stop = upto + b"\x00"
             step = 1
-            while found := store.scan(start, stop, step):
+            while found := store.scan(start, stop, step, closed=closed):
                 yield from found
                 start = found[-1][0] + b"\x00"
                 # rows may be as large as messages

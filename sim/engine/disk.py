@@ -113,6 +113,10 @@ class SimDisk:
             self._unsynced.clear()  # everything that is left is durable
         self._end("crashed")
 
+    def rot(self, key: bytes, value: bytes | None) -> None:
+        """Change a row, or lose it (None), although nobody has written it. No read reports an error."""
+        self._table.put(key, value)
+
     def sync(self) -> None:
         """A process that stops in order syncs everything."""
         self._unsynced.clear()

@@ -12,7 +12,20 @@ from ..faults.schedule import Step
 from ..planted_bugs.cluster_bugs import CLUSTER_BUGS
 from ..simulation import ClusterSimulation
 from .scenario import Scenario
-from .script import IDLE_S, at_suback, at_view, client, leaves_topic, publishes, reader, retains, wants_topic, writer
+from .script import (
+    IDLE_S,
+    at_suback,
+    at_view,
+    client,
+    leaves,
+    leaves_topic,
+    publishes,
+    reader,
+    retains,
+    rots,
+    wants_topic,
+    writer,
+)
 
 
 def _inject(fault: str, for_s: float | None, simulation: ClusterSimulation) -> None:
@@ -58,6 +71,10 @@ _OWN = (
     Scenario("log-in-doubt", "nodes that agreed on a view are killed at once, and the node that applied it is cut off",
            "at 4s fast_restart n2; at 12s fast_restart n2", {"n3": reader(), "n1": writer("w0", 0.2)},
            (at_view(4.0, "n3", _others_restart_without), at_view(12.0, "n3", _others_restart_without))),
+    Scenario("rotten-copies", "disks lose and change rows of copies, and nobody reads them",
+           clients={"n2": reader(), "n3": reader("c1"), "n1": writer(pace_s=0.2)},
+           acts=(leaves(6.0, "c1"), rots(9.0, "n1"), rots(9.0, "n2"), rots(9.0, "n3")), kinds=(),
+           options={"queue_replicas": 2, "queue_check_interval_s": 10}),
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from ...storage.engine import Durability
 from ..cluster_plan import ClusterPlan, plan
@@ -23,7 +26,7 @@ class Scenario:
     `schedule` is the text of a `FaultSchedule`; without one the seed draws faults of these `kinds`. `clients` replace
     those of the seed (`with_script`): nodes have `policy` for all operations, clients publish with `qos` and perform
     `acts`. `sockets_first`: after a suspension a process reads its sockets before it runs its timers, as asyncio does.
-    The cluster has at least `nodes` nodes.
+    The cluster has at least `nodes` nodes. `options` are fields of `Options` that are not those of the seed.
     """
 
     name: str
@@ -36,13 +39,17 @@ class Scenario:
     kinds: tuple[str, ...] | None = None
     nodes: int = 3
     sockets_first: bool = False
+    options: dict[str, Any] | None = None
 
     def plan(self, seed: int, nodes: int, durability: Durability | None, seconds: float) -> ClusterPlan:
         """Returns the plan of a seed in this scenario, with `seconds` under faults."""
         found = plan(seed, nodes, durability, seconds, () if self.schedule else self.kinds)
         if self.schedule:
             found = replace(found, schedule=FaultSchedule.parse(self.schedule))
-        return found if self.clients is None else with_script(found, self.clients, self.policy, self.qos)
+        if self.clients is not None:
+            found = with_script(found, self.clients, self.policy, self.qos)
+        options = msgspec.structs.replace(found.swarm.options, **(self.options or {}))
+        return replace(found, swarm=replace(found.swarm, options=options))
 
     def begin(self, simulation: ClusterSimulation) -> None:
         """Schedule the acts of the clients. Called when the faults begin."""

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ...cluster.identity import slot_of
+from ...storage.keys import SLOT_KINDS
 from ..cluster_plan import ClusterPlan
 from ..history import Subscribed
 from ..machines import move_slot
@@ -126,6 +127,29 @@ def slot_moves(at_s: float, node: str, name: str = "c0") -> Act:
         move_slot(simulation.world.machines, slot_of("", name), node)
 
     return at_s, begin
+
+
+def rots(at_s: float, node: str) -> Act:
+    """Returns an act: of each slot that a node has in sync from its primary, its disk loses one row, changes another
+    one, and has one that nobody wrote. No read reports an error."""
+
+    def rot(simulation: ClusterSimulation) -> None:
+        machine, history = simulation.world.machines[node], simulation.world.history
+        assert machine.member is not None
+        for row in machine.member.slots.rows:
+            copied = row.primary is not None and row.primary.node != node
+            if not copied or machine.member.own_holder not in row.in_sync:
+                continue
+            disk = machine.messages.disk
+            found = [key for key in sorted(disk.content()) if key[0] in SLOT_KINDS and key[1] == row.slot]
+            if len(found) > 1:
+                disk.rot(found[0], None)
+                disk.rot(found[-1], b"rotten")
+                disk.rot(found[-1] + b"\x00", b"never written")
+                history.rotten += 1
+                history.trace("FAULT", f"the copy of slot {row.slot} at {node} has wrong rows")
+
+    return at_s, rot
 
 
 def one_by_one(begin_s: float, name: str, writers: tuple[str, ...], topics: tuple[str, ...]) -> tuple[Act, ...]:

@@ -153,6 +153,10 @@ class FakeOperatorPort:
         self.lost = [slot for slot in self.lost if slot not in slots]
         return {slot: ("b@127.0.0.1", slot == 17) for slot in slots}
 
+    def check_copies(self, slots: list[int]) -> int:
+        self.asked.append(("check_copies", *slots))
+        return len(slots)
+
     async def move_slot(self, slot: int, node: str) -> bool:
         self.asked.append(("move_slot", slot, node))
         if self.wrong:

@@ -206,6 +206,24 @@ def test_reads_see_own_writes_in_every_stage(rig: Rig) -> None:
             disk.end()
 
 
+def test_a_scan_of_closed_batches_has_nothing_of_the_open_one(rig: Rig) -> None:
+    store, disk = rig.store, rig.disk
+    disk.put_all((b"k%d" % n, b"disk") for n in range(4))
+    store.put(b"k1", b"committing")
+    store.delete(b"k2")
+    rig.loop.turn()
+    store.put(b"k1", b"open")
+    store.put(b"k2", b"open")
+    store.delete(b"k3")
+    want = [(b"k0", b"disk"), (b"k1", b"committing"), (b"k3", b"disk")]
+    after = [(b"k0", b"disk"), (b"k1", b"open"), (b"k2", b"open")]
+    assert store.scan(b"", END, closed=True) == want
+    assert store.scan(b"", END, 2, closed=True) == want[:2]
+    assert store.scan(b"", END) == after
+    disk.end()  # the second batch closes
+    assert store.scan(b"", END, closed=True) == after
+
+
 def test_a_limited_scan_skips_deleted_keys(rig: Rig) -> None:
     rig.disk.put_all((b"%04d" % n, b"x") for n in range(100))
     for number in range(50):

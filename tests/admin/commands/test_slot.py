@@ -1,8 +1,10 @@
 """`slot show`: the table in ranges, one slot, and a node without a cluster. `slot move`: from any node.
-`slot recover`: who had the slots without primary, and whether their loss is accepted."""
+`slot check`: all nodes compare copies. `slot recover`: who had the slots without primary, and whether their loss is
+accepted."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -115,6 +117,33 @@ def test_a_slot_that_cannot_move_has_a_reason() -> None:
         names = [node.name for node in fake.cluster.nodes]
         said = await fake.refused(0, "slot", "move", "slot=3", "node=nobody")
         assert said == f"nobody is not a member of this cluster. Members are {', '.join(sorted(names))}."
+
+    run(test)
+
+
+def test_the_copies_of_all_nodes_are_compared(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        fake = give(harness)
+        fake.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([(7,)]))
+        answer = await harness.admin("slot", "check")
+        assert "Done: the copies of 263 slots are compared now" in answer.out
+        assert "c@127.0.0.1 was left out: it does not run." in answer.out + answer.err
+        assert ("check_copies", *range(256)) in fake.asked and ("ask", "b@127.0.0.1") in fake.asked
+        answer = await harness.admin("slot", "check", "slot=17")
+        assert "Done: the copies of 8 slots are compared now" in answer.out
+        assert ("check_copies", 17) in fake.asked
+
+    run_with_server(tmp_path, test)
+
+
+def test_the_copies_of_real_nodes_are_compared() -> None:
+    async def test(fake: ClusterHarness) -> None:
+        (said,) = await fake.said(0, "slot", "check")
+        assert re.fullmatch(r"Done: the copies of \d+ slots are compared now, see slots_check_due and the logs", said)
+        ports = [node.server.cluster for node in fake.cluster.nodes]
+        begun = sum([port.status().copies_due for port in ports if port is not None])
+        checked = sum([node.node.env.counters.queue_copy_checks for node in fake.cluster.nodes])
+        assert begun + checked > 0 or " 0 slots" in said
 
     run(test)
 

@@ -85,6 +85,7 @@ class Returning(CopiedCluster):
         self.make_copies(2)
         assert self.copied() == (self.primary, self.returning)
         assert self.rows(self.returning) == self.rows(self.primary)
+        assert self[self.returning].node.env.counters.queue_copy_repairs == 0
 
     def promote(self) -> None:
         """The primary dies. The node that had returned is the next one, and delivers each message of the slot once."""

@@ -157,8 +157,9 @@ def test_rows_are_read_in_small_steps_while_they_are_large(monkeypatch: pytest.M
     limits: list[int] = []
     store = broker.node.env.store
 
-    def counted(start: bytes, stop: bytes, limit: int = 0) -> list[tuple[bytes, bytes]]:
+    def counted(start: bytes, stop: bytes, limit: int = 0, closed: bool = False) -> list[tuple[bytes, bytes]]:
         limits.append(limit)
+        assert not closed
         return store.scan(start, stop, limit)
 
     monkeypatch.setattr(broker.node.env, "store", SimpleNamespace(scan=counted, get=store.get))

@@ -169,6 +169,15 @@ def test_a_stall_survives_the_restart_of_the_process() -> None:
     assert harness.loop.time >= 7.0
 
 
+def test_a_row_that_rots_reads_as_if_it_had_been_written() -> None:
+    harness = SimHarness("sync")
+    harness.open()
+    assert harness.write({b"a": b"1", b"b": b"2"}) is None
+    harness.engine.rot(b"a", None)
+    harness.engine.rot(b"b", b"3")
+    assert harness.engine.scan(b"", b"z") == [(b"b", b"3")]
+
+
 def test_the_same_seed_is_the_same_disk() -> None:
     def run(seed: int) -> tuple[float, dict[bytes, bytes]]:
         harness = SimHarness("os", seed)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from strogoff.sim.cluster_plan import plan
 from strogoff.sim.faults.schedule import FaultSchedule
+from strogoff.sim.runner import RunOptions, run_seed
 from strogoff.sim.scenarios.catalogue import SCENARIOS
 from strogoff.sim.scenarios.scenario import Scenario
 from strogoff.sim.scenarios.script import (
@@ -41,6 +44,23 @@ def test_the_script_is_followed() -> None:
     assert simulation.run().violations == ()
     assert [each.key for each in world.history.deliveries if each.client == "c0"] == ["w0-2", "w0-3"]
     assert [each.node for each in world.history.attempts.values()] == ["n3", "n3", "n2"]
+
+
+def test_a_disk_rots_and_only_the_comparison_repairs_it() -> None:
+    scenario = SCENARIOS["rotten-copies"]
+    outcome = run_seed(1, RunOptions(nodes=3, scenario="rotten-copies"), trace=True)
+    assert outcome.violations == ()
+    rotten = {line.split(" of slot ")[1] for line in outcome.lines if "has wrong rows" in line}
+    repaired = [line for line in outcome.lines if "slot.repair" in line]
+    assert len(rotten) >= 3 and len(repaired) >= len(rotten)
+    never = replace(scenario, options={**(scenario.options or {}), "queue_check_interval_s": 0})
+    found = ClusterSimulation(never.plan(1, 3, None, 20.0), script=never.begin).run()
+    assert any("copies of slot" in text for text in found.violations)
+
+
+def test_options_of_a_scenario_replace_those_of_the_seed() -> None:
+    plan = Scenario("none", "no faults", kinds=(), options={"queue_replicas": 2}).plan(1, 3, None, 5.0)
+    assert plan.swarm.options.queue_replicas == 2
 
 
 def test_at_suback_acts_once() -> None:
