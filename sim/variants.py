@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ..broker.clustering import copy_check, slot_comparison, slot_leftovers, slot_replicator
+from ..broker.clustering import copy_check, late_changes, slot_comparison, slot_leftovers, slot_replicator
 from ..broker.clustering.slot_comparison import Size
 from ..cluster.links.settings import LinkSettings
 from ..cluster.membership.settings import Settings as ViewSettings
@@ -155,13 +155,15 @@ _SMALL_ITEMS: tuple[tuple[ModuleType, str, Any], ...] = (
     (slot_comparison, "STEP", Size(8, 1000)),
     (copy_check, "ITEM_BYTES", 100),
     (copy_check, "PATIENCE_MS", 0),
+    (late_changes, "LATEST_MS", 500.0),
 )
 
 
 @contextmanager
 def small_items(plan: ClusterPlan) -> Iterator[None]:
     """While a world with copies and small limits runs, a copy of a slot needs many items, so do its deletion and its
-    comparison, and a comparison does not wait for commits."""
+    comparison, and a comparison does not wait for commits. Changes that nobody waits for wait for half a second, so that
+    faults strike meanwhile."""
     if not has_copies(plan) or plan.settings == USUAL:
         yield
         return

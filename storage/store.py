@@ -9,7 +9,8 @@ same, unless a `Guard` says that other nodes still lack a batch: then `committed
 nodes get to know waits for `committed`. What only concerns this disk waits for `landed`.
 
 Some writes are not urgent (`write_later`), such as the deletion of a message that its subscriber has acknowledged. They
-start no commit, but join the next batch. If no other write starts a commit within `LATEST_S`, they start one.
+start no commit, but join the next batch. If no other write starts a commit within `LATEST_S`, they start one. A guard
+may let other nodes get them later than the rest of their commit, unless somebody waits for all writes so far.
 
     serving  -- engine says Passing -->      full    (the store keeps the batch and tries again; no acknowledgements)
     full     -- the batch is committed -->   serving
@@ -47,8 +48,15 @@ State = str
 class Guard(Protocol):
     """The other nodes that need the batches of a store."""
 
-    def closing(self, commit: int, batch: Batch) -> None:
-        """A batch closes. The guard may change it, and must not write to the store. If it raises, the store fails."""
+    def closing(self, commit: int, batch: Batch, late: set[bytes]) -> None:
+        """A batch closes. The guard may change it, and must not write to the store. If it raises, the store fails.
+
+        `late`: the keys that only `write_later` has written. Nobody waits for them, so `safe` need not.
+        """
+
+    def hurry(self) -> None:
+        """Somebody waits for all writes so far: the next commit to close is not safe before everything is that closed
+        until now, late keys included."""
 
     @property
     def safe(self) -> int:
@@ -82,15 +90,16 @@ class _Order:
 class _Held:
     """What is between the disk and the other nodes. `unsafe`: the commits on the disk that the guard holds back, with
     their callbacks and bytes, without a gap behind `committed`; `unsafe_bytes` is the sum of these. `landing`: the
-    callbacks of `when_landed`, by commit."""
+    callbacks of `when_landed`, by commit. `late`: the keys of the open batch that only `write_later` has written."""
 
-    __slots__ = ("guard", "landing", "unsafe", "unsafe_bytes")
+    __slots__ = ("guard", "landing", "late", "unsafe", "unsafe_bytes")
 
     def __init__(self) -> None:
         self.guard: Guard | None = None
         self.unsafe: deque[tuple[int, list[Callable[[], None]], int]] = deque()
         self.unsafe_bytes = 0
         self.landing: deque[tuple[int, Callable[[], None]]] = deque()
+        self.late: set[bytes] = set()
 
 
 class _Timer:
@@ -175,6 +184,8 @@ class Store:
         has."""
         self._open[key] = value
         self._open_bytes += len(key) + len(value)
+        if self._held.late:
+            self._held.late.discard(key)
         if self._phase < URGENT:
             self._hurry()
 
@@ -182,11 +193,15 @@ class Store:
         """Delete a key (or nothing), as `put`."""
         self._open[key] = None
         self._open_bytes += len(key)
+        if self._held.late:
+            self._held.late.discard(key)
         if self._phase < URGENT:
             self._hurry()
 
     def write_later(self, key: bytes, value: bytes | None) -> None:
         """Set or delete (None) a key with the next batch. This write starts a commit only after `LATEST_S`."""
+        if key not in self._open:
+            self._held.late.add(key)
         self._open[key] = value
         self._open_bytes += len(key) + (0 if value is None else len(value))
         if not self._timer.runs:
@@ -321,12 +336,19 @@ class Store:
             callback()
 
     def flush(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when all writes so far are on the disk."""
+        """Call `callback` when all writes so far are on the disk, and on their way to the other nodes."""
+        self._want_all()
         self.when_landed(self._last_used, callback)
 
     def when_all_safe(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when all writes so far are safe."""
-        self.when_committed(self._last_used, callback)
+        """Call `callback` when all writes so far are safe, those of `write_later` included."""
+        self._want_all()
+        self.when_committed(self._last_used if self._held.guard is None else self.open_commit, callback)
+
+    def _want_all(self) -> None:
+        self._held.late.clear()
+        if self._held.guard is not None:
+            self._held.guard.hurry()
 
     @property
     def _last_used(self) -> int:
@@ -366,6 +388,7 @@ class Store:
         if self.state == "closed":
             return
         self._committing, self._committing_bytes = self._open, self._open_bytes
+        late, self._held.late = self._held.late, set()
         self._waiting_committing = self._waiting_open
         self._open = {}
         self._open_bytes = 0
@@ -375,16 +398,16 @@ class Store:
         self.open_commit += 1
         guard = self._held.guard
         if guard is not None:
-            self._tell(guard)
+            self._tell(guard, late)
             self._orders = self._orders[0], _Order(self._committing)  # the guard may have taken keys out
         if self._committing:
             self._engine.write(self._committing, self._done)
         else:
             self._done(None)  # callbacks without writes: all earlier writes are durable
 
-    def _tell(self, guard: Guard) -> None:
+    def _tell(self, guard: Guard, late: set[bytes]) -> None:
         try:
-            guard.closing(self.open_commit - 1, self._committing)
+            guard.closing(self.open_commit - 1, self._committing, late)
         except BaseException as error:
             self.fail(f"a batch did not reach the other nodes that need it: {type(error).__name__}: {error}")
             raise

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from ...cluster.node import ClusterNode
-from ...cluster.ports import Datagram
+from ...cluster.ports import GOODBYE_S, Datagram
 from ..node import Node
 from .copy_check import CopyCheck
 from .copy_codec import CopyAnswer, encode
@@ -143,6 +143,18 @@ class ClusterSlots:
         """Slots that this node has got were opened, or are another node's by now."""
         self._settle()
         self._closed_or_opened()
+
+    def complete_copies(self, then: Callable[[], None]) -> None:
+        """Let the followers get all changes: after the goodbye of this node one of them has its sessions. Call `then`
+        after that, or after `GOODBYE_S` seconds."""
+        waiting = [then]
+
+        def go_on() -> None:
+            if waiting:
+                waiting.pop()()
+
+        self._member.ports.later(GOODBYE_S, go_on)
+        self._node.env.store.when_all_safe(go_on)
 
     def tick(self) -> None:
         """Continue what was begun. Call it often."""

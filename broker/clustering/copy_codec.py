@@ -5,7 +5,8 @@ Items of the lane REPLICA, from the primary to the follower, in the order in whi
     Begin     a copy begins
     Digests   digests of ranges of present rows, for a follower that has kept rows of the slot
     Rows      all present rows of a range: what the follower has besides in it is deleted
-    Changes   what one commit of the primary changed, in all slots that the follower copies
+    Changes   what one commit of the primary changed, in all slots that the follower copies; in front of that, what
+              earlier commits changed that nobody waited for
     End       all rows were sent, or are equal
 
 Messages from the follower to the primary; each may be lost, and the primary repeats its item until it is answered:
@@ -65,7 +66,7 @@ class Part(msgspec.Struct, array_like=True):
 
 
 class Changes(msgspec.Struct, tag=3, array_like=True):
-    """The changes of one commit. `bodies`: values that several slots share."""
+    """The changes of one or more commits, in their order. `bodies`: values that several slots share."""
 
     parts: list[Part]
     bodies: list[bytes]
@@ -174,7 +175,7 @@ def pairs(flat: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
 
 
 class ChangesWriter:
-    """Gathers the changes of one commit for one follower."""
+    """Gathers the changes for one item."""
 
     def __init__(self) -> None:
         self._parts: list[Part] = []

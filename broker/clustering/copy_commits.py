@@ -26,11 +26,15 @@ class Counted(Protocol):
         ...
 
 
+Wait = tuple[str, int, list[Counted]]
+"""What a commit waits for: a node, the number of an item in its lane, and the copies that are in it."""
+
+
 class _Commit(msgspec.Struct, eq=False):
     """A commit that followers need: for each node the number of its item, and the copies that are in it."""
 
     number: int
-    waits: list[tuple[str, int, list[Counted]]]
+    waits: list[Wait]
 
 
 class CopyCommits:
@@ -38,12 +42,14 @@ class CopyCommits:
 
     `last` is the last one that closed before now. `rivals`: slots that this node has lost, and followers that may get
     them as well as this node. While there are any, commits that were added go on waiting, whatever a follower
-    acknowledges: its lane has been voided.
+    acknowledges: its lane has been voided. `waited_ms`: for each node when the last item was sent for which a
+    commit waits.
     """
 
     def __init__(self, last: int) -> None:
         self.last = last
         self.rivals: list[tuple[int, Holder]] = []
+        self.waited_ms: dict[str, float] = {}
         self._pending: deque[_Commit] = deque()
         self._acked: dict[str, int] = {}
         self._noted: dict[str, tuple[int, int]] = {}
@@ -55,9 +61,9 @@ class CopyCommits:
         """The last commit that no follower lacks, with all before it."""
         return self._pending[0].number - 1 if self._pending else self.last
 
-    def add(self, commit: int, waits: list[tuple[str, int, list[Counted]]]) -> None:
-        """A commit closes, and waits for these items: node, number in its lane, and the copies that are in it. Without
-        items it waits for the commits before it, and while commits are held."""
+    def add(self, commit: int, waits: list[Wait]) -> None:
+        """A commit closes, or is open, and waits for these items. Without items it waits for the commits before it,
+        and while commits are held."""
         self._pending.append(_Commit(commit, waits))
 
     def acked(self, node: str, upto: int, index: int) -> bool:

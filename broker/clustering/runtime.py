@@ -256,6 +256,7 @@ class ClusterRuntime:
         self._leaving.stop()
         if self.member is not None:
             await self._passed_on()
+            await self._copied()
             await self._goodbye(self.member)
             self.member.close()
             await self._note_that_it_left(self.member)
@@ -278,6 +279,11 @@ class ClusterRuntime:
                 consensus = member.consensus
                 if consensus is not None and consensus.hand_over():
                     await until(lambda: not consensus.leads, HAND_OVER_S, "", 0.002)
+
+    async def _copied(self) -> None:
+        copied = asyncio.Event()
+        self.clustering.slots.complete_copies(copied.set)
+        await copied.wait()
 
     async def _passed_on(self) -> None:
         with suppress(ClusterError):

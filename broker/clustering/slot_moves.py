@@ -197,7 +197,7 @@ class SlotMoves:
             departure.safe = True
             self._ask(departure)
 
-        node.env.store.when_committed(node.env.store.open_commit, safe)  # every copy has all changes then
+        node.env.store.when_all_safe(safe)  # every copy has all changes then
         self._changed()
 
     def _copy(self, departure: Departure) -> None:

@@ -12,7 +12,7 @@ request (H-46). It counts until an applied table cannot name it any more: the vi
 the row has changed after the request and lacks it. It never stops to count by time, and never because this node says
 so. If a follower leaves the view together with this node, either may get the slot: until the table says which of them
 has got it, no commit ends that the follower may lack, or that changes the slot after that. `copy_commits.py` has the
-commits that wait.
+commits that wait, `late_changes.py` the changes that nobody waits for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from ..environment import Environment
 from ..queues.records import RecordError
 from .copy_codec import (
     Begin,
-    ChangesWriter,
     Complete,
     CopyAttempt,
     CopyItem,
@@ -48,7 +47,8 @@ from .copy_codec import (
     decode_answer,
     encode,
 )
-from .copy_commits import CopyCommits, Counted
+from .copy_commits import CopyCommits, Wait
+from .late_changes import LateChanges
 from .slot_comparison import Comparison
 
 BEGUN, FILLING, COUNTED, ASKED, IN_SYNC = range(5)
@@ -140,7 +140,7 @@ class SlotReplicator:
         self._ready: deque[_Copy] = deque()
         """The copies whose rows are read in later turns: their followers are ready, or have what was sent."""
         self._commits = CopyCommits(env.store.open_commit - 1)
-        self._waited_ms: dict[str, float] = {}
+        self._late = LateChanges(member.ports.now_ms, member.ports.later, self._send_waiting)
         self._not_before_ms: dict[int, float] = {}
         self._looked_ms = 0.0
 
@@ -151,13 +151,14 @@ class SlotReplicator:
         """As `Guard.safe`."""
         return self._commits.safe
 
-    def closing(self, commit: int, batch: Batch) -> None:
-        """As `Guard.closing`: send the changes of each copied slot to its followers."""
+    def closing(self, commit: int, batch: Batch, late: set[bytes]) -> None:
+        """As `Guard.closing`: send the changes of each copied slot to its followers. What nobody waits for may wait for
+        the next item."""
         self._commits.last = commit
         if self._lost:
             self._drop_late(batch)
         if (self.copies or self._commits.rivals) and batch:
-            self._send_changes(commit, batch)
+            self._send_changes(commit, batch, late)
         for copy in self._fills:
             if copy.filled:
                 self._end(copy)
@@ -170,27 +171,38 @@ class SlotReplicator:
         for key in late:
             del batch[key]
 
-    def _send_changes(self, commit: int, batch: Batch) -> None:
+    def hurry(self) -> None:
+        """As `Guard.hurry`: send what waits. The open commit waits for it."""
+        if waits := self._send_waiting(*self._late.nodes):
+            self._commits.add(self._env.store.open_commit, waits)
+
+    def _send_changes(self, commit: int, batch: Batch, late: set[bytes]) -> None:
         copies = self.copies
-        writers: dict[str, tuple[ChangesWriter, list[Counted]]] = {}
         for slot, changes in _by_slot(batch, copies).items():
+            unhurried = late.issuperset(changes[::2])
             for copy in copies[slot]:
                 if copy.phase != BEGUN:
-                    writer, counted = writers.setdefault(copy.holder.node, (ChangesWriter(), []))
-                    writer.add(copy.attempt, changes)
-                    if copy.counts:
-                        counted.append(copy)
-        waits = []
-        for node, (writer, counted) in writers.items():
-            seq = self._send(node, writer.encoded())
-            if counted:
-                waits.append((node, seq, counted))
-                self._waited_ms[node] = self._member.ports.now_ms()
+                    self._late.add(copy.holder.node, copy.attempt, copy, changes, unhurried)
+        waits = self._send_waiting(*self._late.due())
         rivals = self._commits.rivals
         if waits or (rivals and _by_slot(batch, {slot for slot, _ in rivals})):
             self._commits.add(commit, waits)
 
+    def _send_waiting(self, *nodes: str) -> list[Wait]:
+        """Send these nodes the changes that wait for them. Returns what a commit with these changes waits for."""
+        waits = []
+        for node in nodes:
+            if (taken := self._late.take(node)) is not None:
+                item, counted = taken
+                seq = self._send(node, item)
+                if counted:
+                    waits.append((node, seq, counted))
+                    self._commits.waited_ms[node] = self._member.ports.now_ms()
+        return waits
+
     def _send(self, node: str, item: bytes) -> int:
+        """Send an item, behind the changes that wait for the node."""
+        self._send_waiting(node)
         return self._member.links.send(node, Lane.REPLICA, item)
 
     # -- acknowledgements
@@ -319,7 +331,7 @@ class SlotReplicator:
         return reads
 
     def _is_quiet(self, node: str) -> bool:
-        return self._member.ports.now_ms() - self._waited_ms.get(node, 0.0) >= QUIET_MS
+        return self._member.ports.now_ms() - self._commits.waited_ms.get(node, 0.0) >= QUIET_MS
 
     def _give(self, copy: _Copy, item: CopyItem) -> int:
         """Send an item of one copy."""
@@ -382,6 +394,7 @@ class SlotReplicator:
         for node, slots in added.items():
             self._env.log("info", f"{node} has a copy of the slots {' '.join(ranges(slots))} now")
         fed = {copy.holder.node for copies in self.copies.values() for copy in copies}
+        self._late.forget_all_but(fed)
         for node in self._commits.forget_all_but(fed):
             self._member.links.void(node, Lane.REPLICA)
         rivals = self._commits.rivals

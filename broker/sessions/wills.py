@@ -319,7 +319,7 @@ class Wills:
         else:
             del self._routed[key]
             self._over(key)
-            self._env.store.write_later(key, None)
+            self._env.store.delete(key)
             self._env.cluster.handshake_closed(_mid(key, pending))
 
 

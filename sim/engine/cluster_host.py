@@ -145,11 +145,19 @@ class ClusterHost(Host):
         self.member = self.clustering = self.transport = None
 
     def say_goodbye(self, then: Callable[[], None]) -> None:
-        """Send the leader a goodbye, then call `then` after at most `GOODBYE_S` seconds."""
-        if self.member is not None and self.member.goodbye():
-            self.later(GOODBYE_S, then)
+        """Let the followers get all changes, send the leader a goodbye, then call `then`. Each step takes at most
+        `GOODBYE_S` seconds."""
+
+        def say() -> None:
+            if self.member is not None and self.member.goodbye():
+                self.later(GOODBYE_S, then)
+            else:
+                then()
+
+        if self.clustering is None:
+            say()
         else:
-            then()
+            self.clustering.slots.complete_copies(say)
 
     def _stop_ended(self) -> None:
         if self.member is not None:

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from strogoff.broker.clustering import copy_check, slot_comparison, slot_leftovers, slot_replicator
+from strogoff.broker.clustering import copy_check, late_changes, slot_comparison, slot_leftovers, slot_replicator
 from strogoff.cluster.membership.consensus import Consensus
 from strogoff.cluster.membership.state_machine import MembershipState
 from strogoff.cluster.replicated_map.compaction import Compactor
@@ -100,14 +100,15 @@ def test_slots_with_copies_move_although_a_disk_is_lost() -> None:
     assert varied.slot_moves and (found.disks, varied.disks) == (1, 2)
 
 
-def test_a_copy_needs_many_items_with_small_limits() -> None:
-    usual = slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP
-    assert copy_check.PATIENCE_MS > 0 and slot_comparison.STEP.rows == 512
+def test_small_limits_lengthen_a_copy_and_the_wait_of_what_nobody_waits_for() -> None:
+    def limits() -> tuple[object, ...]:
+        return slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP, late_changes.LATEST_MS
+
+    usual = limits()
     for kinds in ((), (SMALL,), (COPIES,)):
         with small_items(vary(plan(3, 3), kinds)):
-            assert usual == (slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP)
+            assert usual == limits()
     with small_items(vary(plan(3, 3), (SMALL, COPIES))):
-        assert (slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP) == ((100, 100), (100, 400), 5)
+        assert limits() == ((100, 100), (100, 400), 5, 500.0)
         assert copy_check.PATIENCE_MS == 0 and slot_comparison.STEP.rows == 8
-    assert copy_check.PATIENCE_MS > 0 and slot_comparison.STEP.rows == 512
-    assert usual == (slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP)
+    assert usual == limits()

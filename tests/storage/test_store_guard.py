@@ -22,9 +22,15 @@ class Nodes:
     def __init__(self) -> None:
         self.safe = 0
         self.closed: list[tuple[int, Batch]] = []
+        self.late: list[set[bytes]] = []
+        self.hurried = 0
 
-    def closing(self, commit: int, batch: Batch) -> None:
+    def closing(self, commit: int, batch: Batch, late: set[bytes]) -> None:
         self.closed.append((commit, dict(batch)))
+        self.late.append(late)
+
+    def hurry(self) -> None:
+        self.hurried += 1
 
 
 class Guarded:
@@ -133,8 +139,8 @@ def test_without_a_guard_everything_that_has_landed_is_committed(guarded: Guarde
 
 def test_the_guard_sees_each_batch_once_and_may_change_it(guarded: Guarded) -> None:
     class Fence(Nodes):
-        def closing(self, commit: int, batch: Batch) -> None:
-            super().closing(commit, batch)
+        def closing(self, commit: int, batch: Batch, late: set[bytes]) -> None:
+            super().closing(commit, batch, late)
             batch.pop(b"foreign", None)
             batch[b"added"] = b"v"
 
@@ -148,7 +154,7 @@ def test_the_guard_sees_each_batch_once_and_may_change_it(guarded: Guarded) -> N
 
 def test_a_guard_that_raises_fails_the_store(guarded: Guarded) -> None:
     class Broken(Nodes):
-        def closing(self, commit: int, batch: Batch) -> None:
+        def closing(self, commit: int, batch: Batch, late: set[bytes]) -> None:
             raise ValueError("no")
 
     guarded.store.guard = Broken()
@@ -163,8 +169,8 @@ def test_a_store_can_be_read_while_a_batch_is_written_from_which_the_guard_has_t
     store, seen = guarded.store, list[list[bytes]]()
 
     class Dropping(Nodes):
-        def closing(self, commit: int, batch: Batch) -> None:
-            super().closing(commit, batch)
+        def closing(self, commit: int, batch: Batch, late: set[bytes]) -> None:
+            super().closing(commit, batch, late)
             batch.pop(b"2", None)
 
     store.guard = Dropping()
@@ -180,6 +186,47 @@ def test_a_store_can_be_read_while_a_batch_is_written_from_which_the_guard_has_t
     guarded.harness.engine.write = noted
     guarded.land(store.open_commit)
     assert seen == [[b"1", b"3"]] and store.keys(b"0", b"9") == [b"1", b"3"]
+
+
+def test_the_guard_knows_which_keys_nobody_waits_for(guarded: Guarded) -> None:
+    """A key that was also written by `put` or `delete` in the batch is not one of them, in whatever order."""
+    store = guarded.store
+    store.put(b"first put", b"1")
+    for key in (b"first put", b"alone", b"then put", b"then deleted"):
+        store.write_later(key, None)
+    store.put(b"then put", b"1")
+    store.delete(b"then deleted")
+    store.write_later(b"alone", b"2")
+    guarded.land(store.open_commit)
+    store.write_later(b"next", None)
+    guarded.land(guarded.write(b"urgent"))
+    assert guarded.nodes.late == [{b"alone"}, {b"next"}]
+
+
+@pytest.mark.parametrize("method", ["flush", "when_all_safe"])
+def test_who_waits_for_all_writes_waits_for_the_late_ones(guarded: Guarded, method: str) -> None:
+    store, nodes = guarded.store, guarded.nodes
+    store.write_later(b"late", None)
+    getattr(store, method)(partial(guarded.called.append, "all"))
+    assert nodes.hurried == 1 and guarded.called == []
+    commit = store.open_commit
+    guarded.land(commit)
+    assert nodes.late == [set()]
+    guarded.have(commit)
+    assert guarded.called == ["all"]
+
+
+def test_all_is_safe_only_when_the_guard_has_closed_a_commit_after_the_question(guarded: Guarded) -> None:
+    """The other nodes may lack late writes of commits that are safe."""
+    store = guarded.store
+    first = guarded.write(b"1")
+    guarded.land(first)
+    guarded.have(first)
+    store.when_all_safe(partial(guarded.called.append, "all"))
+    guarded.land(first + 1)
+    assert guarded.called == [] and guarded.nodes.closed[-1] == (first + 1, {})
+    guarded.have(first + 1)
+    assert guarded.called == ["all"]
 
 
 steps = st.lists(st.sampled_from(["write", "wait", "turn", "have"]), max_size=60)
