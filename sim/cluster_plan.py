@@ -33,7 +33,8 @@ ALL = "all"
 
 _AT_ONE_NODE = {
     "disk_stall": "stall", "disk_full": "full", "raft_full": "full", "raft_stall": "stall", "volume_full": "full",
-    "volume_stall": "stall", "volume_slow": "stall", "write_fails": "stall",
+    "volume_stall": "stall", "volume_slow": "stall", "disk_busy": "stall",
+    "write_fails": "stall",
 }  # fmt: skip
 """Kind of fault -> the name that the checkers use for it, if it delays a commit."""
 

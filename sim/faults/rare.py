@@ -18,18 +18,20 @@ from . import kinds
 
 SLOW_S = (0.3, 2.5)
 """The range of a write's duration on a slow disk, in seconds."""
+BUSY_S = (0.5, 0.8)
+"""The same on a busy disk. Its node keeps its lease, and holds up the nodes whose slots it follows."""
 OFF_MS = (700, -700, 5_000, -5_000, 3_600_000, -3_600_000)
 """Errors of a wall clock that stays wrong, in ms; one is chosen at random."""
 LENGTHS_S = (3.0, 6.0, 10.0, 15.0)
 """Durations of the trouble of Raft's disk, in seconds: other nodes can enter in this time."""
 
 Part = Literal["messages", "raft", "both"]
-Trouble = Literal["full", "stall", "slow", "fails"]
+Trouble = Literal["full", "stall", "slow", "busy", "fails"]
 
 
 @dataclass(frozen=True, slots=True)
 class DiskTrouble(kinds.Fault):
-    """One disk of a node, or both, are full, slow or hang, or a write fails; `kind` is a key of `DISKS`."""
+    """One disk of a node, or both, are full, slow, busy or hang, or a write fails; `kind` is a key of `DISKS`."""
 
     kind: str
     node: str
@@ -69,6 +71,7 @@ DISKS: dict[str, tuple[Part, Trouble]] = {
     "volume_full": ("both", "full"),
     "volume_stall": ("both", "stall"),
     "volume_slow": ("both", "slow"),
+    "disk_busy": ("messages", "busy"),
     "write_fails": ("messages", "fails"),
 }
 """Kind -> the affected disk, and its trouble. A failed write may be on the disk."""
@@ -132,8 +135,14 @@ def _slow(disk: SimDisk) -> None:
     disk.latency_s = SLOW_S
 
 
+def _busy(disk: SimDisk) -> None:
+    disk.latency_s = BUSY_S
+
+
 def _fails(disk: SimDisk) -> None:
     disk.failing = True
 
 
-_BEGIN: dict[Trouble, Callable[[SimDisk], None]] = {"full": _full, "stall": _stall, "slow": _slow, "fails": _fails}
+_BEGIN: dict[Trouble, Callable[[SimDisk], None]] = {
+    "full": _full, "stall": _stall, "slow": _slow, "busy": _busy, "fails": _fails,
+}  # fmt: skip

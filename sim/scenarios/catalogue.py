@@ -16,6 +16,7 @@ from .script import (
     IDLE_S,
     at_suback,
     at_view,
+    busy_follower,
     client,
     leaves,
     leaves_topic,
@@ -75,6 +76,8 @@ _OWN = (
            clients={"n2": reader(), "n3": reader("c1"), "n1": writer(pace_s=0.2)},
            acts=(leaves(6.0, "c1"), rots(9.0, "n1"), rots(9.0, "n2"), rots(9.0, "n3")), kinds=(),
            options={"queue_replicas": 2, "queue_check_interval_s": 10}),
+    Scenario("busy-follower", "the disk of a follower becomes slow: with --variant copies another one takes its place",
+           clients={"n2": reader(), "n1": writer()}, acts=(busy_follower(3.0, 15.0),), kinds=()),
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {

@@ -16,6 +16,8 @@ import msgspec
 from ...cluster.identity import slot_of
 from ...storage.keys import SLOT_KINDS
 from ..cluster_plan import ClusterPlan
+from ..faults.rare import DiskTrouble
+from ..faults.schedule import Step
 from ..history import Subscribed
 from ..machines import move_slot
 from ..simulation import ClusterSimulation
@@ -54,6 +56,20 @@ def writer(name: str = "w0", pace_s: float = 0.05, topics: tuple[str, ...] = (TO
 def member(name: str) -> ClientSpec:
     """Returns a member of the shared group `g` of `TOPIC`, with a session that never ends."""
     return client(name, (f"$share/g/{TOPIC}",), version=5, qos=2)
+
+
+def busy_follower(at_s: float, for_s: float, name: str = "c0") -> Act:
+    """Returns an act: the disk of the node that follows the slot of a client becomes busy. Without copies it is that of
+    the last node."""
+    return at_s, partial(_make_follower_busy, name, for_s)
+
+
+def _make_follower_busy(name: str, for_s: float, simulation: ClusterSimulation) -> None:
+    tables = [each.member.slots for each in simulation.world.machines.values() if each.member is not None]
+    row = max(tables, key=lambda table: table.index).row(slot_of("", name))
+    followers = [holder.node for holder in row.in_sync if holder != row.primary]
+    node = next(iter(followers), simulation.world.plan.nodes[-1])
+    simulation.injector.inject(Step(0.0, DiskTrouble("disk_busy", node), for_s))
 
 
 def with_script(

@@ -46,6 +46,9 @@ WRONG: dict[str, Callable[[Machine], bool]] = {
     "volume_full": lambda machine: machine.meta.full and machine.messages.disk.full,
     "volume_stall": lambda machine: machine.meta.stall_until == machine.messages.disk.stall_until == inf,
     "volume_slow": lambda machine: machine.meta.latency_s == machine.messages.disk.latency_s == rare.SLOW_S,
+    "disk_busy": lambda machine: (
+        (machine.meta.latency_s, machine.messages.disk.latency_s) == (machine.latency_s, rare.BUSY_S)
+    ),
 }
 
 
@@ -58,7 +61,7 @@ def test_trouble_begins_and_ends(kind: str) -> None:
     assert (str(fault), fault.nodes, fault.fails) == (f"{kind} n2", ("n2",), False)
     simulation.injector.inject(Step(0, fault))
     assert WRONG[kind](machine)
-    assert machine.disk_is_slow(world.loop.now_s) is kind.startswith("volume")
+    assert machine.disk_is_slow(world.loop.now_s) is not kind.startswith("raft")
     world.loop.run_for(4.0)
     simulation.injector._end(fault)
     assert not WRONG[kind](machine) and not machine.disk_is_slow(world.loop.now_s)
