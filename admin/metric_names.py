@@ -99,6 +99,7 @@ GAUGES = {
     "cluster_view_id": "Number of the view that this node has applied; 0 for a standalone node.",
     "cluster_leased": "1 if this node may act for the cluster (whole or majority), 0 in a minority.",
     "cluster_whole": "1 if this node may act for the cluster and no member is missing.",
+    "cluster_slow_disks": "Nodes of the view whose disk is slow (`queue_follower_patience`).",
     "slots_primary": "Slots of which this node is primary, by the table that it has applied.",
     "slots_without_primary": "Slots that have no primary, by the table that this node has applied.",
     "slots_copied": "Slots of other nodes of which this node has a copy in sync.",

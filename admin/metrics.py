@@ -102,6 +102,7 @@ class Metrics:
         yield "cluster_view_id", status.view_id if status else 0
         yield "cluster_leased", int(status is None or status.sees != "minority")
         yield "cluster_whole", int(status is None or status.sees == "whole")
+        yield "cluster_slow_disks", len(status.slow_disks) if status else 0
         yield from self._slot_gauges()
         yield from gauges(cluster).items()
 

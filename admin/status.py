@@ -58,7 +58,8 @@ def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
     if cluster is None:
         return None
     facts = msgspec.structs.asdict(cluster.status())
-    for name in ("serves_nobody", "no_lease", "slots_misplaced", "balance", "copies_due"):
+    facts["slow_disks"] = ", ".join(facts["slow_disks"])
+    for name in ("serves_nobody", "no_lease", "slots_misplaced", "balance", "copies_due", "slow_disks"):
         if not facts[name]:
             del facts[name]
     return facts

@@ -180,6 +180,7 @@ _TYPES: Final = """
     mem.down s target ?reason ?view : a member left the view
     mem.up s target ?view : a member entered the view
     mem.view s view nodes ?joining ?missing : another view is in force: who serves, who is joining, who is missing
+    mem.slow s target state ?detail ?view : the disk of a member is slow, or quick again; detail: a commit's time
     slot.primary s count slots view ?primaries ?without
         : slots got another primary, or another incarnation of it, or have none now
     slot.lost s target count slots ?view

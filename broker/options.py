@@ -51,6 +51,7 @@ class Options(msgspec.Struct, kw_only=True):
     queue_balance: str = "auto"
     queue_balance_wait_s: int = 30
     queue_check_interval_s: int = 86_400
+    queue_follower_patience_ms: int = 300
     expire_retain_cache_s: int = 0
     retained_max_messages: int = 0
     retained_max_bytes: int = 0
@@ -90,6 +91,7 @@ _FROM_SETTINGS = {
     "systree_interval": "systree_interval_ms",
     "queue_balance_wait": "queue_balance_wait_s",
     "queue_check_interval": "queue_check_interval_s",
+    "queue_follower_patience": "queue_follower_patience_ms",
 }
 """Configuration key -> field, where the names differ."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..configs import Key, Settings, schema
-from ..configs.checks import MIN_IN_SYNC, too_few_copies
+from ..configs.checks import MIN_IN_SYNC, PATIENCE, too_few_copies, too_impatient
 from ..configs.schema import ACTIVE
 from ..configs.settings import is_secret
 from ..configs.values import Value, WrongValueError
@@ -225,6 +225,8 @@ class RuntimeSettings:
             meant = f"; did you mean {error.suggestion}?" if error.suggestion else ""
             raise SetError(f"{name}: expected {error}, found {text!r}{meant}") from None
         if name == MIN_IN_SYNC and (wrong := too_few_copies(value, self._settings["queue_replicas"])):
+            raise SetError(f"{name}: {wrong}")
+        if name == PATIENCE and (wrong := too_impatient(value)):
             raise SetError(f"{name}: {wrong}")
         return value
 

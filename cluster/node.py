@@ -6,7 +6,7 @@ node, or founds a cluster when another node joins it. From then on its applied v
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -152,6 +152,11 @@ class ClusterNode:
         return () if self.lease_service is None else self.lease_service.holder.full
 
     @property
+    def slow(self) -> Mapping[str, int]:
+        """As `LeaseHolder.slow`."""
+        return {} if self.lease_service is None else self.lease_service.holder.slow
+
+    @property
     def standalone(self) -> bool:
         """True if this node needs no other node for its acknowledgements: it is in no cluster, or its only member.
 
@@ -273,7 +278,7 @@ class ClusterNode:
             return
         self.consensus.tick()
         self.registrar.tick()
-        self.lease_service.tick()
+        self.lease_service.tick((self.settings.calm_tick_s if self._slow else self.settings.tick_s) * 1000)
         self.rejoin.tick()
         self.metadata.tick(int(self.ports.now_ms()))
         self.join_leave.tick()

@@ -12,6 +12,9 @@ from .schema import ACTIVE, schema
 from .values import Value
 
 MIN_IN_SYNC = "queue_min_in_sync"
+PATIENCE = "queue_follower_patience"
+LEAST_PATIENCE_MS = 200
+"""A node times a commit about every 200 ms, so it does not notice that shorter ones take half of the time."""
 
 _CERTIFICATE = (
     "-----BEGIN CERTIFICATE-----",
@@ -29,6 +32,8 @@ def check(settings: Lookup) -> list[Problem]:
     minimum = settings[MIN_IN_SYNC]
     if wrong := too_few_copies(minimum, settings["queue_replicas"]):
         problems.append(_problem(settings, MIN_IN_SYNC, wrong, "at most queue_replicas", str(minimum)))
+    if wrong := too_impatient(settings[PATIENCE]):
+        problems.append(_problem(settings, PATIENCE, wrong, "0, or 200 to 1500", str(settings[PATIENCE])))
     for listener in listeners:
         problems += _plugins(settings, listener)
         if listener.uses_tls:
@@ -39,6 +44,11 @@ def check(settings: Lookup) -> list[Problem]:
 def too_few_copies(minimum: Value, replicas: Value) -> str:
     """Why no slot can ever have as many copies as `queue_min_in_sync` asks for; "" if it can."""
     return f"slots get no more copies than queue_replicas = {replicas}" if int(minimum) > int(replicas) else ""
+
+
+def too_impatient(patience_ms: Value) -> str:
+    """Why a node cannot tell whether its commits take longer than `queue_follower_patience`; "" if it can."""
+    return "a node does not notice that shorter commits are slow" if 0 < int(patience_ms) < LEAST_PATIENCE_MS else ""
 
 
 def _addresses(settings: Lookup, listeners: list[ListenerSettings]) -> Iterator[Problem]:

@@ -162,8 +162,8 @@ _SMALL_ITEMS: tuple[tuple[ModuleType, str, Any], ...] = (
 @contextmanager
 def small_items(plan: ClusterPlan) -> Iterator[None]:
     """While a world with copies and small limits runs, a copy of a slot needs many items, so do its deletion and its
-    comparison, and a comparison does not wait for commits. Changes that nobody waits for wait for half a second, so that
-    faults strike meanwhile."""
+    comparison, and a comparison does not wait for commits. Changes that nobody waits for wait for half a second, so
+    that faults strike meanwhile."""
     if not has_copies(plan) or plan.settings == USUAL:
         yield
         return

@@ -18,6 +18,7 @@ from .slot_handover import SlotHandover
 from .slot_moves import SlotMoves
 from .slot_opening import SlotOpening
 from .slot_replicator import SlotReplicator
+from .slow_disks import SlowDisks
 from .table_locator import TableLocator
 
 
@@ -37,6 +38,7 @@ class ClusterSlots:
             member, env, node.slot_sessions, env.options.queue_replicas, self, self.opening.lost, self._misplaced
         )
         self.check = CopyCheck(env, member.ports.now_ms, node.slot_sessions, self.replicator)
+        self.slow_disks = SlowDisks(node, member, self.replicator)
         self.moves = SlotMoves(
             node,
             member,
@@ -161,6 +163,7 @@ class ClusterSlots:
         if not self._member.closed and not self._node.closing:
             self.handover.tick(self._member.ports.now_ms())
             self.moves.tick()
+            self.slow_disks.tick()
             self.replicator.tick()
             self.check.tick()
             self.copies.tick()

@@ -55,6 +55,7 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     lease, empty while it has one; `slots_misplaced` counts the slots of this node that the placement
     gives to another one; `balance` says what the balancing of slots does at this node, empty for a standalone node;
     `copies_due` counts the slots of this node whose copies are due to be compared, and were not yet.
+    `slow_disks` names the nodes whose disk is slow, with the time of a slow commit.
     """
 
     cluster_id: str
@@ -73,6 +74,7 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     slots_misplaced: int = 0
     balance: str = ""
     copies_due: int = 0
+    slow_disks: tuple[str, ...] = ()
 
 
 class LastHolder(msgspec.Struct, frozen=True):

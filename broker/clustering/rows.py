@@ -65,6 +65,7 @@ def status_row(
         slots_misplaced=len(slots.handover.misplaced()) if slots is not None else 0,
         balance=slots.balance.state if slots is not None and member.clustered else "",
         copies_due=slots.check.due if slots is not None else 0,
+        slow_disks=tuple([f"{name} ({took_ms} ms)" for name, took_ms in member.slow.items()]),
     )
 
 

@@ -98,8 +98,15 @@ class SlotBalance:
             return f"slot {self.moving} moves to {self._departure.target.node}"
         count = len(self._wanted())
         if not count:
-            return f"balanced, but {next(iter(self._stayed.values()))}" if self._stayed else "balanced"
+            return f"balanced, but {why}" if (why := self._why_stayed()) else "balanced"
         return f"{count} slots wait: {self.why_not() or 'the next one moves soon'}"
+
+    def _why_stayed(self) -> str:
+        """Return why slots stay that no move waits for; "" if there are none."""
+        slow = sorted(self._handover.waiting_for_slow())
+        if slow:
+            return f"{' and '.join(slow)} gets no slots: its disk is slow"
+        return next(iter(self._stayed.values()), "")
 
     # -- the rules
 

@@ -34,6 +34,11 @@ class SlotMember(Protocol):
         """This process as a holder of slots; None while it is not in the view."""
         ...
 
+    @property
+    def slow(self) -> Collection[str]:
+        """The nodes whose disk is slow."""
+        ...
+
     def leased(self) -> bool:
         """Whether this node may acknowledge now."""
         ...
@@ -102,7 +107,16 @@ class SlotHandover:
                 self._member.request_slots(tuple(requests[first : first + AT_ONCE]))
 
     def misplaced(self) -> dict[int, str]:
-        """Return slot -> the node that should have it, for the slots of this node that another should have."""
+        """Return slot -> the node that should have it, for the slots of this node that another should have and can get:
+        a node with a slow disk gets none."""
+        slow = self._member.slow
+        return {slot: node for slot, node in self._elsewhere().items() if node not in slow}
+
+    def waiting_for_slow(self) -> set[str]:
+        """Return the nodes that should have slots of this node, and do not get them because their disk is slow."""
+        return set(self._elsewhere().values()).intersection(self._member.slow) if self._member.slow else set()
+
+    def _elsewhere(self) -> dict[int, str]:
         membership, own = self._member.membership, self._member.own_holder
         if own is None:
             return {}

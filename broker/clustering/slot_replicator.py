@@ -367,7 +367,7 @@ class SlotReplicator:
         changes = []
         for copy in copies:
             row = self._member.slots.row(copy.attempt.slot)
-            copy.asked = with_copy(row, copy.holder, self._zones(), self._wanted)
+            copy.asked = with_copy(row, copy.holder, self._zones(), self._wanted, self._member.slow)
             copy.said_ms = self._member.ports.now_ms()
             changes.append(copy.asked)
         if changes:
@@ -408,6 +408,7 @@ class SlotReplicator:
         """Begin copies that are missing, and repeat what was not answered. Call it often."""
         now_ms = self._member.ports.now_ms()
         asking = []
+        self._end_slow_fills()
         for copy in list(self._fills):
             node, slot = copy.holder.node, copy.attempt.slot
             if copy.over:
@@ -426,6 +427,17 @@ class SlotReplicator:
         if now_ms - self._looked_ms >= LOOK_MS:
             self._looked_ms = now_ms
             self._look(now_ms)
+
+    def _end_slow_fills(self) -> None:
+        """Give up the copies that are being made at nodes whose disk has become slow, if their slots need them no
+        more: they would take the places of others, and have to be replaced at once."""
+        slow = self._member.slow
+        fills = [copy for copy in self._fills if copy.holder.node in slow and copy.phase < ASKED] if slow else []
+        if fills:
+            needed = {**self.lacking(), **self.preferred}
+            for copy in fills:
+                if needed.get(copy.attempt.slot) != copy.holder.node:
+                    self._give_up(copy.attempt.slot, copy)
 
     def _look(self, now_ms: float) -> None:
         """Begin the copies that are missing, those of slots with one holder first."""
@@ -464,7 +476,8 @@ class SlotReplicator:
     def lacking(self) -> dict[int, str]:
         """Return slot -> the node that has to get a copy of it, for the slots of this node that lack one."""
         own = self._member.own_holder
-        return {} if own is None else followers(self._member.slots, own, self._zones(), self._wanted)
+        member = self._member
+        return {} if own is None else followers(member.slots, own, self._zones(), self._wanted, member.slow)
 
     @property
     def filling(self) -> set[int]:

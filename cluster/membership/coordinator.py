@@ -10,7 +10,7 @@ There is one object for each process. It forgets everything when this node is el
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -28,6 +28,8 @@ SLOTS_MS = 100
 
 SUBMITTED_MOST = 1000
 """The most requested commands that wait until they are safe."""
+
+_NONE_SLOW: Mapping[str, int] = {}
 
 RequestedCommand = Settle | Join | Boot | Leave | Stale
 """Commands that a node or an operator asks the leader for."""
@@ -121,9 +123,12 @@ class MembershipCoordinator:
         self._pending[self._ticket] = heard
         return self._ticket
 
-    def confirmed(self, ticket: int, now_ms: float) -> list[tuple[str, LeaseReply]]:
+    def confirmed(
+        self, ticket: int, now_ms: float, known_slow: Mapping[str, int] = _NONE_SLOW
+    ) -> list[tuple[str, LeaseReply]]:
         """A majority of the voters has confirmed this leader since the request. Returns (node, reply) to send at once;
-        none if the node may no longer have a lease."""
+        none if the node may no longer have a lease. `known_slow`: the slow disks that the last lease of this node named
+        (`LeaseHolder.slow`)."""
         heard = self._pending.pop(ticket, None)
         if heard is None or not self._may_grant(heard.request):
             return []
@@ -139,8 +144,15 @@ class MembershipCoordinator:
             self._cluster_ms(),
             full,
             int(now_ms - heard.at_ms),
+            self._slow(known_slow),
         )
         return [(request.node, reply)]
+
+    def _slow(self, known_slow: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+        """The nodes of the view whose disk is slow. Those that this leader has not heard yet are as they were under the
+        former leader: else primaries would make copies there in the meantime."""
+        known = {**known_slow, **{node: heard.request.slow_ms for node, heard in self._heard.items()}}
+        return tuple([(node, ms) for node in self.membership.view.nodes if (ms := known.get(node, 0))])
 
     def goodbye(self, goodbye: Goodbye, peers: Peers, now_ms: float) -> bool:
         """A process stops and holds no lease any more: remove its row without waiting.

@@ -30,7 +30,6 @@ class LeaseHolder:
     """One process's lease. `now_ms` is its monotonic clock, `wall_ms` its wall clock, in milliseconds, everywhere.
 
     `offset_ms`: the leader's cluster time minus this process's monotonic clock, None before the first lease (H-17).
-    `full`: the nodes whose disk is full, from the leader's last reply (H-20).
     """
 
     def __init__(self, node: str, boot: int, process: str, settings: Settings | None = None) -> None:
@@ -40,7 +39,7 @@ class LeaseHolder:
         self.settings = settings or Settings()
         self.view = View()
         self.offset_ms: float | None = None
-        self.full: tuple[str, ...] = ()
+        self._reply: LeaseReply | None = None
         self._number = 0
         self._asked: dict[int, _Moment] = {}
         self._begun: _Moment | None = None
@@ -157,7 +156,7 @@ class LeaseHolder:
         return not self._committed and self.due_ms(now_ms, piggyback=True) <= now_ms + self.settings.heartbeat_ms
 
     def request(
-        self, now_ms: float, wall_ms: float, full: bool = False, piggyback: bool = False
+        self, now_ms: float, wall_ms: float, full: bool = False, piggyback: bool = False, slow_ms: int = 0
     ) -> LeaseRequest | None:
         """Returns the next request, which the caller sends to the leader at once; None if none is due.
 
@@ -186,6 +185,7 @@ class LeaseHolder:
             () if self.serving else tuple(sorted(self._exchanged.items())),
             full,
             urgent,
+            slow_ms,
         )
 
     def hears(self, now_ms: float) -> tuple[str, ...]:
@@ -206,8 +206,18 @@ class LeaseHolder:
         self._begun = asked
         # Request and reply are assumed to take the same time; the leader held the request in between.
         self.offset_ms = reply.cluster_ms - (asked.mono_ms + now_ms + reply.held_ms) / 2
-        self.full = reply.full
+        self._reply = reply
         return True
+
+    @property
+    def full(self) -> tuple[str, ...]:
+        """The nodes whose disk is full, by the leader's last reply (H-20)."""
+        return () if self._reply is None else self._reply.full
+
+    @property
+    def slow(self) -> dict[str, int]:
+        """Node -> the time of a slow commit in ms, for the nodes whose disk is slow, by the leader's last reply."""
+        return {} if self._reply is None else dict(self._reply.slow)
 
     # -- acting
 

@@ -8,6 +8,7 @@ from ...storage.store import Store
 from ..raft.interface import ChangePending, NotLeader, Rejected
 from ..raft.messages import Change
 from .commands import Boot, Join, Leave, RecoverSlots, SetSlots, Settle, Stale
+from .commit_pace import CommitPace
 from .consensus import Consensus
 from .coordinator import MembershipCoordinator
 from .events import MembershipEvent, ViewChanged
@@ -54,7 +55,7 @@ class LeaseService:
         self._ask = ask
         self._answer = answer
         self._follow = follow
-        self._writing_ms: float | None = None
+        self.pace = CommitPace()
         self.leaves = False
         """This node is about to leave the cluster: like one with a full disk, it gets no more copies of slots."""
         self.holder = LeaseHolder(node, boot, process, settings)
@@ -80,10 +81,12 @@ class LeaseService:
 
     def waiting_ms(self) -> float:
         """How long the disk has not answered the write that the next lease needs, in ms; 0 if no write is pending."""
-        return self._now_ms() - self._writing_ms if self._writing_ms is not None else 0.0
+        return self.pace.waiting_ms(self._now_ms())
 
-    def tick(self) -> None:
-        """Ask for the next lease if it is due, and propose what the coordinator decides if this node leads."""
+    def tick(self, pause_ms: float) -> None:
+        """Ask for the next lease if it is due, and propose what the coordinator decides if this node leads. The caller
+        meant to call this at most `pause_ms` after the last time."""
+        self.pace.tick(self._now_ms(), pause_ms)
         self._go_on(piggyback=self._consensus.leads)
         if self._hurry:
             self._hasten()
@@ -110,7 +113,8 @@ class LeaseService:
         leader = self._consensus.leader
         if leader is not None:
             full = self._store.state != "serving" or self.leaves
-            request = self.holder.request(self._now_ms(), self._wall_ms(), full, piggyback)
+            now_ms = self._now_ms()
+            request = self.holder.request(now_ms, self._wall_ms(), full, piggyback, self.pace.slow_ms(now_ms))
             if request is not None:
                 self._ask(leader, encode_lease(request))
 
@@ -118,15 +122,16 @@ class LeaseService:
         if self._store.state == "full":
             # A full disk still answers: the node stays in the view and reports the full disk (H-20).
             self.holder.committed()
+            self.pace.void()
             return
-        if self._writing_ms is not None:
+        if self.pace.times:
             return
-        self._writing_ms = self._now_ms()
+        self.pace.begin(self._now_ms())
         self._store.put(ALIVE_KEY, int(self._wall_ms()).to_bytes(8, "big"))
         self._store.when_landed(self._store.open_commit, self._committed)
 
     def _committed(self) -> None:
-        self._writing_ms = None
+        self.pace.end(self._now_ms())
         self.holder.committed()
         self._request()
 
@@ -191,7 +196,7 @@ class LeaseService:
 
     def _grant(self, tickets: list[int]) -> None:
         for ticket in tickets:
-            for node, reply in self.coordinator.confirmed(ticket, self._now_ms()):
+            for node, reply in self.coordinator.confirmed(ticket, self._now_ms(), self.holder.slow):
                 self._answer(node, encode_lease(reply))
 
     def _role(self) -> None:

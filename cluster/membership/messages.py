@@ -24,7 +24,7 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
     is joining, the incarnations `(node, entered_in_view)` with which it has completed a full exchange since it entered,
     and itself once all steps of its rejoin are done. `full`: its disk is full, or it is about to leave.
     `urgent`: the leader answers before its next heartbeat, because the node has no lease, loses it soon, or has entered
-    a view or hears a peer again.
+    a view or hears a peer again. `slow_ms`: 0, or its disk is slow: the time of a slow commit.
     """
 
     node: Name
@@ -37,13 +37,15 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
     exchanged: tuple[tuple[str, int], ...] = ()
     full: bool = False
     urgent: bool = False
+    slow_ms: Natural = 0
 
 
 class LeaseReply(Struct, array_like=True, frozen=True):
     """A lease for one incarnation, from the moment it sent request `number`.
 
     `cluster_ms` is the leader's cluster time when it answered (H-17), `full` the nodes whose requests say so (H-20).
-    `held_ms`: how long the leader held the request, in ms; the rest of the round trip was network time.
+    `held_ms`: how long the leader held the request, in ms; the rest of the round trip was network time. `slow`: the
+    nodes of the view whose disk is slow, each with its `slow_ms`.
     """
 
     node: Name
@@ -54,6 +56,7 @@ class LeaseReply(Struct, array_like=True, frozen=True):
     cluster_ms: int
     full: tuple[str, ...] = ()
     held_ms: Natural = 0
+    slow: tuple[tuple[str, Natural], ...] = ()
 
 
 class Goodbye(Struct, array_like=True, frozen=True):

@@ -71,7 +71,9 @@ def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
         assert (cluster_facts(harness.context) or {})["serves_nobody"] == "it waits for n2"
         fake.sees(serves_nobody="")
         assert not_serving(harness.context) == ["the node is not in the cluster's view"]
-        assert not {"serves_nobody", "no_lease"} & set(cluster_facts(harness.context) or {})
+        assert not {"serves_nobody", "no_lease", "slow_disks"} & set(cluster_facts(harness.context) or {})
+        fake.sees(slow_disks=("n2 (700 ms)", "n3 (900 ms)"))
+        assert (cluster_facts(harness.context) or {})["slow_disks"] == "n2 (700 ms), n3 (900 ms)"
         fake.sees(no_lease="its disk has not answered for 1600 ms")
         assert (cluster_facts(harness.context) or {})["no_lease"] == "its disk has not answered for 1600 ms"
         fake.sees(no_lease="")

@@ -56,6 +56,7 @@ def test_a_change_is_in_force_at_once_and_after_a_restart_until_it_is_reset() ->
         ("graphite_enabled", "on", "cannot be changed at run time"),
         ("coordinate_registrations", "on", "cannot be changed at run time"),
         ("queue_min_in_sync", "2", "slots get no more copies than queue_replicas = 1"),
+        ("queue_follower_patience", "199", "a node does not notice that shorter commits are slow"),
         ("vmq_acl.acl_file", "/x", "cannot be changed at run time"),
     ],
 )

@@ -44,6 +44,11 @@ CASES = [
         ["expected at most queue_replicas", 'found "2"'],
     ),
     (
+        "queue_follower_patience = 199",
+        ": queue_follower_patience: a node does not notice that shorter commits are slow",
+        ["expected 0, or 200 to 1500", 'found "199"'],
+    ),
+    (
         "max_inflight_messages = lots",
         ": max_inflight_messages: wrong value",
         ["expected an integer from 0 to 65535", 'found "lots"'],

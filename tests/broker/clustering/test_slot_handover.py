@@ -21,6 +21,7 @@ class FakeMember:
     def __init__(self) -> None:
         self.membership = MembershipState()
         self.lease = True
+        self.slow: list[str] = []
         self.asked: list[tuple[SlotRow, ...]] = []
         self.log: list[str] = []
         self.used: set[int] = set()
@@ -228,3 +229,14 @@ def test_the_death_of_the_leader_in_the_middle_ends_no_handover() -> None:
         cluster.restart(leader)
     cluster.until(lambda: spread(cluster), patience_s=60)
     cluster.until(lambda: not any(cluster.closed(n) for n in (1, 2, 3)))
+
+
+def test_a_node_with_a_slow_disk_gets_no_slot() -> None:
+    member = FakeMember()
+    member.slow = ["b"]
+    member.view("a", "b")
+    member.handover.tick(0)
+    assert member.handover.misplaced() == {} and not member.handover.closed
+    assert member.handover.waiting_for_slow() == {"b"}
+    member.slow = []
+    assert member.handover.misplaced() and member.handover.waiting_for_slow() == set()

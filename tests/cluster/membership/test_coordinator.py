@@ -28,6 +28,7 @@ class Leader:
     def __init__(self, membership: MembershipState | None = None, elected: float = -10_000) -> None:
         self.membership = membership or cluster("a", "b", "c")
         self.clock_ms = 777
+        self.known_slow: dict[str, int] = {}
         self.coordinator = MembershipCoordinator("a", self.membership, lambda: self.clock_ms, TIMES)
         self.peers = Peers("a", "abc")
         self.coordinator.decide(elected, self.peers)
@@ -45,7 +46,7 @@ class Leader:
 
     def grant(self, node: str, now: float, hears: str | None = None) -> list[tuple[str, LeaseReply]]:
         ticket = self.request(node, now, hears)
-        return [] if ticket is None else self.coordinator.confirmed(ticket, now)
+        return [] if ticket is None else self.coordinator.confirmed(ticket, now, self.known_slow)
 
     def decide(self, now: float) -> list[object]:
         return list(self.coordinator.decide(now, self.peers))
@@ -296,6 +297,25 @@ def test_the_reply_names_those_whose_disk_is_full() -> None:
     leader.grant("a", 0)
     ((_, reply),) = leader.grant("b", 1)
     assert reply.full == ("c",)
+
+
+def test_the_reply_names_the_nodes_with_a_slow_disk() -> None:
+    leader = Leader()
+    leader.coordinator.request(LeaseRequest("c", 1, "c-1", 1, ("a", "b"), 3, 2, slow_ms=700), 0)
+    leader.grant("a", 0)
+    ((_, reply),) = leader.grant("b", 1)
+    assert reply.slow == (("c", 700),)
+    leader.coordinator.request(LeaseRequest("c", 1, "c-1", 2, ("a", "b"), 3, 2), 2)
+    ((_, reply),) = leader.grant("b", 3)
+    assert reply.slow == ()
+
+
+def test_a_new_leader_knows_the_slow_disks_of_the_former_one_until_it_hears_their_nodes() -> None:
+    leader = Leader()
+    leader.known_slow = {"b": 600, "c": 700, "x": 800}
+    leader.grant("a", 0)
+    ((_, reply),) = leader.grant("b", 1)
+    assert reply.slow == (("c", 700),), "b has said that it is quick, and x is not in the view"
 
 
 def test_an_unsettled_cluster_gets_only_requested_changes() -> None:

@@ -6,6 +6,7 @@ from math import inf
 
 import pytest
 
+from strogoff.cluster.membership.lease_service import LeaseService
 from strogoff.cluster.membership.messages import MalformedLease
 from tests.harness.members import Machine, MemberHarness
 
@@ -74,6 +75,58 @@ def test_a_full_disk_keeps_its_lease() -> None:
     other.disks[0].full = True
     cluster.pass_s(5.0)
     assert other.member.leased()
+
+
+def test_all_nodes_know_a_slow_disk() -> None:
+    cluster = MemberHarness(3)
+    other = who(cluster, False)
+    for machine in cluster.machines:
+        _service(machine).pace.patience_ms = 500
+    other.disks[0].latency_s = (0.6, 0.7)
+    took = cluster.until(lambda: all(list(machine.member.slow) == [other.name] for machine in cluster.machines), 30)
+    assert 5 < took < 11 and 600 <= cluster.leader().member.slow[other.name] < 1_000
+    assert other.member.leased()
+
+
+def test_a_new_leader_keeps_a_slow_disk_in_mind() -> None:
+    """Otherwise it would get its copies back, until it says again that it is slow."""
+    cluster = MemberHarness(3)
+    former, other = cluster.leader(), who(cluster, False)
+    (third,) = [machine for machine in cluster.machines if machine not in (former, other)]
+    _service(other).pace.patience_ms = 500
+    other.disks[0].latency_s = (0.6, 0.7)
+    cluster.until(lambda: other.name in third.member.slow, 30)
+    former.kill()
+    forgot: list[float] = []
+
+    def goes_on() -> bool:
+        if other.name not in third.member.slow:
+            forgot.append(cluster.loop.now_s)
+        return third.member.leased() and third.member.view.row(former.name) is None
+
+    cluster.until(goes_on, 30)
+    cluster.pass_s(1.0)
+    assert not forgot and other.name in third.member.slow
+
+
+def test_a_disk_that_was_full_is_not_slow() -> None:
+    cluster = MemberHarness(3)
+    other = who(cluster, False)
+    service = _service(other)
+    service.pace.patience_ms = 500
+    for _ in range(3):
+        other.disks[0].full = True
+        cluster.pass_s(2.2)
+        other.disks[0].full = False
+        cluster.pass_s(0.5)
+        assert other.member.leased() and not service.pace.slow_ms(cluster.loop.now_s * 1000)
+        assert not service.pace._slow
+
+
+def _service(machine: Machine) -> LeaseService:
+    service = machine.member.lease_service
+    assert service is not None
+    return service
 
 
 def out_while_another_is_started_again(cluster: MemberHarness, other: Machine) -> None:

@@ -26,6 +26,17 @@ def test_a_round_trip_changes_nothing() -> None:
     assert decode_reply(encode_lease(reply)) == reply
 
 
+def test_a_node_of_a_former_version_has_no_slow_disk() -> None:
+    request = decode_request(msgspec.msgpack.encode(["a", 1, "p", 1, [], 0, 0, [], False, True]))
+    assert request.slow_ms == 0
+    assert decode_reply(msgspec.msgpack.encode(["a", 1, "p", 7, 2, 5, ["b"], 9])).slow == ()
+    slow = LeaseReply("a", 1, "p", 7, 2, 5, slow=(("b", 700),))
+    assert decode_reply(encode_lease(slow)) == slow
+    assert decode_request(encode_lease(LeaseRequest("a", 1, "p", 7, (), 4, 2, slow_ms=700))).slow_ms == 700
+    with pytest.raises(MalformedLease):
+        decode_reply(msgspec.msgpack.encode(["a", 1, "p", 7, 2, 5, [], 9, [["b", -1]]]))
+
+
 def test_malformed_fields_are_named() -> None:
     with pytest.raises(MalformedLease, match=r"request of .*at `\$\[3\]`"):
         decode_request(msgspec.msgpack.encode(["a", 1, "p", 0, [], 0, 0]))

@@ -115,3 +115,49 @@ def test_copies_end_where_the_placement_wants_them(seed: int) -> None:
             rows[slot] = after
     assert followers(SlotTable(tuple(rows), 10), A, serving, copies) == {}
     assert all(len(row.in_sync) >= min(copies, len(serving)) for row in rows)
+
+
+def test_no_copy_is_made_at_a_slow_node_while_others_can_have_it() -> None:
+    found = followers(table(A), A, zones("abc"), 2, ["b"])
+    assert sorted(found) == list(range(SLOTS)) and set(found.values()) == {"c"}
+
+
+def test_another_copy_takes_the_place_of_a_slow_one() -> None:
+    found = followers(table(A, B), A, zones("abc"), 2, ["b"])
+    assert sorted(found) == list(range(SLOTS)) and set(found.values()) == {"c"}
+    for slot in found:
+        row = SlotRow(slot, 10, 11, A, (A, B))
+        assert with_copy(row, C, zones("abc"), 2, ["b"]).in_sync == (A, C)
+    assert followers(table(A, C), A, zones("abc"), 2, ["b"]) == {}
+
+
+def test_with_three_copies_the_slow_one_is_replaced() -> None:
+    found = followers(table(A, B, C), A, zones("abcd"), 3, ["b"])
+    assert sorted(found) == list(range(SLOTS)) and set(found.values()) == {"d"}
+    assert all(
+        with_copy(SlotRow(slot, 10, 11, A, (A, B, C)), D, zones("abcd"), 3, "b").in_sync == (A, C, D) for slot in found
+    )
+
+
+@pytest.mark.parametrize(("nodes", "slow"), [("ab", "b"), ("abc", "bc"), ("ab", "ab"), ("abc", "abc")])
+def test_a_slow_copy_stays_if_no_other_node_can_have_it(nodes: str, slow: str) -> None:
+    assert followers(table(A, B), A, zones(nodes), 2, slow) == {}
+
+
+def test_a_slot_gets_a_copy_at_a_slow_node_rather_than_none() -> None:
+    assert set(followers(table(A), A, zones("ab"), 2, ["b"]).values()) == {"b"}
+    assert set(followers(table(A), A, zones("abc"), 2, ["b", "c"]).values()) == {"b", "c"}
+
+
+def test_a_slow_primary_chooses_its_followers_as_before() -> None:
+    assert followers(table(A), A, zones("abc"), 2, ["a"]) == followers(table(A), A, zones("abc"), 2)
+    assert followers(table(A, B), A, zones("abc"), 2, ["a"]) == followers(table(A, B), A, zones("abc"), 2)
+    places = {"a": "rack1", "b": "rack2", "c": "rack1"}
+    assert set(followers(table(A), A, places, 2, ["a"]).values()) == {"b"}
+
+
+def test_a_slow_copy_in_another_zone_stays_if_the_others_are_in_the_zone_of_the_primary() -> None:
+    places = {"a": "rack1", "b": "rack2", "c": "rack1"}
+    assert followers(table(A, B), A, places, 2, ["b"]) == {}
+    assert set(followers(table(A, C), A, places, 2, ["b"]).values()) == {"b"}, "both copies would fail together"
+    assert with_copy(SlotRow(7, 10, 11, A, (A, C)), B, places, 2, ["b"]).in_sync == (A, B)
