@@ -1,6 +1,6 @@
 """One of three nodes becomes slow: the time until PUBACK of messages that it copies, and of others.
 
-    python -m bench.slow_follower [--seconds 10] [--stopped 300] [--running 20] [--keep DIRECTORY]
+    python -m bench.slow_follower [--seconds 10] [--stopped 600] [--running 50] [--keep DIRECTORY]
 
 Publishers at n1 send one QoS 1 message at a time to durable sessions of which n1 is the primary. Half of these have
 their copy at n2, half at n3. n3 becomes slow: it is stopped for `--stopped` ms, runs for `--running` ms, and so on.
@@ -146,8 +146,8 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
-    parser.add_argument("--stopped", type=float, default=300.0, help="ms")
-    parser.add_argument("--running", type=float, default=20.0, help="ms")
+    parser.add_argument("--stopped", type=float, default=600.0, help="ms")
+    parser.add_argument("--running", type=float, default=50.0, help="ms")
     parser.add_argument("--keep", type=Path, help="keep data and logs in this directory")
     arguments = parser.parse_args()
     if arguments.keep is not None:
