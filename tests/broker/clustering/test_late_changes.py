@@ -14,9 +14,11 @@ from strogoff.broker.clustering.late_changes import LateChanges
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.ports import GOODBYE_S
 from strogoff.sim.engine.loop import Scheduled, VirtualLoop
+from strogoff.storage.keys import will_key
 from strogoff.storage.store import LATEST_S
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import PacketClient
+from tests.harness.transcript import will
 
 
 class Acknowledged(CopiedCluster):
@@ -231,3 +233,20 @@ def test_a_node_that_stops_does_not_wait_for_a_follower_for_long(cluster: Acknow
     cluster[cluster.primary].host.say_goodbye(lambda: done.append(True))
     cluster.pass_s(2 * GOODBYE_S + 0.1)
     assert done == [True]
+
+
+def test_the_deletion_of_a_will_that_was_sent_does_not_wait(never: None) -> None:
+    """Its receivers forget the will: if it came again, they would take it for another one."""
+    cluster = CopiedCluster()
+    client = cluster[1].client("sub", clean=False, expiry_s=600, will=will("w", b"gone", 1))
+    primary, follower = cluster.copied()
+    reader = cluster[primary].client("reader")
+    reader.subscribe(("w", 1))
+
+    def wills() -> list[bytes]:
+        return [key for key in cluster.rows(follower) if key[:2] == will_key(cluster.slot, 0)[:2]]
+
+    client.vanish()
+    cluster.until(lambda: bool(reader.drain()))
+    cluster.pass_s(1)
+    assert wills() == []
