@@ -155,8 +155,12 @@ class ClusterSlots:
             if waiting:
                 waiting.pop()()
 
+        store = self._node.env.store
+        if store.state in ("closed", "failed"):
+            go_on()  # nothing of it becomes safe any more
+            return
         self._member.ports.later(GOODBYE_S, go_on)
-        self._node.env.store.when_all_safe(go_on)
+        store.when_all_safe(go_on)
 
     def tick(self) -> None:
         """Continue what was begun. Call it often."""

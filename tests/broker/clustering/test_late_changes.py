@@ -235,6 +235,18 @@ def test_a_node_that_stops_does_not_wait_for_a_follower_for_long(cluster: Acknow
     assert done == [True]
 
 
+@pytest.mark.parametrize("state", ["closed", "failed"])
+def test_a_node_whose_store_has_ended_waits_for_no_follower(cluster: Acknowledged, state: str) -> None:
+    """Nothing of it becomes safe any more."""
+    host = cluster[cluster.primary].host
+    store = cluster[cluster.primary].node.env.store
+    store.fail("a test") if state == "failed" else store.close()
+    done: list[bool] = []
+    assert host.clustering is not None
+    host.clustering.slots.complete_copies(lambda: done.append(True))
+    assert done == [True]
+
+
 def test_the_deletion_of_a_will_that_was_sent_does_not_wait(never: None) -> None:
     """Its receivers forget the will: if it came again, they would take it for another one."""
     cluster = CopiedCluster()
