@@ -138,6 +138,10 @@ class SyncCluster:
         """Wait until every node serves and sees the whole cluster. Raises TimeoutError, `FaultError`."""
         self.thread.call(self.cluster.whole(timeout), timeout)
 
+    def copied(self, timeout: float = SERVE_S) -> None:
+        """Wait until each durable session has its copies, as `Cluster.copied`. Raises TimeoutError."""
+        self.thread.call(self.cluster.copied(timeout), timeout)
+
     # -- clients
 
     def client(self, name: str, node: int = 0, **options: Any) -> SyncClient:

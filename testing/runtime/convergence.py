@@ -71,6 +71,15 @@ def complete(handle: NodeHandle) -> bool:
     return set(wanted_voters(member.membership)) == set(member.consensus.raft.configuration.voters)
 
 
+def copied(handle: NodeHandle) -> bool:
+    """Whether each slot has as many copies as it can have among the serving nodes, as this node sees it."""
+    member = member_of(handle)
+    if member is None or member.standalone:
+        return True
+    copies = min(handle.server.node.options.queue_replicas, len(member.view.serving))
+    return all(row.primary is not None and len(row.in_sync) >= copies for row in member.slots.rows)
+
+
 def in_progress(nodes: Sequence[NodeHandle], network_faults: NetworkFaults) -> Iterator[str]:
     """Yield a line for each node that is still entering the cluster, and for unacknowledged items on uncut links."""
     running = [each for each in nodes if each.up and not each.paused]

@@ -29,7 +29,7 @@ from ..faults.packet_drops import Direction, Drop, FaultError, Then
 from ..log_audit.audit import Audit, audit
 from ..log_audit.history import Answer
 from ..log_audit.log_files import write_log
-from .convergence import can_serve, complete, diverged, in_progress, join, serves
+from .convergence import can_serve, complete, copied, diverged, in_progress, join, serves
 from .directories import Engine, temporary_directory
 from .idle import IdleDetector
 from .memory_disk import Disks
@@ -283,6 +283,19 @@ class RunningCluster:
                     f"node {handle.number} is {'paused' if handle.up else 'down'}: the cluster cannot be whole"
                 )
         await self._until(lambda: all(map(complete, self.nodes)), timeout, "the cluster to be whole")
+
+    async def copied(self, timeout: float = SERVE_S) -> None:
+        """Wait until each durable session is on two nodes, or on as many as `queue_replicas` says and the cluster has.
+
+        Before that a killed node may be the only one with a session. Nodes that do not serve are ignored. Raises
+        TimeoutError after `timeout` seconds; its text has the state of each node.
+        """
+
+        def all_copied() -> bool:
+            serving = [handle for handle in self.nodes if serves(handle)]
+            return bool(serving) and all(map(copied, serving))
+
+        await self._until(all_copied, timeout, "copies of all slots")
 
     async def _until(self, true: Callable[[], bool], timeout: float, what: str) -> None:
         try:

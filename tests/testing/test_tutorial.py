@@ -26,7 +26,7 @@ def test_the_code_runs(pytester: pytest.Pytester) -> None:
     count = sum(block.count("def test_") for block in BLOCKS)
     result = run_sample(pytester, "\n\n".join(BLOCKS))
     result.assert_outcomes(passed=count)
-    assert count == 8
+    assert count == 9
 
 
 def test_every_fixture_and_option_is_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
 from strogoff.testing.client_errors import MqttRefused
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.faults.packet_drops import FaultError
@@ -81,6 +82,32 @@ def test_a_killed_node_comes_back() -> None:
             assert (await rx.message()).text == "x"
             await c.settled()
             assert c.audit().problems() == []
+
+    run(test())
+
+
+def test_each_session_has_its_copies() -> None:
+    """Then any node may be killed. With `queue_replicas` 1 nothing is copied."""
+
+    async def test() -> None:
+        async with Cluster(3, MAJORITY, pace=10) as c:
+            rx = await c.client("rx", node=1, clean_start=False)
+            await c.copied()
+            shell = c[0].server.cluster
+            assert shell is not None and shell.member is not None
+            table = shell.member.slots
+            assert {len(row.in_sync) for row in table.rows} == {2}
+            holder = table.row(slot_of("", "rx")).primary
+            primary = next(number for number in range(3) if holder is not None and c[number].name == holder.node)
+            await c.kill(primary)
+            await c.sees(set(range(3)) - {primary}, "majority")
+            assert (await rx.reconnect((primary + 1) % 3)).session_present
+            await c.copied()
+            await c.kill((primary + 1) % 3)
+            with pytest.raises(TimeoutError, match=r"waited 0\.1 s for copies of all slots"):
+                await c.copied(0.1)
+        async with Cluster(2, {**MAJORITY, "queue_replicas": 1}, pace=10) as c:
+            await c.copied()
 
     run(test())
 
