@@ -99,13 +99,23 @@ class _Selector(selectors.DefaultSelector):
         return found
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """A loop in which a long turn may have more samples than the pipe has room for that wakes the loop."""
+
+    def add_signal_handler(  # type: ignore[override]
+        self, sig: int, callback: Callable[..., object], *args: Any
+    ) -> None:
+        super().add_signal_handler(sig, callback, *args)
+        signal.set_wakeup_fd(signal.set_wakeup_fd(-1), warn_on_full_buffer=False)
+
+
 def run(work: Coroutine[Any, Any, int]) -> int:
     """As `uvloop.run`, with a meter."""
     meter = TurnMeter(lambda line: print(line, file=sys.stderr, flush=True))
     gc.callbacks.append(meter.collected)
     signal.signal(signal.SIGPROF, meter.sample)
     signal.setitimer(signal.ITIMER_PROF, SAMPLE_S, SAMPLE_S)
-    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(_Selector(meter))) as runner:
+    with asyncio.Runner(loop_factory=lambda: _Loop(_Selector(meter))) as runner:
         return runner.run(work)
 
 
