@@ -110,6 +110,7 @@ STRUCTS: dict[str, dict[str, type[msgspec.Struct]]] = {
         "Part": copy_codec.Part,
         "End": copy_codec.End,
         "Digests": copy_codec.Digests,
+        "Over": copy_codec.Over,
         "Digest": slot_comparison.Digest,
         "Ready": copy_codec.Ready,
         "Complete": copy_codec.Complete,

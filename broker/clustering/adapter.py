@@ -403,7 +403,7 @@ class ClusterAdapter:
     def replica(self, node: str, seq: int, payload: bytes) -> None:
         """As `ClusterEvents.replica`."""
         self._node.env.tick()
-        self.slots.copies.take(node, seq, payload)
+        self.slots.take(node, seq, payload)
 
     def replicas_acked(self, node: str, upto: int) -> None:
         """As `ClusterEvents.replicas_acked`."""

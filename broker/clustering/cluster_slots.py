@@ -129,6 +129,13 @@ class ClusterSlots:
         if self.moves.received(node, data):
             self._settle()
 
+    def take(self, node: str, seq: int, payload: bytes) -> None:
+        """Take the next item of a primary's lane, as `SlotCopies.take`."""
+        before = len(self.copies)
+        self.copies.take(node, seq, payload)
+        if len(self.copies) < before:
+            self._settle()  # a copy is over, and its rows are kept or deleted
+
     def _settle(self) -> None:
         self.opening.settle(_Busy(self))
         self.opening.place()

@@ -2,6 +2,7 @@
 
     none       --Begin-->                                       filling    (the mark says ARRIVING)
     filling    --End-->                                         complete   (the mark says ARRIVED)
+    filling    --Over-->                                        none
     complete   --the slot table names this node as primary-->   opened by `SlotMoves`
     any        --the table names another primary or epoch, or this node leaves the view-->   none
 
@@ -43,6 +44,7 @@ from .copy_codec import (
     Declined,
     Different,
     Digests,
+    End,
     Ready,
     Rows,
     decode_item,
@@ -154,8 +156,10 @@ class SlotCopies:
             self._compare(node, item)
         elif isinstance(item, Rows):
             self._write(node, item)
-        else:
+        elif isinstance(item, End):
             self._end(node, item.attempt)
+        elif self._is_fed(item.attempt, node):
+            del self._copies[item.attempt.slot]  # the primary has not asked for it in the in-sync set, and never will
 
     def _between(self, slot: int) -> RowsBetween:
         return partial(self._node.slot_sessions.rows, slot)

@@ -42,6 +42,7 @@ from .copy_codec import (
     Different,
     Digests,
     End,
+    Over,
     Ready,
     Rows,
     decode_answer,
@@ -232,12 +233,17 @@ class SlotReplicator:
             copy.phase = ASKED
             self._ask([copy])
         elif isinstance(answer, Declined) and copy.phase < ASKED:
-            self._give_up(slot, copy)
+            self._put_off(slot, copy)
         elif isinstance(answer, Different) and copy.left.answered(answer.number, answer.ranges, answer.compared):
             self._fill_more(node, 0)
 
     def _give_up(self, slot: int, copy: _Copy) -> None:
-        """End an attempt for which nobody was asked, and try again after a while. The table cannot name it."""
+        """End an attempt for which nobody was asked, and tell the follower: another node may get the copy."""
+        self._give(copy, Over(copy.attempt))
+        self._put_off(slot, copy)
+
+    def _put_off(self, slot: int, copy: _Copy) -> None:
+        """The attempt is over, and the table cannot name it. Try again after a while."""
         assert copy.phase < ASKED
         self._forget(slot, copy)
         self._settle()

@@ -12,8 +12,8 @@ from msgspec import MsgspecError, Struct, msgpack
 from ..identity import BootNumber, NodeName
 from .frames import MalformedFrame
 
-NEWEST = 6
-OLDEST = 6
+NEWEST = 7
+OLDEST = 7
 """The versions of the protocol between nodes that this code speaks."""
 
 

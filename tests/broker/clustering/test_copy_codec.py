@@ -17,6 +17,7 @@ from strogoff.broker.clustering.copy_codec import (
     Different,
     Digests,
     End,
+    Over,
     Part,
     Ready,
     Rows,
@@ -36,9 +37,15 @@ OTHER = CopyAttempt(8, 41, 100)
 
 @pytest.mark.parametrize(
     "item",
-    [Begin(ATTEMPT, 12), Rows(ATTEMPT, [b"q\x07a", b"1"], b"", b""), End(ATTEMPT), Changes([Part(ATTEMPT, [])], [])],
+    [
+        Begin(ATTEMPT, 12),
+        Rows(ATTEMPT, [b"q\x07a", b"1"], b"", b""),
+        End(ATTEMPT),
+        Over(ATTEMPT),
+        Changes([Part(ATTEMPT, [])], []),
+    ],
 )
-def test_an_item_comes_back(item: Begin | Rows | End | Changes) -> None:
+def test_an_item_comes_back(item: Begin | Rows | End | Over | Changes) -> None:
     assert decode_item(encode(item)) == item
 
 

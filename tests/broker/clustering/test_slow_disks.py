@@ -9,6 +9,7 @@ import pytest
 from strogoff.broker.clustering import slot_replicator
 from strogoff.broker.clustering.rows import status_row
 from strogoff.broker.clustering.slot_replicator import FILLING, IN_SYNC, _Copy
+from strogoff.broker.sessions.slot_sessions import ARRIVING
 from strogoff.cluster.membership import commit_pace
 from tests.broker.clustering.balanced_cluster import BalancedCluster
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
@@ -165,6 +166,8 @@ def test_a_copy_that_is_being_made_ends_when_its_node_becomes_slow(
     cluster.pass_s(1.0)
     assert copy.over and not filling()
     assert cluster.copied() == (primary, third)
+    marks = cluster[follower].node.slot_sessions.marks
+    cluster.until(lambda: marks.get(cluster.slot) != ARRIVING, 60)  # the follower knows that nothing more comes
 
 
 def test_the_nodes_say_who_is_slow_and_what_becomes_of_its_copies(
