@@ -10,7 +10,9 @@ demands at least one. These are not counted:
 * with copies of slots, a shared message that its writer sent again, or during which a node took slots over: a node does
   not know which member's copy has the message (docs/promises.md#what-comes-later);
 * a message whose writer's node lost its disk, and with it the state of the handshake. If the CONNACK without a session
-  is lost, the client continues the handshake.
+  is lost, the client continues the handshake;
+* with copies of slots, a message that a client got before the cluster said that the primary of its slot may lack
+  changes.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ def check(case: Case) -> Iterator[str]:
         ):
             continue
         if case.by_old_copy(each.client, each.connection) or _handshake_lost(case, attempt, each):
+            continue
+        if case.history.copied and any(at_s >= each.sent_at for at_s in case.history.losses(attempt.node, each.client)):
             continue
         group = _group(case, each)
         if not group or not (_chosen_again(case, attempt, each) or _without_a_record(case, each)):

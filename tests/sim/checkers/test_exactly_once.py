@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strogoff.cluster.identity import slot_of
 from strogoff.sim.checkers.exactly_once import check
 
 from ..histories import HistoryBuilder
@@ -13,6 +14,19 @@ def test_a_second_delivery_is_a_violation() -> None:
     builder.publish("w-1", qos=2)
     builder.deliver("w-1")
     builder.deliver("w-1", first=False)
+    assert list(check(builder.case())) == []
+    builder.deliver("w-1")
+    assert list(check(builder.case())) == ["duplicate: s, session 1 got w-1 2 times with QoS 2"]
+
+
+def test_a_primary_that_may_lack_changes_may_send_again() -> None:
+    """The cluster has said so since the first delivery."""
+    builder = HistoryBuilder()
+    builder.history.copied = True
+    builder.publish("w-1", qos=2)
+    builder.deliver("w-1")
+    builder.history.slot_losses[slot_of("", "s")] = [builder.now]
+    builder.deliver("w-1")
     assert list(check(builder.case())) == []
     builder.deliver("w-1")
     assert list(check(builder.case())) == ["duplicate: s, session 1 got w-1 2 times with QoS 2"]
