@@ -4,8 +4,9 @@ The router sends messages for these sessions to their node, because it knows the
 of a subscription stays until this node has the route that the present node of the slot has written. If the slot was
 lost there and comes back to this node, its sessions are lost: the rows wait for no route.
 
-A node that returns may have the rows of all slots. It deletes those of one slot after the other, some in each turn. A
-slot that comes to this node meanwhile, as an empty one, is closed until its former rows are gone. So it is first.
+A node that returns may have the rows of all slots. It deletes those of one slot after the other, some in each turn,
+and waits for the disk between two turns. A slot that comes to this node meanwhile, as an empty one, is closed until its
+former rows are gone. So it is first, and a turn goes on with the next slot: most of them have few rows.
 """
 
 from __future__ import annotations
@@ -86,11 +87,11 @@ class SlotLeftovers:
         if env.store.state == "closed":
             return
         env.tick()
-        while self._queue:
+        left = STEP
+        while self._queue and left > 0:
             slot, rows = self._next()
             if self._slots.get(slot) is rows:  # else it was stopped
-                self._delete(slot, rows)
-                break
+                left -= 1 + self._delete(slot, rows, left)
         if self._queue:
             # one step for each commit, so that the deletions never outweigh the traffic in a batch
             env.store.when_landed(env.store.open_commit, lambda: env.background(self._step))
@@ -103,22 +104,23 @@ class SlotLeftovers:
         self._queue.remove(found)
         return found
 
-    def _delete(self, slot: int, rows: Iterator[tuple[bytes, bytes]]) -> None:
-        """Delete some rows of a slot, and put it into the queue again if there are more."""
+    def _delete(self, slot: int, rows: Iterator[tuple[bytes, bytes]], most: int) -> int:
+        """Delete some rows of a slot, and put it into the queue again if there are more. Returns their number."""
         env = self._node.env
         seen = 0
         try:
-            for key, _ in islice(rows, STEP):
+            for key, _ in islice(rows, most):
                 if not key:
                     env.timers.at(env.now + PAUSE_MS, lambda: self._later(slot, rows))
-                    return
+                    return seen
                 seen += 1
         except (StorageError, RecordError) as error:
             env.log("error", f"slot {slot} has left this node, and its rows cannot be deleted: {error}")
             del self._slots[slot]
-            return
-        if seen == STEP:
+            return seen
+        if seen == most:
             self._queue.appendleft((slot, rows))
-            return
+            return seen
         del self._slots[slot]
         self._clear(slot)
+        return seen
