@@ -264,12 +264,10 @@ class SlotCopies:
                 self._send(node, Declined(attempt, reason))
                 return
             sessions.begin(slot)
-            if kept:
-                # the primary may not have written all routes yet: messages follow the subscriptions in the rows, too
-                self._node.router.place(slot, Elsewhere(node, False))
-                self._traffic.drop_slot(slot)  # nothing but the lane changes the rows from now on
-            else:
-                self._node.router.place(slot, COPIED)
+            self._traffic.drop_slot(slot)  # nothing but the lane changes the rows from now on
+            # with kept rows: the primary may not have written all routes yet, so messages follow the subscriptions in
+            # the rows, too
+            self._node.router.place(slot, Elsewhere(node, False) if kept else COPIED)
             self._copies[slot] = _Copy(node, attempt, own, kept)
         self._send(node, Ready(attempt, self._copies[attempt.slot].kept))
 
