@@ -125,8 +125,10 @@ class Unanswered:
         views = {each.view for each in held}
         calm = len(views) == 1 and len(held[0].rows) == len(held) > len(world.machines) // 2
         nodes = {each.node for each in held} if calm else set()
-        for name in world.machines:
-            if name not in nodes or world.machines[name].disk_is_slow(now):
+        copied = world.swarm.options.queue_replicas > 1
+        for name, machine in world.machines.items():
+            # with copies slots change their primaries, and a node whose log hangs does not follow
+            if name not in nodes or machine.disk_is_slow(now) or (copied and machine.log_is_slow(now)):
                 self._calm_since.pop(name, None)
             else:
                 self._calm_since.setdefault(name, now)
@@ -144,7 +146,7 @@ class Unanswered:
             for flight in client.sender.open.values()
             if not flight.released and _accepted(world, client, flight.attempt)
         ]
-        slow_copies = world.network.slowed and world.swarm.options.queue_replicas > 1
+        slow_copies = world.network.slowed and copied
         yield from self._waits.judge(now - then, attempts, waited_for, slow_copies)
 
     def _unconnected(self, world: ClusterWorld) -> Iterator[tuple[str, int]]:

@@ -168,6 +168,11 @@ class Machine(ClusterHost):
         disk = self.messages.disk
         return disk.full or disk.stall_until > now_s or disk.latency_s != self.latency_s
 
+    def log_is_slow(self, now_s: float) -> bool:
+        """Whether the disk of the cluster's log is full, hangs, or is slow."""
+        disk = self.meta
+        return disk.full or disk.stall_until > now_s or disk.latency_s != self.latency_s
+
     @property
     def failed(self) -> bool:
         """Whether a write has failed. Then the process must be started again."""

@@ -62,9 +62,11 @@ def test_trouble_begins_and_ends(kind: str) -> None:
     simulation.injector.inject(Step(0, fault))
     assert WRONG[kind](machine)
     assert machine.disk_is_slow(world.loop.now_s) is not kind.startswith("raft")
+    assert machine.log_is_slow(world.loop.now_s) is kind.startswith(("raft", "volume"))
     world.loop.run_for(4.0)
     simulation.injector._end(fault)
     assert not WRONG[kind](machine) and not machine.disk_is_slow(world.loop.now_s)
+    assert not machine.log_is_slow(world.loop.now_s)
     until(world, lambda: all_whole(world))
 
 
