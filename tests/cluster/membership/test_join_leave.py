@@ -89,8 +89,9 @@ def test_a_join_to_itself_or_with_an_unknown_protocol_is_refused() -> None:
     cluster = MemberHarness(1, joined=False)
     (answer,) = join(cluster[1], request(cluster[1], "n1"))
     assert answer.problem == "n1 cannot join itself"
-    (answer,) = join(cluster[1], request(cluster[1], "n2", versions=(7, 9)))
-    assert answer.problem == f"n2 speaks version 7 to 9, this cluster {VERSIONS[0]} to {VERSIONS[1]}"
+    later = VERSIONS[1] + 1
+    (answer,) = join(cluster[1], request(cluster[1], "n2", versions=(later, later + 2)))
+    assert answer.problem == f"n2 speaks version {later} to {later + 2}, this cluster {VERSIONS[0]} to {VERSIONS[1]}"
     assert not cluster[1].member.clustered  # and no cluster was founded for this request
 
 
