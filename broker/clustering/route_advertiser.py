@@ -191,6 +191,10 @@ class RouteAdvertiser:
         mountpoint = subscription.session.mountpoint
         counted = self._counted.get((mountpoint, subscription.filter))
         if counted is not None:
+            if replaced is not None and _place(replaced) != _place(subscription):
+                # the former one is a row of a slot of another node, whose client is here now without a durable session
+                counted.remove(replaced)
+                replaced = None
             counted.add(subscription, replaced is None)
         return self._announce(mountpoint, subscription.filter, subscription.group, _place(subscription))
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import msgspec
+import pytest
 
 from strogoff.broker.clustering.route_advertiser import COUNT_ABOVE, ENDED_STEP, STEP
 from strogoff.broker.clustering.routes import RouteKey, encode_value, parse_route_key, prefix_to_slot
+from strogoff.broker.routing.subscriptions import Subscription
+from strogoff.mqtt.topics import parse_shared
 
 from ...harness.routes import SLOTS_EACH, Client, RouteNode, slots_of
 
@@ -352,6 +355,29 @@ def test_a_crowd_is_announced_like_single_subscribers() -> None:
         node.end(client)
     assert said(node) == {}
     assert node.advertiser._counted == {}
+
+
+@pytest.mark.parametrize("text", ["all", "$share/g/all"])
+def test_a_clean_client_takes_the_place_of_a_row_of_its_former_session(text: str) -> None:
+    """The row is of a slot of another node, of which this node has a copy (3 nodes, `--variant copies,small,moves`,
+    seed 880182)."""
+    node = started()
+    group, pattern = parse_shared(text)
+    row = Client("", "back", True, slots_of("n2")[0])
+    node.table("").add(Subscription(row, pattern, group, 1, False, False, 0, 0))
+    for number in range(2 * COUNT_ABOVE):
+        node.subscribe(node.client(str(number)), text)
+    counted = node.advertiser._counted["", pattern]
+    size = counted.size
+    client = node.clients["", "back"] = Client("", "back", False, row.key[0])
+    node.subscribe(client, text)
+    assert counted.size == size and not counted.has(group, row.key[0])
+    node.end(client)
+    assert counted.size == size - 1
+    written(node)
+    for number in range(2 * COUNT_ABOVE):
+        node.end(node.client(str(number)))
+    assert said(node) == {}
 
 
 def test_a_new_subscriber_of_a_crowd_scans_no_other_subscriber() -> None:
