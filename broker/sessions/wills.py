@@ -319,8 +319,10 @@ class Wills:
         else:
             del self._routed[key]
             self._over(key)
-            self._env.store.delete(key)
-            self._env.cluster.handshake_closed(_mid(key, pending))
+            store, mid = self._env.store, _mid(key, pending)
+            store.delete(key)
+            # its receivers must know the will as long as a later primary may send it again
+            store.when_committed(store.open_commit, lambda: self._env.cluster.handshake_closed(mid))
 
 
 def _mid(key: bytes, pending: PendingWill) -> Mid:

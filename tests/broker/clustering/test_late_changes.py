@@ -262,3 +262,22 @@ def test_the_deletion_of_a_will_that_was_sent_does_not_wait(never: None) -> None
     cluster.until(lambda: bool(reader.drain()))
     cluster.pass_s(1)
     assert wills() == []
+
+
+def test_receivers_know_a_will_until_its_deletion_is_safe(never: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then a later primary may send it again (3 nodes, `--variant copies --relay`, seed 882040)."""
+    cluster = CopiedCluster()
+    client = cluster[1].client("sub", clean=False, expiry_s=600, will=will("w", b"gone", 1))
+    primary, follower = cluster.copied()
+    reader = cluster[primary].client("reader")
+    reader.subscribe(("w", 1))
+    at_the_follower: list[list[bytes]] = []
+    prefix = will_key(cluster.slot, 0)[:2]
+
+    def closed(mid: object) -> None:
+        at_the_follower.append([key for key in cluster.rows(follower) if key[:2] == prefix])
+
+    monkeypatch.setattr(cluster[primary].host.clustering, "handshake_closed", closed)
+    client.vanish()
+    cluster.until(lambda: bool(at_the_follower))
+    assert at_the_follower == [[]]
