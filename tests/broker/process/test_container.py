@@ -184,6 +184,8 @@ class Container(BrokerProcess):
             "DOCKER_VERNEMQ_LISTENER__TCP__DEFAULT": f"127.0.0.1:{self.port}",
             "DOCKER_VERNEMQ_LISTENER__WS__DEFAULT": "127.0.0.1:0",
             "DOCKER_VERNEMQ_LISTENER__HTTP__METRICS": "127.0.0.1:0",
+            "DOCKER_VERNEMQ_LISTENER__VMQ__CLUSTERING": f"127.0.0.1:{free_port()}",
+            "DOCKER_VERNEMQ_CLUSTER__DATA_PORT": "0",
             **self.environ,
         }
         given = [f"{name}={value}" for name, value in words.items()]
