@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -116,6 +117,19 @@ def _asked(client: UnixSocketClient, words: list[str]) -> Answer:
     parts, status = from_lines(client.run(words))
     tables = [[dict(zip(part.columns, row, strict=True)) for row in part.rows] for part in parts if type(part) is Table]
     return Answer(status, tables, "\n".join(part.text for part in parts if isinstance(part, Text | Alert)))
+
+
+def in_folder(keep: Path | None, run: Callable[[Path], Coroutine[Any, Any, list[str]]]) -> int:
+    """Run a benchmark in the folder `keep`, or in one that is removed afterwards, and print the lines that it returns.
+
+    Returns the exit status: 1 if there are any.
+    """
+    if keep is not None:
+        keep.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as folder:
+        bad = asyncio.run(run(keep or Path(folder)))
+    print("\n".join(bad))
+    return 1 if bad else 0
 
 
 async def whole(nodes: Iterable[Node], count: int = 0, within_s: float = WITHIN_S) -> float:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from itertools import pairwise
@@ -24,7 +23,7 @@ from pathlib import Path
 
 from strogoff.cluster.identity import slot_of
 
-from .cluster_nodes import Node, bad_lines, end, start_joined, until, whole
+from .cluster_nodes import Node, bad_lines, end, in_folder, start_joined, until, whole
 from .ha_test import Slots
 from .million_directory import client_id, command_topic
 from .routes_million import probed
@@ -41,6 +40,18 @@ QUIET_S = 10.0
 PROBE_STARTS_S = 2.0
 AFTER_S = 15.0
 """The probe measures for this time after the kill, in seconds, or until the last client is back."""
+
+
+def three(folder: Path, measured: bool) -> list[Node]:
+    """Returns three nodes, which do not run. `measured`: they measure their turns."""
+    nodes = [
+        Node(folder, f"n{n}", queue_replicas="2", allow_register_during_netsplit="majority",
+             allow_publish_during_netsplit="majority", allow_subscribe_during_netsplit="majority")
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    for node in nodes if measured else ():
+        node.module = "bench.turns"
+    return nodes
 
 
 async def make_sessions(nodes: list[Node], count: int) -> float:
@@ -122,14 +133,8 @@ class Phases:
 
 async def run(count: int, folder: Path, measured: bool = False) -> list[str]:
     """Run the benchmark and print its figures. Returns the log lines that show a defect."""
-    nodes = [
-        Node(folder, f"n{n}", queue_replicas="2", allow_register_during_netsplit="majority",
-             allow_publish_during_netsplit="majority", allow_subscribe_during_netsplit="majority")
-        for n in (1, 2, 3)
-    ]  # fmt: skip
+    nodes = three(folder, measured)
     _, victim, third = nodes
-    for node in nodes if measured else ():
-        node.module = "bench.turns"
     slots, phases = Slots(nodes), Phases(nodes, measured)
     try:
         await start_joined(nodes)
@@ -164,12 +169,7 @@ def main() -> int:
     parser.add_argument("--turns", action="store_true", help="measure the turns of the nodes, on another event loop")
     parser.add_argument("--keep", type=Path, help="keep data and logs in this directory")
     arguments = parser.parse_args()
-    if arguments.keep is not None:
-        arguments.keep.mkdir(parents=True)
-    with tempfile.TemporaryDirectory() as folder:
-        bad = asyncio.run(run(arguments.sessions, arguments.keep or Path(folder), arguments.turns))
-    print("\n".join(bad))
-    return 1 if bad else 0
+    return in_folder(arguments.keep, lambda folder: run(arguments.sessions, folder, arguments.turns))
 
 
 if __name__ == "__main__":

@@ -16,12 +16,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from .cluster_nodes import Node, bad_lines, end, start_joined, until
-from .failover import COPIES_S, TOGETHER, TRY_S, Phases
+from .cluster_nodes import Node, bad_lines, end, in_folder, start_joined, until
+from .failover import COPIES_S, TOGETHER, TRY_S, Phases, three
 from .ha_test import Slots
 from .probe import percentile
 from .steady import SteadyClient
@@ -90,19 +89,14 @@ class Storm:
 
 async def run(count: int, folder: Path, measured: bool = False) -> list[str]:
     """Run the benchmark and print its figures. Returns the lines that show a defect."""
-    nodes = [
-        Node(folder, f"n{n}", queue_replicas="2", allow_register_during_netsplit="majority",
-             allow_publish_during_netsplit="majority", allow_subscribe_during_netsplit="majority")
-        for n in (1, 2, 3)
-    ]  # fmt: skip
-    for node in nodes if measured else ():
-        node.module = "bench.turns"
+    nodes = three(folder, measured)
     storm = Storm(nodes, count)
     try:
         await start_joined(nodes)
-        await until("each slot has two copies", Slots(nodes).all_copied, COPIES_S)
         phases = Phases(nodes, measured)
         await storm.connect()
+        # slots without sessions go to other nodes at first, and then lack a copy for a while
+        await until("each slot has two copies", Slots(nodes).all_copied, COPIES_S)
         phases.done("clients connect")
         await storm.strike(nodes[1])
         phases.done("n2 is killed")
@@ -124,12 +118,7 @@ def main() -> int:
     parser.add_argument("--turns", action="store_true", help="measure the turns of the nodes, on another event loop")
     parser.add_argument("--keep", type=Path, help="keep data and logs in this directory")
     arguments = parser.parse_args()
-    if arguments.keep is not None:
-        arguments.keep.mkdir(parents=True)
-    with tempfile.TemporaryDirectory() as folder:
-        bad = asyncio.run(run(arguments.clients, arguments.keep or Path(folder), arguments.turns))
-    print("\n".join(bad))
-    return 1 if bad else 0
+    return in_folder(arguments.keep, lambda folder: run(arguments.clients, folder, arguments.turns))
 
 
 if __name__ == "__main__":

@@ -16,13 +16,12 @@ import argparse
 import asyncio
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from .cluster_nodes import Node, bad_lines, end, until
+from .cluster_nodes import Node, bad_lines, end, in_folder, until
 from .copies_cost import cluster, start_placed
 from .ha_test import Slots, name_in
 from .probe import percentile
@@ -150,13 +149,8 @@ def main() -> int:
     parser.add_argument("--running", type=float, default=50.0, help="ms")
     parser.add_argument("--keep", type=Path, help="keep data and logs in this directory")
     arguments = parser.parse_args()
-    if arguments.keep is not None:
-        arguments.keep.mkdir(parents=True)
-    with tempfile.TemporaryDirectory() as folder:
-        place = arguments.keep or Path(folder)
-        bad = asyncio.run(run(arguments.seconds, arguments.stopped / 1000, arguments.running / 1000, place))
-    print("\n".join(bad))
-    return 1 if bad else 0
+    stopped_s, running_s = arguments.stopped / 1000, arguments.running / 1000
+    return in_folder(arguments.keep, lambda folder: run(arguments.seconds, stopped_s, running_s, folder))
 
 
 if __name__ == "__main__":
