@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..broker.clustering.operator_port import counters, gauges
+from ..broker.clustering.operator_port import StatusRow, counters, gauges
 from ..broker.operations import retained_bytes
 from ..broker.process.server import Server
 from ..cluster.identity import SLOTS
@@ -103,10 +103,10 @@ class Metrics:
         yield "cluster_leased", int(status is None or status.sees != "minority")
         yield "cluster_whole", int(status is None or status.sees == "whole")
         yield "cluster_slow_disks", len(status.slow_disks) if status else 0
-        yield from self._slot_gauges()
+        yield from self._slot_gauges(status)
         yield from gauges(cluster).items()
 
-    def _slot_gauges(self) -> Iterator[tuple[str, int]]:
+    def _slot_gauges(self, status: StatusRow | None) -> Iterator[tuple[str, int]]:
         cluster, node = self._server.cluster, self._server.node
         rows = cluster.slots()[0].rows if cluster is not None else ()
         name = cluster.name if cluster is not None else node.name
@@ -118,8 +118,8 @@ class Metrics:
         yield "slots_copied", len(copied)
         yield "slots_without_copy", sum(len(row.in_sync) < node.options.queue_replicas for row in own)
         yield "slots_below_minimum", len(node.policy.few_copies)
-        yield "slots_misplaced", cluster.status().slots_misplaced if cluster is not None else 0
-        yield "slots_check_due", cluster.status().copies_due if cluster is not None else 0
+        yield "slots_misplaced", status.slots_misplaced if status else 0
+        yield "slots_check_due", status.copies_due if status else 0
         yield "slots_moving", len(node.slot_sessions.marks.keys() - copied)
 
 

@@ -165,12 +165,13 @@ class Machine(ClusterHost):
 
     def disk_is_slow(self, now_s: float) -> bool:
         """Whether the disk of messages is full, hangs, or is slow."""
-        disk = self.messages.disk
-        return disk.full or disk.stall_until > now_s or disk.latency_s != self.latency_s
+        return self._is_slow(self.messages.disk, now_s)
 
     def log_is_slow(self, now_s: float) -> bool:
         """Whether the disk of the cluster's log is full, hangs, or is slow."""
-        disk = self.meta
+        return self._is_slow(self.meta, now_s)
+
+    def _is_slow(self, disk: SimDisk, now_s: float) -> bool:
         return disk.full or disk.stall_until > now_s or disk.latency_s != self.latency_s
 
     @property

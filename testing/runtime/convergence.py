@@ -9,6 +9,7 @@ from ...broker.clustering.adapter import CLUSTER_SPACES
 from ...cluster.links.ports import Lane
 from ...cluster.membership.state_machine import wanted_voters
 from ...cluster.node import ClusterNode
+from ...cluster.slots.balance import lacking_copies
 from ..faults.network_faults import NetworkFaults
 from .node_handle import NodeHandle
 
@@ -77,7 +78,7 @@ def copied(handle: NodeHandle) -> bool:
     if member is None or member.standalone:
         return True
     copies = min(handle.server.node.options.queue_replicas, len(member.view.serving))
-    return all(row.primary is not None and len(row.in_sync) >= copies for row in member.slots.rows)
+    return not lacking_copies(member.slots, copies)
 
 
 def in_progress(nodes: Sequence[NodeHandle], network_faults: NetworkFaults) -> Iterator[str]:
