@@ -14,7 +14,7 @@ from .values import Value
 MIN_IN_SYNC = "queue_min_in_sync"
 PATIENCE = "queue_follower_patience"
 LEAST_PATIENCE_MS = 200
-"""A node times a commit about every 200 ms, so it does not notice that shorter ones take half of the time."""
+"""A node measures one commit about every 200 ms. It cannot tell whether shorter commits take half of the time."""
 
 _CERTIFICATE = (
     "-----BEGIN CERTIFICATE-----",
@@ -33,7 +33,9 @@ def check(settings: Lookup) -> list[Problem]:
     if wrong := too_few_copies(minimum, settings["queue_replicas"]):
         problems.append(_problem(settings, MIN_IN_SYNC, wrong, "at most queue_replicas", str(minimum)))
     if wrong := too_impatient(settings[PATIENCE]):
-        problems.append(_problem(settings, PATIENCE, wrong, "0, or 200 to 1500", str(settings[PATIENCE])))
+        problems.append(
+            _problem(settings, PATIENCE, wrong, f"0, or {LEAST_PATIENCE_MS} to 1500", str(settings[PATIENCE]))
+        )
     for listener in listeners:
         problems += _plugins(settings, listener)
         if listener.uses_tls:

@@ -55,8 +55,8 @@ class Guard(Protocol):
         """
 
     def hurry(self) -> None:
-        """Somebody waits for all writes so far: the next commit to close is not safe before everything is that closed
-        until now, late keys included."""
+        """Somebody waits for all writes so far. The next commit that closes is safe only when the other nodes have all
+        that closed before it, late keys included."""
 
     @property
     def safe(self) -> int:
@@ -244,8 +244,10 @@ class Store:
     def scan(
         self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False, closed: bool = False
     ) -> list[tuple[bytes, bytes]]:
-        """Keys and values with start <= key < stop in order, with uncommitted writes; `limit` 0: all. With `closed`
-        without those of the open batch: what the guard was told of."""
+        """Return the keys and values with start <= key < stop, in order; `limit` 0: all.
+
+        Uncommitted writes count. With `closed` those of the open batch do not: the guard knows of all others.
+        """
         changes = self._changes(start, stop, closed)
         try:
             if not changes:

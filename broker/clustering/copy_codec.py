@@ -8,7 +8,7 @@ Items of the lane REPLICA, from the primary to the follower, in the order in whi
     Changes   what one commit of the primary changed, in all slots that the follower copies; in front of that, what
               earlier commits changed that nobody waited for
     End       all rows were sent, or are equal
-    Over      the primary has given the attempt up, and may not begin another one
+    Over      the primary has given up the attempt; another node may get the copy
 
 Messages from the follower to the primary; each may be lost, and the primary repeats its item until it is answered:
 
@@ -90,7 +90,7 @@ class Digests(msgspec.Struct, tag=5, array_like=True):
 
 
 class Over(msgspec.Struct, tag=6, array_like=True):
-    """The primary has given up this attempt, without having asked for the follower in the in-sync set."""
+    """The primary has given up this attempt. It has not asked the leader to put the follower into the in-sync set."""
 
     attempt: CopyAttempt
 

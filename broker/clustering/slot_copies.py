@@ -2,7 +2,7 @@
 
     none       --Begin-->                                       filling    (the mark says ARRIVING)
     filling    --End-->                                         complete   (the mark says ARRIVED)
-    filling    --Over-->                                        none
+    any        --Over-->                                        none       (the primary has given the attempt up)
     complete   --the slot table names this node as primary-->   opened by `SlotMoves`
     any        --the table names another primary or epoch, or this node leaves the view-->   none
 
@@ -159,7 +159,7 @@ class SlotCopies:
         elif isinstance(item, End):
             self._end(node, item.attempt)
         elif self._is_fed(item.attempt, node):
-            del self._copies[item.attempt.slot]  # the primary has not asked for it in the in-sync set, and never will
+            del self._copies[item.attempt.slot]  # the in-sync set never gets this attempt
 
     def _between(self, slot: int) -> RowsBetween:
         return partial(self._node.slot_sessions.rows, slot)

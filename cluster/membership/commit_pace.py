@@ -4,8 +4,8 @@
     slow   --that has not been so for 10 minutes-->                                quick
 
 A lease request needs a commit since the one before. So each node, also an idle one, times a commit about every
-heartbeat (`Settings.heartbeat_ms`), from the write until it is on the disk. So long a primary waits for a follower. A
-process that stands still between two ticks makes it wait as well, so such a time counts like a commit.
+heartbeat (`Settings.heartbeat_ms`), from the write until it is on the disk. A primary waits that long for this node. If
+the process stands still between two ticks, primaries wait as well: such a time counts like a commit.
 """
 
 from __future__ import annotations

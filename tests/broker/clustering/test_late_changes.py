@@ -125,7 +125,8 @@ class _Uncounted:
 
 
 def test_a_timer_that_comes_a_little_early_is_set_once_more() -> None:
-    """Two clocks differ by a trifle. A timer for the trifle could come too early again and again."""
+    """The clocks of timer and node differ a little. A timer for the rest of the wait could come too early each
+    time."""
     loop, timers, sent = VirtualLoop(), list[float](), list[str]()
 
     def later(delay_s: float, function: Callable[[], None]) -> Scheduled:
@@ -248,7 +249,7 @@ def test_a_node_whose_store_has_ended_waits_for_no_follower(cluster: Acknowledge
 
 
 def test_the_deletion_of_a_will_that_was_sent_does_not_wait(never: None) -> None:
-    """Its receivers forget the will: if it came again, they would take it for another one."""
+    """The receivers of a will forget it. If it came again, they would take it for a new one."""
     cluster = CopiedCluster()
     client = cluster[1].client("sub", clean=False, expiry_s=600, will=will("w", b"gone", 1))
     primary, follower = cluster.copied()
