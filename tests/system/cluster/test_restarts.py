@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.cluster_nodes import Node, bad_lines, client_at, end, start_joined, until, whole
+from bench.ha_test import Slots
 from strogoff.mqtt import packets
 
 from ..brokers import run_test
@@ -25,9 +26,9 @@ MAJORITY = {f"allow_{operation}_during_netsplit": "majority" for operation in ("
 
 
 @asynccontextmanager
-async def three(folder: Path) -> AsyncIterator[list[Node]]:
+async def three(folder: Path, **settings: str) -> AsyncIterator[list[Node]]:
     """Three joined nodes with policies that let a majority serve."""
-    nodes = [Node(folder, f"n{n}", **MAJORITY) for n in (1, 2, 3)]
+    nodes = [Node(folder, f"n{n}", **MAJORITY, **settings) for n in (1, 2, 3)]
     try:
         await start_joined(nodes)
         yield nodes
@@ -102,14 +103,17 @@ def said(node: Node, text: str) -> Callable[[], Awaitable[bool]]:
     return looked
 
 
-def test_a_disk_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_disk_is_lost(tmp_path: Path, copies: int) -> None:
     """The same name with an empty directory. A boot number is used once, so the first start with the new disk only
-    learns the number to exceed; after a restart the node joins, empty.
+    learns the number to exceed; after a restart the node joins, empty. A session that had a second copy still exists.
     """
 
     async def scenario() -> None:
-        async with three(tmp_path) as nodes:
+        async with three(tmp_path, queue_replicas=str(copies)) as nodes:
             first, second, third = nodes
+            if copies == 2:
+                await until("each slot has two copies", Slots(nodes).all_copied)
             client_id = await client_at(third, "c")
             await lasting_session(third, client_id, "kept/#")
             await third.kill()
@@ -121,7 +125,7 @@ def test_a_disk_is_lost(tmp_path: Path) -> None:
             await whole(nodes)
             assert await members(first) == [node.name for node in nodes]
             keeper = Probe(third, client_id)
-            assert not (await keeper.connect(clean=False)).session_present
+            assert (await keeper.connect(clean=False)).session_present is (copies == 2)
             await keeper.close()
             await crosses(third, second)
             await crosses(first, third)
