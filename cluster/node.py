@@ -93,7 +93,7 @@ class ClusterNode:
         )
         link_ports = LinkPorts(
             ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self.registrar.stream_refused,
-            self._set_aside,
+            self._set_aside, ports.stamp, ports.observe,
         )  # fmt: skip
         self.links = Links(hello, link_ports, self, settings.links)
         metadata_ports = MapPorts(

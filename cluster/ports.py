@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..storage.store import Store
-from .links.ports import Dialer, Timer
+from .links.ports import Dialer, Timer, ignore_stamp, no_stamp
 from .links.settings import LinkSettings
 from .membership.rejoin import RejoinListener
 from .membership.settings import Settings as ViewSettings
@@ -82,6 +82,9 @@ class Ports(Struct):
     """`log(level, text)`: write a line for operators."""
     event: Callable[..., None]
     """`event(type, **facts)`: write a row of the event log."""
+    stamp: Callable[[], int] = no_stamp
+    observe: Callable[[int], None] = ignore_stamp
+    """The clock of the event log: see `links.ports.LinkPorts`."""
     ask_time: Callable[[], None] = lambda: None
     """This node becomes a member: the next `follow` sets cluster time to the leader's, even if that is earlier."""
 

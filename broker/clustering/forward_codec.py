@@ -61,13 +61,12 @@ class ForwardedMessage(msgspec.Struct):
 
     `groups`: it is for one member here of each of these `$share` filters.
     `qos2_stable`: the sender never again sends mids below this (boot, counter) (H-12). If one handshake stays open for
-    long, `OpenMids` tells which later mids are over. `hlc` is the sender's hybrid logical clock, 0 for none.
+    long, `OpenMids` tells which later mids are over.
     """
 
     message: Message
     groups: tuple[str, ...]
     qos2_stable: tuple[int, int]
-    hlc: int
 
 
 class OpenMids(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -86,7 +85,6 @@ class OpenMids(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 class _Record(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
     groups: tuple[str, ...]
     qos2_stable: tuple[_Count, _Count]
-    hlc: _Count
     mountpoint: str
     topic: str
     payload: bytes
@@ -172,14 +170,13 @@ def split_head(data: bytes) -> tuple[Head, bytes]:
     return Head(since, flags & 1 == 1, slots, number, table, flags & _AGAIN != 0), data[end:]
 
 
-def encode_forward(message: Message, groups: tuple[str, ...], qos2_stable: tuple[int, int], hlc: int = 0) -> bytes:
+def encode_forward(message: Message, groups: tuple[str, ...], qos2_stable: tuple[int, int]) -> bytes:
     """Encode the body of a copy for all nodes that get it for the same groups; see `ForwardedMessage`."""
     origin = message.origin
     return _encode(
         (  # the fields of `_Record`: making a tuple takes half the time
             groups,
             qos2_stable,
-            hlc,
             message.mountpoint,
             message.topic,
             message.payload,
@@ -219,7 +216,7 @@ def decode_forward(data: bytes, origins: Origins) -> ForwardedMessage:
         origins.get(record.node, record.boot),
         record.counter,
     )
-    return ForwardedMessage(message, record.groups, record.qos2_stable, record.hlc)
+    return ForwardedMessage(message, record.groups, record.qos2_stable)
 
 
 def encode_open_mids(end: tuple[int, int], mids: list[tuple[int, int]], origin: str = "") -> list[bytes]:

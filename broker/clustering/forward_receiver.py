@@ -246,7 +246,6 @@ class ForwardReceiver:
         if by_slot and not self._speaks_for(origin, message.origin.node):
             self.skip(origin, seq)  # its successor sends the message under the same mid
             return
-        node.env.events.observe(forwarded.hlc)
         plans = node.router.plans(message.mountpoint)
         if forwarded.groups and not self._serving() and not node.router.has_members(message, plans, forwarded.groups):
             raise Refuse(f"{node.name} does not serve yet, and has no member of {', '.join(forwarded.groups)}")

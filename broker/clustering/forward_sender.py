@@ -14,14 +14,11 @@ only, and that node gets a copy for this one, under the same routing number (H-4
 moving away from this node wait, as copies for the node `MOVING`, until the slot has a node again (H-45).
 
 While the lane to a node is full, copies wait in `WaitingCopies`, and publishers take turns to enter the lane. The
-body of a copy is encoded when its message is accepted. Its fields are still correct when it is sent later:
-
-qos2_stable   it is below all waiting mids: a QoS 2 mid counts as open until its copy is in the lane (`opened`). So
-              neither a copy that overtakes it nor a list of open mids says that it is over
-hlc           an older value sets no clock back
-
-And when the copy is sent, more writes of the replicated map have gone before it, never fewer. The head is made when the
-copy enters the lane, because publishers that take turns change the order.
+body of a copy is encoded when its message is accepted, and still correct when it is sent later. `qos2_stable` is below
+all waiting mids, because a QoS 2 mid counts as open until its copy is in the lane (`opened`): neither a copy that
+overtakes it nor a list of open mids says that it is over. And when the copy is sent, more writes of the replicated map
+have gone before it, never fewer. The head is made when the copy enters the lane, because publishers that take turns
+change the order.
 """
 
 from __future__ import annotations
@@ -119,7 +116,7 @@ class ForwardSender:
         chosen: dict[str, list[RemoteMembers]] = {}
         for member in members:
             chosen.setdefault(member.node, []).append(member)
-        stable, hlc = self._stable(message), node.env.events.hlc
+        stable = self._stable(message)
         plain_body = b""
         for target in targets:
             name = target.node
@@ -129,17 +126,17 @@ class ForwardSender:
             groups: Sequence[RemoteMembers] = ()
             if chosen and name in chosen:
                 groups = chosen.pop(name)
-                body = encode_forward(message, tuple([each.text for each in groups]), stable, hlc)
+                body = encode_forward(message, tuple([each.text for each in groups]), stable)
             elif plain_body:
                 body = plain_body
             else:
-                body = plain_body = encode_forward(message, (), stable, hlc)
+                body = plain_body = encode_forward(message, (), stable)
             copy = OutstandingForward(0, message, pending, target.live, target.slots, groups, kept)
             self._send(name, body, copy)
             if target.slots or groups:
                 self._for_disk(name, copy, target.absent)
         for name, groups in chosen.items():
-            body = encode_forward(message, tuple([each.text for each in groups]), stable, hlc)
+            body = encode_forward(message, tuple([each.text for each in groups]), stable)
             copy = OutstandingForward(0, message, pending, False, (), groups, kept)
             self._send(name, body, copy)
             self._for_disk(name, copy, False)
@@ -148,9 +145,8 @@ class ForwardSender:
     def give_back(self, message: Message, text: str, context: AckContext) -> None:
         """Tell the origin of a QoS 2 message that this node has no member of the group any more. Only the origin knows
         which node has the message (H-07, H-09). If the origin has left the view, its copy is void anyway."""
-        node = self._node
         pending = context.need()
-        body = encode_forward(message, (text,), self._stable(message), node.env.events.hlc)
+        body = encode_forward(message, (text,), self._stable(message))
         self._send(
             self.origins.home(message.origin.node), body, OutstandingForward(0, message, pending, False, (), (), True)
         )
@@ -384,7 +380,7 @@ class ForwardSender:
                 continue
             if pending is not None:
                 pending.open += 1
-            send(name, encode_forward(message, (), self._stable(message), self._node.env.events.hlc), again)
+            send(name, encode_forward(message, (), self._stable(message)), again)
             self._for_disk(name, again, not self._node.env.cluster.is_present(name))
         return not (copy.slots or copy.live or copy.groups)
 

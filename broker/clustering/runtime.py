@@ -149,6 +149,8 @@ class ClusterRuntime:
             cluster_ms=node.env.clock.now_ms,
             follow=node.env.follow,
             ask_time=node.env.clock.ask_cluster,
+            stamp=node.env.events.stamp,
+            observe=node.env.events.observe,
             soon=loop.call_soon,
             later=self._later,
             rng=self._rng,

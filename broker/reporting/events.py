@@ -15,6 +15,9 @@ from typing import Any
 
 from ...analytics.schema import LOGICAL_BITS, MESSAGE, OFF, SESSION, VERSION
 
+AHEAD_MS = 86_400_000
+"""The most that a stamp of another node may be ahead of this node's clock, in ms."""
+
 Row = dict[str, Any]
 Sink = Callable[[Row], None]
 """Takes a row, which it must not change, and returns at once. It runs inside the core that emits: it must neither raise
@@ -65,9 +68,8 @@ class Events:
         self.messages = False
         self.set_level(level)
 
-    @property
-    def hlc(self) -> int:
-        """The last stamp made or received, 0 before the first. Messages to other nodes carry it."""
+    def stamp(self) -> int:
+        """Return the last stamp made or received, 0 before the first. Each frame to another node carries it."""
         return self._hlc
 
     def set_level(self, level: int) -> None:
@@ -89,8 +91,9 @@ class Events:
         self._apply()
 
     def observe(self, hlc: int) -> None:
-        """A stamp of another node came with its message: later events of this node get larger stamps."""
-        if hlc > self._hlc:
+        """A stamp of another node came with its frame: later events of this node get larger stamps. A stamp that is
+        more than `AHEAD_MS` ahead of this node's clock is no time, and has no effect."""
+        if self._hlc < hlc < (self._now_ms() + AHEAD_MS) << LOGICAL_BITS:
             self._hlc = hlc
 
     def emit(self, type: str, /, **fields: Any) -> None:

@@ -57,6 +57,8 @@ class Frame(Struct, array_like=True):
     """From the dialer: items of the tunnel, handled after everything else in the frame."""
     applied: int = 0
     """From the acceptor, with acknowledgements: `LinkEvents.applied` of its process when it sent them."""
+    stamp: int = 0
+    """`LinkPorts.stamp` of the sender: no row of its event log that led to this frame has a larger stamp."""
 
     @property
     def items(self) -> int:

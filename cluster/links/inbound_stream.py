@@ -181,6 +181,7 @@ class InboundStream:
         self._listener.heard(self.node)
         try:
             decoded = decode_frame(frame, self._settings.max_frame_bytes)
+            self._ports.observe(decoded.stamp)
             if decoded.heard:
                 self._link.heard()
             for kind, data in decoded.datagrams:
@@ -336,6 +337,7 @@ class InboundStream:
             early=[(int(lane), seqs) for lane, seqs in self._early.items() if seqs],
             taken=self._handled.count,
             applied=self._listener.applied(),
+            stamp=self._ports.stamp(),
         )
         self._handled.reported()
         self._early = {}

@@ -286,6 +286,7 @@ class OutboundStream:
         self._traffic.bytes_in += len(frame)
         try:
             decoded = decode_frame(frame, self._settings.max_frame_bytes)
+            self._ports.observe(decoded.stamp)
             self._flight.taken(decoded.taken, self._heard_ms)
             if decoded.acks or decoded.early:
                 self.applied = decoded.applied
@@ -417,7 +418,8 @@ class OutboundStream:
         """
         self._scheduled = False
         if self._wire is not None and not self._busy and self._datagrams.waiting:
-            self._put(encode_frame(Frame(self._datagrams.take(self._settings), heard=self.hears)))
+            datagrams = self._datagrams.take(self._settings)
+            self._put(encode_frame(Frame(datagrams, heard=self.hears, stamp=self._ports.stamp())))
         if self._wire is not None and not self._data_busy and not self._flight.full:
             self._offer_room()
             self.tunnel.offer_room()
@@ -453,7 +455,9 @@ class OutboundStream:
         if self.tunnel.waits and (not used or used + MAX_ITEM < room):
             tunnel = self.tunnel.take(min(settings.gather_bytes, room - used))
             self._traffic.items_out += len(tunnel)
-        return Frame(runs=runs, pieces=pieces, tunnel=tunnel) if runs or pieces or tunnel else None
+        if not (runs or pieces or tunnel):
+            return None
+        return Frame(runs=runs, pieces=pieces, tunnel=tunnel, stamp=self._ports.stamp())
 
     def _put(self, frame: bytes) -> None:
         assert self._wire is not None

@@ -87,6 +87,8 @@ class ClusterHost(Host):
             cluster_ms=node.env.clock.now_ms,
             follow=node.env.follow,
             ask_time=node.env.clock.ask_cluster,
+            stamp=node.env.events.stamp,
+            observe=node.env.events.observe,
             soon=self.soon,
             later=self.later,
             rng=rng,  # type: ignore[arg-type]

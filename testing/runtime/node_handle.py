@@ -145,7 +145,7 @@ class NodeHandle:
             None if node_links is None else node_links.tune,
             OF_THE_MACHINE if node_links is None else (node_links.clock.wall_ms, node_links.clock.mono_ms),
         )
-        server.gate.suback_left = lambda client: self._answered((server.node.env.events.hlc, self.name, client))
+        server.gate.suback_left = lambda client: self._answered((server.node.env.events.stamp(), self.name, client))
         server.gate.connack_left = partial(self._welcomed, server)
         before = set(threading.enumerate())
         await server.start()
@@ -155,7 +155,7 @@ class NodeHandle:
 
     def _welcomed(self, server: InProcessServer, connection: ClientConnection) -> None:
         if connection.session is not None and connection.session.durable and connection.session.expiry_s:
-            self._kept((server.node.env.events.hlc, self.name, connection.client_id))
+            self._kept((server.node.env.events.stamp(), self.name, connection.client_id))
 
     async def stop(self) -> None:
         """Stop in order: write all data and tell the clients. Raises `LeakError`; `FaultError` if the node is down."""

@@ -72,11 +72,11 @@ def a_message(**changes: Any) -> Message:
     return Message(**{**fields, **changes})
 
 
-@given(MESSAGES, st.lists(TEXTS, max_size=3), st.tuples(COUNTS, COUNTS), COUNTS)
-def test_a_round_trip_changes_nothing(message: Message, filters: list[str], stable: tuple[int, int], hlc: int) -> None:
+@given(MESSAGES, st.lists(TEXTS, max_size=3), st.tuples(COUNTS, COUNTS))
+def test_a_round_trip_changes_nothing(message: Message, filters: list[str], stable: tuple[int, int]) -> None:
     groups = tuple([f"$share/g/{text}" for text in filters])
-    data = encode_forward(message, groups, stable, hlc)
-    assert decode_forward(data, Origins()) == ForwardedMessage(message, groups, stable, hlc)
+    data = encode_forward(message, groups, stable)
+    assert decode_forward(data, Origins()) == ForwardedMessage(message, groups, stable)
 
 
 SLOT_SETS = st.sets(st.integers(0, 255)).map(lambda slots: tuple(sorted(slots)))
@@ -128,23 +128,23 @@ def fields_of(data: bytes) -> list[Any]:
         (0, ["a/b"], "groups: 'a/b' is no shared subscription"),
         (0, ["$share//b"], "groups: shared subscription without a group"),
         (1, [-1, 0], "`int` >= 0"),
-        (3, b"", "`str`, got `bytes`"),
-        (4, "a/+", "topic 'a/+' is no topic name"),
-        (4, "", "topic '' is no topic name"),
-        (6, 3, "`int` <= 2"),
-        (8, {"user_property": 7}, "property user_property"),
-        (8, {"user_property": [["only"]]}, "property user_property"),
-        (8, {"user_property": [5]}, "property user_property"),
-        (8, {"content_type": 5}, "content_type must be text"),
-        (8, {"message_expiry_interval": 1 << 32}, "message_expiry_interval must be from 0"),
-        (8, {"topic": "a"}, "no property 'topic'"),
-        (8, {"content_type": msgspec.Raw(b"\x91" * 100_000 + b"\x90")}, "recursion"),
-        (11, "n" * 16384, "length <= 16383"),
-        (11, "#256", "'#256' is no slot"),
-        (11, "#x", "'#x' is no slot"),
-        (12, "x", "`int`, got `str`"),
-        (12, 1 << 32, "`int` <= 4294967295"),
-        (13, -1, "`int` >= 0"),
+        (2, b"", "`str`, got `bytes`"),
+        (3, "a/+", "topic 'a/+' is no topic name"),
+        (3, "", "topic '' is no topic name"),
+        (5, 3, "`int` <= 2"),
+        (7, {"user_property": 7}, "property user_property"),
+        (7, {"user_property": [["only"]]}, "property user_property"),
+        (7, {"user_property": [5]}, "property user_property"),
+        (7, {"content_type": 5}, "content_type must be text"),
+        (7, {"message_expiry_interval": 1 << 32}, "message_expiry_interval must be from 0"),
+        (7, {"topic": "a"}, "no property 'topic'"),
+        (7, {"content_type": msgspec.Raw(b"\x91" * 100_000 + b"\x90")}, "recursion"),
+        (10, "n" * 16384, "length <= 16383"),
+        (10, "#256", "'#256' is no slot"),
+        (10, "#x", "'#x' is no slot"),
+        (11, "x", "`int`, got `str`"),
+        (11, 1 << 32, "`int` <= 4294967295"),
+        (12, -1, "`int` >= 0"),
     ],
 )
 def test_malformed_fields(place: int, value: Any, complaint: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, OFF, SESSION, TYPES, validate
-from strogoff.broker.reporting.events import Events
+from strogoff.broker.reporting.events import AHEAD_MS, Events
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -98,7 +98,16 @@ def test_events_after_a_remote_one_get_later_stamps() -> None:
     events.observe(heard - 1)
     events.emit("node.stop")
     assert rows[0]["hlc"] == heard + 1
-    assert events.hlc == heard + 1
+    assert events.stamp() == heard + 1
+
+
+def test_a_stamp_that_is_no_time_has_no_effect() -> None:
+    events, clock, _ = make()
+    most = (clock.ms + AHEAD_MS) << LOGICAL_BITS
+    events.observe(most)
+    assert events.stamp() == 0
+    events.observe(most - 1)
+    assert events.stamp() == most - 1
 
 
 def test_every_sink_sees_the_same_row_in_the_order_of_adding() -> None:

@@ -47,15 +47,15 @@ def test_a_heartbeat_is_one_byte() -> None:
 
 
 def test_fields_of_a_later_version_are_ignored() -> None:
-    later = [[], [], [[2, 7]], [], [], [], [], [], False, 0, [], 3, "new", 1]
-    assert decode_frame(msgspec.msgpack.encode(later), LIMIT) == Frame(acks=[(2, 7)], applied=3)
+    later = [[], [], [[2, 7]], [], [], [], [], [], False, 0, [], 3, 5, "new", 1]
+    assert decode_frame(msgspec.msgpack.encode(later), LIMIT) == Frame(acks=[(2, 7)], applied=3, stamp=5)
 
 
 @pytest.mark.parametrize(
     ("frame", "limit", "text"),
     [
         (b"\x93", LIMIT, "frame of 1 bytes: "),
-        (encode_frame(Frame(datagrams=[(1, bytes(100))])), 50, "a frame of 117 bytes, 50 are allowed"),
+        (encode_frame(Frame(datagrams=[(1, bytes(100))])), 50, "a frame of 118 bytes, 50 are allowed"),
         (encode_frame(Frame(runs=[Run(2, 0, 0, [])])), LIMIT, "lane 2: a run of 0 voids from 0"),
         (encode_frame(Frame(runs=[Run(2, 1, -1, [])])), LIMIT, "lane 2: a run of -1 voids from 1"),
         (encode_frame(Frame(pieces=[Piece(2, 0, 5, 0, b"1")])), LIMIT, "lane 2: a piece of item 0"),

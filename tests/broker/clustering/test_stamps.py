@@ -1,0 +1,57 @@
+"""The stamps of the event log: no row has a smaller stamp than a row of another node that led to it (docs/eventlog.md).
+
+The clock of one node is half a second ahead. Without its stamps in the frames, what it causes at other nodes would be
+logged as half a second earlier.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strogoff.analytics.schema import LOGICAL_BITS
+from tests.harness.cluster import ClusterHarness, NodeHarness
+
+AHEAD = 500 << LOGICAL_BITS
+
+
+def get_ahead(harness: NodeHarness) -> int:
+    """Let the next rows of this node have stamps half a second ahead. Returns a stamp that is smaller than these."""
+    events = harness.node.env.events
+    stamp = (harness.node.env.clock.now_ms() << LOGICAL_BITS) + AHEAD
+    events.observe(stamp)
+    assert events.stamp() == stamp
+    return stamp
+
+
+def rows_of(harness: NodeHarness, kind: str, since: int = 0) -> list[dict[str, Any]]:
+    return [row for row in harness.host.events[since:] if row["type"] == kind]
+
+
+def test_a_publish_is_received_after_it_was_sent() -> None:
+    cluster = ClusterHarness(2, level=2)
+    cluster[2].client("reader", clean=False, expiry_s=100).subscribe(("t", 1))
+    stamp = get_ahead(cluster[1])
+    cluster[1].client("writer").publish("t", b"x", 1)
+    (sent,), (received,) = rows_of(cluster[1], "fwd.send"), rows_of(cluster[2], "fwd.recv")
+    assert stamp < sent["hlc"] < received["hlc"]
+
+
+def test_a_publish_is_acknowledged_after_the_other_node_has_it() -> None:
+    cluster = ClusterHarness(2, level=2)
+    cluster[2].client("reader", clean=False, expiry_s=100).subscribe(("t", 1))
+    stamp = get_ahead(cluster[2])
+    cluster[1].client("writer").publish("t", b"x", 1)
+    (safe,), (acked,) = rows_of(cluster[2], "q.durable"), rows_of(cluster[1], "pub.ack")
+    assert stamp < safe["hlc"] < acked["hlc"]
+
+
+def test_a_view_is_followed_after_the_leader_has_it() -> None:
+    cluster = ClusterHarness(3)
+    leader = next(harness for harness in cluster.nodes if harness.leads)
+    victim, follower = (harness for harness in cluster.nodes if harness is not leader)
+    known = len(leader.host.events), len(follower.host.events)
+    stamp = get_ahead(leader)
+    victim.kill()
+    cluster.until(lambda: bool(rows_of(follower, "mem.down", known[1])))
+    (first,), (then,) = rows_of(leader, "mem.down", known[0]), rows_of(follower, "mem.down", known[1])
+    assert stamp < first["hlc"] < then["hlc"]
