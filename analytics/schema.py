@@ -6,7 +6,8 @@ then the fields of its type. A field has the same type and meaning in every row.
 Order: `hlc` is a hybrid logical clock in one integer, `physical ms since 1970 << 16 | logical`. It rises strictly with
 `seq`. After a message from another node, all later values are larger than the value in the message.
 
-Completeness: `seq` counts from 1 without gaps for each (run_id, node, boot). A `log.gap` row replaces rows that the
+Completeness: `seq` counts from 1 without gaps for each (node, boot). A node that joins a cluster goes on under another
+`run_id`, with the next number. A `log.gap` row replaces rows that the
 writer has dropped (`first` to `last`; its own `seq` is `last`). A number that is missing without such a row was lost
 outside of the broker.
 """
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Version of the schema. Readers accept rows up to their own version. A new type or a new required field raises it."""
 
 OFF: Final = 0
@@ -60,7 +61,7 @@ HEADER: Final = (
     Field("run_id", STRING, "", "the cluster, or the test run, that the row belongs to"),
     Field("node", STRING, "", "name of the node that wrote the row"),
     Field("boot", INT, "", "number of starts of that node, this one included"),
-    Field("seq", INT, "", "number of the row in (run_id, node, boot), from 1, without gaps"),
+    Field("seq", INT, "", "number of the row in (node, boot), from 1, without gaps"),
     Field("hlc", INT, "ms << 16", "hybrid logical clock: milliseconds since 1970, then 16 bits of logical counter"),
     Field("mono_ns", INT, "ns", "monotonic clock of the process; comparable within one boot only"),
     Field("type", STRING, "", "event type"),
@@ -165,8 +166,10 @@ _TYPES: Final = """
     store.sync m lsn ?count ?bytes : everything up to lsn is on the disk
     store.state s state ?detail : the message store changed its state
     node.start s retained ?level ?detail : first row of a boot
+    node.join s ?old
+        : the node has joined a cluster: its rows belong to that run from here on, before they did to the old one
     node.loaded s sessions : the node knows all sessions of its disk
-    node.stop s ?reason : last row of a boot that was ended in order
+    node.stop s ?reason : last row of a boot that was ended in order, or that goes on in another run (joined)
     node.stats s connects publishes deliveries drops : counters, each minute and before node.stop
     config.change s key ?old ?new ?detail : a setting was changed while running
     log.gap s first last rows reason : rows that the writer dropped: overflow, disk or unencodable

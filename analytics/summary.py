@@ -88,9 +88,9 @@ def boots(events: DataFrame, bad: DataFrame) -> DataFrame:
     """One row for each boot of a node, about the completeness of its log.
 
     Columns: run_id, node, boot, events, first_seq, last_seq; missing_before (numbers below the first: deleted with
-    their day, or in another directory), given_up (dropped by the writer, with a row about it), holes (missing without
-    a reason), torn (lines cut by a crash), ending: `stopped`, `crashed` (a later boot exists), `open` (running or
-    crashed).
+    their day, or in another directory; not those of a node before it joined), given_up (dropped by the writer, with a
+    row about it), holes (missing without a reason), torn (lines cut by a crash), ending: `stopped`, `crashed` (a later
+    boot exists), `open` (running or crashed).
     """
     whole = _extent(events)
     torn = bad.where(F.col("reason") == reading.TORN).groupBy("node", "boot").agg(F.count("*").alias("torn"))
@@ -101,7 +101,7 @@ def boots(events: DataFrame, bad: DataFrame) -> DataFrame:
         "events",
         "first_seq",
         "last_seq",
-        (F.col("first_seq") - 1).alias("missing_before"),
+        F.when(F.col("joins") > 0, 0).otherwise(F.col("first_seq") - 1).alias("missing_before"),
         "given_up",
         F.greatest(F.col("last_seq") - F.col("first_seq") + 1 - F.col("covered"), F.lit(0)).alias("holes"),
         F.coalesce("torn", F.lit(0)).alias("torn"),
@@ -131,6 +131,7 @@ def _extent(events: DataFrame) -> DataFrame:
         F.sum(covers).alias("covered"),
         F.sum(F.when(gap, covers).otherwise(0)).alias("given_up"),
         F.sum(F.when(F.col("type") == "node.stop", 1).otherwise(0)).alias("stops"),
+        F.sum(F.when(F.col("type") == "node.join", 1).otherwise(0)).alias("joins"),
     )
 
 

@@ -105,6 +105,15 @@ class Node:
         sessions = self.env.counters.queue_initialized_from_storage = len(self.sessions)
         self.env.event("node.loaded", sessions=sessions)
 
+    def join_run(self, run_id: str) -> None:
+        """This node is a member of another cluster now: later rows of the event log belong to that cluster's run."""
+        env, old = self.env, self.env.events.run_id
+        env.observer.emit_stats()
+        env.event("node.stop", reason="joined")
+        env.events.belong_to(run_id)
+        env.event("node.join", old=old)
+        env.observer.emit_stats()
+
     def accept(self, transport: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:
         """A client connected: return the connection that handles its bytes."""
         self.env.tick()

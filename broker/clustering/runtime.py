@@ -513,6 +513,7 @@ class ClusterRuntime:
         if answer.problem:
             raise ClusterError(answer.problem)
         await self._note(self._directory.adopt_cluster, answer.cluster_id)
+        self._node.join_run(answer.cluster_id)
         member.adopt(answer)
         self.clustering.unbar()
         await until(

@@ -72,6 +72,10 @@ class Events:
         """Return the last stamp made or received, 0 before the first. Each frame to another node carries it."""
         return self._hlc
 
+    def belong_to(self, run_id: str) -> None:
+        """Write the later rows under another run. They go on with the next `seq`."""
+        self.run_id = run_id
+
     def set_level(self, level: int) -> None:
         """Set the wanted level: `schema.OFF`, `SESSION` or `MESSAGE`."""
         assert OFF <= level <= MESSAGE, level

@@ -75,6 +75,11 @@ class ClusterHost(Host):
         self.meta_store: Store
         self._new_meta = meta
 
+    @property
+    def run_id(self) -> str:
+        """As `Host.run_id`: the cluster."""
+        return self.cluster_id
+
     def start(self) -> Node:
         """Start a process: the node, and its member with the Raft log of the disk."""
         node = super().start()
@@ -182,6 +187,8 @@ class ClusterHost(Host):
                 self.boot_above = answer.boot
             if not answer.problem:
                 self.cluster_id = answer.cluster_id
+                assert self.node is not None
+                self.node.join_run(answer.cluster_id)
                 member.adopt(answer)
             then(answer.problem)
 

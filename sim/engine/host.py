@@ -117,7 +117,7 @@ class Host:
         hooks = Hooks(on_error=_plugin_failed)
         for name, plugin in self.plugins.items():
             hooks.add(name, plugin)
-        events = Events(self.name, self.boot, str(self.seed), clock.now_ms, self._mono_ns, self.event_level)
+        events = Events(self.name, self.boot, self.run_id, clock.now_ms, self._mono_ns, self.event_level)
         events.add(lambda row: self.on_event(row))
         self.node = node = Node(self.name, self.boot, self.options, hooks, events, ports)
         if self.on_node is not None:
@@ -136,6 +136,11 @@ class Host:
         node.env.clock.trust_wall()
         sessions = node.sessions
         sessions.startup.later = sessions.snapshots.later = lambda step: self.later(STEP_S, step)
+
+    @property
+    def run_id(self) -> str:
+        """The run in the rows of the event log."""
+        return str(self.seed)
 
     def _wall_ms(self) -> float:
         return EPOCH_MS + self.loop.now_s * 1000 + self.wall_off_ms

@@ -155,7 +155,7 @@ class History:
         self._connections: dict[Owner, int] = {}
         self._closed: dict[Owner, int] = {}
         self._wills: defaultdict[Owner, _Wills] = defaultdict(_Wills)
-        self._seq: dict[tuple[str, str, int], int] = {}
+        self._seq: dict[tuple[str, int], int] = {}
         self._running: dict[str, tuple[int, bool]] = {}
         for place, row in enumerate(_in_order(rows, answers or (), kept)):
             self.length = place + 1
@@ -186,7 +186,7 @@ class History:
     # -- the log itself, and the lives of nodes
 
     def _count(self, row: Row) -> None:
-        key = (row["run_id"], row["node"], row["boot"])
+        key = (row["node"], row["boot"])
         last = self._seq.get(key, 0)
         if row["seq"] != last + 1 and row["type"] != "log.gap":
             self.holes.append(f"{row['node']}, boot {row['boot']}: rows {last + 1} to {row['seq'] - 1} are missing")

@@ -29,15 +29,20 @@ class LoggedNode:
         self.totals: Counter[tuple[int, str, str]] = Counter()
         self.rows: list[Row] = []
 
-    def live(self, minutes: int, level: int, crash: bool, rate: int = 6) -> None:
-        """One boot: random events for this number of minutes. A crash loses the counters of the last minute."""
+    def live(self, minutes: int, level: int, crash: bool, rate: int = 6, joins: bool = False) -> None:
+        """One boot: random events for this number of minutes. A crash loses the counters of the last minute. A node
+        that joins has its first rows under a run of its own.
+        """
         self.boot += 1
         self._counted: Counter[tuple[str, str]] = Counter()
         self._pending: list[tuple[int, str, str, bool]] = []
-        self.events = Events(self.name, self.boot, self.run, lambda: self.now_ms, lambda: self.now_ms * 10**6, level)
+        run = f"{self.name} alone" if joins else self.run
+        self.events = Events(self.name, self.boot, run, lambda: self.now_ms, lambda: self.now_ms * 10**6, level)
         self.events.add(self.rows.append)
         self.events.emit("node.start", retained=0)
-        for _ in range(minutes):
+        for minute in range(minutes):
+            if joins and minute == minutes // 2:
+                self._join()
             self._pass_until(self.now_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS, rate)
             self._snapshot()
         self._pass_until(self.now_ms + 30_000, rate)
@@ -47,6 +52,13 @@ class LoggedNode:
             self._snapshot()
             self.events.emit("node.stop")
         self.now_ms += self.rng.randrange(1, HOUR_MS)
+
+    def _join(self) -> None:
+        self._snapshot()
+        self.events.emit("node.stop", reason="joined")
+        self.events.belong_to(self.run)
+        self.events.emit("node.join", old=f"{self.name} alone")
+        self._snapshot()
 
     def write(self, directory: Path, size: int = 20_000) -> None:
         """All rows so far into the files of their boots."""
@@ -117,6 +129,7 @@ def cluster(seed: int, minutes: int = 90, levels: tuple[int, ...] = (SESSION, ME
     rng = random.Random(seed)
     made = [LoggedNode(f"n{seed}.{number} @[{number}]", rng, f"run{seed}") for number in (1, 2, 3)]
     for node in made:
-        for _ in range(rng.randrange(1, 4)):
-            node.live(rng.randrange(minutes), rng.choice(levels), rng.random() < 0.5)
+        for boot in range(rng.randrange(1, 4)):
+            joins = boot == 0 and rng.random() < 0.5
+            node.live(rng.randrange(minutes), rng.choice(levels), rng.random() < 0.5, joins=joins)
     return made

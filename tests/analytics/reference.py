@@ -73,7 +73,7 @@ class Reference:
             "events": len(rows),
             "first_seq": first,
             "last_seq": last,
-            "missing_before": first - 1,
+            "missing_before": 0 if any(row["type"] == "node.join" for row in rows) else first - 1,
             "given_up": len(given_up),
             "holes": len(set(range(first, last + 1)) - numbers - given_up),
             "torn": self.torn[key[1], key[2]],

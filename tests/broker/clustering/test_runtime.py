@@ -65,7 +65,7 @@ def test_rows_and_status_follow_join_and_leave(tmp_path: Path) -> None:
         for shell in (one, two, three):
             status = shell.status()
             assert (status.sees, status.members, status.serving) == ("whole", 3, 3)
-            assert status.cluster_id == one.status().cluster_id
+            assert status.cluster_id == one.status().cluster_id == shell._node.env.events.run_id
             assert status.leader is not None
             assert 0 < status.lease_ms_left <= 400
             assert [row.state for row in shell.rows()] == ["serving"] * 3
