@@ -17,12 +17,17 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
+
+import msgspec
 
 OPEN = ".open"
 """Suffix of a file that is not complete."""
 
 HOUR_MS = 3_600_000
+_LONGEST_LINE = 1 << 20
+"""Bytes at the end of a killed process's file in which its last whole line is looked for."""
 _DATE = re.compile(r"date=([0-9]{4}-[0-9]{2}-[0-9]{2})")
 
 
@@ -61,6 +66,29 @@ class LogFiles:
                     path.rename(path.with_name(path.name.removesuffix(OPEN)))
                     adopted += 1
         return adopted
+
+    def rescue(self, lines: Sequence[tuple[int, bytes]]) -> tuple[int, OSError | None]:
+        """Write the last lines of this boot, which was killed, except those that its newest file has already, and
+        complete the files. Returns how many lines were written, and the error that stopped the others.
+        """
+        try:
+            written = list(self._ours("date=*", f"boot={self.boot}-*.jsonl*"))
+            known = self._last_seq(written[-1]) if written else 0
+        except OSError as error:
+            return 0, error
+        result = self.write([each for each in lines if numbers_of(each[1], self.boot)[1] > known])
+        self.close()
+        return result
+
+    def _last_seq(self, path: Path) -> int:
+        """Cut off the torn last line of a file. Returns the `seq` of the last whole one; 0 if it has none."""
+        with path.open("r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            begin = file.seek(max(0, size - _LONGEST_LINE))
+            rest = file.read()
+            end = rest.rfind(b"\n") + 1
+            file.truncate(begin + end)
+        return numbers_of(rest[rest.rfind(b"\n", 0, end - 1) + 1 : end], self.boot)[1]
 
     def write(self, lines: Sequence[tuple[int, bytes]]) -> tuple[int, OSError | None]:
         """Append lines, each with its event's time in ms since 1970 and ending in a newline.
@@ -168,6 +196,17 @@ class LogFiles:
     def _ours(self, day: str, names: str) -> Iterator[Path]:
         for hour in sorted(self.directory.glob(f"{day}/hour=*")):
             yield from sorted((hour / self._folder).glob(names))
+
+
+def numbers_of(line: bytes, boot: int) -> tuple[int, int]:
+    """Return the first and the last `seq` that a line of this boot stands for; (0, 0) if it is no such line."""
+    try:
+        row: Any = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return 0, 0
+    if not isinstance(row, dict) or row.get("boot") != boot or not isinstance(row.get("seq"), int):
+        return 0, 0
+    return (row["first"] if row.get("type") == "log.gap" else row["seq"]), row["seq"]
 
 
 class _Short(Exception):

@@ -9,14 +9,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, validate
+from strogoff.broker.process import eventlog
 from strogoff.broker.process.eventlog import EventLog
+from strogoff.broker.process.eventlog_ring import open_ring
 from strogoff.broker.reporting.events import Events
 
 Row = dict[str, Any]
@@ -39,16 +42,18 @@ def covered(rows: list[Row]) -> list[int]:
 
 
 class Held:
-    """A value whose encoding blocks until it is released: it blocks the writer's thread as a hanging disk would."""
+    """The disk of a log hangs until it is released: the first write of the writer's thread waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: EventLog) -> None:
         self.reached = threading.Event()
         self.go_on = threading.Event()
+        self._write = log._files.write
+        log._files.write = self._held  # type: ignore[method-assign]
 
-    def __str__(self) -> str:
+    def _held(self, lines: Sequence[tuple[int, bytes]]) -> tuple[int, OSError | None]:
         self.reached.set()
         assert self.go_on.wait(10)
-        return "held"
+        return self._write(lines)
 
 
 Make = Callable[..., tuple[Events, EventLog]]
@@ -104,54 +109,55 @@ def test_close_writes_the_rest_and_names_the_file(make: Make, tmp_path: Path) ->
     log.close()
 
 
-def test_rows_reach_the_file_without_flush(tmp_path: Path) -> None:
-    written = threading.Event()
-    log = EventLog(tmp_path, "n1", 1, lambda level, text: written.set(), flush_ms=1)
-    events = Events("n1", 1, "run", lambda: NOW_MS, lambda: 5)
-    events.add(log)
-    events.emit("node.stop", reason="\ud800")  # the line about it tells that the round is being written
-    assert written.wait(10)
+def test_rows_reach_the_file_without_flush(make: Make, tmp_path: Path) -> None:
+    events, log = make(flush_ms=1)
+    held = Held(log)
+    events.emit("node.stop")
+    assert held.reached.wait(10)
+    held.go_on.set()
     log.close()
-    assert [row["type"] for row in read(tmp_path)] == ["log.gap"]
+    assert [row["type"] for row in read(tmp_path / "log")] == ["node.stop"]
 
 
 def test_overflow_drops_message_events_first_and_records_it(make: Make, tmp_path: Path) -> None:
-    events, log = make(queue_limit=10, flush_ms=0)
-    held = Held()
-    events.emit("node.stop", reason=held)
+    """Half of the ring is for session events alone. Message events come back when half is free."""
+    events, log = make(ring_size=10_000, flush_ms=0)
+    held = Held(log)
+    events.emit("node.stop")
     assert held.reached.wait(10)
-    publish(events, 10)  # 2 to 11 fill the queue
-    publish(events, 5)  # 12 to 16 find it full
-    events.emit("sess.end", client="c", reason="expired")  # 17: session events have room of their own
-    publish(events, 3)  # 18 to 20
+    publish(events, 60)
+    first = log.lost
+    kept = 60 - first
+    assert 20 < kept < 40
+    events.emit("sess.end", client="c", reason="expired")
+    publish(events, 3)
+    assert log.lost == first + 3
     held.go_on.set()
     assert log.flush()
     publish(events)
     assert log.flush()
     rows = read(tmp_path / "log")
-    assert covered(rows) == list(range(1, 22))
-    gaps = [
-        (row["seq"], row["first"], row["last"], row["rows"], row["reason"]) for row in rows if row["type"] == "log.gap"
-    ]
-    assert gaps == [(16, 12, 16, 5, "overflow"), (20, 18, 20, 3, "overflow")]
-    assert [validate(row) for row in rows if row["type"] == "log.gap"] == [[], []]
-    assert "sess.end" in [row["type"] for row in rows]
-    assert (log.lost, log.written) == (8, 15)
+    assert covered(rows) == list(range(1, 67))
+    gaps = [row for row in rows if row["type"] == "log.gap"]
+    assert [(row["first"], row["last"], row["rows"]) for row in gaps] == [(kept + 2, 61, first), (63, 65, 3)]
+    assert {row["reason"] for row in gaps} == {"overflow"} and all(validate(row) == [] for row in rows)
+    assert [row["type"] for row in rows].count("sess.end") == 1
+    assert (log.lost, log.written) == (first + 3, len(rows))
 
 
 def test_session_events_are_bounded_too(make: Make, tmp_path: Path) -> None:
-    events, log = make(queue_limit=10, flush_ms=0)
-    held = Held()
-    events.emit("node.stop", reason=held)
+    events, log = make(ring_size=10_000, flush_ms=0)
+    held = Held(log)
+    events.emit("node.stop")
     assert held.reached.wait(10)
     for _ in range(100):
         events.emit("sess.end", client="c", reason="expired")
-    assert log.lost == 80
+    assert 30 < log.lost < 60
     held.go_on.set()
     log.close()
     rows = read(tmp_path / "log")
     assert covered(rows) == list(range(1, 102))
-    assert rows[-1]["first"] == 22
+    assert (rows[-1]["type"], rows[-1]["rows"]) == ("log.gap", log.lost)
 
 
 def test_the_log_continues_after_a_full_disk(make: Make, tmp_path: Path, said: list[tuple[str, str]]) -> None:
@@ -209,6 +215,7 @@ def test_settings_of_vernemq_conf(tmp_path: Path) -> None:
         "eventlog.rotation.size": 400,
         "eventlog.rotation.age": 3600,
         "eventlog.keep_days": 1,
+        "eventlog.level": "message",
     }
     log = EventLog.from_settings(settings, "n1", 3, lambda level, text: None)
     events = Events("n1", 3, "run", lambda: NOW_MS, lambda: 5)
@@ -221,18 +228,47 @@ def test_settings_of_vernemq_conf(tmp_path: Path) -> None:
 
 def test_flush_answers_when_the_disk_hangs(make: Make) -> None:
     events, log = make(flush_ms=0)
-    held = Held()
-    events.emit("node.stop", reason=held)
+    held = Held(log)
+    events.emit("node.stop")
     assert held.reached.wait(10)
     assert not log.flush(timeout_s=0.01)
     log.close(timeout_s=0.01)
     held.go_on.set()
 
 
+def test_without_any_place_for_the_ring_a_line_says_what_a_kill_loses(
+    tmp_path: Path, said: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eventlog, "open_ring", partial(open_ring, shared=tmp_path / "missing"))
+    (tmp_path / "log").write_text("a file where the folder should be")
+    log = EventLog(tmp_path / "log", "n1", 1, lambda level, text: said.append((level, text)))
+    ((level, text),) = said
+    assert level == "warning" and text.endswith("a kill of the node loses the last 0.2 s of it")
+    events = Events("n1", 1, "run", lambda: NOW_MS, lambda: 5, MESSAGE)
+    events.add(log)
+    (tmp_path / "log").unlink()
+    publish(events)
+    log.close()
+    assert covered(read(tmp_path / "log")) == [1]
+
+
+def test_rows_of_two_hours_go_to_their_folders(make: Make, tmp_path: Path) -> None:
+    _, log = make(flush_ms=60_000)
+    now_ms = [NOW_MS - 1]
+    events = Events("n1", 1, "run", lambda: now_ms[0], lambda: 5)
+    events.add(log)
+    events.emit("node.stop")
+    now_ms[0] += 1
+    events.emit("node.stop")
+    log.close()
+    assert sorted(path.parent.parent.name for path in tmp_path.rglob("boot=*")) == ["hour=11", "hour=12"]
+
+
 CRASHING = """
 import os, signal, sys
 from pathlib import Path
 from strogoff.broker.process.eventlog import EventLog
+from strogoff.broker.process.eventlog_ring import open_ring
 from strogoff.broker.reporting.events import Events
 log = EventLog(Path(sys.argv[1]), "n1", 1, print, flush_ms=60_000)
 events = Events("n1", 1, "run", lambda: 1_772_366_400_000, lambda: 5)
@@ -240,17 +276,26 @@ events.add(log)
 for _ in range(100):
     events.emit("node.stop")
 log.flush()
-events.emit("node.stop")
+for _ in range(int(sys.argv[2])):
+    events.emit("node.stop")
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.system
-def test_flushed_rows_survive_kill_9(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", CRASHING, str(tmp_path)], timeout=60, env=dict(os.environ))
+@pytest.mark.parametrize("late", [0, 1, 2500])
+def test_all_rows_survive_kill_9(tmp_path: Path, said: list[tuple[str, str]], late: int) -> None:
+    """The files have the rows of the last flush, shared memory those after it. The next start brings them together."""
+    ended = subprocess.run([sys.executable, "-c", CRASHING, str(tmp_path), str(late)], timeout=60, env=dict(os.environ))
     assert ended.returncode == -signal.SIGKILL
-    assert [path.name for path in tmp_path.rglob("boot=*")] == ["boot=1-000001.jsonl.open"]
-    log = EventLog(tmp_path, "n1", 2, print)
+    (torn,) = tmp_path.rglob("boot=*")
+    assert torn.name == "boot=1-000001.jsonl.open" and covered(read(tmp_path)) == list(range(1, 101))
+    with torn.open("a") as file:
+        file.write('{"v":4,"run_id":"ru')
+    log = EventLog(tmp_path, "n1", 2, lambda level, text: said.append((level, text)))
     log.close()
-    assert [path.name for path in tmp_path.rglob("boot=*")] == ["boot=1-000001.jsonl"]
-    assert covered(read(tmp_path)) == list(range(1, 101))
+    assert {path.suffix for path in tmp_path.rglob("boot=*")} == {".jsonl"}
+    rows = read(tmp_path) if late else []
+    assert covered(rows) == list(range(1, 101 + late if late else 1))
+    text = f"event log: {late} events of start 1, which was killed, are in the files now"
+    assert said == ([("info", text)] if late else [])

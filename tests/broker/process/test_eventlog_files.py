@@ -183,3 +183,26 @@ def test_a_deleted_file_is_created_again(tmp_path: Path) -> None:
     assert log.write([line("b")]) == (1, None)
     log.close()
     assert list(tree(tmp_path).values()) == ["b\n"]
+
+
+def row(seq: int, boot: int = 1) -> tuple[int, bytes]:
+    return NOON, f'{{"boot":{boot},"seq":{seq},"type":"node.stop"}}\n'.encode()
+
+
+def test_rescued_rows_follow_those_that_the_newest_file_has(tmp_path: Path) -> None:
+    """Its last line may be torn, and the rest may begin before it."""
+    killed = files(tmp_path)
+    assert killed.write([row(1), row(2), row(3)]) == (3, None)
+    (path,) = tmp_path.rglob("*.open")
+    with path.open("ab") as file:
+        file.write(row(4)[1][:20])
+    assert files(tmp_path).rescue([row(2), row(3), row(4), row(5)]) == (2, None)
+    assert path.read_bytes() == b"".join(row(seq)[1] for seq in (1, 2, 3))
+    files(tmp_path, boot=2).adopt_leftovers()
+    lines = [line for each in sorted(tmp_path.rglob("boot=*.jsonl")) for line in each.read_bytes().splitlines(True)]
+    assert lines == [row(seq)[1] for seq in range(1, 6)]
+
+
+def test_rescued_rows_of_a_boot_without_a_file(tmp_path: Path) -> None:
+    assert files(tmp_path).rescue([row(1), row(2)]) == (2, None)
+    assert [path.name for path in tmp_path.rglob("boot=*")] == ["boot=1-000001.jsonl"]

@@ -1,0 +1,213 @@
+"""The newest rows of the event log, in shared memory: they survive `kill -9`, and no disk delays them.
+
+The event loop writes each row here, before anything that follows from it leaves the node. The writer's thread takes the
+rows from here to the files. After a kill the next start of the node finds here what the thread had not taken.
+
+    /dev/shm/strogoff-<hash of directory and node>.ring     memory of the system; gone after a reboot
+    <directory>/<hash>.ring                                 where there is no /dev/shm, or no space in it
+
+    magic, 16 bytes | boot | written | taken | length and bytes of the directory's path | lines from byte 4096 on
+
+Numbers have 8 bytes in the machine's order. `written` and `taken` count bytes of lines since the start. A line is
+written before `written` rises, so a kill leaves whole lines. The space is allocated at once: a full file system refuses
+the file, and no later write can fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import mmap
+import os
+import stat
+import struct
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from .eventlog_files import numbers_of
+
+SHARED = Path("/dev/shm")
+SIZE = 4 << 20
+"""Bytes for rows: about 17,000 rows of level `message`."""
+
+_MAGIC = b"strogoff rows 1\n"
+_BEGIN = 4096
+_NUMBERS = slice(16, 40)
+_BOOT, _WRITTEN, _TAKEN = range(3)
+_PATH_AT = 40
+
+
+class Rescued(NamedTuple):
+    """What a killed process has left: the number of its start, and the lines that are not known to be in a file."""
+
+    boot: int
+    lines: list[bytes]
+
+
+class RingFile:
+    """The file of a ring, allocated and locked. Raises `OSError` if it cannot be used, for example because another
+    process has it."""
+
+    def __init__(self, path: Path, directory: Path, boot: int, size: int) -> None:
+        self._path = path
+        self.handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            _check_owner(self.handle)
+            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.rescued = _rescue(self.handle)
+            os.ftruncate(self.handle, 0)
+            os.posix_fallocate(self.handle, 0, _BEGIN + size)
+            name = os.fsencode(directory)[: _BEGIN - _PATH_AT - 8]
+            head = struct.pack("=3QQ", boot, 0, 0, len(name)) + name
+            os.pwrite(self.handle, head, _NUMBERS.start)
+            os.pwrite(self.handle, _MAGIC, 0)
+        except BaseException:
+            os.close(self.handle)
+            raise
+
+    def delete(self) -> None:
+        """Delete the file."""
+        with contextlib.suppress(OSError):  # somebody has deleted it already
+            self._path.unlink()
+        os.close(self.handle)
+
+
+class Ring:
+    """The rows of one boot of one node. `put` belongs to the loop's thread, the rest to the writer's.
+
+    Without a file the rows are in the memory of this process alone. `rescued`: what the last process of the node has
+    left in the file.
+    """
+
+    def __init__(self, size: int, file: RingFile | None = None) -> None:
+        self.rescued = None if file is None else file.rescued
+        self._file = file
+        self._size = size
+        self._end = _BEGIN + size
+        self._memory = mmap.mmap(-1 if file is None else file.handle, _BEGIN + size)
+        self._numbers = memoryview(self._memory)[_NUMBERS].cast("Q")
+        self._written = 0
+
+    @property
+    def used(self) -> int:
+        """Bytes of rows that no file has yet."""
+        return self._numbers[_WRITTEN] - self._numbers[_TAKEN]
+
+    @property
+    def written(self) -> int:
+        """Bytes of all rows so far."""
+        return self._numbers[_WRITTEN]
+
+    @property
+    def taken(self) -> int:
+        """Bytes of all rows so far that are in files, or given up."""
+        return self._numbers[_TAKEN]
+
+    def put(self, line: bytes, room: int) -> int:
+        """Add a line. Returns `used` after it; 0, without effect, if not `room` bytes would be free."""
+        length, written, memory = len(line), self._written, self._memory
+        used: int = written + length - self._numbers[_TAKEN]
+        if used > self._size - room:
+            return 0
+        at = _BEGIN + written % self._size
+        end = at + length
+        if end <= self._end:
+            memory[at:end] = line
+        else:
+            left = self._end - at
+            memory[at : self._end] = line[:left]
+            memory[_BEGIN : end - self._size] = line[left:]
+        self._written = self._numbers[_WRITTEN] = written + length
+        return used
+
+    def next(self, upto: int, most: int) -> list[bytes]:
+        """Returns the next lines up to this position, at most `most` bytes of them, but at least one."""
+        at = self._numbers[_TAKEN]
+        block = _part(self._memory, self._size, at, min(most, upto - at))
+        if at + len(block) < upto:
+            block = block[: block.rfind(b"\n") + 1]
+            if not block:  # the next line alone is longer
+                block = _part(self._memory, self._size, at, upto - at)
+                block = block[: block.index(b"\n") + 1]
+        return block.splitlines(keepends=True)
+
+    def free(self, upto: int) -> None:
+        """The rows up to this position need no place any more."""
+        self._numbers[_TAKEN] = upto
+
+    def close(self) -> None:
+        """Free the memory, and delete the file. Rows that are still there are lost."""
+        self._numbers.release()
+        self._memory.close()
+        if self._file is not None:
+            self._file.delete()
+
+
+def open_ring(directory: Path, node: str, boot: int, size: int = SIZE, shared: Path = SHARED) -> Ring:
+    """Open the ring of a node, in shared memory if possible. Raises `OSError` if no place is usable."""
+    directory = directory.absolute()
+    name = hashlib.sha256(f"{directory}\0{node}".encode()).hexdigest()[:32]
+    with contextlib.suppress(OSError):  # the disk may be full; a ring without its directory would be swept
+        directory.mkdir(parents=True, exist_ok=True, mode=0o750)
+    if shared.is_dir():
+        _sweep(shared)
+        with contextlib.suppress(OSError):
+            return Ring(size, RingFile(shared / f"strogoff-{name}.ring", directory, boot, size))
+    return Ring(size, RingFile(directory / f"{name}.ring", directory, boot, size))
+
+
+def _sweep(shared: Path) -> None:
+    """Delete the rings of this user's killed processes whose directory does not exist any more."""
+    for path in shared.glob("strogoff-*.ring"):
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                _check_owner(handle)
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                head = os.pread(handle, _BEGIN, 0)
+                name = head[_PATH_AT + 8 :][: int.from_bytes(head[_PATH_AT : _PATH_AT + 8], sys.byteorder)]
+                if head.startswith(_MAGIC) and not os.path.exists(name):
+                    path.unlink()
+            finally:
+                os.close(handle)
+
+
+def _check_owner(handle: int) -> None:
+    """Raise `PermissionError` unless the file is a plain one of this user: others may write into `/dev/shm`."""
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError("the ring of the event log is not a file of this user")
+
+
+def _rescue(handle: int) -> Rescued | None:
+    """Returns what is in the file of a killed process; None if there is nothing. A file on a disk may have lost a part
+    of its pages with the power: the lines end at the first one that does not follow the one before it."""
+    size = os.fstat(handle).st_size - _BEGIN
+    if size <= 0:
+        return None
+    with mmap.mmap(handle, _BEGIN + size, access=mmap.ACCESS_READ) as memory:
+        if memory[: len(_MAGIC)] != _MAGIC:
+            return None
+        boot, written, taken = struct.unpack("=3Q", memory[_NUMBERS])
+        if not 0 < written - taken <= size:
+            return None
+        text = _part(memory, size, taken, written - taken)
+    lines: list[bytes] = []
+    last = 0
+    for line in text.splitlines(keepends=True):
+        first, seq = numbers_of(line, boot)
+        if not seq or (last and first != last + 1):
+            break
+        lines.append(line)
+        last = seq
+    return Rescued(boot, lines) if lines else None
+
+
+def _part(memory: mmap.mmap, size: int, position: int, length: int) -> bytes:
+    at = position % size
+    end = at + length
+    if end <= size:
+        return memory[_BEGIN + at : _BEGIN + end]
+    return memory[_BEGIN + at : _BEGIN + size] + memory[_BEGIN : _BEGIN + end - size]
