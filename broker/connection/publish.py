@@ -333,7 +333,9 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         pending = inbound.pending_acks.get(packet_id)
         if pending is not None:
             pending.retry()
-        connection.acks.reply(_PUBREC + PACKET_IDS[packet_id], False, pending=pending, operation=PUBLISH)
+        frame = _PUBREC + PACKET_IDS[packet_id]
+        answer = connection.acknowledge(message, frame) if env.events.messages else frame
+        connection.acks.reply(answer, False, pending=pending, operation=PUBLISH)
         return
     if message.retain:
         env.cluster.has_lease()  # as in `accept`

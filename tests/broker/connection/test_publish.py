@@ -102,6 +102,18 @@ def test_qos_2_state_survives_connection_and_process(version: int) -> None:
     assert [m.payload for m in subscriber.drain()] == [b"two"]
 
 
+def test_each_answer_to_a_publish_is_in_the_event_log() -> None:
+    """The first PUBREC may have been lost with its connection: the log has the one that the publisher got."""
+    broker = BrokerHarness(level=2)
+    client = broker.persistent("p", 5)
+    assert client.publish("t", b"one", 2, 9)[0].packet_id == 9
+    client.vanish()
+    client = broker.persistent("p", 5)
+    assert client.publish("t", b"one", 2, 9, dup=True)[0].packet_id == 9
+    first, second = broker.events("pub.ack")
+    assert first["mid"] == second["mid"] and first["client"] == second["client"] == "p"
+
+
 def test_a_new_session_forgets_packet_ids() -> None:
     """Clean start ends the session, and with it the meaning of its packet ids."""
     broker = BrokerHarness()
