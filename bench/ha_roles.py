@@ -16,7 +16,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import time
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 from strogoff.cluster.identity import SLOTS, slot_of
@@ -25,7 +27,7 @@ from strogoff.mqtt import packets
 from .cluster_nodes import Node, until
 from .ha_audit import Round
 from .ha_test import FAULTS, SETTINGS, WHOLE_S, Load, Plan, Run, Walker, judged, name_in, some_of
-from .ha_wills import DUE_S, TOPIC, Wills, connect_fields
+from .ha_wills import DUE_S, GRACE_S, TOPIC, Wills, connect_fields
 from .space import Space, SpaceError
 
 CUT_S = 5.0
@@ -51,6 +53,8 @@ class AllRoles(Run):
         super().__init__(plan, rounds, load, folder)
         self.wills = Wills()
         self.watch: Walker | None = None
+        self._fault_s = inf
+        """When the fault of this round began, by the monotonic clock."""
 
     def _nodes(self) -> list[Node]:
         return super()._nodes() if self.space is None else self.space.nodes(self.folder, **SETTINGS)
@@ -86,6 +90,7 @@ class AllRoles(Run):
         choose = self.plan.rng.choice
         part.roles = {reader.client_id: roles[slot_of("", reader.client_id)] for reader in self.readers}
         self.note("round", f"{part.number} {part.fault} {victim.name}")
+        self._fault_s = inf
         self.note("roles", " ".join(f"{reader}={role}" for reader, role in part.roles.items()))
         writers = await self._writers(part, victim, "pub") | await self._writers(part, choose(others), "pub-calm")
         for reader in self.readers:
@@ -98,6 +103,7 @@ class AllRoles(Run):
         try:
             await asyncio.sleep(self.plan.rng.uniform(0.1, 0.8) * self.load.messages / self.load.rate)
             leaving = [asyncio.create_task(self._goes(client)) for client, returns in willing.items() if not returns]
+            self._fault_s = time.monotonic()
             await getattr(self, f"_{part.fault}")(victim)
             self.note("round", "fault over")
             part.whole_s, *_ = await asyncio.gather(self._whole(), self._arrived(part, writers, load))
@@ -112,6 +118,10 @@ class AllRoles(Run):
             await (self._leave(client) if client in self._staying else client.disconnect())
             part.wrong += client.faults
         self.note("round", f"whole after {part.whole_s:.1f} s")
+
+    def _connected(self, client: Walker) -> None:
+        if time.monotonic() - self._fault_s > GRACE_S:
+            self.wills.came_late(client.client_id)
 
     def _gave_up(self, client: Walker) -> None:
         self.wills.gave_up(client.client_id)

@@ -321,6 +321,10 @@ class Run:
                 await asyncio.sleep(0.05)
             else:
                 self.note(f"{client.client_id} at {node.name}", "connected")
+                self._connected(client)
+
+    def _connected(self, client: Walker) -> None:
+        """A client has connected, for the first time or again."""
 
     def _gave_up(self, client: Walker) -> None:
         """A client has ended a connection that was not answered."""

@@ -7,7 +7,8 @@
     primary, back    the same, but it connects again
 
 A will has QoS 2, and one subscriber of QoS 2 counts: one will for each client that is gone, within `DUE_S`, and none
-for the others. A client whose connection was not closed is not gone.
+for the others. A client whose connection was not closed is not gone. A client that comes back when the grace may be
+over is one of both: its node stood still for so long that the others took the client for gone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from strogoff.mqtt import packets
 
 DUE_S = 10.0
 """The longest time from the end of a client to its will: detection, takeover and grace, in seconds."""
+GRACE_S = 5.4
+"""The shortest time from the begin of a fault to the end of the grace: detection and grace, in seconds."""
 TOPIC = "will/"
 
 
@@ -60,6 +63,10 @@ class Wills:
     def gave_up(self, client_id: str) -> None:
         """A client has closed a connection whose CONNECT got no answer in time. The node may have accepted it at that
         moment: then this end is due a will of its own."""
+        self._given_up[client_id] += 1
+
+    def came_late(self, client_id: str) -> None:
+        """A client has come back more than `GRACE_S` after the begin of the fault: its will may have come or not."""
         self._given_up[client_id] += 1
 
     def delivered(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:  # noqa: ARG002

@@ -89,3 +89,12 @@ def test_clients_have_durable_and_clean_sessions() -> None:
     expiries = {fields["properties"]["session_expiry_interval"] for version, fields in found if version == 5}
     assert expiries == {0, 3600}
     assert {(fields["will"].topic, fields["will"].qos) for _, fields in found} == {("will/c", 2)}
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("came", [[], ["late"]])
+def test_a_client_that_comes_back_when_the_grace_is_over_may_have_had_its_will(came: list[str]) -> None:
+    wills = wills_of("late")
+    wills.came_late("late")
+    come(wills, *came)
+    assert wills.violations() == []
