@@ -7,9 +7,11 @@ other nodes can have all copies as well, another one takes its place, like that 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 
 from msgspec.structs import replace
 
+from ..identity import SLOTS
 from .placement import wanted
 from .table import Holder, SlotRow, SlotTable
 
@@ -24,11 +26,12 @@ def followers(
     """
     found = {}
     able, most = _able(zones, own.node, copies, slow), _spread(zones, zones, copies)
+    wished = _followers_by_slot(own.node, tuple(able.items()), copies)
     for slot in table.slots_by_primary.get(own.node, ()):
         row = table.row(slot)
         if row.primary == own:
             held = [holder.node for holder in row.in_sync]
-            missing = [node for node in wanted_followers(slot, own.node, able, copies) if node not in held]
+            missing = [node for node in wished[slot] if node not in held]
             if slow and _spread(held, zones, copies) == most:
                 missing = [node for node in missing if node not in slow]
             if missing:
@@ -38,6 +41,8 @@ def followers(
 
 def _able(zones: Mapping[str, str], primary: str, copies: int, slow: Collection[str]) -> Mapping[str, str]:
     """Returns the nodes that followers are chosen from: those whose disk is not slow, if they can have all copies."""
+    if not slow:
+        return zones
     able = {node: zone for node, zone in zones.items() if node not in slow or node == primary}
     return able if _spread(able, zones, copies) == _spread(zones, zones, copies) else zones
 
@@ -50,10 +55,21 @@ def _spread(nodes: Iterable[str], zones: Mapping[str, str], copies: int) -> tupl
 
 def wanted_followers(slot: int, primary: str, zones: Mapping[str, str], copies: int) -> list[str]:
     """Returns the nodes that should have a copy of a slot beside its primary, best first."""
+    return list(_followers_by_slot(primary, tuple(zones.items()), copies)[slot])
+
+
+@lru_cache(maxsize=64)
+def _followers_by_slot(primary: str, zones: tuple[tuple[str, str], ...], copies: int) -> tuple[tuple[str, ...], ...]:
+    """For each slot what `wanted_followers` returns: see `placement.py`."""
+    return tuple([_followers(slot, primary, dict(zones), copies) for slot in range(SLOTS)])
+
+
+def _followers(slot: int, primary: str, zones: Mapping[str, str], copies: int) -> tuple[str, ...]:
     others = {node: zone for node, zone in zones.items() if node != primary}
     apart = {node: zone for node, zone in others.items() if zone != zones.get(primary)}
-    best = list(wanted(slot, apart, copies - 1)) if apart else []
-    return best + [node for node in wanted(slot, others, copies - 1) if node not in best][: copies - 1 - len(best)]
+    best = wanted(slot, apart, copies - 1) if apart else ()
+    rest = [node for node in wanted(slot, others, copies - 1) if node not in best]
+    return (*best, *rest[: copies - 1 - len(best)])
 
 
 def with_copy(

@@ -91,7 +91,10 @@ class SlotTable(Struct, frozen=True, dict=True):
         """Node -> the slots of which it is primary, in order; None -> the slots without primary."""
         found: dict[str | None, list[int]] = {}
         for row in self.rows:
-            found.setdefault(row.primary.node if row.primary is not None else None, []).append(row.slot)
+            node = row.primary.node if row.primary is not None else None
+            if node not in found:
+                found[node] = []
+            found[node].append(row.slot)
         return {node: tuple(slots) for node, slots in found.items()}
 
     def changes_since(self, former: SlotTable) -> tuple[SlotRow, ...]:

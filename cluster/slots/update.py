@@ -21,6 +21,7 @@ incomplete holder stays in the set while the slot has no primary, and waits for 
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import is_not
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -58,6 +59,7 @@ class TableUpdate:
         self.index = index
         self.lost: dict[str, list[int]] = {}
         self.doubtful: dict[str, list[SlotRow]] = {}
+        self._here = frozenset(roll.present.values())
         self._primaries: dict[str, int] = {}
         self._deputies: dict[str, int] = {}
 
@@ -74,7 +76,7 @@ class TableUpdate:
         self._primaries = dict.fromkeys(self.roll.present, 0)
         self._deputies = dict.fromkeys(self.roll.serving, 0)
         for row in self.table.rows:
-            if row.primary is not None and self.is_present(row.primary):
+            if row.primary is not None and row.primary in self._here:
                 self._primaries[row.primary.node] += 1
             elif row.deputy is not None and self.is_serving(row.deputy):
                 self._deputies[row.deputy.node] += 1
@@ -115,7 +117,7 @@ class TableUpdate:
         return refused
 
     def _replace(self, rows: list[SlotRow]) -> None:
-        if any(row is not old for row, old in zip(rows, self.table.rows, strict=True)):
+        if any(map(is_not, rows, self.table.rows)):
             self.table = SlotTable(tuple(rows), self.index)
 
     # -- the view
@@ -130,7 +132,7 @@ class TableUpdate:
 
     def _followed(self, row: SlotRow) -> SlotRow:
         """Returns the row that follows from the members and the view; this row if nothing changes."""
-        if row.primary is not None and len(row.in_sync) == 1 and self.is_present(row.primary):
+        if row.primary is not None and self._here.issuperset(row.in_sync):
             return row
         known = self.known(row)
         if not known:
@@ -232,10 +234,10 @@ class TableUpdate:
         if len(change.in_sync) > HOLDERS_MOST:
             return f"it names {len(change.in_sync)} holders, {HOLDERS_MOST} are allowed"
         nodes = [holder.node for holder in change.in_sync]
-        twice = next((node for node in nodes if nodes.count(node) > 1), None)
-        if twice is not None:
-            return f"it names {twice} twice"
-        absent = next((holder for holder in (change.primary, *change.in_sync) if not self.is_present(holder)), None)
+        if len(set(nodes)) < len(nodes):
+            return f"it names {next(node for node in nodes if nodes.count(node) > 1)} twice"
+        named = (change.primary, *change.in_sync)
+        absent = None if self._here.issuperset(named) else next((h for h in named if not self.is_present(h)), None)
         if absent is not None:
             return self._absence(absent)
         if change.primary not in change.in_sync:
