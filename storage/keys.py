@@ -143,6 +143,7 @@ def fences() -> list[bytes]:
     return [of_slot(b"%c" % kind, slot) for kind in FENCED_KINDS for slot in range(256)]
 
 
+@lru_cache(1 << 13)
 def slot_range(kind: bytes, slot: int) -> tuple[bytes, bytes]:
     """The first key of this kind, one letter, that may belong to the slot, and the first one after all these."""
     prefix = of_slot(kind, slot)

@@ -35,8 +35,8 @@ class Table:
 
     def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
         """As `Engine.scan`."""
-        values = self.values
-        return [(key, values[key]) for key in self._order.between(start, stop, limit, reverse)]
+        values, found = self.values, self._order.between(start, stop, limit, reverse)
+        return [(key, values[key]) for key in found] if found else []
 
     def keys(self, start: bytes, stop: bytes, limit: int = 0) -> list[bytes]:
         """As `Engine.keys`."""

@@ -64,6 +64,9 @@ class Guard(Protocol):
         guard calls `Store.settle` when it has risen."""
 
 
+_NO_KEYS: SortedKeys[bytes] = SortedKeys()
+
+
 class _Order:
     """The sorted keys of a batch. Each scan adds the keys that are new since the last one."""
 
@@ -71,7 +74,7 @@ class _Order:
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._keys = SortedKeys()
+        self._keys = _NO_KEYS
         self._seen = 0
 
     def between(self, start: bytes, stop: bytes) -> list[bytes]:
@@ -248,7 +251,7 @@ class Store:
 
         Uncommitted writes count. With `closed` those of the open batch do not: the guard knows of all others.
         """
-        changes = self._changes(start, stop, closed)
+        changes = self._changes(start, stop, closed) if self._committing or self._open else None
         try:
             if not changes:
                 return self._engine.scan(start, stop, limit, reverse)
@@ -262,7 +265,7 @@ class Store:
 
     def keys(self, start: bytes, stop: bytes, limit: int = 0) -> list[bytes]:
         """As `scan`, without the values."""
-        changes = self._changes(start, stop)
+        changes = self._changes(start, stop) if self._committing or self._open else None
         try:
             if not changes:
                 return self._engine.keys(start, stop, limit)

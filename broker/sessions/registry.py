@@ -254,7 +254,8 @@ class SessionRegistry:
 
     def _has_rows(self, slot: int) -> bool:
         try:
-            return any(self._env.store.keys(*keys.slot_range(kind, slot), 1) for kind in (b"s", b"z"))
+            found = self._env.store.keys
+            return bool(found(*keys.slot_range(b"s", slot), 1) or found(*keys.slot_range(b"z", slot), 1))
         except StorageError:
             return True
 

@@ -182,16 +182,20 @@ class SlotSessions:
         Rows are read ahead. If they may change, take them within one turn, and go on behind the last one.
         """
         store = self._env.store
-        end = keys.SLOT_KINDS.find(upto[:1]) + 1 if upto else None
-        for kind in keys.SLOT_KINDS[keys.SLOT_KINDS.find(after[:1]) : end]:
-            start, stop = keys.slot_range(b"%c" % kind, slot)
-            if after[:1] == b"%c" % kind:
+        first, last = after[:1], upto[:1]
+        end = keys.SLOT_KINDS.find(last) + 1 if upto else None
+        for number in keys.SLOT_KINDS[keys.SLOT_KINDS.find(first) : end]:
+            kind = b"%c" % number
+            start, stop = keys.slot_range(kind, slot)
+            if kind == first:
                 start = after + b"\x00"
-            if upto[:1] == b"%c" % kind:
+            if kind == last:
                 stop = upto + b"\x00"
             step = 1
             while found := store.scan(start, stop, step, closed=closed):
                 yield from found
+                if len(found) < step:
+                    break
                 start = found[-1][0] + b"\x00"
                 # rows may be as large as messages
                 small = sum([len(value) for _, value in found]) < STEP_BYTES
