@@ -47,4 +47,4 @@ def _begin_work() -> None:
 def spare_collector() -> None:
     """Let the garbage collector run rarely, and skip the loaded modules: this halves the time of a simulation."""
     gc.freeze()
-    gc.set_threshold(5000, 10, 10)
+    gc.set_threshold(20_000, 10, 10)

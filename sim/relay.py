@@ -90,37 +90,36 @@ def levels(machine: ClusterHost) -> Iterator[Level]:
     if node is None or member is None:
         return
     relay: Any = node.gateways
-    yield Level("waiting CONNECTs", len(relay._waiting), gateways.WAITING_MOST)
+    yield "waiting CONNECTs", len(relay._waiting), gateways.WAITING_MOST
     for waiting in relay._waiting:
-        yield Level("bytes behind a CONNECT", sum(map(len, waiting._pending)), gateway_connection.PENDING_BYTES)
+        yield "bytes behind a CONNECT", sum(map(len, waiting._pending)), gateway_connection.PENDING_BYTES
     for peer in _peers(relay):
-        yield Level("early OPENs", len(peer.early), early_opens.EARLY_MOST)
-        yield Level("bytes of an OPEN", len(peer.part), messages.OPENING_BYTES)
+        yield "early OPENs", len(peer.early), early_opens.EARLY_MOST
+        yield "bytes of an OPEN", len(peer.part), messages.OPENING_BYTES
         windows = [each.flow.window for each in peer.asked.values() if each.flow is not None]
         yield from _windows("down", windows, peer.node.room_down.free)
         windows = [transport.window for transport, _ in peer.served.values()]
         yield from _windows("up", windows, peer.node.room_up.free)
         for each in peer.asked.values():
             if each.flow is not None:
-                yield Level("bytes that a socket did not take", each.flow.unpassed, each.flow.window.size)
-                yield Level("credit of a gateway", each.flow.out.credit, credit.MOST_BYTES)
+                yield "bytes that a socket did not take", each.flow.unpassed, each.flow.window.size
+                yield "credit of a gateway", each.flow.out.credit, credit.MOST_BYTES
         for transport, _ in peer.served.values():
-            yield Level("bytes that wait at a primary", sum(map(len, transport._arrived)), transport.window.size)
-            yield Level("credit of a primary", transport.out.credit, credit.MOST_BYTES)
+            yield "bytes that wait at a primary", sum(map(len, transport._arrived)), transport.window.size
+            yield "credit of a primary", transport.out.credit, credit.MOST_BYTES
+    most = machine.settings.links.tunnel_most_bytes
     for name, link in member.links._out.items():
-        yield Level(
-            f"bytes in the tunnel to {name}", link.tunnel.waiting_bytes, machine.settings.links.tunnel_most_bytes
-        )
+        yield f"bytes in the tunnel to {name}", link.tunnel.waiting_bytes, most
 
 
 def _windows(way: str, windows: Collection[credit.Window], free: int) -> Iterator[Level]:
     grown = 0
     for window in windows:
-        yield Level(f"a window {way}", window.size, credit.MOST_BYTES)
-        yield Level(f"credit in a window {way}", window.left, window.size)
+        yield f"a window {way}", window.size, credit.MOST_BYTES
+        yield f"credit in a window {way}", window.left, window.size
         grown += window.size - credit.BASE_BYTES
-    yield Level(f"growth of windows {way}", grown, credit.BUDGET_BYTES)
-    yield Level(f"growth {way} that no window has", credit.BUDGET_BYTES - free - grown, 0)
+    yield f"growth of windows {way}", grown, credit.BUDGET_BYTES
+    yield f"growth {way} that no window has", credit.BUDGET_BYTES - free - grown, 0
 
 
 def credits(machines: Collection[ClusterHost]) -> Iterator[tuple[str, str, int, int]]:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 LONGEST_S = 5.0
 """The longest time, in seconds, in which one end of a relay does not know what the other does, with an open tunnel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """A number at one moment, and its greatest allowed value. The least one is 0."""
-
-    what: str
-    value: int
-    most: int
+Level = tuple[str, int, int]
+"""What it is, a number at one moment, and the greatest allowed one. The least one is 0."""
 
 
 def judge(node: str, levels: Iterable[Level]) -> Iterator[str]:
     """Yield a violation for each number beyond its limits."""
-    for each in levels:
-        if not 0 <= each.value <= each.most:
-            yield f"relay limit: {node} has {each.what} {each.value}, of {each.most}"
+    for what, value, most in levels:
+        if not 0 <= value <= most:
+            yield f"relay limit: {node} has {what} {value}, of {most}"
 
 
 class OneEnd:

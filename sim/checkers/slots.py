@@ -5,8 +5,9 @@ slot of which a disk still has all that was acknowledged (H-23).
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from itertools import zip_longest
 
-from ...cluster.slots.table import Holder, SlotTable
+from ...cluster.slots.table import Holder, SlotRow, SlotTable
 
 
 class SlotHistory:
@@ -16,6 +17,8 @@ class SlotHistory:
     def __init__(self) -> None:
         self._tables: dict[int, tuple[str, SlotTable]] = {}
         self._registrars: dict[tuple[int, int], tuple[str, Holder]] = {}
+        self._passed: dict[str, tuple[tuple[SlotRow, ...], Mapping[str, Holder]]] = {}
+        """The last rows of each node, if they were right, with its view: the same row is right in the same view."""
 
     def judge(self, node: str, table: SlotTable, present: Mapping[str, Holder]) -> Iterator[str]:
         """Yield the violations in the table of a node. `present`: the incarnations in the view that it has applied."""
@@ -24,7 +27,11 @@ class SlotHistory:
         first, known = self._tables.setdefault(table.index, (node, table))
         if known.rows != table.rows:
             yield f"slots: {first} and {node} have different tables after entry {table.index}"
-        for row in table.rows:
+        passed, view = self._passed.get(node, ((), {}))
+        right = passed if view == present else ()
+        for row, former in zip_longest(table.rows, right):
+            if row is former:
+                continue
             holder = row.primary or row.deputy
             if holder is None:
                 continue
@@ -36,6 +43,7 @@ class SlotHistory:
             if other != holder:
                 yield f"slots: slot {row.slot} has two primaries in epoch {row.epoch}: {other} at {source}, {holder}"
                 return
+        self._passed[node] = table.rows, present
 
 
 def judge_losses(former: SlotTable, table: SlotTable, disks: Container[str]) -> Iterator[str]:

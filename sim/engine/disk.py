@@ -64,12 +64,14 @@ class SimDisk:
 
     def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
         """Returns pairs of key and value in a range of keys (`Engine.scan`)."""
-        self._check()
+        if self._gone:
+            self._check()
         return self._table.scan(start, stop, limit, reverse)
 
     def keys(self, start: bytes, stop: bytes, limit: int = 0) -> list[bytes]:
         """Returns the keys in a range (`Engine.keys`)."""
-        self._check()
+        if self._gone:
+            self._check()
         return self._table.keys(start, stop, limit)
 
     def write(self, batch: Batch, done: Done) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from strogoff.sim.checkers.relay_bounds import LONGEST_S, Level, OneEnd, credit, ends, judge
+from strogoff.sim.checkers.relay_bounds import LONGEST_S, OneEnd, credit, ends, judge
 
 
 def test_numbers_up_to_the_limit_are_in_order() -> None:
-    assert list(judge("n1", [Level("bytes", 0, 5), Level("bytes", 5, 5)])) == []
+    assert list(judge("n1", [("bytes", 0, 5), ("bytes", 5, 5)])) == []
 
 
 def test_numbers_beyond_the_limits_are_found() -> None:
-    found = list(judge("n1", [Level("bytes", 6, 5), Level("credit", -1, 5)]))
+    found = list(judge("n1", [("bytes", 6, 5), ("credit", -1, 5)]))
     assert found == ["relay limit: n1 has bytes 6, of 5", "relay limit: n1 has credit -1, of 5"]
 
 

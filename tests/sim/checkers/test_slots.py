@@ -51,6 +51,24 @@ def test_a_former_incarnation() -> None:
     assert text.startswith("slots: n1 has a holder of slot 0 that is not in its view")
 
 
+def test_rows_that_were_right_are_judged_again_in_another_view() -> None:
+    history, same = SlotHistory(), table(A)
+    assert list(history.judge("n1", same, VIEW)) == []
+    (text,) = history.judge("n1", SlotTable(same.rows, 6), {"a": Holder("a", "d", 4)})
+    assert text.startswith("slots: n1 has a holder of slot 0 that is not in its view")
+
+
+def test_rows_behind_a_wrong_one_are_judged_with_the_next_table() -> None:
+    history, right = SlotHistory(), table(A).rows
+    stranger = Holder("c", "f", 3)
+    wrong = [SlotRow(slot, 5, 5, stranger, (stranger,)) for slot in (0, 9)]
+    both = (wrong[0], *right[1:9], wrong[1], *right[10:])
+    (text,) = history.judge("n1", SlotTable(both, 5), VIEW)
+    assert text.startswith("slots: n1 has a holder of slot 0 ")
+    (text,) = history.judge("n1", SlotTable((right[0], *both[1:]), 6), VIEW)
+    assert text.startswith("slots: n1 has a holder of slot 9 ")
+
+
 def test_a_slot_is_given_up_only_with_the_disks_of_its_in_sync_set() -> None:
     both = SlotTable(tuple([SlotRow(row.slot, 5, 5, A, (A, B)) for row in NO_ROWS]), 5)
     lost = table(Holder("c", "f", 3), 6, 6)
