@@ -443,9 +443,9 @@ class ClusterAdapter:
 
     def _report_unreachable(self) -> None:
         """Log which slots have sessions on this disk although they belong to other nodes: no client finds them."""
-        mine = self._node.name
-        others = [row.slot for row in self._member.slots.rows if row.primary and row.primary.node != mine]
-        lost = set(others) - set(self._node.sessions.empty(others)) - set(self._node.slot_sessions.marks)
+        others = {row.slot for row in self._member.slots.rows if row.primary and row.home != self._node.name}
+        others.difference_update(self._node.slot_sessions.marks)
+        lost = others.difference(self._node.sessions.empty(others))
         if lost:
             self._node.env.log(
                 "error",

@@ -137,7 +137,10 @@ class ClusterSlots:
             self._settle()  # a copy is over, and its rows are kept or deleted
 
     def _settle(self) -> None:
-        self.opening.settle(_Busy(self))
+        """Nothing is decided about the rows of slots that are moving, or of which this node keeps a copy."""
+        departure = self.moves.departure
+        moving = () if departure is None else (departure.slot,)
+        self.opening.settle({*moving, *self.moves.arrivals, *self.copies})
         self.opening.place()
 
     def _answer_primary(self, node: str, answer: CopyAnswer) -> None:
@@ -180,15 +183,3 @@ class ClusterSlots:
             self.copies.tick()
             self.balance.tick()
             self.minimum.follow()  # an operator may have changed the setting
-
-
-class _Busy:
-    """The slots that are moving, or of which this node keeps a copy: nothing is decided about their rows."""
-
-    def __init__(self, slots: ClusterSlots) -> None:
-        self._slots = slots
-
-    def __contains__(self, slot: object) -> bool:
-        slots, departure = self._slots, self._slots.moves.departure
-        leaving = departure is not None and departure.slot == slot
-        return leaving or slot in slots.moves.arrivals or slot in slots.copies

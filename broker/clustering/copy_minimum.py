@@ -29,9 +29,12 @@ class CopyMinimum:
         minimum, rows = self._node.options.queue_min_in_sync, self._member.slots.rows
         if self._member.own_holder is None or self._seen == (rows, minimum):
             return
+        known, last_minimum = self._seen or (rows, 0)
         self._seen = rows, minimum
         policy, former = self._node.policy, self._node.policy.few_copies
-        few = frozenset([row.slot for row in rows if copies(row) < minimum] if minimum > 1 else ())
+        changed = [row for row, old in zip(rows, known, strict=True) if row is not old or minimum != last_minimum]
+        few = former.difference([row.slot for row in changed])
+        few = few.union([row.slot for row in changed if copies(row) < minimum] if minimum > 1 else ())
         policy.set_few_copies(few)
         if former - few:
             self._node.env.after_turn(self._more_copies)

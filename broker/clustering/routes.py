@@ -150,6 +150,8 @@ class Routes:
         self._tables: dict[str, RemoteTable] = {}
         self._peers: dict[str, Peer] = {}
         self._homes = [Home(slot) for slot in range(SLOTS)]
+        self._placed: tuple[SlotHome | None, ...] = (None,) * SLOTS
+        """What `_homes` follow."""
         self._plain: dict[tuple[str | int, bytes], Route] = {}  # by place and value: one object for all such routes
         self._sweeping: Iterator[tuple[RemoteTable, str]] | None = None
         self._sweep_again = False
@@ -276,7 +278,10 @@ class Routes:
         """The table of slots has these homes now, one for each slot. A repeated call changes nothing."""
         changed = False
         placed = Placed(set(), {})
-        for home, (node, present, since, moved) in zip(self._homes, homes, strict=True):
+        news = [home for home, now, former in zip(self._homes, homes, self._placed, strict=True) if now is not former]
+        self._placed = tuple(homes)
+        for home in news:
+            node, present, since, moved = homes[home.slot]
             if (home.node, home.absent, home.dead, home.moved) != (node, not present, since - 1, moved):
                 owned = self.owns(home.slot)
                 if home.node and node and (home.node, home.moved) != (node, moved):

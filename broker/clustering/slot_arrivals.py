@@ -8,7 +8,7 @@ Only the slot table opens a slot here. It also ends an attempt: a row of another
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -57,6 +57,9 @@ class SlotArrivals:
 
     def __contains__(self, slot: object) -> bool:
         return slot in self._arrivals
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._arrivals)
 
     def offered(self, node: str, attempt: Attempt) -> None:
         """A node offers a slot."""

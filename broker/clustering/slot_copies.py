@@ -18,7 +18,7 @@ Only the slot table makes a copy the sessions. `SlotOpening` keeps or deletes th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from math import inf
 
@@ -114,6 +114,9 @@ class SlotCopies:
 
     def __len__(self) -> int:
         return len(self._copies)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._copies)
 
     # -- items
 
@@ -336,15 +339,12 @@ class SlotCopies:
         """
         state = self._node.env.store.state
         leaving = []
-        for slot, copy in list(self._copies.items()):
-            problem = copy.problem or ("" if state == "serving" else f"its disk is {state}")
-            if not problem:
-                continue
+        for copy in [copy for copy in self._copies.values() if copy.problem or state != "serving"]:
             if not copy.said:
-                del self._copies[slot]
-                self._send(copy.node, Declined(copy.attempt, problem))
+                del self._copies[copy.attempt.slot]
+                self._send(copy.node, Declined(copy.attempt, copy.problem or f"its disk is {state}"))
             elif copy.listed:
-                row = self._member.slots.row(slot)
+                row = self._member.slots.row(copy.attempt.slot)
                 leaving.append(replace(row, in_sync=tuple([each for each in row.in_sync if each != copy.own])))
         now_ms = self._member.ports.now_ms()
         if now_ms - self._told_ms >= REPEAT_MS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...cluster.identity import SLOTS
 from ...cluster.node import ClusterNode
 from ..node import Node
 from ..queues.message import slot_origin
@@ -61,7 +60,7 @@ class SlotFollower:
         """
         member, gate = self._member, self._gate
         locator = self._node.gateways.locator
-        placed = self._routes.place([locator.home_of(slot) for slot in range(SLOTS)])
+        placed = self._routes.place(locator.homes())
         gate.table = member.slots.index
         gate.entered = gate.entered or member.own_holder is not None
         gate.contested = self._is_contested()
@@ -71,7 +70,7 @@ class SlotFollower:
             each.follow_table(gate.table)
         if any(each.parked for each in self._senders):
             elsewhere = self._node.router.elsewhere
-            homes = {slot: locator.home_of(slot).node for slot in range(SLOTS)}
+            homes = {slot: home.node for slot, home in enumerate(locator.homes())}
             homes.update({slot: place.node for slot, place in elsewhere.items() if place.node})
             present = {slot: node for slot, node in homes.items() if node not in ("", MOVING)}
             for each in self._senders:

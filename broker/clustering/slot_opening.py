@@ -26,7 +26,7 @@ from ...storage import keys
 from ...storage.engine import StorageError
 from ..node import Node
 from ..routing.remote import COPIED, MOVING, Elsewhere
-from ..sessions.slot_sessions import ARRIVING, KEPT
+from ..sessions.slot_sessions import ARRIVING, KEPT, MOVES
 from .slot_follower import Traffic
 from .slot_leftovers import SlotLeftovers
 
@@ -68,7 +68,8 @@ class SlotOpening:
         table, own, node = self._member.slots, self._member.own_holder, self._node
         if own is None and not self._traffic.gate.entered:
             return
-        gone = [slot for slot in self._mine if self._is_elsewhere(table.row(slot))]
+        present = table.slots_by_primary.get(self._member.me.node, ())
+        gone = [slot for slot in self._mine.difference(present) if self._is_elsewhere(table.row(slot))]
         self._mine.difference_update(gone)
         if own is not None:
             self._mine.update(
@@ -193,30 +194,35 @@ class SlotOpening:
         if own is None:
             return
         got = []
-        for slot in list(self._node.slot_sessions.marks):
-            if slot in busy or slot in self.leftovers or slot in self.unopened:
+        marks, zones = self._node.slot_sessions.marks, self._zones()
+        for slot in [slot for slot in marks if slot not in busy]:
+            if slot in self.leftovers or slot in self.unopened:
                 continue
-            row, mark = self._member.slots.row(slot), self._node.slot_sessions.marks[slot]
+            row, mark = self._member.slots.row(slot), marks[slot]
             named = self._names_this_disk(row)
             if mark != KEPT and self._is_own(slot):
                 if mark == ARRIVING:
                     text = f"slot {slot} was lost while it came here: some of its sessions are missing"
                     self._node.env.log("error", text)
                 got.append(slot)
-            elif not named and self._is_wanted(row):
+            elif not named and self._is_wanted(row, zones):
                 self._keep(slot, mark)
             elif mark == KEPT or not named:
                 self.leftovers.start(slot)
         self.open(got, False)
 
-    def _is_wanted(self, row: SlotRow) -> bool:
+    def _zones(self) -> dict[str, str]:
+        """The nodes that serve, and this one, with their zones."""
+        member = self._member
+        members, me = member.membership.members, member.me.node
+        return {node: zone_of(members[node]) for node in (*member.view.serving, me) if node in members}
+
+    def _is_wanted(self, row: SlotRow, zones: dict[str, str]) -> bool:
         """True if the primary of the slot makes a copy of it at this node, as soon as the node serves. A slot without
         primary must not stay closed here: this node may have to register its clean clients."""
-        member, copies = self._member, self._node.options.queue_replicas
+        copies, me = self._node.options.queue_replicas, self._member.me.node
         if copies < 2 or row.primary is None:
             return False
-        members, me = member.membership.members, member.me.node
-        zones = {node: zone_of(members[node]) for node in (*member.view.serving, me) if node in members}
         return me in wanted_followers(row.slot, row.primary.node, zones, copies)
 
     def _keep(self, slot: int, mark: bytes) -> None:
@@ -243,13 +249,13 @@ class SlotOpening:
 
     def place(self) -> None:
         """Tell the router where the sessions of slots are whose subscriptions this node has."""
-        router, locator = self._node.router, self._node.gateways.locator
+        router, homes = self._node.router, self._node.gateways.locator.homes()
         for slot, where in list(router.elsewhere.items()):
             if where is COPIED:
                 continue
-            home = locator.home_of(slot)
+            home = homes[slot]
             known = home.node not in ("", self._node.name, MOVING)
-            router.place(slot, Elsewhere(home.node, not home.present) if known else Elsewhere(MOVING, True))
+            router.place(slot, Elsewhere(home.node, not home.present) if known else MOVES)
 
     # -- routes of a slot that has come
 

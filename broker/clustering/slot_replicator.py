@@ -456,13 +456,14 @@ class SlotReplicator:
         for slot, node in self.preferred.items():
             if table.row(slot).primary == own and node in zones and present[node] not in table.row(slot).in_sync:
                 wanted[slot] = node
-        filling = self.filling
-        leaving = self._leaving()
-        for slot in sorted(wanted, key=lambda slot: (len(table.row(slot).in_sync), slot)):
+        filling, not_before_ms = self.filling, self._not_before_ms
+        idle = [slot for slot in wanted if slot not in filling and slot not in self._closed]
+        due = [slot for slot in idle if now_ms >= not_before_ms.get(slot, 0.0)]
+        leaving = self._leaving() if due else ()
+        for slot in sorted(due, key=lambda slot: (len(table.row(slot).in_sync), slot)):
             if len(self._fills) >= FILLS:
                 return
-            idle = slot not in filling and slot not in self._closed and slot not in leaving
-            if idle and now_ms >= self._not_before_ms.get(slot, 0.0):
+            if slot not in leaving:
                 self._begin(table.row(slot), present[wanted[slot]])
 
     def _zones(self) -> dict[str, str]:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
+from typing import NamedTuple
 
+from ...cluster.identity import SLOTS
 from ...cluster.node import ClusterNode
-from ...cluster.slots.table import Holder, SlotHome, SlotRow
+from ...cluster.slots.table import Holder, SlotHome, SlotRow, SlotTable
 from ..routing.remote import MOVING
+
+
+class _Homes(NamedTuple):
+    """The homes of all slots by one table, for one process of this node: neither ever changes."""
+
+    table: SlotTable
+    own: Holder | None
+    homes: tuple[SlotHome, ...]
 
 
 class TableLocator:
@@ -22,13 +32,14 @@ class TableLocator:
         self,
         member: ClusterNode,
         closed: Container[int] = (),
-        sealed: Container[int] = (),
+        sealed: Collection[int] = (),
         shut: Container[int] = (),
     ) -> None:
         self._member = member
         self._closed = closed
         self._sealed = sealed
         self._shut = shut
+        self._seen = _Homes(SlotTable(), None, (SlotHome("", False, 0),) * SLOTS)
 
     def _row(self, slot: int) -> SlotRow:
         return self._member.slots.row(slot)
@@ -38,7 +49,7 @@ class TableLocator:
         member = self._member
         if not member.clustered:
             return member.me.node
-        return None if slot in self._closed else self._named(self._row(slot).primary)
+        return None if slot in self._closed else self._named(self._row(slot).primary, member.own_holder)
 
     def home_of(self, slot: int) -> SlotHome:
         """As `SlotLocator.home_of`. While the slot has no primary, this is the first node of its in-sync set. For a
@@ -48,10 +59,31 @@ class TableLocator:
             return SlotHome(member.me.node, True, 0)
         if slot in self._sealed:
             return SlotHome(MOVING, False, 0, row.moved)
+        return self._home(row, member.own_holder)
+
+    def homes(self) -> tuple[SlotHome, ...]:
+        """As `SlotLocator.homes`. A row that has not changed gives the same object again."""
+        member = self._member
+        if not member.clustered:
+            return (SlotHome(member.me.node, True, 0),) * SLOTS
+        table, own, seen = member.slots, member.own_holder, self._seen
+        if table is not seen.table or own != seen.own:
+            known = seen.table.rows if own == seen.own else (None,) * SLOTS
+            both = zip(table.rows, known, seen.homes, strict=True)
+            homes = tuple([home if row is old else self._home(row, own) for row, old, home in both])
+            seen = self._seen = _Homes(table, own, homes)
+        if not self._sealed:
+            return seen.homes
+        found = list(seen.homes)
+        for slot in self._sealed:
+            found[slot] = SlotHome(MOVING, False, 0, found[slot].moved)
+        return tuple(found)
+
+    def _home(self, row: SlotRow, own: Holder | None) -> SlotHome:
         last = row.primary or next(iter(row.in_sync), None)
         if last is None:
             return SlotHome("", False, 0, row.moved)
-        present = self._named(row.primary) is not None
+        present = self._named(row.primary, own) is not None
         return SlotHome(last.node, present, last.entered_in_view if present else 0, row.moved)
 
     def holders_of(self, slot: int) -> tuple[str, ...]:
@@ -65,11 +97,21 @@ class TableLocator:
         if not self._member.clustered:
             return self._member.me.node
         row = self._row(slot)
-        return self._named(row.primary or row.deputy)
+        return self._named(row.primary or row.deputy, self._member.own_holder)
 
-    def _named(self, holder: Holder | None) -> str | None:
-        """The node of a holder; None if this holder is an earlier process of this node."""
-        if holder is None or (holder.node == self._member.me.node and holder != self._member.own_holder):
+    def registered_by(self, node: str) -> dict[int, int]:
+        """As `SlotLocator.registered_by`."""
+        member = self._member
+        table, own = member.slots, member.own_holder
+        if not member.clustered:
+            return dict.fromkeys(range(SLOTS), 0) if node == member.me.node else {}
+        slots = sorted([*table.slots_by_primary.get(node, ()), *table.slots_by_primary.get(None, ())])
+        rows = [table.row(slot) for slot in slots]
+        return {row.slot: row.epoch for row in rows if self._named(row.primary or row.deputy, own) == node}
+
+    def _named(self, holder: Holder | None, own: Holder | None) -> str | None:
+        """The node of a holder; None if this holder is an earlier process of this node. `own`: the present one."""
+        if holder is None or (holder.node == self._member.me.node and holder != own):
             return None
         return holder.node
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ...cluster.identity import SLOTS
 from ...cluster.slots.table import SlotHome
 
 
@@ -19,6 +20,10 @@ class SlotLocator(Protocol):
         """Return the node with the sessions of a slot: messages for them go there."""
         ...
 
+    def homes(self) -> Sequence[SlotHome]:
+        """Return `home_of` each slot, in the order of the slots."""
+        ...
+
     def holders_of(self, slot: int) -> tuple[str, ...]:
         """Return the nodes that have the sessions of a slot, or that had them last."""
         ...
@@ -28,6 +33,10 @@ class SlotLocator(Protocol):
 
         None while no node does.
         """
+        ...
+
+    def registered_by(self, node: str) -> dict[int, int]:
+        """Return slot -> epoch (`epoch_of`), in the order of the slots, for those that a node registers."""
         ...
 
     def holds(self, slot: int) -> bool:
@@ -60,6 +69,10 @@ class EverySlotHere:
         """As `SlotLocator.home_of`: this node."""
         return SlotHome(self._node, True, 0)
 
+    def homes(self) -> Sequence[SlotHome]:
+        """As `SlotLocator.homes`: this node has all slots."""
+        return (SlotHome(self._node, True, 0),) * SLOTS
+
     def holders_of(self, _slot: int) -> tuple[str, ...]:
         """As `SlotLocator.holders_of`: this node."""
         return (self._node,)
@@ -67,6 +80,10 @@ class EverySlotHere:
     def registrar_of(self, _slot: int) -> str | None:
         """As `SlotLocator.registrar_of`: this node."""
         return self._node
+
+    def registered_by(self, node: str) -> dict[int, int]:
+        """As `SlotLocator.registered_by`: this node registers all slots."""
+        return dict.fromkeys(range(SLOTS), 0) if node == self._node else {}
 
     def holds(self, _slot: int) -> bool:
         """As `SlotLocator.holds`: always."""

@@ -83,11 +83,13 @@ class Registrar:
         for node in self._others - others:
             self._forget(node)
         entered, self._others = others - self._others, others
-        gone = {slot for slot, epoch in self._epochs.items() if slots.get(slot) != epoch}
-        if gone:
-            self._drop(gone)
-        begun = {slot: epoch for slot, epoch in slots.items() if slot in gone or slot not in self._epochs}
-        self._epochs = dict(slots)
+        begun: dict[int, int] = {}
+        if slots != self._epochs:
+            gone = {slot for slot, epoch in self._epochs.items() if slots.get(slot) != epoch}
+            if gone:
+                self._drop(gone)
+            begun = {slot: epoch for slot, epoch in slots.items() if slot in gone or slot not in self._epochs}
+            self._epochs = dict(slots)
         for node in sorted(others):
             self._begin(node, self._epochs if node in entered else begun)
         for slot in [slot for slot in self._waiting if slot not in self._missing]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...cluster.identity import SLOTS
 from ..environment import Environment
 from ..sessions.registry import SessionRegistry
 from .gateway_connection import GatewayConnection
@@ -80,9 +79,7 @@ class Registration:
         """The table of slots has changed: ask for the clients of new slots, and answer questions that have waited."""
         if not self._used:
             return
-        locator = self.locator
-        mine = {slot: locator.epoch_of(slot) for slot in range(SLOTS) if locator.registrar_of(slot) == self.name}
-        self.registrar.applied(mine, self.others)
+        self.registrar.applied(self.locator.registered_by(self.name), self.others)
         for node in list(self._questions):
             self._answer(node)
 

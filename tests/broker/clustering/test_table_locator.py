@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.broker.clustering.table_locator import TableLocator
+from strogoff.broker.routing.remote import MOVING
 from strogoff.cluster.identity import SLOTS, slot_of
-from strogoff.cluster.slots.table import SlotRow
+from strogoff.cluster.ports import Identity
+from strogoff.cluster.slots.table import Holder, SlotHome, SlotRow, SlotTable
 from strogoff.mqtt import packets as p
 from tests.harness.broker import PacketClient, connect, publish
 from tests.harness.cluster import ClusterHarness, snapshots_only
@@ -155,6 +158,63 @@ def test_a_process_that_reads_its_log_again_is_deputy_of_nothing_yet() -> None:
     row = cluster[deputy].member.slots.row(slot)
     assert row.deputy is not None and row.deputy.node == f"n{deputy}"
     assert cluster.locator(deputy).registrar_of(slot) is None
+
+
+def agree(cluster: ClusterHarness) -> bool:
+    """What a locator says of all slots at once is what it says of each slot."""
+    for harness in cluster.nodes:
+        if harness.host.up:
+            locator, name = locator_of(harness), harness.host.name
+            assert list(locator.homes()) == [locator.home_of(slot) for slot in range(SLOTS)]
+            mine = [slot for slot in range(SLOTS) if locator.registrar_of(slot) == name]
+            assert locator.registered_by(name) == {slot: locator.epoch_of(slot) for slot in mine}
+            assert list(locator.registered_by(name)) == mine
+    return True
+
+
+def test_all_slots_at_once() -> None:
+    cluster = SlotCluster()
+    agree(cluster)
+    for client_id in ("c", "d", "e"):
+        cluster.give(client_id, cluster[3])
+        agree(cluster)
+    cluster[3].kill()
+    cluster.until(lambda: cluster.places("c")[0][0] is None)
+    agree(cluster)
+    cluster[3].start()
+    cluster.until(lambda: agree(cluster) and cluster.places("c")[0][0] == "n3")
+    agree(ClusterHarness(1, joined=False))
+
+
+class Member:
+    """A cluster node with a slot table."""
+
+    clustered = True
+
+    def __init__(self) -> None:
+        self.me = Identity("n1", "d", 1, "p", "n1:1", "c")
+        self.own = Holder("n1", "d", 3)
+        self.own_holder: Holder | None = None
+        self.slots = SlotTable(tuple([SlotRow(slot, 5, 5, self.own, (self.own,), None, 4) for slot in range(SLOTS)]), 5)
+
+
+def test_the_homes_follow_the_entrance_of_this_process_without_a_new_table() -> None:
+    member = Member()
+    locator = TableLocator(member)  # type: ignore[arg-type]
+    assert set(locator.homes()) == {SlotHome("n1", False, 0, 4)}
+    member.own_holder = member.own
+    assert set(locator.homes()) == {SlotHome("n1", True, 3, 4)}
+    member.own_holder = Holder("n1", "d", 9)
+    assert set(locator.homes()) == {SlotHome("n1", False, 0, 4)}
+
+
+def test_a_sealed_slot_is_moving_until_it_is_open() -> None:
+    member, sealed = Member(), {7}
+    locator = TableLocator(member, sealed=sealed)  # type: ignore[arg-type]
+    there = SlotHome("n1", False, 0, 4)
+    assert locator.homes() == (there,) * 7 + (SlotHome(MOVING, False, 0, 4),) + (there,) * 248
+    sealed.clear()
+    assert set(locator.homes()) == {there}
 
 
 def test_a_slot_is_held_by_its_primary_alone() -> None:

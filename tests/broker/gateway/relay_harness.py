@@ -34,11 +34,17 @@ class Table:
         primary, _ = self.rows[slot]
         return SlotHome(primary or "", primary is not None, 0)
 
+    def homes(self) -> list[SlotHome]:
+        return [self.home_of(slot) for slot in range(SLOTS)]
+
     def holders_of(self, slot: int) -> tuple[str, ...]:
         return ()
 
     def registrar_of(self, slot: int) -> str | None:
         return self.rows[slot][0] or self.deputies.get(slot)
+
+    def registered_by(self, node: str) -> dict[int, int]:
+        return {slot: self.epoch_of(slot) for slot in range(SLOTS) if self.registrar_of(slot) == node}
 
     def holds(self, slot: int) -> bool:
         return True
