@@ -28,7 +28,7 @@ def test_a_worker_ignores_ctrl_c_and_collects_rarely() -> None:
     try:
         processes._begin_work()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-        assert gc.get_threshold() == (5000, 10, 10) and gc.get_freeze_count()
+        assert gc.get_threshold() == (20000, 10, 10) and gc.get_freeze_count()
     finally:
         signal.signal(signal.SIGINT, handler)
         gc.set_threshold(*threshold)
