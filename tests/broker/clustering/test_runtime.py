@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.steady import SteadyClient
-from strogoff.broker.clustering import runtime
+from strogoff.broker.clustering import discovery, runtime
 from strogoff.broker.clustering.leaving import DEPART
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.broker.clustering.runtime import ClusterRuntime
@@ -305,7 +305,9 @@ async def refused(harness: ServersInMemory, name: str) -> None:
 
 
 @pytest.mark.parametrize("others", ["away", "without a majority", "there"])
-def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(tmp_path: Path, others: str) -> None:
+def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: str
+) -> None:
     """It looks like a new node. Before, it acknowledged publishes that its cluster never got."""
 
     async def scenario(harness: ServersInMemory) -> None:
@@ -317,6 +319,8 @@ def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(tmp_path:
         for name in {"away": names, "without a majority": ("n2", "n3"), "there": ("n3",)}[others]:
             await harness.stop(name)
         shutil.rmtree(tmp_path / "n3")
+        if others == "without a majority":
+            monkeypatch.setattr(discovery, "FIRST_S", 0.5)  # the start waits as long as this, and then continues
         three = await harness.start("n3", discovery__nodes=places, **policy)
         if others == "there":
             await until(lambda: "Restart it" in three.serves_nobody)
