@@ -22,6 +22,7 @@ from strogoff.configs import load
 from strogoff.mqtt import packets
 from strogoff.mqtt.decoder import Decoder
 from strogoff.mqtt.encoder import encode
+from tests.harness.waiting import until
 
 both_loops = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 
@@ -165,11 +166,7 @@ class ServerHarness:
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Let the event loop run until the condition is true."""
-        async with asyncio.timeout(10):
-            while not condition():
-                turn = asyncio.Event()
-                asyncio.get_running_loop().call_later(0.001, turn.set)
-                await turn.wait()
+        await until(condition, 10)
 
     @property
     def url(self) -> str:

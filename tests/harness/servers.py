@@ -17,6 +17,7 @@ from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, me
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.configs import load
 from strogoff.testing.runtime.time_scale import scaled
+from tests.harness.waiting import until
 
 
 def quick(settings: ClusterSettings) -> ClusterSettings:
@@ -85,12 +86,6 @@ def run(folder: Path, scenario: Callable[[ServersInMemory], Awaitable[None]]) ->
     harness = asyncio.run(main())
     assert not complaints, complaints
     return harness
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):  # a busy machine needs more than 15 s for three nodes with 256 slots
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0)
 
 
 async def said(

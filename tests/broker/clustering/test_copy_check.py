@@ -19,7 +19,7 @@ from strogoff.testing.cluster import Cluster
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import PacketClient, publish
 from tests.harness.cluster import MAJORITY
-from tests.harness.servers import until
+from tests.harness.waiting import until
 
 
 class Checked(CopiedCluster):

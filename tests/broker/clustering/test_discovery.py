@@ -17,6 +17,7 @@ from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.cluster.membership.discovery import WHO, WhoAnswer, encode_who
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import Accepted, CallFailed, Refused, Wire
+from tests.harness.waiting import until
 
 
 class Place:
@@ -83,16 +84,10 @@ class Search:
             raise ClusterError(self.refusals.pop(0))
         self.found.set()
 
-    async def run(self, discovery: Discovery, until: Callable[[], bool]) -> None:
+    async def run(self, discovery: Discovery, end: Callable[[], bool]) -> None:
         task = asyncio.create_task(discovery.run())
-        await until_so(until)
+        await until(end)
         task.cancel()
-
-
-async def until_so(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0)
 
 
 def run(scenario: Callable[[Search], Awaitable[None]]) -> Search:
@@ -197,9 +192,9 @@ def test_a_name_without_a_dns_answer_does_not_delay_the_others(monkeypatch: pyte
         place = await search.place(1, seeks("c"))
         discovery = search.discovery("slow:1", "127.0.0.1:1")
         task = asyncio.create_task(discovery.run())
-        await until_so(lambda: place.asked >= 3)
+        await until(lambda: place.asked >= 3)
         place.answer = WhoAnswer("a", "cluster", True)
-        await until_so(search.found.is_set)
+        await until(search.found.is_set)
         task.cancel()
 
     assert "warning: discovery: slow:1: DNS has not answered within 0.02 s" in run(scenario).log

@@ -8,7 +8,8 @@ import pytest
 
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.cluster.identity import SLOTS
-from tests.harness.servers import ServersInMemory, id_at, run, said, until
+from tests.harness.servers import ServersInMemory, id_at, run, said
+from tests.harness.waiting import until
 
 LEAVES = [
     ("n9", "n9 is not a member of this cluster"),

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from strogoff.broker.clustering.runtime import ClusterRuntime
-from tests.harness.servers import ServersInMemory, run, until
+from tests.harness.servers import ServersInMemory, run
+from tests.harness.waiting import until
 
 STOPS = "notice: this node stops in 8 s at the latest: "
 

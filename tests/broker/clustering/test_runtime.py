@@ -19,7 +19,8 @@ from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.harness.servers import ServersInMemory, run, said, until
+from tests.harness.servers import ServersInMemory, run, said
+from tests.harness.waiting import until
 
 PLACES = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
 

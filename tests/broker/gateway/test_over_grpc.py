@@ -9,7 +9,7 @@ from pathlib import Path
 from strogoff.broker.process.server import Server
 from strogoff.configs import load
 from strogoff.testing.client import Client
-from tests.harness.servers import until
+from tests.harness.waiting import until
 
 from .relay_harness import Table
 
