@@ -25,6 +25,9 @@ venv-test:
 run: venv-run                 ## one broker on 127.0.0.1:1883, data under ./data; Ctrl-C stops it, its data stays
 	$(BIN)/strogoff start --conf configs/dev.conf --data-dir $(DATA)
 
+# Where PYTHONDONTWRITEBYTECODE is set, as in many containers, each process of a test would compile all modules again.
+test test-slow coverage: export PYTHONDONTWRITEBYTECODE :=
+
 test: venv-test               ## the fast suite
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
