@@ -171,7 +171,7 @@ _TYPES: Final = """
     node.loaded s sessions : the node knows all sessions of its disk
     node.stop s ?reason : last row of a boot that was ended in order, or that goes on in another run (joined)
     node.stats s connects publishes deliveries drops : counters, each minute and before node.stop
-    config.change s key ?old ?new ?detail : a setting was changed while running
+    config.change s key ?old ?new : another value of a setting is in force at this node, while it runs
     log.gap s first last rows reason : rows that the writer dropped: overflow, disk or unencodable
     fwd.send m mid target ?topic ?count : a message went onto the link to a node
     fwd.recv m mid source ?topic : a message arrived from a node

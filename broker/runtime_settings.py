@@ -12,7 +12,8 @@ sessions with their limits before it can read the settings of the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ..configs import Key, Settings, schema
 from ..configs.checks import MIN_IN_SYNC, PATIENCE, too_few_copies, too_impatient
@@ -34,6 +35,14 @@ class SetError(ValueError):
     """The change of a setting is not valid; the text tells the operator why."""
 
 
+class Change(NamedTuple):
+    """Another value of a key is in force, in the form of vernemq.conf; None for a key without a value."""
+
+    key: str
+    old: str | None
+    new: str | None
+
+
 class _Overlay:
     """The settings, with the values set at run time in front. `asked` has the keys that were read."""
 
@@ -50,7 +59,7 @@ class _Overlay:
 class RuntimeSettings:
     """The values set at run time, and the node's `options`, which each change updates in place.
 
-    `applied` is called with the keys whose values have changed. `told` is called with a level and a log line about each
+    `applied` is called with the changes that are in force. `told` is called with a level and a log line about each
     change that another node made.
     """
 
@@ -61,7 +70,7 @@ class RuntimeSettings:
         self._shared = False
         self._own: dict[str, str] = {}
         self._global: dict[str, str] = {}
-        self.applied: Callable[[Sequence[str]], None] = lambda names: None
+        self.applied: Callable[[Sequence[Change]], None] = lambda changes: None
         self.told: Callable[[str, str], None] = lambda level, line: None
         self.problems: list[str] = []
         """Stored values that this version cannot apply, one line for each."""
@@ -264,7 +273,10 @@ class RuntimeSettings:
         changed = from_settings(self._overlay())
         for field in Options.__struct_fields__:
             setattr(self.options, field, getattr(changed, field))
-        self.applied(names)
+        self.applied([Change(name, *[self._value(name, texts) for texts in (before, now)]) for name in names])
+
+    def _value(self, key: str, texts: Mapping[str, str]) -> str | None:
+        return texts[key] if key in texts else self.configured(key)
 
 
 def _unknown(name: str) -> SetError:

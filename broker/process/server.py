@@ -39,7 +39,7 @@ from ..plugins.builtin import BuiltinPlugins
 from ..plugins.hooks import Hooks, Refuse, Verdict
 from ..reporting.events import Events, Sink
 from ..reporting.journal import FLUSH_S, Journal
-from ..runtime_settings import RuntimeSettings
+from ..runtime_settings import Change, RuntimeSettings
 from .conversion import convert
 from .descriptors import Descriptors
 from .eventlog import EventLog
@@ -252,13 +252,15 @@ class Server:
         cluster.config.listeners.append(self.runtime.changed)
         cluster.in_force = self.runtime.in_force
 
-    def _settings_changed(self, names: Sequence[str]) -> None:
+    def _settings_changed(self, changes: Sequence[Change]) -> None:
         """Apply the settings that need an action at once; all others are read when they are used."""
         node = self.node
         node.env.wake()
-        if any(name.startswith("systree_") for name in names):
+        for key, old, new in changes:
+            node.env.event("config.change", key=key, old=old, new=new)
+        if any(change.key.startswith("systree_") for change in changes):
             self.systree.start()
-        if any(name.endswith("_during_netsplit") for name in names):
+        if any(change.key.endswith("_during_netsplit") for change in changes):
             node.policy.view_state = node.policy.view_state  # publishes that were parked may go on
 
     def _make_engine(self, folder: Path, durability: Durability) -> Engine:

@@ -100,7 +100,7 @@ def shared() -> tuple[RuntimeSettings, SharedConfig, list[list[str]], list[str]]
     changes, shelf = RuntimeSettings(SETTINGS, BrokerHarness().node.env.store, "n1"), SharedConfig(RouteMap())
     applied: list[list[str]] = []
     log: list[str] = []
-    changes.applied = lambda names: applied.append(list(names))
+    changes.applied = lambda made: applied.append([change.key for change in made])
     changes.told = lambda level, line: log.append(f"{level} {line}")
     changes.share(shelf)
     shelf.listeners.append(changes.changed)

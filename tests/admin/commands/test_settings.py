@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from strogoff.analytics.schema import validate
 
 from ..fake_operator_port import THIS_NODE, FakeOperatorPort
 from ..server_harness import ServerHarness, run_with_server, running_server
@@ -25,6 +28,25 @@ def test_show_and_set(tmp_path: Path) -> None:
         )
         assert harness.server.node.options.max_inflight_messages == 3
         assert "notice vmq-admin: retry_interval = 7, until `config reset`" in harness.lines
+
+    run_with_server(tmp_path, test)
+
+
+def test_a_change_is_in_the_event_log(tmp_path: Path) -> None:
+    """With the values before and after it; a command that sets the same value again is no change."""
+
+    async def test(harness: ServerHarness) -> None:
+        rows: list[dict[str, Any]] = []
+        harness.server.node.env.events.add(rows.append)
+        await harness.good("set", "max_inflight_messages=3")
+        await harness.good("set", "max_inflight_messages=3")
+        await harness.good("config", "reset", "--key=max_inflight_messages")
+        found = [row for row in rows if row["type"] == "config.change"]
+        assert [(row["key"], row["old"], row["new"]) for row in found] == [
+            ("max_inflight_messages", "20", "3"),
+            ("max_inflight_messages", "3", "20"),
+        ]
+        assert all(validate(row) == [] for row in found)
 
     run_with_server(tmp_path, test)
 
