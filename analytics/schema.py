@@ -113,6 +113,7 @@ _FIELDS: Final = """
     retained        int      messages   retained messages in the store
     rows            int      rows       rows that are missing, or were wrong
     sessions        int      sessions   durable sessions in the store, or in the slot
+    settings        strings  -          settings in force, such as queue_replicas=2
     slot            int      -          slot of the client id, 0 to 255
     slots           strings  -          ranges of slots, such as 0-84
     source          string   -          the other node, from which it comes
@@ -165,7 +166,8 @@ _TYPES: Final = """
     policy.deny s client operation topic ?reason ?policy ?mountpoint ?code ?username ?peer : an operation was refused
     store.sync m lsn ?count ?bytes : everything up to lsn is on the disk
     store.state s state ?detail : the message store changed its state
-    node.start s retained ?level ?detail : first row of a boot
+    node.start s retained ?level ?settings
+        : first row of a boot; settings are those that promises depend on
     node.join s ?old
         : the node has joined a cluster: its rows belong to that run from here on, before they did to the old one
     node.loaded s sessions : the node knows all sessions of its disk

@@ -50,6 +50,20 @@ CLOSE_GRACE_S = 1.0
 """How long a stop waits for clients to take what was written to them."""
 STOP_S = 10.0
 """How long a stop waits for the disk."""
+PROMISES_DEPEND_ON = (
+    "message_store.engine",
+    "message_store.durability",
+    "queue_replicas",
+    "queue_min_in_sync",
+    "allow_register_during_netsplit",
+    "allow_publish_during_netsplit",
+    "allow_subscribe_during_netsplit",
+    "allow_unsubscribe_during_netsplit",
+    "max_offline_messages",
+    "max_online_messages",
+    "persistent_client_expiration",
+)
+"""Settings without whose values nobody can tell from the event log what the node has promised."""
 _CLOCK_KEY = b"nclock"
 _CLOCK_EVERY_S = 60.0
 _WATCH_S = 5.0
@@ -199,7 +213,7 @@ class Server:
         startup = self.node.sessions.startup
         startup.failed = known.set_exception
         startup.when_ready(lambda: known.set_result(None))
-        self.node.open()
+        self.node.open([f"{key}={self.runtime.in_force(key)}" for key in PROMISES_DEPEND_ON])
         self.systree = Systree(self.node)
         self.systree.start()
         self.runtime.applied, self.runtime.told = self._settings_changed, self.log

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from strogoff.analytics.schema import validate
+from strogoff.broker.process.server import PROMISES_DEPEND_ON
 
 from ..fake_operator_port import THIS_NODE, FakeOperatorPort
 from ..server_harness import ServerHarness, run_with_server, running_server
@@ -30,6 +32,24 @@ def test_show_and_set(tmp_path: Path) -> None:
         assert "notice vmq-admin: retry_interval = 7, until `config reset`" in harness.lines
 
     run_with_server(tmp_path, test)
+
+
+def test_the_event_log_begins_with_the_settings_that_promises_depend_on(tmp_path: Path) -> None:
+    """Also with those that were set while the node ran before."""
+
+    async def set_one(harness: ServerHarness) -> None:
+        await harness.good("set", "max_offline_messages=7")
+
+    async def nothing(harness: ServerHarness) -> None:
+        pass
+
+    run_with_server(tmp_path, set_one, eventlog__level="session")
+    run_with_server(tmp_path, nothing, eventlog__level="session")
+    lines = [line for path in sorted(tmp_path.rglob("boot=2-*.jsonl")) for line in path.read_text().splitlines()]
+    row = json.loads(lines[0])
+    assert row["type"] == "node.start" and validate(row) == []
+    assert [text.partition("=")[0] for text in row["settings"]] == list(PROMISES_DEPEND_ON)
+    assert {"max_offline_messages=7", "queue_replicas=2", "allow_publish_during_netsplit=off"} <= {*row["settings"]}
 
 
 def test_a_change_is_in_the_event_log(tmp_path: Path) -> None:
