@@ -75,6 +75,7 @@ _FIELDS: Final = """
     client          string   -          client id; for a shared subscription without a member its group
     client_key      string   -          the load generator's own name for the message: writer-counter
     code            int      -          reason code that the peer got, as in the standard
+    codes           strings  -          reason codes that the peer got, in decimals, one for each filter
     connects        int      total      connections that got a session, since the start
     count           int      -          how many
     counts          counts   -          operations since the begin by outcome, such as publish_refused
@@ -85,6 +86,7 @@ _FIELDS: Final = """
     dup             bool     -          sent again after it may have been received
     epoch           int      -          incarnation of the session
     filter          string   -          topic filter as subscribed
+    filters         strings  -          topic filters in the order of the packet
     first           int      seq        first missing row
     healed_ms       int      ms         cluster time when the node was whole again and merged
     joining         strings  -          members in the view that do not serve yet
@@ -145,6 +147,9 @@ _TYPES: Final = """
     sess.end s client reason ?mountpoint ?epoch : a session is over, its queue with it
     sub.add s client filter qos ?mountpoint ?epoch : a subscription was added or replaced
     sub.del s client filter ?mountpoint ?epoch : a subscription was removed
+    sub.ack s client filters codes ?mountpoint : SUBACK was sent, with a reason code for each filter
+    unsub.ack s client filters codes ?mountpoint
+        : UNSUBACK was sent; in MQTT 3.1.1 it has no codes, and these are what MQTT 5.0 would get
     sub.visible s filter source ?client ?mountpoint : this node routes by a subscription of another node
     pub.recv m mid client topic qos ?mountpoint ?packet_id ?retain ?bytes ?pub_conn ?client_key
         : a PUBLISH was accepted

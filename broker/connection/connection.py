@@ -11,6 +11,7 @@ already decoded wait in `flow.held`. A connection is also held after it has hand
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -287,7 +288,7 @@ class ClientConnection:
 
         def send() -> None:
             self.output.write(frame)
-            self.output.acked.append(message)
+            self.output.acked.append(partial(self.env.observer.message_acked, message))
 
         return send
 

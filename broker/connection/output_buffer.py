@@ -116,8 +116,8 @@ class OutputBuffer:
         self.out_limit = env.options.out_buffer_bytes
         self.sent = 0
         self.accepted = 0
-        self.acked: list[Message] = []
-        """Messages whose acknowledgement is in this turn's output; only at level `message`."""
+        self.acked: list[Callable[[], None]] = []
+        """Write the rows of the event log about the answers in this turn's output: called when it leaves (H-04)."""
         self.is_writable = False
         self.transport_paused = False
         self.frame_key = 0
@@ -217,8 +217,8 @@ class OutputBuffer:
                 return
         if self.acked:
             acked, self.acked = self.acked, []
-            for message in acked:
-                env.observer.message_acked(message)
+            for write_row in acked:
+                write_row()
         if self.out_size < LARGE:
             self.transport.write(out[0] if len(out) == 1 else b"".join(out))
         else:
@@ -232,6 +232,7 @@ class OutputBuffer:
     def discard(self) -> None:
         """Drop the output of this turn, acknowledgements included."""
         self.accepted = 0
+        self.acked.clear()
         self.out.clear()
 
     def resume(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...mqtt import packets
@@ -208,9 +209,24 @@ def _suback(
         reasons = [V3_REFUSED if reason > 2 else reason for reason in reasons]
     connection.env.counters.suback_sent[connection.version == 5] += 1
     answer = packets.Suback(packet.packet_id, reasons)
-    connection.acks.accept(
-        lambda: connection.output.send_packet(answer), wait, context or AckContext(), operation=operation
+    filters = [wanted.filter for wanted in packet.subscriptions]
+    send = partial(_send, connection, answer, filters, reasons)
+    connection.acks.accept(send, wait, context or AckContext(), operation=operation)
+
+
+def _send(
+    connection: ClientConnection, answer: packets.Suback | packets.Unsuback, filters: list[str], reasons: list[int]
+) -> None:
+    """Send SUBACK or UNSUBACK. The event log has it when it leaves."""
+    connection.output.send_packet(answer)
+    row = partial(
+        connection.env.observer.subscription_answered,
+        connection,
+        isinstance(answer, packets.Suback),
+        filters,
+        [str(int(reason)) for reason in reasons],
     )
+    connection.output.acked.append(row)
 
 
 def resumed(connection: ClientConnection, session: Session) -> None:
@@ -242,7 +258,7 @@ def unsubscribe(connection: ClientConnection, packet: packets.Unsubscribe) -> No
         env.observer.denied(connection, "unsubscribe", "", why)
         if connection.version == 5:
             reasons = [int(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)] * len(packet.filters)
-            _unsuback(connection, packet.packet_id, reasons, False)
+            _unsuback(connection, packet.packet_id, packet.filters, reasons, False)
         return
     hook, extra = (
         ("on_unsubscribe_m5", [packet.properties or {}]) if connection.version == 5 else ("on_unsubscribe", [])
@@ -272,15 +288,23 @@ def _remove(connection: ClientConnection, packet_id: int, filters: list[str]) ->
         reasons.append(0 if found else ReasonCode.NO_SUBSCRIPTION_EXISTED)
         if found:
             connection.env.event("sub.del", client=connection.client_id, filter=text)
-    _unsuback(connection, packet_id, reasons, session.durable and removed, UNSUBSCRIBE)
+    _unsuback(connection, packet_id, filters, reasons, session.durable and removed, UNSUBSCRIBE)
     if connection.env.hooks.has("on_topic_unsubscribed"):
         connection.env.hooks.notify("on_topic_unsubscribed", connection.subscriber, filters)
 
 
-def _unsuback(connection: ClientConnection, packet_id: int, reasons: list[int], wait: bool, operation: int = 0) -> None:
+def _unsuback(
+    connection: ClientConnection,
+    packet_id: int,
+    filters: list[str],
+    reasons: list[int],
+    wait: bool,
+    operation: int = 0,
+) -> None:
     connection.env.counters.unsuback_sent[connection.version == 5] += 1
     answer = packets.Unsuback(packet_id, reasons if connection.version == 5 else [])
-    connection.acks.reply(lambda: connection.output.send_packet(answer), wait, operation=operation)
+    send = partial(_send, connection, answer, filters, reasons)
+    connection.acks.reply(send, wait, operation=operation)
 
 
 def _notify(connection: ClientConnection, hook: str, topics: list[Any], properties: dict[str, Any] | None) -> None:

@@ -36,8 +36,6 @@ class FaultGate:
         self.reset = reset
         self.activity = activity
         self.drops = drops
-        self.suback_left: Callable[[str], None] = lambda client: None
-        """Called with the client id for each SUBACK that leaves the node."""
         self.connack_left: Callable[[ClientConnection], None] = lambda connection: None
         """Called for each CONNACK that leaves the node."""
         self.frozen = False
@@ -90,8 +88,6 @@ class FaultGate:
         hit = [drop for drop in self.drops if drop.hits(packet, direction, connection.client_id)]
         if any(drop.then == "cut" for drop in hit):
             connection.tear()
-        if packet == "SUBACK" and direction == "out" and not hit:
-            self.suback_left(connection.client_id)
         if packet == "CONNACK" and direction == "out" and not hit and connection.connection is not None:
             self.connack_left(connection.connection)
         return bool(hit)

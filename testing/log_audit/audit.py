@@ -104,19 +104,17 @@ class Audit:
 def audit(
     rows: Iterable[Row],
     lifo: bool = False,
-    answers: Iterable[Answer] | None = None,
     kept: Iterable[Answer] = (),
     queues: Queues = MappingProxyType({}),
 ) -> Audit:
     """Judge the rows of one run, of all nodes and boots, in any order. `lifo` queues are not judged for order.
 
-    `answers` are the SUBACKs that the broker sent: a subscription counts from its SUBACK. None: it counts from its row.
-    `kept` are the CONNACKs of durable sessions. Without them, a session counts as durable when it has outlived
-    a connection.
+    A subscription counts from its SUBACK. `kept` are the CONNACKs of durable sessions. Without them, a session counts
+    as durable when it has outlived a connection.
     `queues` are the present queues of the running nodes. Without them, a message whose last row says that it entered a
     queue counts as waiting.
     """
-    history = History(rows, answers, kept)
+    history = History(rows, kept)
     result = Audit(
         len(history.accepted),
         len(history.acked),

@@ -21,7 +21,10 @@ MessageId = tuple[str, int, int]
 Owner = tuple[str, str]
 """The node where a session began, and its client id."""
 Answer = tuple[int, str, str]
-"""A SUBACK or CONNACK that has left the broker: hlc, node, client id."""
+"""A CONNACK that has left the broker: hlc, node, client id."""
+ANSWERED_SINCE = 4
+"""The version of the schema from which on the log has each SUBACK. In an older log a subscription counts from its row
+on."""
 
 
 @dataclass
@@ -119,13 +122,11 @@ class _Wills:
 class History:
     """The content of a log. `holes` describes the rows that are missing.
 
-    `answers` are the SUBACKs that left the broker; without them a subscription counts from its row on. `kept` are the
-    CONNACKs of sessions that outlive their connection; without them a session is durable once the log shows it.
+    `kept` are the CONNACKs of sessions that outlive their connection; without them a session is durable once the log
+    shows it.
     """
 
-    def __init__(
-        self, rows: Iterable[Row], answers: Iterable[Answer] | None = None, kept: Iterable[Answer] = ()
-    ) -> None:
+    def __init__(self, rows: Iterable[Row], kept: Iterable[Answer] = ()) -> None:
         self.sessions: dict[Owner, list[Session]] = {}
         self.accepted: dict[MessageId, Accepted] = {}
         self.acked: dict[MessageId, int] = {}
@@ -149,7 +150,6 @@ class History:
         self.holes: list[str] = []
         self.length = 0
         self.partitions = Partitions()
-        self._answered_later = answers is not None
         self._homes: dict[Owner, Owner] = {}
         """(node, client) -> owner of the client's session, which came to this node from another one."""
         self._connections: dict[Owner, int] = {}
@@ -157,10 +157,10 @@ class History:
         self._wills: defaultdict[Owner, _Wills] = defaultdict(_Wills)
         self._seq: dict[tuple[str, int], int] = {}
         self._running: dict[str, tuple[int, bool]] = {}
-        for place, row in enumerate(_in_order(rows, answers or (), kept)):
+        for place, row in enumerate(_in_order(rows, kept)):
             self.length = place + 1
-            if row["type"] in _LEFT:
-                _LEFT[row["type"]](self, place, row)
+            if row["type"] == "connack":
+                self._welcomed(place, row)
                 continue
             self._count(row)
             self._life(place, row)
@@ -278,13 +278,14 @@ class History:
     def _subscribe(self, place: int, row: Row) -> None:
         self._unsubscribe(place, row)
         group, pattern = parse_shared(row["filter"])
-        answered = NEVER if self._answered_later else place
+        answered = NEVER if row["v"] >= ANSWERED_SINCE else place
         self._current(place, row).subscriptions.append(Held(pattern, group, row["qos"], place, answered))
 
     def _answered(self, place: int, row: Row) -> None:
         session = self._open(self._owner(row))
         for held in session.subscriptions if session is not None else ():
-            held.answered = min(held.answered, place)
+            if f"$share/{held.group}/{held.filter}" in row["filters"] or held.filter in row["filters"]:
+                held.answered = min(held.answered, place)
 
     def _welcomed(self, place: int, row: Row) -> None:
         session = self._open(self._owner(row))
@@ -379,18 +380,16 @@ class History:
         wills.state, wills.last = "cancelled", row
 
 
-_LEFT = {"suback": History._answered, "connack": History._welcomed}
 _LAST = 1 << 62
 
 
-def _in_order(rows: Iterable[Row], subacks: Iterable[Answer], connacks: Iterable[Answer]) -> list[Row]:
-    """Returns all rows ordered by (hlc, node, seq), with an added row for each given SUBACK and CONNACK.
+def _in_order(rows: Iterable[Row], connacks: Iterable[Answer]) -> list[Row]:
+    """Returns all rows ordered by (hlc, node, seq), with an added row for each given CONNACK.
 
     An added row follows the rows of its node that have the same hlc.
     """
-    left = [("suback", each) for each in subacks] + [("connack", each) for each in connacks]
     ours = [
-        {"type": kind, "hlc": hlc, "node": node, "client": client, "seq": _LAST} for kind, (hlc, node, client) in left
+        {"type": "connack", "hlc": hlc, "node": node, "client": client, "seq": _LAST} for hlc, node, client in connacks
     ]
     return sorted([*rows, *ours], key=lambda row: (row["hlc"], row["node"], row["seq"]))
 
@@ -412,6 +411,7 @@ _HANDLERS = {
     "conn.close": History._disconnected,
     "sub.add": History._subscribe,
     "sub.del": History._unsubscribe,
+    "sub.ack": History._answered,
     "pub.recv": History._accept,
     "pub.route": History._route,
     "pub.ack": History._ack,

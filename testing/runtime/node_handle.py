@@ -36,8 +36,8 @@ class NodeHandle:
     """One node. A test reads its properties; to start, stop or pause the node it calls the methods of the cluster.
 
     `number` counts from 0. `host` and `port` are those of the TCP listener and stay the same over restarts: a bound
-    socket that never listens reserves the port until `release`. `sink` gets the rows of the event log. `answered` is
-    called for each SUBACK that leaves, `kept` for each CONNACK of a session that outlives its connection.
+    socket that never listens reserves the port until `release`. `sink` gets the rows of the event log. `kept` is called
+    for each CONNACK of a session that outlives its connection.
     """
 
     def __init__(
@@ -49,7 +49,6 @@ class NodeHandle:
         seed: int,
         activity: IdleDetector,
         sink: Callable[[Row], None],
-        answered: Callable[[Answer], None],
         kept: Callable[[Answer], None],
         node_links: NodeLinks | None = None,
     ) -> None:
@@ -64,7 +63,6 @@ class NodeHandle:
         self._seed = f"{seed} {self.name}"
         self._activity = activity
         self._sink = sink
-        self._answered = answered
         self._kept = kept
         self._node_links = node_links
         self._server: InProcessServer | None = None
@@ -145,7 +143,6 @@ class NodeHandle:
             None if node_links is None else node_links.tune,
             OF_THE_MACHINE if node_links is None else (node_links.clock.wall_ms, node_links.clock.mono_ms),
         )
-        server.gate.suback_left = lambda client: self._answered((server.node.env.events.stamp(), self.name, client))
         server.gate.connack_left = partial(self._welcomed, server)
         before = set(threading.enumerate())
         await server.start()

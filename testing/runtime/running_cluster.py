@@ -120,7 +120,6 @@ class RunningCluster:
         self._directory = Path(directory) if directory is not None else None
         self._temporary: Path | None = None
         self._rows: deque[Row] = deque(maxlen=ROWS_KEPT)
-        self._answers: deque[Answer] = deque(maxlen=ROWS_KEPT)
         self._kept: deque[Answer] = deque(maxlen=ROWS_KEPT)
         self._clients: list[Client] = []
         self._activity: IdleDetector
@@ -167,7 +166,7 @@ class RunningCluster:
     def _handle(self, number: int, name: str, place: Path) -> NodeHandle:
         conf = {"nodename": name, **self._conf}
         disks: Disks | None = {} if self.engine == "memory" else None
-        told = (self._row, self._answers.append, self._kept.append)
+        told = (self._row, self._kept.append)
         return NodeHandle(number, conf, place, disks, self.seed, self._activity, *told, self._node_links)
 
     def _row(self, row: Row) -> None:
@@ -217,7 +216,7 @@ class RunningCluster:
     def audit(self) -> Audit:
         """Judge the event log so far: finds lost, duplicate and reordered messages, and forgotten sessions."""
         queues = {each.name: each.queued() for each in self.nodes if each.up and not each.paused}
-        return audit(self.rows, answers=list(self._answers), kept=list(self._kept), queues=queues)
+        return audit(self.rows, kept=list(self._kept), queues=queues)
 
     def write_log(self, directory: Path) -> Path:
         """Write the event log as JSON lines for `strogoff analytics`. Returns the directory; raises OSError."""

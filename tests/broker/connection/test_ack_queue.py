@@ -181,6 +181,18 @@ def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> N
     assert broker.events("pub.recv") and not broker.events("pub.ack")
 
 
+def test_a_suback_that_may_not_leave_is_not_in_the_event_log() -> None:
+    """The lease ended while the SUBACK waited for the disk."""
+    broker = Guarded()
+    client = broker.persistent("c", 5)
+    broker.hold_disk()
+    client.subscribe(("t", 1))
+    broker.lease = False
+    broker.free_disk()
+    assert [type(each) for each in client.take()] == [packets.Disconnect]
+    assert broker.events("sub.add") and not broker.events("sub.ack")
+
+
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_client_whose_connack_may_not_leave_is_refused(version: int) -> None:
     """CONNACK is the first packet [MQTT-3.2.0-1]: neither a message nor a DISCONNECT may come before it."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from strogoff.analytics.schema import validate
 from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
 from strogoff.broker.plugins.hooks import Refuse
 from strogoff.mqtt import packets
@@ -356,3 +357,20 @@ def test_a_client_that_leaves_while_its_filters_are_added() -> None:
     again = broker.persistent("s")
     assert again.subscribe(*wanted, packet_id=6) == [Suback(6, [1] * len(wanted))]
     assert len(session.subscriptions) == len(wanted)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_answers_are_in_the_event_log_when_they_leave(version: int) -> None:
+    """A SUBACK that waits for the disk is not in the log before that, and follows the row of the subscription."""
+    broker = BrokerHarness()
+    client = broker.persistent("c", version)
+    broker.hold_disk()
+    client.subscribe(("a/#", 1), ("b", 0))
+    assert broker.events("sub.add") and not broker.events("sub.ack")
+    broker.free_disk()
+    client.unsubscribe("b", "c")
+    (added,), (removed,) = broker.events("sub.ack"), broker.events("unsub.ack")
+    assert (added["client"], added["filters"], added["codes"]) == ("c", ["a/#", "b"], ["1", "0"])
+    assert (removed["client"], removed["filters"], removed["codes"]) == ("c", ["b", "c"], ["0", "17"])
+    assert broker.events("sub.add")[-1]["seq"] < added["seq"]
+    assert validate(added) == validate(removed) == []

@@ -44,7 +44,12 @@ class Log:
     def subscriber(self, client: str = "rx", filter: str = "t/#", qos: int = 2) -> None:
         """A client with a subscription."""
         self.connect(client)
+        self.subscribe(client, filter, qos)
+
+    def subscribe(self, client: str = "rx", filter: str = "t/#", qos: int = 2) -> None:
+        """A client subscribes, or subscribes again."""
         self.say("sub.add", client=client, filter=filter, qos=qos)
+        self.say("sub.ack", client=client, filters=[filter], codes=[str(qos)])
 
     def accept(self, client: str = "tx", topic: str = "t/1", qos: int = 1, **more: Any) -> tuple[str, int, int]:
         """Accept a PUBLISH; returns its mid."""

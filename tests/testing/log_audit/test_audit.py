@@ -291,7 +291,7 @@ def test_a_retained_message_may_be_sent_again() -> None:
     """Each SUBSCRIBE may get it."""
     log = clean()
     mid = log.whole(retain=True)
-    log.say("sub.add", client="rx", filter="t/#", qos=2)
+    log.subscribe()
     log.say("ret.deliver", client="rx", topic="t/1")
     log.send(mid, packet_id=50)
     assert audit(log.rows).problems() == []
@@ -302,7 +302,7 @@ def test_a_retained_message_does_not_excuse_other_losses(plant: Callable[[Log], 
     """A retained message of the topic was sent for a SUBSCRIBE: this does not excuse other losses."""
     log = clean()
     mid = log.whole(retain=True)
-    log.say("sub.add", client="rx", filter="t/#", qos=2)
+    log.subscribe()
     log.say("ret.deliver", client="rx", topic="t/1")
     log.send(mid, packet_id=50)
     accept = log.accept
