@@ -78,7 +78,7 @@ class MovingNode:
             links=SimpleNamespace(try_again=lambda: None), view=SimpleNamespace(incarnations=()),
         )  # fmt: skip
         node.gateways.locator = SimpleNamespace(
-            home_of=lambda slot: SlotHome(world.tables[self.table][slot], True, 1, world.moved(slot, self.table))
+            home_of=self._home, homes=lambda: [self._home(slot) for slot in range(SLOTS)]
         )
         routes = Routes(name, lambda function: None)
         self.gate = SlotGate(node.env.store, routes.here_since)
@@ -96,6 +96,9 @@ class MovingNode:
         self.follower.follow()
         for other in NAMES:
             self.receiver.watermark(other, 1)
+
+    def _home(self, slot: int) -> SlotHome:
+        return SlotHome(self.world.tables[self.table][slot], True, 1, self.world.moved(slot, self.table))
 
     def _acknowledge(self, origin: str, seq: int, boot: int) -> None:
         self.answers.append((origin, seq, self.gate.applied))
