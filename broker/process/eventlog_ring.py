@@ -138,9 +138,8 @@ class Ring:
         self._numbers[_TAKEN] = upto
 
     def close(self) -> None:
-        """Free the memory, and delete the file. Rows that are still there are lost."""
-        self._numbers.release()
-        self._memory.close()
+        """Delete the file. Rows that are still there are lost, and so are later ones: the loop may add some while the
+        thread ends, so the memory is freed with this object."""
         if self._file is not None:
             self._file.delete()
 

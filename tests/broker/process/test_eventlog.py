@@ -236,6 +236,15 @@ def test_flush_answers_when_the_disk_hangs(make: Make) -> None:
     held.go_on.set()
 
 
+def test_a_row_after_the_end_disturbs_nobody(make: Make, tmp_path: Path) -> None:
+    """The loop still runs while the writer's thread ends."""
+    events, log = make()
+    events.emit("node.stop")
+    log.close()
+    events.emit("node.stop")
+    assert covered(read(tmp_path / "log")) == [1]
+
+
 def test_without_any_place_for_the_ring_a_line_says_what_a_kill_loses(
     tmp_path: Path, said: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
