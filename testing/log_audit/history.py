@@ -283,8 +283,9 @@ class History:
 
     def _answered(self, place: int, row: Row) -> None:
         session = self._open(self._owner(row))
+        filters = set(map(parse_shared, row["filters"]))
         for held in session.subscriptions if session is not None else ():
-            if f"$share/{held.group}/{held.filter}" in row["filters"] or held.filter in row["filters"]:
+            if (held.group, held.filter) in filters:
                 held.answered = min(held.answered, place)
 
     def _welcomed(self, place: int, row: Row) -> None:

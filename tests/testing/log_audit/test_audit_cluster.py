@@ -12,6 +12,7 @@ from strogoff.cluster.identity import SLOTS, slot_of
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.log_audit.audit import Audit, audit
 from strogoff.testing.log_audit.history import ANSWERED_SINCE, History
+from strogoff.testing.log_audit.partitions import NEVER
 
 from ..run_loop import run
 from .log_builder import Log
@@ -90,6 +91,17 @@ def test_a_subscription_counts_from_its_suback() -> None:
     for row in two.rows:
         row["v"] = ANSWERED_SINCE - 1
     assert len(two.audit().lost_acked) == 3, "older logs have no SUBACK"
+
+
+def test_a_suback_answers_no_other_group() -> None:
+    """`$share/g/t/#` and `t/#` are two subscriptions of a client."""
+    two = Two()
+    two.b.connect("rx")
+    two.b.say("sub.add", client="rx", filter="$share/g/t/#", qos=1)
+    two.b.say("sub.add", client="rx", filter="u", qos=1)
+    two.b.say("sub.ack", client="rx", filters=["t/#", "$share/g/u"], codes=["1", "1"])
+    held = {(each.group, each.filter): each.answered for each in History(two.rows).sessions[B, "rx"][0].subscriptions}
+    assert held == {("g", "t/#"): NEVER, (None, "u"): NEVER}
 
 
 def dead(two: Two) -> None:
