@@ -4,12 +4,11 @@ Broker, simulator, tests and Spark jobs share these definitions. A row is one fl
 then the fields of its type. A field has the same type and meaning in every row.
 
 Order: `hlc` is a hybrid logical clock in one integer, `physical ms since 1970 << 16 | logical`. It rises strictly with
-`seq`. After a message from another node, all later values are larger than the value in the message.
+`seq`. After a frame from another node, all later values are larger than the value in the frame.
 
 Completeness: `seq` counts from 1 without gaps for each (node, boot). A node that joins a cluster goes on under another
-`run_id`, with the next number. A `log.gap` row replaces rows that the
-writer has dropped (`first` to `last`; its own `seq` is `last`). A number that is missing without such a row was lost
-outside of the broker.
+`run_id`, with the next number. A `log.gap` row replaces rows that the writer has dropped (`first` to `last`; its own
+`seq` is `last`). A number that is missing without such a row was lost outside of the broker.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ class Wills:
         self._at: dict[str, float] = {}
         self._gone: dict[str, float] = {}
         self._roles: dict[str, str] = {}
-        self._given_up: Counter[str] = Counter()
+        self._excused: Counter[str] = Counter()
+        """Client id -> how many wills may have come besides the one that is due."""
 
     @property
     def gone(self) -> int:
@@ -63,11 +64,11 @@ class Wills:
     def gave_up(self, client_id: str) -> None:
         """A client has closed a connection whose CONNECT got no answer in time. The node may have accepted it at that
         moment: then this end is due a will of its own."""
-        self._given_up[client_id] += 1
+        self._excused[client_id] += 1
 
     def came_late(self, client_id: str) -> None:
         """A client has come back more than `GRACE_S` after the begin of the fault: its will may have come or not."""
-        self._given_up[client_id] += 1
+        self._excused[client_id] += 1
 
     def delivered(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:  # noqa: ARG002
         """The subscriber has got a will."""
@@ -85,7 +86,7 @@ class Wills:
         wrong = []
         for name, role in self._roles.items():
             due, came = int(name in self._gone), self._came[name]
-            if not due <= came <= due + self._given_up[name]:
+            if not due <= came <= due + self._excused[name]:
                 wrong.append(f"{name} ({role}): {came} wills, {due} due")
             elif due and self._at[name] - self._gone[name] > DUE_S:
                 wrong.append(f"{name} ({role}): its will came after {self._at[name] - self._gone[name]:.1f} s")

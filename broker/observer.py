@@ -250,15 +250,16 @@ class Observer:
         """A subscriber answered a message in flight with PUBACK or PUBREC."""
         self.events.emit("dlv.ack", client=session.client_id, packet_id=packet_id, mid=message.mid)
 
-    def subscription_answered(self, connection: Connection, added: bool, filters: list[str], codes: list[str]) -> None:
+    def subscription_answered(self, connection: Connection, added: bool, filters: list[str], codes: list[int]) -> None:
         """SUBACK, or without `added` UNSUBACK, leaves, with a reason code for each filter."""
-        self._event(
-            "sub.ack" if added else "unsub.ack",
-            client=connection.client_id,
-            mountpoint=connection.mountpoint,
-            filters=filters,
-            codes=codes,
-        )
+        if self.events.level:
+            self.events.emit(
+                "sub.ack" if added else "unsub.ack",
+                client=connection.client_id,
+                mountpoint=connection.mountpoint,
+                filters=filters,
+                codes=[str(int(code)) for code in codes],
+            )
 
     def message_acked(self, message: Message) -> None:
         """The broker sends the acknowledgement of a PUBLISH (H-04)."""

@@ -224,7 +224,7 @@ def _send(
         connection,
         isinstance(answer, packets.Suback),
         filters,
-        [str(int(reason)) for reason in reasons],
+        reasons,
     )
     connection.output.acked.append(row)
 

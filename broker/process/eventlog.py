@@ -130,7 +130,8 @@ class EventLog:
         return ring
 
     def _rescue(self, directory: Path, node: str, rescued: Rescued) -> None:
-        """Write what a killed process has left. The file that it wrote gets its final name with those of all boots."""
+        """Write the rows that a killed process has left in its ring to a file of its boot. Its open file gets its final
+        name later, from the writer's thread (`LogFiles.adopt_leftovers`)."""
         own = self._files
         files = LogFiles(directory, node, rescued.boot, size=own.size, age_ms=own.age_ms, keep_days=0)
         saved, error = files.rescue(_timed(rescued.lines))

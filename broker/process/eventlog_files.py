@@ -27,7 +27,7 @@ OPEN = ".open"
 
 HOUR_MS = 3_600_000
 _LONGEST_LINE = 1 << 20
-"""Bytes at the end of a killed process's file in which its last whole line is looked for."""
+"""How many bytes at the end of a killed process's file are searched for its last whole line."""
 _DATE = re.compile(r"date=([0-9]{4}-[0-9]{2}-[0-9]{2})")
 
 

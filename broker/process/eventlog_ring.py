@@ -89,16 +89,17 @@ class Ring:
         self._memory = mmap.mmap(-1 if file is None else file.handle, _BEGIN + size)
         self._numbers = memoryview(self._memory)[_NUMBERS].cast("Q")
         self._written = 0
+        """As in `_numbers`, which take longer to read."""
 
     @property
     def used(self) -> int:
         """Bytes of rows that no file has yet."""
-        return self._numbers[_WRITTEN] - self._numbers[_TAKEN]
+        return self._written - self._numbers[_TAKEN]
 
     @property
     def written(self) -> int:
         """Bytes of all rows so far."""
-        return self._numbers[_WRITTEN]
+        return self._written
 
     @property
     def taken(self) -> int:

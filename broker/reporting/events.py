@@ -69,11 +69,12 @@ class Events:
         self.set_level(level)
 
     def stamp(self) -> int:
-        """Return the last stamp made or received, 0 before the first. Each frame to another node carries it."""
+        """Return the last stamp that this node has made or received; 0 before the first. Each frame that it sends to
+        another node carries this stamp."""
         return self._hlc
 
     def belong_to(self, run_id: str) -> None:
-        """Write the later rows under another run. They go on with the next `seq`."""
+        """Give all later rows this run id. Their `seq` goes on without a gap."""
         self.run_id = run_id
 
     def set_level(self, level: int) -> None:

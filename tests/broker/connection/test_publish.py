@@ -103,7 +103,9 @@ def test_qos_2_state_survives_connection_and_process(version: int) -> None:
 
 
 def test_each_answer_to_a_publish_is_in_the_event_log() -> None:
-    """The first PUBREC may have been lost with its connection: the log has the one that the publisher got."""
+    """The broker answers a repeated PUBLISH with a second PUBREC, and logs both: the publisher may never have got the
+    first one.
+    """
     broker = BrokerHarness(level=2)
     client = broker.persistent("p", 5)
     assert client.publish("t", b"one", 2, 9)[0].packet_id == 9
