@@ -56,6 +56,11 @@ class ClusterNode(BrokerProcess):
         status = await self.status()
         return (status.get("sees"), status.get("members"), status.get("serving")) == ("whole", count, count)
 
+    async def settled(self) -> bool:
+        """Whether no slot of this node should move: a move closes the connections of the slot's clients."""
+        status = await self.status()
+        return not status.get("slots_misplaced") and str(status.get("balance", "off")).startswith(("balanced", "off"))
+
 
 def _ask(name: str, socket: Path, command: list[str]) -> list[list[Any]]:
     parts, _ = from_lines(UnixSocketClient(name, socket).run(command))
@@ -74,12 +79,14 @@ async def until(what: str, true: Callable[[], Awaitable[bool]], within_s: float)
 
 
 async def start_cluster(nodes: Sequence[ClusterNode]) -> None:
-    """Start the nodes, and wait until each sees all others serve."""
+    """Start the nodes, and wait until each sees all others serve and has the slots that it should have."""
     for node in nodes:
         node.meet(nodes)
     await asyncio.gather(*[node.start() for node in nodes])
     for node in nodes:
         await until(f"{node.name} sees all", lambda node=node: node.whole(len(nodes)), 60)  # type: ignore[misc]
+    for node in nodes:
+        await until(f"the slots of {node.name} are in their places", node.settled, 60)
 
 
 async def pin(pid: int, cores: int | str) -> None:

@@ -47,6 +47,8 @@ GROWTH = 1.25
 DESCRIPTORS = 2000
 """The limit of file descriptors of a node: so low that idle sockets can exhaust it."""
 COOKIE = "a cookie of the siege's own"
+LOG_LINES = 25
+"""So many lines of each node's log are printed if the siege failed."""
 ROUND_S = 10.0
 """The interval between two checks of memory and view, in seconds."""
 
@@ -105,9 +107,10 @@ class Pairs:
     def verdict(self) -> list[str]:
         """The violations."""
         wrong = [f"{len(self.waiting)} of {self.number} messages never came back"] if self.waiting else []
-        gone = [client.client_id for client in self.clients if not client.online]
+        gone = [client for client in self.clients if not client.online]
         if gone:
-            wrong.append(f"{len(gone)} well-behaved clients lost their connection, first {gone[0]}")
+            wrong.append(f"{len(gone)} well-behaved clients lost their connection")
+            wrong += [f"{client.client_id}, port {client.port}: {client.ending}" for client in gone[:10]]
         wrong += [fault for client in self.clients for fault in client.faults][:10]
         if not self.trips:
             return [*wrong, "no message came back"]
@@ -231,7 +234,10 @@ async def run(arguments: argparse.Namespace, folder: Path) -> list[str]:
         said, _ = await asyncio.wait_for(attackers.communicate(), 60)
         report = json.loads(said.splitlines()[-1])
         tell(pairs, watch, report)
-        return [*pairs.verdict(), *watch.verdict(), *report["breaches"]]
+        wrong = [*pairs.verdict(), *watch.verdict(), *report["breaches"]]
+        if wrong:
+            tell_logs(nodes)
+        return wrong
     finally:
         if attackers is not None and attackers.returncode is None:
             attackers.kill()
@@ -262,6 +268,14 @@ def tell(pairs: Pairs, watch: Watch, report: dict[str, Any]) -> None:
         memory = watch.memory_mb[node.name]
         middle = statistics.median(memory)
         print(f"{node.name}: memory {memory[0]:.0f} MB at first, median {middle:.0f}, largest {max(memory):.0f} MB")
+
+
+def tell_logs(nodes: Sequence[ClusterNode]) -> None:
+    """Print the last important lines of each node's log, without the refusals that the attackers cause."""
+    for node in nodes:
+        lines = node.log.read_text(errors="replace").splitlines()
+        important = [line for line in lines if "[INFO]" not in line and "conn.refuse" not in line]
+        print(f"-- {node.name}, port {node.port}", *important[-LOG_LINES:], sep="\n")
 
 
 def _worst_stretch(trips: list[tuple[float, float]]) -> float:

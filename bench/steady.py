@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from strogoff.mqtt import packets
@@ -46,6 +47,8 @@ class SteadyClient:
         self._reader_task: asyncio.Task[None] | None = None
         self.gone = asyncio.Event()
         self.gone.set()
+        self.ending = ""
+        """When and why the last connection ended: the code of the broker's DISCONNECT, or what the socket said."""
 
     @property
     def online(self) -> bool:
@@ -76,6 +79,7 @@ class SteadyClient:
         self.present = connack.session_present
         self.known = True
         self.gone.clear()
+        self.ending = ""
         self._resume(connack.session_present)
         self._reader_task = asyncio.create_task(self._read(reader, decoder, first[1:]))
         return connack
@@ -101,11 +105,15 @@ class SteadyClient:
                     return
                 data = await reader.read(65536)
                 if not data:
+                    self.ending = self.ending or "the broker closed without DISCONNECT"
                     return
                 todo = decoder.feed(data)
-        except OSError:
-            return
+        except OSError as error:
+            self.ending = self.ending or f"{type(error).__name__}: {error}"
+        except Exception as error:
+            self.faults.append(f"{self.client_id}: the client itself failed: {type(error).__name__}: {error}")
         finally:
+            self.ending = f"{datetime.now(UTC):%H:%M:%S.%f} {self.ending}"
             self.gone.set()
             if self._writer is not None:
                 self._writer.close()
@@ -120,14 +128,7 @@ class SteadyClient:
                 self.acked(sent.payload)
             self._room.set()
         elif kind is packets.Pubrec:
-            sent = self.outgoing.get(packet.packet_id)
-            if isinstance(sent, packets.Publish):
-                if packet.reason >= 0x80:
-                    del self.outgoing[packet.packet_id]
-                    return
-                self.acked(sent.payload)
-                self.outgoing[packet.packet_id] = packets.Pubrel(packet.packet_id)
-            self._send(packets.Pubrel(packet.packet_id))
+            self._received(packet)
         elif kind is packets.Pubrel:
             self.received.discard(packet.packet_id)
             self.inflight.pop(packet.packet_id, None)
@@ -136,6 +137,18 @@ class SteadyClient:
             waiting = self._answers.pop((kind, packet.packet_id), None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(packet)
+        elif kind is packets.Disconnect:
+            self.ending = f"DISCONNECT with code {packet.reason:#04x}"
+
+    def _received(self, packet: packets.Pubrec) -> None:
+        sent = self.outgoing.get(packet.packet_id)
+        if isinstance(sent, packets.Publish):
+            if packet.reason >= 0x80:
+                del self.outgoing[packet.packet_id]
+                return
+            self.acked(sent.payload)
+            self.outgoing[packet.packet_id] = packets.Pubrel(packet.packet_id)
+        self._send(packets.Pubrel(packet.packet_id))
 
     def _publish(self, packet: packets.Publish) -> None:
         packet_id, properties = packet.packet_id, packet.properties or {}
