@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ..broker.clustering import copy_check, late_changes, slot_comparison, slot_leftovers, slot_replicator
+from ..broker.clustering import copy_check, late_changes, slot_comparison, slot_filling, slot_leftovers
 from ..broker.clustering.slot_comparison import Size
 from ..cluster.links.settings import LinkSettings
 from ..cluster.membership.settings import Settings as ViewSettings
@@ -148,8 +148,8 @@ def has_copies(plan: ClusterPlan) -> bool:
 
 
 _SMALL_ITEMS: tuple[tuple[ModuleType, str, Any], ...] = (
-    (slot_replicator, "SMALL", (100, 100)),
-    (slot_replicator, "LARGE", (100, 400)),
+    (slot_filling, "SMALL", (100, 100)),
+    (slot_filling, "LARGE", (100, 400)),
     (slot_leftovers, "STEP", 5),
     (slot_comparison, "LEVELS", (Size(8, 1000), Size(2, 200))),
     (slot_comparison, "STEP", Size(8, 1000)),

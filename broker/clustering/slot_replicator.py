@@ -17,22 +17,16 @@ commits that wait, `late_changes.py` the changes that nobody waits for.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Container, Iterator
-from functools import partial
-from typing import Protocol
-
-import msgspec
+from collections.abc import Callable, Container
 
 from ...cluster.links.ports import Lane
 from ...cluster.membership.state_machine import zone_of
 from ...cluster.node import ClusterNode
 from ...cluster.slots.replicas import followers, with_copy
 from ...cluster.slots.table import Holder, SlotRow, ranges
-from ...storage.engine import Batch, StorageError
+from ...storage.engine import Batch
 from ...storage.keys import SLOT_KINDS
 from ..environment import Environment
-from ..queues.records import RecordError
 from .copy_codec import (
     Begin,
     Complete,
@@ -40,20 +34,15 @@ from .copy_codec import (
     CopyItem,
     Declined,
     Different,
-    Digests,
     End,
     Over,
     Ready,
-    Rows,
     decode_answer,
     encode,
 )
 from .copy_commits import CopyCommits, Wait
 from .late_changes import LateChanges
-from .slot_comparison import Comparison
-
-BEGUN, FILLING, COUNTED, ASKED, IN_SYNC = range(5)
-"""The phases of a copy at its primary."""
+from .slot_filling import ASKED, BEGUN, COUNTED, IN_SYNC, Copy, SlotFilling, SlotRows
 
 FILLS = 64
 """Copies that this node fills at the same time."""
@@ -61,50 +50,12 @@ REPEAT_MS = 1_000
 """How often a request or an unanswered item is repeated, and how soon a declined copy is tried again."""
 LOOK_MS = 1_000
 """How often this node looks for slots that lack a copy, besides each change of the table."""
-SMALL, LARGE = (8 << 10, 8 << 10), (64 << 10, 512 << 10)
-"""Bytes of rows in one item, and under way to one node: while commits wait for that node, and while none does. A commit
-waits behind the rows that are under way: a fill raised the median of PUBACK 4 to 8 times with four small items, and 1.3
-to 2.3 times with one (1,500/s, three nodes on two cores)."""
 QUIET_MS = 200
 """How long no commit may have waited for a node until it gets large items."""
 LATE_KINDS = SLOT_KINDS.replace(b"b", b"")
 """The kinds of rows that sessions must not write any more when their slot was lost."""
 BEHIND_BYTES = 64 << 20
 """A copy that is not counted yet is given up while more than this waits for its node."""
-
-
-class SlotRows(Protocol):
-    """The rows of a node's slots."""
-
-    def rows(self, slot: int, after: bytes, upto: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the present rows of the slot behind the key `after` up to the key `upto`, b"" for the end. Raises
-        `StorageError`, `RecordError`."""
-        ...
-
-
-class _Copy(msgspec.Struct, eq=False):
-    """A copy at `holder`. `left`: what the follower still needs. `sent`: number of each unacknowledged item with rows
-    or digests, and the bytes of these rows. `asked`: the last requested row of the table. `said_ms`: when the last
-    message was sent that needs an answer. `bytes`: those of all items and answers but changes."""
-
-    attempt: CopyAttempt
-    holder: Holder
-    phase: int = BEGUN
-    left: Comparison = msgspec.field(default_factory=lambda: Comparison(False))
-    sent: deque[tuple[int, int]] = msgspec.field(default_factory=deque)
-    asked: SlotRow | None = None
-    said_ms: float = 0.0
-    bytes: int = 0
-    over: bool = False
-
-    @property
-    def counts(self) -> bool:
-        return self.phase >= COUNTED and not self.over
-
-    @property
-    def filled(self) -> bool:
-        """True if the follower has all rows."""
-        return self.phase == FILLING and self.left.complete and not self.sent
 
 
 class SlotReplicator:
@@ -127,19 +78,17 @@ class SlotReplicator:
     ) -> None:
         self._member = member
         self._env = env
-        self._slot_rows = slot_rows
         self._wanted = wanted
         self._closed = closed
         self._lost = lost
         self._leaving = leaving
-        self.copies: dict[int, list[_Copy]] = {}
+        self.copies: dict[int, list[Copy]] = {}
         """The copies of each slot: at most the present one, and one that is to replace it."""
         self.preferred: dict[int, str] = {}
         """Slots that an operator moves: the node that must have a copy."""
-        self._fills: list[_Copy] = []
+        self._fills: list[Copy] = []
         """The copies that are not in sync yet."""
-        self._ready: deque[_Copy] = deque()
-        """The copies whose rows are read in later turns: their followers are ready, or have what was sent."""
+        self._filling = SlotFilling(env, slot_rows, member.ports.now_ms, self._give, self._give_up, self._is_quiet)
         self._commits = CopyCommits(env.store.open_commit - 1)
         self._late = LateChanges(member.ports.now_ms, member.ports.later, self._send_waiting)
         self._not_before_ms: dict[int, float] = {}
@@ -212,7 +161,7 @@ class SlotReplicator:
         """A follower has all items up to this number on disk. It followed the slot table `index` then."""
         if self._commits.acked(node, upto, index):
             self._settle()
-            self._fill_more(node, upto)
+            self._filling.acked(node, upto)
 
     def _settle(self) -> None:
         if self._commits.settle():
@@ -227,33 +176,30 @@ class SlotReplicator:
             return
         copy.bytes += len(data)
         if isinstance(answer, Ready) and copy.phase == BEGUN:
-            copy.left = Comparison(answer.kept)
-            self._read_later(copy)
+            self._filling.begin(copy, answer.kept)
         elif isinstance(answer, Complete) and copy.phase == COUNTED:
             copy.phase = ASKED
             self._ask([copy])
         elif isinstance(answer, Declined) and copy.phase < ASKED:
             self._put_off(slot, copy)
         elif isinstance(answer, Different) and copy.left.answered(answer.number, answer.ranges, answer.compared):
-            self._fill_more(node, 0)
+            self._filling.go_on(copy)
 
-    def _give_up(self, slot: int, copy: _Copy) -> None:
+    def _give_up(self, copy: Copy) -> None:
         """End an attempt for which nobody was asked, and tell the follower: another node may get the copy."""
         self._give(copy, Over(copy.attempt))
-        self._put_off(slot, copy)
+        self._put_off(copy.attempt.slot, copy)
 
-    def _put_off(self, slot: int, copy: _Copy) -> None:
+    def _put_off(self, slot: int, copy: Copy) -> None:
         """The attempt is over, and the table cannot name it. Try again after a while."""
         assert copy.phase < ASKED
         self._forget(slot, copy)
         self._settle()
         self._not_before_ms[slot] = self._member.ports.now_ms() + REPEAT_MS
 
-    def _forget(self, slot: int, copy: _Copy) -> None:
+    def _forget(self, slot: int, copy: Copy) -> None:
         copy.over = True
-        copy.sent.clear()
-        if copy.left.waits:
-            self._env.after_turn(lambda: self._fill_more(copy.holder.node, 0))
+        self._filling.ended(copy)
         self._fills = [each for each in self._fills if each is not copy]
         rest = [each for each in self.copies[slot] if each is not copy]
         if rest:
@@ -263,7 +209,7 @@ class SlotReplicator:
 
     # -- copies in sync, as `SyncedCopies`
 
-    def in_sync(self, slot: int) -> list[_Copy]:
+    def in_sync(self, slot: int) -> list[Copy]:
         """Return the copies of a slot that are in sync, none while the slot is given away."""
         return [copy for copy in self.copies.get(slot, ()) if copy.phase == IN_SYNC and slot not in self._closed]
 
@@ -281,94 +227,32 @@ class SlotReplicator:
 
     # -- filling
 
-    def _read_later(self, copy: _Copy) -> None:
-        if copy not in self._ready:
-            self._ready.append(copy)
-            if len(self._ready) == 1:
-                self._env.background(self._read)
-
-    def _read(self) -> None:
-        """Go on with one of the copies: a node that gets many slots at once would else stand still for a while."""
-        read = False
-        while self._ready and not read:
-            copy = self._ready[0]
-            if copy.phase == BEGUN and not copy.over:
-                copy.phase = FILLING
-            read = copy.phase == FILLING and not copy.over and self._fill(copy)
-            self._ready.popleft()
-            if read:
-                self._ready.append(copy)
-        if self._ready:
-            self._env.background(self._read)
-
-    def _fill_more(self, node: str, upto: int) -> None:
-        for copy in self._fills:
-            if copy.holder.node == node and copy.phase == FILLING:
-                while copy.sent and copy.sent[0][0] <= upto:
-                    copy.sent.popleft()
-                self._read_later(copy)
-
-    def _fill(self, copy: _Copy) -> bool:
-        """Send some of the rows or digests that are left, in the turn in which they are read: a change of a row that is
-        sent before the row would be undone by it. The batch that closes after the last row ends the fill. Returns
-        whether it has read some."""
-        node, slot, left = copy.holder.node, copy.attempt.slot, copy.left
-        between = partial(self._slot_rows.rows, slot)
-        now_ms = self._member.ports.now_ms()
-        item_bytes, window = LARGE if self._is_quiet(node) else SMALL
-        reads = True
-        try:
-            if left.needs_rows and self._under_way(node) < window:
-                after, upto, rows = left.rows(between, item_bytes)
-                if rows or left.kept:
-                    copy.sent.append((self._give(copy, Rows(copy.attempt, rows, after, upto)), sum(map(len, rows))))
-            elif left.needs_digests and not self._compares(node):
-                copy.said_ms = now_ms
-                copy.sent.append((self._give(copy, Digests(copy.attempt, *left.digests(between))), 0))
-            else:
-                reads = False
-        except (StorageError, RecordError) as error:
-            self._env.log("error", f"slot {slot} cannot be copied to {node}: {error}")
-            self._give_up(slot, copy)
-            return False
-        if copy.filled:
-            # rows that were read from the open batch are in the changes of that batch: End follows them
-            self._env.store.when_landed(self._env.store.open_commit, _nothing)
-        return reads
-
     def _is_quiet(self, node: str) -> bool:
         return self._member.ports.now_ms() - self._commits.waited_ms.get(node, 0.0) >= QUIET_MS
 
-    def _give(self, copy: _Copy, item: CopyItem) -> int:
+    def _give(self, copy: Copy, item: CopyItem) -> int:
         """Send an item of one copy."""
         data = encode(item)
         copy.bytes += len(data)
         return self._send(copy.holder.node, data)
 
-    def _compares(self, node: str) -> bool:
-        """True if a node has digests of a copy to compare: then those of others wait, so that its turns stay short."""
-        return any(copy.left.waits for copy in self._fills if copy.holder.node == node)
-
-    def _under_way(self, node: str) -> int:
-        return sum([size for copy in self._fills if copy.holder.node == node for _, size in copy.sent])
-
-    def _end(self, copy: _Copy) -> None:
+    def _end(self, copy: Copy) -> None:
         copy.phase = COUNTED
         self._say(copy)
 
-    def _say(self, copy: _Copy) -> None:
+    def _say(self, copy: Copy) -> None:
         """Send the item that the follower must answer in this phase."""
         copy.said_ms = self._member.ports.now_ms()
         self._give(copy, Begin(copy.attempt, self._member.slots.index) if copy.phase == BEGUN else End(copy.attempt))
 
-    def _compare_again(self, copy: _Copy) -> None:
+    def _compare_again(self, copy: Copy) -> None:
         """The follower has the digests, and its answer was lost."""
         copy.left.again()
-        self._fill_more(copy.holder.node, 0)
+        self._filling.go_on(copy)
 
     # -- the table
 
-    def _ask(self, copies: list[_Copy]) -> None:
+    def _ask(self, copies: list[Copy]) -> None:
         """Ask the leader to put these followers into the in-sync sets. From now on only the table decides."""
         changes = []
         for copy in copies:
@@ -403,10 +287,11 @@ class SlotReplicator:
         self._late.forget_all_but(fed)
         for node in self._commits.forget_all_but(fed):
             self._member.links.void(node, Lane.REPLICA)
+        self._filling.forget_all_but(fed)
         rivals = self._commits.rivals
         self._commits.rivals = [(slot, holder) for slot, holder in rivals if _may_get(table.row(slot), holder)]
         for node, upto in self._commits.follow(table.index):
-            self._fill_more(node, upto)
+            self._filling.acked(node, upto)
         self._settle()
         self._looked_ms = 0.0
 
@@ -421,7 +306,7 @@ class SlotReplicator:
                 continue  # another copy of this turn had to read, and could not
             if not copy.counts and self._member.links.waiting_bytes(node, Lane.REPLICA) > BEHIND_BYTES:
                 self._env.log("warning", f"{node} is too slow for a copy of slot {slot}: it is tried again")
-                self._give_up(slot, copy)
+                self._give_up(copy)
             elif now_ms - copy.said_ms >= REPEAT_MS:
                 if copy.phase in (BEGUN, COUNTED):
                     self._say(copy)
@@ -443,7 +328,7 @@ class SlotReplicator:
             needed = {**self.lacking(), **self.preferred}
             for copy in fills:
                 if needed.get(copy.attempt.slot) != copy.holder.node:
-                    self._give_up(copy.attempt.slot, copy)
+                    self._give_up(copy)
 
     def _look(self, now_ms: float) -> None:
         """Begin the copies that are missing, those of slots with one holder first."""
@@ -475,7 +360,7 @@ class SlotReplicator:
 
     def _begin(self, row: SlotRow, holder: Holder) -> None:
         attempt = CopyAttempt(row.slot, row.epoch, self._env.numbers.unique())
-        copy = _Copy(attempt, holder)
+        copy = Copy(attempt, holder)
         self.copies.setdefault(row.slot, []).append(copy)
         self._fills.append(copy)
         self._say(copy)
@@ -510,7 +395,3 @@ def _by_slot(batch: Batch, slots: Container[int]) -> dict[int, list[bytes | None
 def _may_get(row: SlotRow, holder: Holder) -> bool:
     """True if the slot has no primary, and the node of this holder gets it if it enters first."""
     return row.primary is None and (holder.node, holder.disk) in [(each.node, each.disk) for each in row.in_sync]
-
-
-def _nothing() -> None:
-    """The commit matters, and not its end."""

@@ -153,7 +153,7 @@ def _known(machine: ClusterMachine) -> object:
         return None
     slots = clustering.slots
     copies = [
-        (each.attempt.number, each.phase, each.left.complete, each.left.waits, len(each.sent))
+        (each.attempt.number, each.phase, each.left.complete, each.left.waits, each.sent)
         for each in slots.replicator.copies.get(SLOT, ())
     ]
     kept = slots.copies._copies.get(SLOT)

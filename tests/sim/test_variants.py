@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from strogoff.broker.clustering import copy_check, late_changes, slot_comparison, slot_leftovers, slot_replicator
+from strogoff.broker.clustering import copy_check, late_changes, slot_comparison, slot_filling, slot_leftovers
 from strogoff.cluster.membership.consensus import Consensus
 from strogoff.cluster.membership.state_machine import MembershipState
 from strogoff.cluster.replicated_map.compaction import Compactor
@@ -102,7 +102,7 @@ def test_slots_with_copies_move_although_a_disk_is_lost() -> None:
 
 def test_small_limits_lengthen_a_copy_and_the_wait_of_what_nobody_waits_for() -> None:
     def limits() -> tuple[object, ...]:
-        return slot_replicator.SMALL, slot_replicator.LARGE, slot_leftovers.STEP, late_changes.LATEST_MS
+        return slot_filling.SMALL, slot_filling.LARGE, slot_leftovers.STEP, late_changes.LATEST_MS
 
     usual = limits()
     for kinds in ((), (SMALL,), (COPIES,)):

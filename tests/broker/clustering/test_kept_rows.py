@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.clustering import slot_comparison, slot_opening, slot_replicator
+from strogoff.broker.clustering import slot_comparison, slot_filling, slot_opening
 from strogoff.broker.clustering.copy_codec import (
     Begin,
     CopyItem,
@@ -110,8 +110,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many steps for few rows."""
     monkeypatch.setattr(slot_comparison, "LEVELS", (Size(16, 1000), Size(4, 300)))
     monkeypatch.setattr(slot_comparison, "STEP", Size(16, 1000))
-    monkeypatch.setattr(slot_replicator, "SMALL", (200, 200))
-    monkeypatch.setattr(slot_replicator, "LARGE", (200, 200))
+    monkeypatch.setattr(slot_filling, "SMALL", (200, 200))
+    monkeypatch.setattr(slot_filling, "LARGE", (200, 200))
 
 
 # -- what crosses the link

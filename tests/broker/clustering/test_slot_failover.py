@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import pytest
 
-from strogoff.broker.clustering import slot_replicator
+from strogoff.broker.clustering import slot_filling, slot_replicator
 from strogoff.broker.clustering.copy_codec import Begin, Changes, CopyAttempt, decode_item, encode
 from strogoff.broker.clustering.slot_copies import SlotCopies
 from strogoff.broker.clustering.slot_departure import COPYING
-from strogoff.broker.clustering.slot_replicator import ASKED, COUNTED, FILLING, _Copy
+from strogoff.broker.clustering.slot_filling import ASKED, COUNTED, FILLING, Copy
 from strogoff.broker.clustering.table_locator import TableLocator
 from strogoff.cluster.links.ports import Refuse
 from strogoff.cluster.membership.commands import SetSlots, encode_command
@@ -70,10 +71,10 @@ def copies_at(cluster: CopiedCluster, number: int) -> SlotCopies:
     return clustering.slots.copies
 
 
-def in_phase(cluster: CopiedCluster, primary: int, phase: int) -> _Copy:
+def in_phase(cluster: CopiedCluster, primary: int, phase: int) -> Copy:
     """Let time pass until a copy of the slot is in a phase, and return it."""
 
-    def found() -> list[_Copy]:
+    def found() -> list[Copy]:
         copies = cluster.replicator(primary).copies.get(cluster.slot, ())
         return [copy for copy in copies if copy.phase == phase]
 
@@ -81,24 +82,24 @@ def in_phase(cluster: CopiedCluster, primary: int, phase: int) -> _Copy:
     return found()[0]
 
 
-def stalled_fill(cluster: CopiedCluster, primary: int, stalled: int, seconds: float) -> _Copy:
+def stalled_fill(cluster: CopiedCluster, primary: int, stalled: int, seconds: float) -> Copy:
     """Let time pass until rows of the slot are under way, and stall the disk of a node then. Returns the copy."""
-    replicator, found = cluster.replicator(primary), list[_Copy]()
-    fill = replicator._fill
+    filling, found = cluster.replicator(primary)._filling, list[Copy]()
+    send = filling._send
 
-    def first(copy: _Copy) -> bool:
+    def first(copy: Copy, feed: Any) -> None:
         if copy.attempt.slot == cluster.slot and not found:
             found.append(copy)
             cluster[stalled].disks[0].stall_until = cluster.loop.now_s + seconds
             cluster[stalled].node.env.store.put(b"test", b"")  # from now on a commit is under way
-        return fill(copy)
+        send(copy, feed)
 
-    replicator._fill = first  # type: ignore[method-assign]
+    filling._send = first  # type: ignore[method-assign]
     cluster.until(lambda: bool(found))
     return found[0]
 
 
-def ten_messages_under_way(cluster: CopiedCluster) -> tuple[int, int, PacketClient, _Copy]:
+def ten_messages_under_way(cluster: CopiedCluster) -> tuple[int, int, PacketClient, Copy]:
     """Ten messages wait for the subscriber, its follower is killed, and the third node gets a copy on a slow disk.
 
     Returns the numbers of the primary and the third node, the publisher at the primary, and the copy.
@@ -122,7 +123,7 @@ def test_a_copy_is_complete_when_it_is_on_disk_and_commits_wait_for_it_before_th
     primary = cluster.replicator(2)
     sent = primary._end
 
-    def stalled(copy: _Copy) -> None:
+    def stalled(copy: Copy) -> None:
         if copy.attempt.slot == cluster.slot:
             cluster[int(copy.holder.node[1:])].disks[0].stall_until = cluster.loop.now_s + 0.6
         sent(copy)
@@ -152,8 +153,8 @@ def test_changes_while_rows_are_under_way_reach_the_copy(cluster: CopiedCluster)
 
 def test_a_copy_has_a_batch_of_the_primary_as_a_whole(cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are read from the batch that is still open: the copy does not end before it has the rest of that batch."""
-    monkeypatch.setattr(slot_replicator, "LARGE", (100, 100))
-    monkeypatch.setattr(slot_replicator, "SMALL", (100, 100))
+    monkeypatch.setattr(slot_filling, "LARGE", (100, 100))
+    monkeypatch.setattr(slot_filling, "SMALL", (100, 100))
     subscriber(cluster).leave()
     primary, follower = cluster.copied()
     writer = cluster[primary].client("writer")
@@ -543,7 +544,7 @@ def test_a_row_that_changes_during_the_fill_is_never_sent_as_it_was(
 ) -> None:
     """Reading ahead must not keep rows from one item to a later one: a change may be sent in between."""
     for name in ("LARGE", "SMALL"):
-        monkeypatch.setattr(slot_replicator, name, (100, 100))
+        monkeypatch.setattr(slot_filling, name, (100, 100))
     client = subscriber(cluster)
     primary, follower = cluster.copied()
     third, store = cluster.third(), cluster[primary].node.env.store
@@ -551,19 +552,18 @@ def test_a_row_that_changes_during_the_fill_is_never_sent_as_it_was(
     client.leave()
     for number in range(60):
         writer.publish("t", b"%d" % number + bytes(50), 1)
-    replicator, filled = cluster.replicator(primary), list[_Copy]()
-    fill = replicator._fill
+    filling, filled = cluster.replicator(primary)._filling, list[Copy]()
+    send = filling._send
 
-    def changing(copy: _Copy) -> bool:
-        has_read = fill(copy)
+    def changing(copy: Copy, feed: Any) -> None:
+        send(copy, feed)
         filled.extend([copy] * (copy.attempt.slot == cluster.slot))
         if len(filled) == 20:
             assert copy.phase == FILLING
             for key in store.keys(b"q%c" % cluster.slot, b"q%c" % (cluster.slot + 1)):
                 store.put(key, b"changed")
-        return has_read
 
-    replicator._fill = changing  # type: ignore[method-assign]
+    filling._send = changing  # type: ignore[method-assign]
     cluster[follower].kill()
     cluster.until(lambda: f"n{third}" in [holder.node for holder in cluster.row().in_sync])
     cluster.pass_s(1)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.clustering import slot_replicator
+from strogoff.broker.clustering import slot_filling, slot_replicator
 from strogoff.broker.clustering.copy_codec import Declined, Ready, Rows, decode_answer, decode_item
-from strogoff.broker.clustering.slot_replicator import ASKED, IN_SYNC, _Copy
+from strogoff.broker.clustering.slot_filling import ASKED, IN_SYNC, Copy
 from strogoff.cluster.links.ports import Lane
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import publish
@@ -22,7 +22,7 @@ def cluster() -> CopiedCluster:
 def test_a_slot_with_many_messages_is_copied_in_items_of_limited_size(
     cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slot_replicator, "LARGE", (2000, 4000))
+    monkeypatch.setattr(slot_filling, "LARGE", (2000, 4000))
     subscriber(cluster).leave()
     primary, _ = cluster.copied()
     writer = cluster[primary].client("writer")
@@ -37,7 +37,7 @@ def test_a_slot_with_many_messages_is_copied_in_items_of_limited_size(
         item = decode_item(data)
         if isinstance(item, Rows) and item.attempt.slot == cluster.slot:
             sent.append(item)
-            assert replicator._under_way(node) < 4000
+            assert replicator._filling._feeds[node].bytes < 4000
         return send(node, data)
 
     replicator._send = noted  # type: ignore[assignment]
@@ -66,7 +66,7 @@ def test_while_commits_wait_for_a_node_one_small_item_of_rows_is_under_way_to_it
     def noted(node: str, data: bytes) -> int:
         if isinstance(decode_item(data), Rows):
             sent.append(len(data))
-            assert replicator._under_way(node) < 8 << 10
+            assert replicator._filling._feeds[node].bytes < 8 << 10
         return send(node, data)
 
     monkeypatch.setattr(replicator, "_send", noted)
@@ -76,8 +76,8 @@ def test_while_commits_wait_for_a_node_one_small_item_of_rows_is_under_way_to_it
 
 
 def test_changes_during_a_fill_reach_the_copy(cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_replicator, "LARGE", (100, 100))
-    monkeypatch.setattr(slot_replicator, "SMALL", (100, 100))
+    monkeypatch.setattr(slot_filling, "LARGE", (100, 100))
+    monkeypatch.setattr(slot_filling, "SMALL", (100, 100))
     client = subscriber(cluster)
     primary, _ = cluster.copied()
     writer = cluster[primary].client("writer")
@@ -178,7 +178,7 @@ def test_the_follower_counts_before_the_table_names_it(cluster: CopiedCluster, m
     cluster.lose_follower()
     replicator = cluster.replicator(primary)
 
-    def waiting() -> list[_Copy]:
+    def waiting() -> list[Copy]:
         return [copy for copy in replicator.copies.get(cluster.slot, ()) if copy.phase == ASKED]
 
     cluster.until(waiting)
@@ -245,23 +245,21 @@ def test_a_primary_reads_one_item_of_one_copy_in_each_turn(
     subscriber(cluster).leave()
     primary, _ = cluster.copied()
     cluster.all_copied()
-    monkeypatch.setattr(slot_replicator, "LARGE", (16, 1 << 20))
-    replicator, turns = cluster.replicator(primary), list[list[int]]()
-    read, fill = replicator._read, replicator._fill
+    monkeypatch.setattr(slot_filling, "LARGE", (16, 1 << 20))
+    filling, turns = cluster.replicator(primary)._filling, list[list[int]]()
+    read, send = filling._turn, filling._send
 
     def turn() -> None:
         turns.append([])
         read()
         turns.append([])  # what follows is not read in this way
 
-    def filled(copy: Any) -> bool:
-        has_read = fill(copy)
-        if has_read:
-            turns[-1].append(copy.attempt.slot)
-        return has_read
+    def sent(copy: Copy, feed: Any) -> None:
+        turns[-1].append(copy.attempt.slot)
+        send(copy, feed)
 
-    monkeypatch.setattr(replicator, "_read", turn)
-    monkeypatch.setattr(replicator, "_fill", filled)
+    monkeypatch.setattr(filling, "_turn", turn)
+    monkeypatch.setattr(filling, "_send", sent)
     cluster.lose_follower()
     cluster.until(lambda: len(cluster.row().in_sync) == 2)
     read_slots = [slots for slots in turns[::2] if slots]
@@ -278,16 +276,16 @@ def test_a_copy_that_ends_while_another_one_is_looked_at_is_left_out(
     primary, _ = cluster.copied()
     cluster.all_copied()
     replicator = cluster.replicator(primary)
-    monkeypatch.setattr(replicator, "_read", lambda: None)
+    monkeypatch.setattr(replicator._filling, "_turn", lambda: None)
     cluster.lose_follower()
     cluster.until(lambda: len(replicator._fills) > 1)
     first, second = replicator._fills[:2]
     give_up = replicator._give_up
 
-    def both(slot: int, copy: _Copy) -> None:
-        give_up(slot, copy)
+    def both(copy: Copy) -> None:
+        give_up(copy)
         if copy is first:
-            give_up(second.attempt.slot, second)
+            give_up(second)
 
     monkeypatch.setattr(replicator, "_give_up", both)
     monkeypatch.setattr(slot_replicator, "BEHIND_BYTES", -1)
@@ -308,7 +306,7 @@ def test_a_copy_that_its_primary_has_forgotten_is_begun_anew(cluster: CopiedClus
     replicator, killed = cluster.replicator(2), list[int]()
     end = replicator._end
 
-    def first(copy: _Copy) -> None:
+    def first(copy: Copy) -> None:
         end(copy)
         if not killed:
             killed.append(int(copy.holder.node[1:]))

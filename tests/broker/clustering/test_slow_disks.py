@@ -8,7 +8,7 @@ import pytest
 
 from strogoff.broker.clustering import slot_replicator
 from strogoff.broker.clustering.rows import status_row
-from strogoff.broker.clustering.slot_replicator import FILLING, IN_SYNC, _Copy
+from strogoff.broker.clustering.slot_filling import FILLING, IN_SYNC, Copy
 from strogoff.broker.sessions.slot_sessions import ARRIVING
 from strogoff.cluster.membership import commit_pace
 from tests.broker.clustering.balanced_cluster import BalancedCluster
@@ -153,10 +153,10 @@ def test_a_copy_that_is_being_made_ends_when_its_node_becomes_slow(
     cluster[follower].kill()
     cluster.until(lambda: cluster.copied()[1] == third, 60)
     replicator = cluster.replicator(primary)
-    replicator._read_later = lambda copy: None  # type: ignore[method-assign]
+    replicator._filling.go_on = lambda copy: None  # type: ignore[method-assign]
     cluster[follower].start()
 
-    def filling() -> list[_Copy]:
+    def filling() -> list[Copy]:
         return [copy for copy in replicator.copies[cluster.slot] if copy.phase < IN_SYNC]
 
     cluster.until(lambda: bool(filling()), 60)
