@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Version of the schema. Readers accept rows up to their own version. A new type or a new required field raises it."""
 
 OFF: Final = 0
@@ -72,9 +72,10 @@ _FIELDS: Final = """
     begin_ms        int      ms         cluster time of the last common contact, where an incident begins
     bytes           int      bytes      size of the payload; of a slot that moved: of its rows
     client          string   -          client id; for a shared subscription without a member its group
-    client_key      string   -          the load generator's own name for the message: writer-counter
+    clean           bool     -          Clean Start, before MQTT 5.0 Clean Session
     code            int      -          reason code that the peer got, as in the standard
     codes           strings  -          reason codes that the peer got, in decimals, one for each filter
+    conn            int      -          the client's connection, a number unique in (node, boot)
     connects        int      total      connections that got a session, since the start
     count           int      -          how many
     counts          counts   -          operations since the begin by outcome, such as publish_refused
@@ -83,12 +84,14 @@ _FIELDS: Final = """
     detected_ms     int      ms         cluster time when the node knew of the incident
     drops           counts   total      messages dropped from queues by reason, since the start
     dup             bool     -          sent again after it may have been received
-    epoch           int      -          incarnation of the session
+    epoch           int      -          which durable session of the client; 0: one that ends with its connection
+    expiry_s        int      s          the session outlives its connection by this; 4294967295 stands for ever
     filter          string   -          topic filter as subscribed
     filters         strings  -          topic filters in the order of the packet
     first           int      seq        first missing row
     healed_ms       int      ms         cluster time when the node was whole again and merged
     joining         strings  -          members in the view that do not serve yet
+    keepalive_s     int      s          keep alive in force; 0 stands for none
     key             string   -          configuration key
     last            int      seq        last missing row
     level           string   -          eventlog.level: session or message
@@ -100,18 +103,18 @@ _FIELDS: Final = """
     nodes           strings  -          nodes concerned
     old             string   -          value before the change
     operation       string   -          register, publish, subscribe or unsubscribe
-    outcome         string   -          how it ended
     packet_id       int      -          packet id on the connection
     peer            string   -          address of the peer
     policy          string   -          the rule that decided
-    pub_client      string   -          client id of the publisher
-    pub_conn        int      -          the publisher's connection, a number unique in (node, boot)
+    present         bool     -          the node had the session before
     primaries       counts   slots      slots by their new primary
     publishes       int      total      PUBLISH packets accepted, since the start
     qos             int      -          0, 1 or 2
     reason          string   -          why, one word of a closed list
+    receive_max     int      messages   the most messages of QoS 1 and 2 that are under way to the client
     retain          bool     -          the RETAIN flag
     retained        int      messages   retained messages in the store
+    right           string   -          why the node may acknowledge: own (no cluster), lease, or policy
     rows            int      rows       rows that are missing, or were wrong
     sessions        int      sessions   durable sessions in the store, or in the slot
     settings        strings  -          settings in force, such as queue_replicas=2
@@ -127,45 +130,52 @@ _FIELDS: Final = """
     version         int      -          MQTT version: 3, 4 (3.1.1) or 5
     view            int      -          number of the cluster view
     without         int      slots      slots that have no primary now
+    will_delay_s    int      s          the will waits for this after the connection
     window_ms       int      ms         from begin to now; of an incident to its detection: the Window of Uncertainty
 """
 
 # Type, level (s = session, m = message), required and ?optional fields : meaning.
 _TYPES: Final = """
-    conn.open s client peer version ?mountpoint ?username ?pub_conn : a connection got its session
-    conn.close s client reason ?mountpoint ?code ?pub_conn ?peer ?username ?detail : a connection with a session ended
+    conn.open s client peer version conn epoch clean present expiry_s receive_max keepalive_s
+        ?mountpoint ?username ?will_delay_s
+        : a connection got its session; will_delay_s: it has a will
+    conn.close s client reason conn ?mountpoint ?code ?peer ?username ?detail : a connection with a session ended
     conn.pause s client reason count ?mountpoint
         : the node stopped reading a connection, because `count` of its packets wait
     conn.refuse s client peer version code reason ?mountpoint ?username : a CONNECT was refused
-    sess.create s client ?mountpoint ?epoch ?slot : a session began
-    sess.resume s client ?mountpoint ?epoch ?slot : a client resumed its session
-    sess.expire s client ?mountpoint ?epoch : a session's expiry interval was over
-    sess.takeover.start s client ?mountpoint ?epoch ?source ?username ?peer ?old
+    sess.create s client epoch ?mountpoint : a session began
+    sess.resume s client epoch ?mountpoint : a client resumed its session
+    sess.expire s client epoch ?mountpoint : a session's expiry interval was over
+    sess.takeover.start s client ?mountpoint ?epoch ?username ?peer ?old
         : another connection of the client id is being closed; peer is the new one's address, old the other's
-    sess.takeover.end s client ?mountpoint ?epoch ?outcome : the other connection is fenced
-    sess.end s client reason ?mountpoint ?epoch : a session is over, its queue with it
-    sub.add s client filter qos ?mountpoint ?epoch : a subscription was added or replaced
-    sub.del s client filter ?mountpoint ?epoch : a subscription was removed
-    sub.ack s client filters codes ?mountpoint : SUBACK was sent, with a reason code for each filter
-    unsub.ack s client filters codes ?mountpoint
+    sess.takeover.end s client epoch ?mountpoint : the other connection is fenced
+    sess.end s client epoch reason ?mountpoint : a session is over, its queue with it
+    sub.add s client epoch filter qos ?mountpoint : a subscription was added or replaced
+    sub.del s client epoch filter ?mountpoint : a subscription was removed
+    sub.ack s client filters codes ?mountpoint ?conn ?right : SUBACK was sent, with a reason code for each filter
+    unsub.ack s client filters codes ?mountpoint ?conn ?right
         : UNSUBACK was sent; in MQTT 3.1.1 it has no codes, and these are what MQTT 5.0 would get
-    sub.visible s filter source ?client ?mountpoint : this node routes by a subscription of another node
-    pub.recv m mid client topic qos ?mountpoint ?packet_id ?retain ?bytes ?pub_conn ?client_key
+    pub.recv m mid client topic qos conn ?packet_id ?retain ?bytes
         : a PUBLISH was accepted
     pub.route m mid targets ?topic : the sessions and nodes that a message goes to are known
-    pub.ack m mid ?client ?code ?packet_id : PUBACK or PUBREC was sent to the publisher
-    q.enq m mid client ?epoch ?topic ?qos ?pub_client ?pub_conn : a message entered a session's queue
-    q.durable m mid client ?epoch ?lsn : a queue's entry is safe as configured
+    pub.ack m mid client conn packet_id qos code right : PUBACK or PUBREC was sent to the publisher
+    pub.rel m mid client conn packet_id : the publisher has PUBREC: PUBREL came
+    pub.comp m mid client conn packet_id : PUBCOMP was sent to the publisher
+    q.enq m mid client epoch topic qos ?mountpoint : a message entered a session's queue
+    q.durable m mid client epoch lsn ?mountpoint : a queue's entry is safe as configured
+    q.depth m client epoch count ?mountpoint
+        : so many messages are in a session's queue, those in flight included: its client came back, or somebody asks
     q.drop s client topic reason mid ?mountpoint ?epoch ?qos : a message was dropped
-    q.expire s client topic mid ?mountpoint ?epoch : a message's expiry interval was over
-    dlv.send m mid client ?dup ?packet_id ?epoch ?topic ?qos ?pub_client ?pub_conn
-        : a PUBLISH was sent to a subscriber
-    dlv.ack m client packet_id ?mid ?epoch : a subscriber has a message (PUBACK or PUBREC)
-    will.arm s client topic ?mountpoint ?epoch ?qos : a client connected with a will
-    will.fire s client topic mid ?mountpoint ?epoch : a will was published
+    q.expire s client epoch topic mid ?mountpoint : a message's expiry interval was over
+    dlv.send m mid client conn qos ?dup ?packet_id : a PUBLISH was sent to a subscriber
+    dlv.ack m mid client conn packet_id code : a subscriber has a message, or refuses it (PUBACK or PUBREC)
+    dlv.rel m client conn packet_id : PUBREL was sent to the subscriber
+    dlv.comp m client conn packet_id : PUBCOMP came from the subscriber
+    will.arm s client epoch topic ?mountpoint : a client connected with a will
+    will.fire s client topic mid ?mountpoint : a will was published
     will.cancel s client reason ?topic ?mountpoint ?epoch : a will will not be published
-    ret.set m topic mid ?bytes : a retained message was set or, without payload, removed
-    ret.deliver m client topic ?mid : a retained message went to a new subscription
+    ret.set m topic mid bytes : a retained message was set or, without payload, removed
+    ret.deliver m client epoch topic mid ?mountpoint : a retained message went to a new subscription
     ret.refuse s topic client reason : a retained message was refused
     policy.deny s client operation topic ?reason ?policy ?mountpoint ?code ?username ?peer : an operation was refused
     store.sync m lsn ?count ?bytes : everything up to lsn is on the disk
@@ -182,10 +192,8 @@ _TYPES: Final = """
     fwd.send m mid target ?topic ?count : a message went onto the link to a node
     fwd.recv m mid source ?topic : a message arrived from a node
     fwd.ack m mid target ?acked : the other node acknowledged the message
-    fwd.timeout s target ?mid ?detail : a link's answer is overdue
     fwd.drop s target reason ?mid ?topic ?source ?bytes ?detail
         : a message was not forwarded; with reason unreadable: what came from the source cannot be read
-    mem.suspect s target ?detail ?view : a member did not answer in time
     mem.down s target ?reason ?view : a member left the view
     mem.up s target ?view : a member entered the view
     mem.view s view nodes ?joining ?missing : another view is in force: who serves, who is joining, who is missing
@@ -222,22 +230,11 @@ _TYPES: Final = """
     gateway.open s client target slot ?mountpoint ?username ?peer
         : the node relays a connection to the target, which serves the client
     gateway.close s client target reason ?mountpoint ?peer : it relays the connection no more
-    swc.round s target ?count ?outcome : a round of metadata repair with a peer ended
-    fault.cut s nodes ?detail : injected: these nodes hear only each other
     fault.pair_cut s nodes ?detail : injected: two nodes do not hear each other
     fault.one_way_cut s nodes ?detail : injected: the second does not hear the first
-    fault.delay s nodes ?detail : injected: links are slow
     fault.loss s nodes ?detail : injected: links lose packets
     fault.kill s nodes ?detail : injected: kill -9
-    fault.power_loss s nodes ?detail : injected: writes that were not on the disk are lost
-    fault.fast_restart s nodes ?detail : injected: killed and started within the lease
     fault.pause s nodes ?detail : injected: SIGSTOP
-    fault.vm_freeze s nodes ?detail : injected: clocks stand still too
-    fault.disk_stall s nodes ?detail : injected: writes hang
-    fault.disk_full s nodes ?detail : injected: no space left
-    fault.disk_lost s nodes ?detail : injected: the data directory is lost
-    fault.backup_restored s nodes ?detail : injected: an old copy of the data directory
-    fault.clock_jump s nodes ?detail : injected: the wall clock was set
     fault.end s nodes ?detail : the injected fault is over
 """
 
@@ -252,7 +249,7 @@ def _parse_fields(text: str) -> dict[str, Field]:
 
 def _parse_types(text: str, fields: Mapping[str, Field]) -> dict[str, EventType]:
     types = {}
-    for line in text.strip().replace("\n        :", " :").splitlines():
+    for line in text.strip().replace("\n        ", " ").splitlines():
         head, _, meaning = line.partition(" : ")
         name, level, *names = head.split()
         required = tuple(each for each in names if not each.startswith("?"))

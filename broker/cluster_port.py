@@ -77,6 +77,11 @@ class ClusterPort(Protocol):
         """
         ...
 
+    def right(self) -> str:
+        """Return by which right this node acknowledges now: `own` (it is no cluster's), `lease`, or `policy` (the
+        client's policy asks for no lease). For the event log, after `may_acknowledge`."""
+        ...
+
     def is_present(self, node: str) -> bool:
         """True if the other node of this name is in the view."""
         ...
@@ -247,6 +252,10 @@ class Standalone:
     def may_acknowledge(self, connection: object, operations: int, frames: list[bytes]) -> bool:
         """As `ClusterPort.may_acknowledge`: always True."""
         return True
+
+    def right(self) -> str:
+        """As `ClusterPort.right`: `own`."""
+        return "own"
 
     def is_present(self, node: str) -> bool:
         """As `ClusterPort.is_present`: always False."""

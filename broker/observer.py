@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..storage.store import Store
 from .plugins.hooks import Hooks, Subscriber
-from .queues.message import Message
+from .queues.message import Message, Mid
 from .reporting.events import Events
 from .reporting.log_line import address
 from .reporting.metrics import Counters
@@ -19,8 +19,24 @@ class Session(Protocol):
     client_id: str
 
     @property
+    def epoch(self) -> int:
+        """Which durable session of its client it is; 0 if it ends with its connection."""
+        ...
+
+    @property
     def durable(self) -> bool:
         """True if the session outlives its connections."""
+        ...
+
+
+class Sender(Protocol):
+    """The fields of a connection that events of messages report."""
+
+    client_id: str
+
+    @property
+    def number(self) -> int:
+        """The number of the connection, unique in this start of the node."""
         ...
 
 
@@ -34,9 +50,25 @@ class Connection(Protocol):
     subscriber: Subscriber
 
     @property
+    def number(self) -> int:
+        """The number of the connection, unique in this start of the node."""
+        ...
+
+    @property
     def version(self) -> int:
         """The protocol version: 3, 4 or 5."""
         ...
+
+
+class Asked(NamedTuple):
+    """What a client and its node have agreed on with CONNECT and CONNACK. `expiry_s`: 0xFFFFFFFF stands for never.
+    `receive_max`: messages under way to the client. `will_delay_s`: None without a will."""
+
+    clean: bool
+    expiry_s: int
+    receive_max: int
+    keepalive_s: int
+    will_delay_s: int | None
 
 
 class Observer:
@@ -57,6 +89,11 @@ class Observer:
         if self.events.level:
             self.events.emit(type_, **fields)
 
+    def _session_event(self, type_: str, session: Session, **fields: Any) -> None:
+        if self.events.level:
+            name, mountpoint = session.client_id, session.mountpoint
+            self.events.emit(type_, client=name, mountpoint=mountpoint, epoch=session.epoch, **fields)
+
     def emit_stats(self) -> None:
         """Emit the totals since the start of the node."""
         counters = self.counters
@@ -69,7 +106,7 @@ class Observer:
         )
 
     def connection_opened(
-        self, connection: Connection, session: Session, present: bool, will_topic: str | None
+        self, connection: Connection, session: Session, present: bool, will_topic: str | None, asked: Asked
     ) -> None:
         """A client has its session and its CONNACK. `present` is True if the session existed before."""
         if not present:
@@ -78,15 +115,21 @@ class Observer:
             "conn.open",
             client=connection.client_id,
             mountpoint=connection.mountpoint,
+            epoch=session.epoch,
+            conn=connection.number,
             peer=address(connection.peer),
             version=connection.version,
             username=connection.username,
+            present=present,
+            clean=asked.clean,
+            expiry_s=asked.expiry_s,
+            receive_max=asked.receive_max,
+            keepalive_s=asked.keepalive_s,
+            will_delay_s=asked.will_delay_s,
         )
-        self._event(
-            "sess.resume" if present else "sess.create", client=connection.client_id, mountpoint=connection.mountpoint
-        )
+        self._session_event("sess.resume" if present else "sess.create", session)
         if will_topic is not None:
-            self._event("will.arm", client=connection.client_id, topic=will_topic)
+            self._session_event("will.arm", session, topic=will_topic)
         if connection.version == 5:
             self.hooks.notify("on_register_m5", connection.peer, connection.subscriber, connection.username, {})
         else:
@@ -102,6 +145,7 @@ class Observer:
                 "conn.close",
                 client=connection.client_id,
                 mountpoint=connection.mountpoint,
+                conn=connection.number,
                 reason=reason,
                 peer=address(connection.peer),
                 username=connection.username,
@@ -185,14 +229,14 @@ class Observer:
     def session_ended(self, session: Session, reason: str) -> None:
         """A session has ended."""
         self.counters.queue_teardown += 1
-        self._event("sess.end", client=session.client_id, mountpoint=session.mountpoint, reason=reason)
+        self._session_event("sess.end", session, reason=reason)
         hook = "on_session_expired" if reason == "expired" else "on_client_gone"
         self.hooks.notify(hook, Subscriber(session.mountpoint, session.client_id))
 
     def dropped(self, session: Session, message: Message, reason: str) -> None:
         """The broker drops a message for this session: its queue is full, or the client cannot receive it (P8)."""
         self.counters.drop(reason)
-        self._event("q.drop", client=session.client_id, topic=message.topic, reason=reason, mid=message.mid)
+        self._session_event("q.drop", session, topic=message.topic, reason=reason, mid=message.mid, qos=message.qos)
         if self.hooks.has("on_message_drop"):
             self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, reason)
 
@@ -204,7 +248,7 @@ class Observer:
     def expired(self, session: Session, message: Message) -> None:
         """A message expired before the broker could send it to this session [MQTT5-3.3.2-5]."""
         self.counters.queue_message_expired += 1
-        self._event("q.expire", client=session.client_id, topic=message.topic, mid=message.mid)
+        self._session_event("q.expire", session, topic=message.topic, mid=message.mid)
         if self.hooks.has("on_message_drop"):
             self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, "expired")
 
@@ -220,6 +264,7 @@ class Observer:
             "pub.recv",
             mid=message.mid,
             client=connection.client_id,
+            conn=connection.number,
             topic=message.topic,
             qos=message.qos,
             packet_id=packet_id,
@@ -236,39 +281,90 @@ class Observer:
 
         If the session is durable and the QoS is above 0, also report the commit that makes the queue entry safe.
         """
-        self.events.emit("q.enq", mid=message.mid, client=session.client_id, topic=message.topic, qos=message.qos)
+        mid, client, mountpoint, epoch = message.mid, session.client_id, session.mountpoint, session.epoch
+        self.events.emit(
+            "q.enq", mid=mid, client=client, mountpoint=mountpoint, epoch=epoch, topic=message.topic, qos=message.qos
+        )
         if not session.durable or not message.qos:
             return
         commit = self.store.open_commit
-        fields = {"mid": message.mid, "client": session.client_id, "lsn": commit}
+        fields = {"mid": mid, "client": client, "mountpoint": mountpoint, "epoch": epoch, "lsn": commit}
         self.store.when_committed(commit, lambda: self.events.emit("q.durable", **fields))
         if self._announced < commit:
             self._announced = commit
             self.store.when_committed(commit, lambda: self.events.emit("store.sync", lsn=commit))
 
-    def message_answered(self, session: Session, packet_id: int, message: Message) -> None:
-        """A subscriber answered a message in flight with PUBACK or PUBREC."""
-        self.events.emit("dlv.ack", client=session.client_id, packet_id=packet_id, mid=message.mid)
+    def message_depth(self, session: Session, count: int) -> None:
+        """The queue of a session has so many messages, those in flight included."""
+        self._session_event("q.depth", session, count=count)
 
-    def subscription_answered(self, connection: Connection, added: bool, filters: list[str], codes: list[int]) -> None:
-        """SUBACK, or without `added` UNSUBACK, leaves, with a reason code for each filter."""
+    def message_answered(self, connection: Connection, packet_id: int, message: Message, code: int) -> None:
+        """A subscriber answered a message in flight with PUBACK or PUBREC; `code` is its reason code."""
+        self.events.emit(
+            "dlv.ack",
+            client=connection.client_id,
+            conn=connection.number,
+            packet_id=packet_id,
+            mid=message.mid,
+            code=code,
+        )
+
+    def message_released(self, type_: str, connection: Sender, packet_id: int, mid: Mid) -> None:
+        """A step after PUBREC of a QoS 2 handshake with the publisher: `pub.rel` or `pub.comp`."""
+        self.events.emit(type_, mid=mid, client=connection.client_id, conn=connection.number, packet_id=packet_id)
+
+    def delivery_released(self, type_: str, connection: Sender, packet_id: int) -> None:
+        """A step after PUBREC of a QoS 2 handshake with a subscriber: `dlv.rel` or `dlv.comp`."""
+        self.events.emit(type_, client=connection.client_id, conn=connection.number, packet_id=packet_id)
+
+    def subscription_added(self, session: Session, text: str, qos: int) -> None:
+        """A session has a subscription more, or has replaced one."""
+        self._session_event("sub.add", session, filter=text, qos=qos)
+
+    def subscription_removed(self, session: Session, text: str) -> None:
+        """A session has a subscription less."""
+        self._session_event("sub.del", session, filter=text)
+
+    def subscription_answered(
+        self, connection: Connection, added: bool, filters: list[str], codes: list[int], right: str
+    ) -> None:
+        """SUBACK, or without `added` UNSUBACK, leaves, with a reason code for each filter. `right`: as
+        `ClusterPort.right`."""
         if self.events.level:
             self.events.emit(
                 "sub.ack" if added else "unsub.ack",
                 client=connection.client_id,
                 mountpoint=connection.mountpoint,
+                conn=connection.number,
                 filters=filters,
                 codes=[str(int(code)) for code in codes],
+                right=right,
             )
 
-    def message_acked(self, message: Message) -> None:
-        """The broker sends the acknowledgement of a PUBLISH (H-04)."""
-        self.events.emit("pub.ack", mid=message.mid, client=message.publisher)
+    def message_acked(
+        self, connection: Connection, message: Message, packet_id: int, qos: int, code: int, right: str
+    ) -> None:
+        """The broker sends the acknowledgement of a PUBLISH (H-04). `qos` is that of the PUBLISH, `right` as
+        `ClusterPort.right`."""
+        self.events.emit(
+            "pub.ack",
+            mid=message.mid,
+            client=message.publisher,
+            conn=connection.number,
+            packet_id=packet_id,
+            qos=qos,
+            code=code,
+            right=right,
+        )
 
-    def message_sent(self, client_id: str, message: Message, packet_id: int, dup: bool) -> None:
-        """The broker sends a QoS 1 or 2 message to a subscriber."""
-        self.events.emit("dlv.send", mid=message.mid, client=client_id, packet_id=packet_id, dup=dup)
-
-    def message_sent_qos0(self, client_id: str, message: Message) -> None:
-        """The broker sends a QoS 0 message to a subscriber."""
-        self.events.emit("dlv.send", mid=message.mid, client=client_id, qos=0)
+    def message_sent(self, connection: Sender, message: Message, packet_id: int, qos: int, dup: bool) -> None:
+        """The broker sends a message to a subscriber. Without QoS it has no packet id."""
+        self.events.emit(
+            "dlv.send",
+            mid=message.mid,
+            client=connection.client_id,
+            conn=connection.number,
+            packet_id=packet_id or None,
+            qos=qos,
+            dup=dup,
+        )

@@ -47,7 +47,7 @@ def unsubscribe(node: Node, session: Session, text: str) -> bool:
     node.env.wake()
     if not session.unsubscribe(text):
         return False
-    node.env.event("sub.del", client=session.client_id, filter=text)
+    node.env.observer.subscription_removed(session, text)
     if node.env.hooks.has("on_topic_unsubscribed"):
         node.env.hooks.notify("on_topic_unsubscribed", Subscriber(session.mountpoint, session.client_id), [text])
     return True

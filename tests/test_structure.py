@@ -105,7 +105,7 @@ TOO_MANY_ATTRIBUTES: dict[str, dict[str, int]] = {
         "cluster/replicated_map/map.py:ReplicatedMap": 28,
         "sim/engine/host.py:Host": 25,
         "sim/engine/machine.py:Machine": 18,
-        "testing/runtime/node_handle.py:NodeHandle": 18,
+        "testing/runtime/node_handle.py:NodeHandle": 17,
     },
     "every message passes it: one more object would cost a lookup for each": {
         "broker/connection/connection.py:ClientConnection": 27,

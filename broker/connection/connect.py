@@ -12,6 +12,7 @@ from ...mqtt.encoder import encode
 from ...mqtt.reasons import ReasonCode
 from ...mqtt.topics import levels
 from ...mqtt.wire import MAX_VARINT, encode_varint
+from ..observer import Asked
 from ..operation_policy import COPIES, NETSPLIT
 from ..options import Options
 from ..plugins.hooks import BROKEN, Refuse, Subscriber, Verdict
@@ -369,9 +370,9 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
         connection.flow.hold("start")
         startup.when_ready(lambda: connection.flow.release("start"))
     keepalive = properties.get("server_keep_alive", packet.keepalive_s)  # [MQTT5-3.2.2-21] [MQTT5-3.2.2-22]
-    connection.keepalive_ms = keepalive * 1500
-    if not connection.output.transport.watch_silence(connection.keepalive_ms) and keepalive:
-        connection.timers.set("keepalive", connection.keepalive_ms, lambda: _keepalive(connection))
+    connection.timers.keepalive_ms = keepalive * 1500
+    if not connection.output.transport.watch_silence(connection.timers.keepalive_ms) and keepalive:
+        connection.timers.set("keepalive", connection.timers.keepalive_ms, lambda: _keepalive(connection))
     if packet.version != 5:
         retry_s = connection.modifiers.get("retry_interval", env.options.retry_interval_s)
         if retry_s:
@@ -383,8 +384,13 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
             lifetime * 1000,
             lambda: connection.disconnect(ReasonCode.MAXIMUM_CONNECT_TIME, "max_connection_lifetime reached"),
         )
-    will_topic = None if session.will is None else session.will.topic
-    env.observer.connection_opened(connection, session, present, will_topic)
+    will = session.will
+    asked = Asked(
+        packet.clean_start, session.expiry_s, handshake.window, keepalive, None if will is None else will.delay_s
+    )
+    env.observer.connection_opened(connection, session, present, None if will is None else will.topic, asked)
+    if present and env.events.messages and session.queue.counted >= 0:  # else the count would read the disk
+        env.observer.message_depth(session, session.queue.size + len(session.queue.inflight))
     connection.handshake = None
     if not connection.output.transport_paused:
         connection.output.resume()
@@ -421,9 +427,9 @@ def _connack_properties(connection: ClientConnection, handshake: Handshake, expi
 def _keepalive(connection: ClientConnection) -> None:
     """One and a half keep alive intervals of silence end the connection [MQTT-3.1.2-24] [MQTT5-3.1.2-22]."""
     env = connection.env
-    due = connection.flow.last_seen + connection.keepalive_ms
+    due = connection.flow.last_seen + connection.timers.keepalive_ms
     if connection.flow.paused_for:
-        due = env.now + connection.keepalive_ms
+        due = env.now + connection.timers.keepalive_ms
     if env.now < due:
         connection.timers.set("keepalive", due - env.now, lambda: _keepalive(connection))
         return

@@ -26,7 +26,7 @@ from ...mqtt.reasons import ReasonCode
 from ...mqtt.wire import MAX_VARINT
 from ..options import Options
 from ..plugins.hooks import Subscriber
-from ..queues.message import Message
+from ..queues.message import Message, Mid
 from ..routing.ack_context import AckContext
 from ..routing.router import AFTER_COMMIT
 from ..sessions.session import Session
@@ -87,9 +87,9 @@ class ClientConnection:
         "flow",
         "handlers",
         "handshake",
-        "keepalive_ms",
         "modifiers",
         "mountpoint",
+        "number",
         "origin",
         "output",
         "peer",
@@ -112,6 +112,7 @@ class ClientConnection:
     ) -> None:
         self.services = services
         self.env = env = services.env
+        services.connections = self.number = services.connections + 1
         self.origin = origin
         self.handlers = handlers
         self.state = State.OPEN
@@ -133,7 +134,6 @@ class ClientConnection:
         self.handshake: Handshake | None = None
         self.auth = Authentication()
         self.publishing = PublishState()
-        self.keepalive_ms = 0
         self._rate = RateLimit()
         self._context = AckContext()
         self._lost_for = ""
@@ -275,7 +275,7 @@ class ClientConnection:
             frame = b"\x40\x03" + PACKET_IDS[packet_id] + b"\x10"
         acks = self.acks
         if self.env.events.messages:
-            acks.accept(self.acknowledge(message, frame), routed == AFTER_COMMIT, context, 1)
+            acks.accept(self.acknowledge(message, packet_id, 1, frame), routed == AFTER_COMMIT, context, 1)
         elif routed == AFTER_COMMIT or acks.waiting or context.pending is not None:
             acks.accept(frame, routed == AFTER_COMMIT, context, 1)
         else:
@@ -283,12 +283,25 @@ class ClientConnection:
             output.write(frame)
         self.env.counters.puback_sent += 1
 
-    def acknowledge(self, message: Message, frame: bytes) -> Callable[[], None]:
-        """Return a function that sends the acknowledgement; the event log gets it once it has left (H-04)."""
+    def acknowledge(self, message: Message, packet_id: int, qos: int, frame: bytes) -> Callable[[], None]:
+        """Return a function that sends the acknowledgement of a PUBLISH; the event log gets it once it has left (H-04).
+        The frame of a refusal, or of a message without subscribers, ends with its code."""
+        code = frame[4] if len(frame) > 4 else 0
 
         def send() -> None:
             self.output.write(frame)
-            self.output.acked.append(partial(self.env.observer.message_acked, message))
+            told = partial(self.env.observer.message_acked, self, message, packet_id, qos, code)
+            self.output.acked.append(told)
+
+        return send
+
+    def complete(self, packet_id: int, mid: Mid, frame: bytes) -> Callable[[], None]:
+        """Return a function that sends PUBCOMP; the event log gets it once it has left."""
+
+        def send() -> None:
+            self.output.write(frame)
+            told = partial(self.env.observer.message_released, "pub.comp", self, packet_id, mid)
+            self.output.acked.append(lambda _right: told())
 
         return send
 

@@ -24,6 +24,7 @@ class EndedConnection:
     """As `ClientConnection`: it is closed, and takes and gives nothing."""
 
     client_id = ""
+    number = 0
     session = None
     connected = False
     closed = True

@@ -37,6 +37,11 @@ class Owner(Protocol):
         ...
 
     @property
+    def number(self) -> int:
+        """The number of the connection, unique in this start of the node."""
+        ...
+
+    @property
     def connected(self) -> bool:
         """True if CONNACK was sent, and the connection is not closed."""
         ...
@@ -116,8 +121,9 @@ class OutputBuffer:
         self.out_limit = env.options.out_buffer_bytes
         self.sent = 0
         self.accepted = 0
-        self.acked: list[Callable[[], None]] = []
-        """Write the rows of the event log about the answers in this turn's output: called when it leaves (H-04)."""
+        self.acked: list[Callable[[str], None]] = []
+        """Write the rows of the event log about the answers in this turn's output: called when it leaves (H-04), with
+        the right by which they may leave."""
         self.is_writable = False
         self.transport_paused = False
         self.frame_key = 0
@@ -165,7 +171,7 @@ class OutputBuffer:
         if self.out_size > self.out_limit:
             self.is_writable = False
         if self.env.events.messages:
-            self.env.observer.message_sent_qos0(self.owner.client_id, message)
+            self.env.observer.message_sent(self.owner, message, 0, 0, False)
 
     def send(self, entry: Entry) -> None:
         """Send a QoS 1 or 2 message, or send it again."""
@@ -193,11 +199,13 @@ class OutputBuffer:
         if self.out_size > self.out_limit:
             self.is_writable = False
         if self.env.events.messages:
-            self.env.observer.message_sent(self.owner.client_id, message, entry.packet_id, entry.dup)
+            self.env.observer.message_sent(self.owner, message, entry.packet_id, entry.qos, entry.dup)
 
     def send_pubrel(self, packet_id: int) -> None:
         """PUBREL [MQTT-4.3.3-1]."""
         self.write(_PUBREL + PACKET_IDS[packet_id])
+        if self.env.events.messages:
+            self.env.observer.delivery_released("dlv.rel", self.owner, packet_id)
         self.env.counters.pubrel_sent += 1
 
     def flush(self) -> None:
@@ -217,8 +225,9 @@ class OutputBuffer:
                 return
         if self.acked:
             acked, self.acked = self.acked, []
+            right = env.cluster.right()
             for write_row in acked:
-                write_row()
+                write_row(right)
         if self.out_size < LARGE:
             self.transport.write(out[0] if len(out) == 1 else b"".join(out))
         else:

@@ -334,7 +334,7 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         if pending is not None:
             pending.retry()
         frame = _PUBREC + PACKET_IDS[packet_id]
-        answer = connection.acknowledge(message, frame) if env.events.messages else frame
+        answer = connection.acknowledge(message, packet_id, 2, frame) if env.events.messages else frame
         connection.acks.reply(answer, False, pending=pending, operation=PUBLISH)
         return
     if message.retain:
@@ -384,7 +384,7 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
     else:
         frame = b"\x50\x03" + PACKET_IDS[packet_id] + b"\x10"
     env.counters.pubrec_sent += 1
-    item = connection.acknowledge(message, frame) if env.events.messages else frame
+    item = connection.acknowledge(message, packet_id, 2, frame) if env.events.messages else frame
     connection.acks.accept(item, routed == AFTER_COMMIT or session.durable, context)
 
 
@@ -461,16 +461,16 @@ def puback(connection: ClientConnection, packet: packets.Puback) -> None:
     assert session is not None
     env.counters.puback_received += 1
     if env.events.messages:
-        _answered(connection, session, packet.packet_id)
+        _answered(connection, session, packet)
     if not session.queue.ack(packet.packet_id):
         env.counters.puback_invalid += 1
         not_expected(connection, session, packet)
 
 
-def _answered(connection: ClientConnection, session: Session, packet_id: int) -> None:
-    entry = session.queue.inflight.get(packet_id)
+def _answered(connection: ClientConnection, session: Session, packet: packets.Puback | packets.Pubrec) -> None:
+    entry = session.queue.inflight.get(packet.packet_id)
     if entry is not None and entry.message is not None:
-        connection.env.observer.message_answered(session, packet_id, entry.message)
+        connection.env.observer.message_answered(connection, packet.packet_id, entry.message, packet.reason)
 
 
 def pubrec(connection: ClientConnection, packet: packets.Pubrec) -> None:
@@ -480,7 +480,7 @@ def pubrec(connection: ClientConnection, packet: packets.Pubrec) -> None:
     counters = connection.env.counters
     counters.pubrec_received += 1
     if connection.env.events.messages:
-        _answered(connection, session, packet.packet_id)
+        _answered(connection, session, packet)
     if packet.reason >= 0x80:
         if not session.queue.ack(packet.packet_id, 2):
             counters.pubrec_invalid += 1
@@ -500,12 +500,18 @@ def pubrel(connection: ClientConnection, packet: packets.Pubrel) -> None:
     assert session is not None
     connection.env.counters.pubrel_received += 1
     connection.env.counters.pubcomp_sent += 1
-    if packet.packet_id in session.inbound.records:
+    events, record = connection.env.events, session.inbound.records.get(packet.packet_id)
+    if record is not None:
+        origin = _origin(session, record)
+        mid = origin.node, origin.boot, record.counter
+        if events.messages:
+            connection.env.observer.message_released("pub.rel", connection, packet.packet_id, mid)
         wait = session.inbound.close(packet.packet_id)
         if packet.packet_id in connection.publishing.packet_ids:
             connection.publishing.packet_ids.discard(packet.packet_id)
             connection.acks.unacked -= 1
-        connection.acks.reply(_PUBCOMP + PACKET_IDS[packet.packet_id], wait)
+        frame = _PUBCOMP + PACKET_IDS[packet.packet_id]
+        connection.acks.reply(connection.complete(packet.packet_id, mid, frame) if events.messages else frame, wait)
     else:
         answer = packets.Pubcomp(packet.packet_id, _not_found(connection))
         connection.acks.reply(lambda: connection.output.send_packet(answer), False)
@@ -520,6 +526,8 @@ def pubcomp(connection: ClientConnection, packet: packets.Pubcomp) -> None:
     session = connection.session
     assert session is not None
     connection.env.counters.pubcomp_received += 1
+    if connection.env.events.messages and packet.packet_id in session.queue.inflight:
+        connection.env.observer.delivery_released("dlv.comp", connection, packet.packet_id)
     if not session.queue.completed(packet.packet_id):
         connection.env.counters.pubcomp_invalid += 1
         not_expected(connection, session, packet)

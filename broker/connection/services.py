@@ -42,6 +42,8 @@ class ConnectionServices:
         self.turns = Turns(env.after_turn, env.clock.now_ms)
         self.failed_logins = FailedLogins()
         self.closed = closed
+        self.connections = 0
+        """Client connections so far: the number of the last one."""
         self.relay: Callable[[object], bool] | None = None
         """Relays the client connection to another node, or returns False if this node serves it. None: this node serves
         every connection."""

@@ -134,7 +134,7 @@ def _add(connection: ClientConnection, session: Session, adding: _Adding) -> Non
         if session.subscribe(wanted.filter, _make(connection, session, wanted, identifier), adding.context):
             adding.fresh[wanted.filter] = None
         adding.wrote = session.durable
-        env.event("sub.add", client=connection.client_id, filter=wanted.filter, qos=wanted.qos)
+        env.observer.subscription_added(session, wanted.filter, wanted.qos)
         answers.append(wanted.qos)
     if len(answers) < len(packet.subscriptions):
         connection.flow.hold(FILTERS)
@@ -287,7 +287,7 @@ def _remove(connection: ClientConnection, packet_id: int, filters: list[str]) ->
         removed = removed or found
         reasons.append(0 if found else ReasonCode.NO_SUBSCRIPTION_EXISTED)
         if found:
-            connection.env.event("sub.del", client=connection.client_id, filter=text)
+            connection.env.observer.subscription_removed(session, text)
     _unsuback(connection, packet_id, filters, reasons, session.durable and removed, UNSUBSCRIBE)
     if connection.env.hooks.has("on_topic_unsubscribed"):
         connection.env.hooks.notify("on_topic_unsubscribed", connection.subscriber, filters)

@@ -11,11 +11,13 @@ from ..timers import Timer
 class ConnectionTimers:
     """At most one timer for each name."""
 
-    __slots__ = ("_env", "_timers")
+    __slots__ = ("_env", "_timers", "keepalive_ms")
 
     def __init__(self, env: Environment) -> None:
         self._env = env
         self._timers: dict[str, Timer] = {}
+        self.keepalive_ms = 0
+        """The longest time without a packet of the client; 0 stands for no limit."""
 
     def set(self, name: str, delay_ms: int, callback: Callable[[], None]) -> None:
         """Set or replace a timer."""

@@ -75,6 +75,11 @@ class Owner(Protocol):
     incarnation: int
 
     @property
+    def epoch(self) -> int:
+        """As `observer.Session.epoch`."""
+        ...
+
+    @property
     def durable(self) -> bool:
         """True if the session outlives its connections."""
         ...
@@ -413,6 +418,11 @@ class Queue:
     def size(self) -> int:
         """Number of waiting messages, without those in flight."""
         return len(self.waiting)
+
+    @property
+    def counted(self) -> int:
+        """Number of messages on disk; -1 if they have not been counted. Never reads the disk."""
+        return 0
 
     @property
     def full(self) -> bool:

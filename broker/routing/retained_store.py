@@ -91,7 +91,7 @@ class RetainedStore:
             # this node may have deleted it a moment ago; the acknowledgement promises that no other node has it
             env.cluster.confirm_deleted(message.mountpoint, message.topic, context)
         if env.events.messages:
-            env.event("ret.set", topic=message.topic, mid=message.mid)
+            env.event("ret.set", topic=message.topic, mid=message.mid, bytes=len(message.payload))
         # also wait for a write of another client a moment ago: this acknowledgement promises the same state
         return AFTER_COMMIT if env.store.bytes_waiting else 0
 

@@ -317,7 +317,8 @@ class SessionRegistry:
 
     def take_over(self, session: Session, gateway: str = "") -> None:
         """The client id has connected at another node, which may be known: close the connection of its session here."""
-        self._env.event("sess.takeover.start", client=session.client_id, mountpoint=session.mountpoint)
+        facts = {"client": session.client_id, "mountpoint": session.mountpoint, "epoch": session.epoch}
+        self._env.event("sess.takeover.start", **facts)
         self._end_connection(session, gateway)
 
     def _end_connection(self, session: Session, gateway: str) -> None:
@@ -331,7 +332,8 @@ class SessionRegistry:
         old.taken_over()
         doubted = old.gateway if old.gateway != gateway else ""
         session.detach(not env.options.suppress_lwt_on_session_takeover, doubted=doubted)
-        env.event("sess.takeover.end", client=session.client_id, mountpoint=session.mountpoint)
+        facts = {"client": session.client_id, "mountpoint": session.mountpoint, "epoch": session.epoch}
+        env.event("sess.takeover.end", **facts)
 
     def end(self, client: bytes, gateway: str) -> bool:
         """A client without durable state connects at another node, `gateway`: end its connection and session here.

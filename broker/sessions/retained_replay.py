@@ -57,6 +57,11 @@ class ReplaySession(Protocol):
     subscriptions: dict[str, Subscription]
 
     @property
+    def epoch(self) -> int:
+        """As `observer.Session.epoch`."""
+        ...
+
+    @property
     def durable(self) -> bool:
         """True if the session outlives its connections."""
         ...
@@ -230,7 +235,8 @@ class Replay:
         if not session.queue.feed(message, qos, identifiers):
             return False
         if self._env.events.messages:
-            self._env.event("ret.deliver", client=session.client_id, topic=message.topic)
+            facts = {"client": session.client_id, "mountpoint": session.mountpoint, "epoch": session.epoch}
+            self._env.event("ret.deliver", **facts, topic=message.topic, mid=message.mid)
         return True
 
 

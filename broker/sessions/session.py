@@ -42,6 +42,9 @@ REPLAYED: the SUBACK has left, and the replay is under way. RESTARTED: the node 
 """
 
 
+EPOCH = (1 << 63) - 1
+"""The bits of an incarnation that the event log has: all but the one that each number of a slot has."""
+
 QUEUE_UNREADABLE = "the broker cannot read the queue of this session"
 """The reason string for a client whose messages the message store fails to return."""
 
@@ -165,6 +168,15 @@ class Session:
     def env(self) -> Environment:
         """The environment of the node."""
         return self.parts.env
+
+    @property
+    def epoch(self) -> int:
+        """The number of a durable session in the event log, other than those of former sessions of its client. 0 for a
+        session that ends with its connection."""
+        return self.incarnation & EPOCH
+
+    def _event(self, type_: str, **facts: Any) -> None:
+        self.env.event(type_, client=self.client_id, mountpoint=self.mountpoint, epoch=self.epoch, **facts)
 
     @property
     def online(self) -> bool:
@@ -381,7 +393,7 @@ class Session:
         """Give the session to a connection, and cancel the timers of expiry and will [MQTT5-3.1.3-9]."""
         self.env.timers.cancel(self.timer)
         if self.absence.will_at:
-            self.env.event("will.cancel", client=self.client_id, reason="resumed")
+            self._event("will.cancel", reason="resumed")
         self.absence = Absence()
         self.connection = connection
         self._lose_due()
@@ -412,7 +424,7 @@ class Session:
         if self.grouped:
             self.env.cluster.presence_changed(self)
         if not fire_will and self.will is not None:
-            self.env.event("will.cancel", client=self.client_id, topic=self.will.topic, reason="disconnected")
+            self._event("will.cancel", topic=self.will.topic, reason="disconnected")
             self.will = None
         if self.expiry_s == 0 and not (grace_s and self.in_slot and self.will is not None):
             self.end("disconnected")
@@ -460,7 +472,7 @@ class Session:
         if pause_ms:
             self.timer = self.env.timers.at(self.env.now + pause_ms, self._expire)
             return
-        self.env.event("sess.expire", client=self.client_id, mountpoint=self.mountpoint)
+        self._event("sess.expire")
         self.end("expired")
 
     def resume_absence(self, was_attached: bool) -> None:
@@ -507,7 +519,7 @@ class Session:
     def excuse(self) -> None:
         """The client connects anew, soon after an end that the cluster made: its will must not be published (H-39)."""
         if self.will is not None and self.env.now < self.absence.excused_until:
-            self.env.event("will.cancel", client=self.client_id, topic=self.will.topic, reason="resumed")
+            self._event("will.cancel", topic=self.will.topic, reason="resumed")
             self.will = None
 
     def end(self, reason: str) -> None:

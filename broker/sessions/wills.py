@@ -20,7 +20,7 @@ the will is dropped, because the client is well (H-39).
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -240,7 +240,7 @@ class Wills:
         """Route a will at once, under a mid of this node."""
         env = self._env
         message = _message(pending, self._expires_at(pending), env.origin, env.numbers.next())
-        env.event("will.fire", client=pending.client_id, topic=pending.will.topic, mid=message.mid)
+        env.event("will.fire", **_facts(pending), mid=message.mid)
         self._publisher.publish(message)
 
     def _expires_at(self, pending: PendingWill) -> int:
@@ -274,7 +274,7 @@ class Wills:
         pending.gateway = ""
         if entrance and entrance == pending.entered_in_view:
             return True
-        env.event("will.cancel", client=pending.client_id, topic=pending.will.topic, reason="gateway_lost")
+        env.event("will.cancel", **_facts(pending), reason="gateway_lost")
         self._over(key)
         env.store.delete(key)
         return False
@@ -291,7 +291,7 @@ class Wills:
         pending.expires_at = self._expires_at(pending)
         env.store.put(key, encode(pending))
         env.cluster.handshake_opened(mid)
-        env.event("will.fire", client=pending.client_id, topic=pending.will.topic, mid=mid)
+        env.event("will.fire", **_facts(pending), mid=mid)
         env.store.when_committed(env.store.open_commit, lambda: self._try(key, pending))
 
     def _route(self, key: bytes, pending: PendingWill) -> None:
@@ -327,6 +327,10 @@ class Wills:
 
 def _mid(key: bytes, pending: PendingWill) -> Mid:
     return slot_origin(key[1]), pending.epoch, pending.counter
+
+
+def _facts(pending: PendingWill) -> dict[str, Any]:
+    return {"client": pending.client_id, "mountpoint": pending.mountpoint, "topic": pending.will.topic}
 
 
 def _message(pending: PendingWill, expires_at: int, origin: Origin, counter: int) -> Message:

@@ -16,7 +16,7 @@
     backup_restored a      killed, and started with an old copy of its disk
     clock_jump a +60000ms  the wall clock is set
 
-The words are also the names of events (`fault.cut`). A fault schedule has the duration of a fault (`schedule.py`).
+A fault schedule has the duration of a fault (`schedule.py`).
 """
 
 from __future__ import annotations

@@ -36,8 +36,6 @@ class FaultGate:
         self.reset = reset
         self.activity = activity
         self.drops = drops
-        self.connack_left: Callable[[ClientConnection], None] = lambda connection: None
-        """Called for each CONNACK that leaves the node."""
         self.frozen = False
         self.dead = False
         self.connections: dict[int, GatedConnection] = {}
@@ -88,8 +86,6 @@ class FaultGate:
         hit = [drop for drop in self.drops if drop.hits(packet, direction, connection.client_id)]
         if any(drop.then == "cut" for drop in hit):
             connection.tear()
-        if packet == "CONNACK" and direction == "out" and not hit and connection.connection is not None:
-            self.connack_left(connection.connection)
         return bool(hit)
 
 

@@ -13,18 +13,15 @@ subscription is older than the split.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal
 
 from ...mqtt.topics import matches
-from .history import Accepted, Answer, History, MessageId, Owner, Row, Sent, Session, WillCase
+from .history import Accepted, History, MessageId, Owner, Row, Sent, Session, WillCase
 from .partitions import NEVER
 
 Verdict = Literal["valid", "invalid", "unknown"]
-Queues = Mapping[str, Mapping[str, int]]
-"""Node -> client id -> number of messages in the queue of the client's session, including those in flight."""
 
 
 @dataclass(frozen=True)
@@ -101,20 +98,13 @@ class Audit:
         return "\n".join([f"{self.verdict}: {counts}, {self.waiting} waiting", *self.problems()])
 
 
-def audit(
-    rows: Iterable[Row],
-    lifo: bool = False,
-    kept: Iterable[Answer] = (),
-    queues: Queues = MappingProxyType({}),
-) -> Audit:
+def audit(rows: Iterable[Row], lifo: bool = False) -> Audit:
     """Judge the rows of one run, of all nodes and boots, in any order. `lifo` queues are not judged for order.
 
-    A subscription counts from its SUBACK. `kept` are the CONNACKs of durable sessions. Without them, a session counts
-    as durable when it has outlived a connection.
-    `queues` are the present queues of the running nodes. Without them, a message whose last row says that it entered a
-    queue counts as waiting.
+    A subscription counts from its SUBACK. A message that has entered a queue, and has no later row, counts as waiting;
+    but if the log has the depth of the queue after that (q.depth), no more than so many.
     """
-    history = History(rows, kept)
+    history = History(rows)
     result = Audit(
         len(history.accepted),
         len(history.acked),
@@ -129,8 +119,7 @@ def audit(
     for sessions in history.sessions.values():
         for session in sessions:
             own = sends.get((session.owner, session.number), [])
-            there = queues.get(session.node)
-            _owed(history, session, own, lifo, result, None if there is None else there.get(session.client, 0))
+            _owed(history, session, own, lifo, result)
             _repeated(history, session, own, result)
             if not lifo:
                 result.reordered += _reordered(history, session, own)
@@ -143,8 +132,8 @@ def _case(kind: str, message: Accepted, session: Session) -> Case:
     return Case(kind, message.message_id, session.client, session.number, message.topic, message.qos)
 
 
-def _owed(history: History, session: Session, sent: list[Sent], lifo: bool, result: Audit, there: int | None) -> None:
-    """Find A1 for one session, and count the messages that wait. `there`: number of messages in its queue, if known."""
+def _owed(history: History, session: Session, sent: list[Sent], lifo: bool, result: Audit) -> None:
+    """Find A1 for one session, and count the messages that wait."""
     waiting: list[Accepted] = []
     last_sent: dict[MessageId, int] = {}
     for each in sent:
@@ -166,8 +155,8 @@ def _owed(history: History, session: Session, sent: list[Sent], lifo: bool, resu
                 waiting.append(message)
         elif kind:
             result.lost_acked.append(_case(kind, message, session))
-    if there is not None and there < len(waiting):
-        missing = len(waiting) - there
+    if session.depth is not None and session.depth < len(waiting):
+        missing = len(waiting) - session.depth
         result.waiting -= missing
         # the log does not show which of them are missing: name the oldest
         result.lost_acked += [_case("gone", message, session) for message in waiting[:missing]]

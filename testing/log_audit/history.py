@@ -20,8 +20,6 @@ Row = Mapping[str, Any]
 MessageId = tuple[str, int, int]
 Owner = tuple[str, str]
 """The node where a session began, and its client id."""
-Answer = tuple[int, str, str]
-"""A CONNACK that has left the broker: hlc, node, client id."""
 ANSWERED_SINCE = 4
 """The version of the schema from which on the log has each SUBACK. In an older log a subscription counts from its row
 on."""
@@ -57,6 +55,8 @@ class Session:
     """The log has its begin, and so all of its subscriptions."""
     subscriptions: list[Held] = field(default_factory=list)
     resumed: list[int] = field(default_factory=list)
+    depth: int | None = None
+    """Messages in its queue by the last q.depth, if the log has no q.enq after that."""
 
     @property
     def client(self) -> str:
@@ -120,13 +120,10 @@ class _Wills:
 
 
 class History:
-    """The content of a log. `holes` describes the rows that are missing.
+    """The content of a log. `holes` describes the rows that are missing. A session is durable when its CONNACK says
+    that it outlives its connection, and when the log shows it; before schema version 5 only then."""
 
-    `kept` are the CONNACKs of sessions that outlive their connection; without them a session is durable once the log
-    shows it.
-    """
-
-    def __init__(self, rows: Iterable[Row], kept: Iterable[Answer] = ()) -> None:
+    def __init__(self, rows: Iterable[Row]) -> None:
         self.sessions: dict[Owner, list[Session]] = {}
         self.accepted: dict[MessageId, Accepted] = {}
         self.acked: dict[MessageId, int] = {}
@@ -152,16 +149,14 @@ class History:
         self.partitions = Partitions()
         self._homes: dict[Owner, Owner] = {}
         """(node, client) -> owner of the client's session, which came to this node from another one."""
-        self._connections: dict[Owner, int] = {}
+        self._connections: dict[Owner, tuple[int, bool]] = {}
+        """The number of the client's last connection, and whether the session outlives it."""
         self._closed: dict[Owner, int] = {}
         self._wills: defaultdict[Owner, _Wills] = defaultdict(_Wills)
         self._seq: dict[tuple[str, int], int] = {}
         self._running: dict[str, tuple[int, bool]] = {}
-        for place, row in enumerate(_in_order(rows, kept)):
+        for place, row in enumerate(sorted(rows, key=lambda row: (row["hlc"], row["node"], row["seq"]))):
             self.length = place + 1
-            if row["type"] == "connack":
-                self._welcomed(place, row)
-                continue
             self._count(row)
             self._life(place, row)
             self.partitions.note(place, row)
@@ -236,6 +231,7 @@ class History:
         sessions = self.sessions.setdefault(owner, [])
         slot = slot_of(row.get("mountpoint") or "", owner[1])
         session = Session(owner, slot, len(sessions) + 1, place, row["node"], row["boot"])
+        session.durable = row["type"] == "sess.create" and self._connections.get(owner, (0, False))[1]
         sessions.append(session)
         return session
 
@@ -270,7 +266,8 @@ class History:
 
     def _connected(self, place: int, row: Row) -> None:
         self._will_due(place, self._owner(row))
-        self._connections[self._owner(row)] = self._connections.get(self._owner(row), 0) + 1
+        before, _ = self._connections.get(self._owner(row), (0, False))
+        self._connections[self._owner(row)] = before + 1, bool(row.get("expiry_s"))
 
     def _disconnected(self, place: int, row: Row) -> None:
         self._closed[self._owner(row)] = place
@@ -288,11 +285,6 @@ class History:
             if (held.group, held.filter) in filters:
                 held.answered = min(held.answered, place)
 
-    def _welcomed(self, place: int, row: Row) -> None:
-        session = self._open(self._owner(row))
-        if session is not None:
-            session.durable = True
-
     def _unsubscribe(self, place: int, row: Row) -> None:
         session = self._open(self._owner(row))
         group, pattern = parse_shared(row["filter"])
@@ -304,7 +296,7 @@ class History:
 
     def _accept(self, place: int, row: Row) -> None:
         client, message_id = row["client"], message_id_of(row)
-        lane = (*self._owner(row), row.get("pub_conn") or self._connections.get(self._owner(row), 0))
+        lane = (*self._owner(row), row.get("conn") or self._connections.get(self._owner(row), (0, False))[0])
         known = Accepted(message_id, place, client, lane, row["topic"], row["qos"], row.get("retain") is not False)
         self.accepted.setdefault(message_id, known)
 
@@ -318,6 +310,12 @@ class History:
 
     def _queue(self, place: int, row: Row) -> None:
         self.queued[message_id_of(row), self._owner(row)] = (place, row["node"], row["boot"])
+        if (session := self._open(self._owner(row))) is not None:
+            session.depth = None
+
+    def _depth(self, place: int, row: Row) -> None:
+        if (session := self._open(self._owner(row))) is not None:
+            session.depth = row["count"]
 
     def _safe(self, place: int, row: Row) -> None:
         self.durable.add((message_id_of(row), self._owner(row)))
@@ -381,20 +379,6 @@ class History:
         wills.state, wills.last = "cancelled", row
 
 
-_LAST = 1 << 62
-
-
-def _in_order(rows: Iterable[Row], connacks: Iterable[Answer]) -> list[Row]:
-    """Returns all rows ordered by (hlc, node, seq), with an added row for each given CONNACK.
-
-    An added row follows the rows of its node that have the same hlc.
-    """
-    ours = [
-        {"type": "connack", "hlc": hlc, "node": node, "client": client, "seq": _LAST} for hlc, node, client in connacks
-    ]
-    return sorted([*rows, *ours], key=lambda row: (row["hlc"], row["node"], row["seq"]))
-
-
 def message_id_of(row: Row) -> MessageId:
     """Returns the message id of a row as a tuple: rows from files have a list."""
     node, boot, counter = row["mid"]
@@ -418,6 +402,7 @@ _HANDLERS = {
     "pub.ack": History._ack,
     "q.enq": History._queue,
     "q.durable": History._safe,
+    "q.depth": History._depth,
     "q.drop": History._give_up,
     "q.expire": History._give_up,
     "dlv.send": History._send,

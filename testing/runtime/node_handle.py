@@ -11,12 +11,10 @@ from functools import partial
 from pathlib import Path
 
 from ...broker.clustering.runtime import OF_THE_MACHINE
-from ...broker.connection.connection import ClientConnection
 from ...broker.node import Node
 from ...broker.reporting.events import Row
 from ...configs import load
 from ..faults.packet_drops import Drop, FaultError
-from ..log_audit.history import Answer
 from .idle import IdleDetector
 from .in_process import InProcessServer
 from .memory_disk import Disks
@@ -36,8 +34,7 @@ class NodeHandle:
     """One node. A test reads its properties; to start, stop or pause the node it calls the methods of the cluster.
 
     `number` counts from 0. `host` and `port` are those of the TCP listener and stay the same over restarts: a bound
-    socket that never listens reserves the port until `release`. `sink` gets the rows of the event log. `kept` is called
-    for each CONNACK of a session that outlives its connection.
+    socket that never listens reserves the port until `release`. `sink` gets the rows of the event log.
     """
 
     def __init__(
@@ -49,7 +46,6 @@ class NodeHandle:
         seed: int,
         activity: IdleDetector,
         sink: Callable[[Row], None],
-        kept: Callable[[Answer], None],
         node_links: NodeLinks | None = None,
     ) -> None:
         self.number = number
@@ -63,7 +59,6 @@ class NodeHandle:
         self._seed = f"{seed} {self.name}"
         self._activity = activity
         self._sink = sink
-        self._kept = kept
         self._node_links = node_links
         self._server: InProcessServer | None = None
         self._changing = asyncio.Lock()
@@ -143,16 +138,11 @@ class NodeHandle:
             None if node_links is None else node_links.tune,
             OF_THE_MACHINE if node_links is None else (node_links.clock.wall_ms, node_links.clock.mono_ms),
         )
-        server.gate.connack_left = partial(self._welcomed, server)
         before = set(threading.enumerate())
         await server.start()
         fresh = set(threading.enumerate()) - before
         self._threads = [thread for thread in fresh if thread.name.startswith(_THREADS)]
         self._server = server
-
-    def _welcomed(self, server: InProcessServer, connection: ClientConnection) -> None:
-        if connection.session is not None and connection.session.durable and connection.session.expiry_s:
-            self._kept((server.node.env.events.stamp(), self.name, connection.client_id))
 
     async def stop(self) -> None:
         """Stop in order: write all data and tell the clients. Raises `LeakError`; `FaultError` if the node is down."""
@@ -227,12 +217,10 @@ class NodeHandle:
     def _log_line(self, level: str, text: str) -> None:
         self.log.append(f"{level}: {text}")
 
-    def queued(self) -> dict[str, int]:
-        """Returns the number of messages in the queues of each client id, including those in flight."""
-        found: dict[str, int] = {}
+    def report_queues(self) -> None:
+        """Let the event log say how many messages each session's queue has, so that an audit misses none of them."""
         for each in self.node.sessions.everything():
-            found[each.client_id] = found.get(each.client_id, 0) + each.queue.size + len(each.queue.inflight)
-        return found
+            self.node.env.observer.message_depth(each, each.queue.size + len(each.queue.inflight))
 
     # -- pending work
 

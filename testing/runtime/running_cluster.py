@@ -27,7 +27,6 @@ from ..client import Client
 from ..faults.network_faults import NetworkFaults, sides_of
 from ..faults.packet_drops import Direction, Drop, FaultError, Then
 from ..log_audit.audit import Audit, audit
-from ..log_audit.history import Answer
 from ..log_audit.log_files import write_log
 from .convergence import can_serve, complete, copied, diverged, in_progress, join, serves
 from .directories import Engine, temporary_directory
@@ -120,7 +119,6 @@ class RunningCluster:
         self._directory = Path(directory) if directory is not None else None
         self._temporary: Path | None = None
         self._rows: deque[Row] = deque(maxlen=ROWS_KEPT)
-        self._kept: deque[Answer] = deque(maxlen=ROWS_KEPT)
         self._clients: list[Client] = []
         self._activity: IdleDetector
         self._node_links: NodeLinks | None = None
@@ -166,8 +164,7 @@ class RunningCluster:
     def _handle(self, number: int, name: str, place: Path) -> NodeHandle:
         conf = {"nodename": name, **self._conf}
         disks: Disks | None = {} if self.engine == "memory" else None
-        told = (self._row, self._kept.append)
-        return NodeHandle(number, conf, place, disks, self.seed, self._activity, *told, self._node_links)
+        return NodeHandle(number, conf, place, disks, self.seed, self._activity, self._row, self._node_links)
 
     def _row(self, row: Row) -> None:
         """Add a row of a node's event log. Advance the clocks of the other nodes, so that their next rows are later."""
@@ -215,8 +212,10 @@ class RunningCluster:
 
     def audit(self) -> Audit:
         """Judge the event log so far: finds lost, duplicate and reordered messages, and forgotten sessions."""
-        queues = {each.name: each.queued() for each in self.nodes if each.up and not each.paused}
-        return audit(self.rows, kept=list(self._kept), queues=queues)
+        for each in self.nodes:
+            if each.up and not each.paused:
+                each.report_queues()
+        return audit(self.rows)
 
     def write_log(self, directory: Path) -> Path:
         """Write the event log as JSON lines for `strogoff analytics`. Returns the directory; raises OSError."""

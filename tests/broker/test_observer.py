@@ -112,6 +112,74 @@ def test_every_row_is_one_of_the_schema() -> None:
         assert schema.validate(event) == [], event
 
 
+def test_rows_name_the_connection_and_what_was_agreed() -> None:
+    """`conn` leads from the row of a message to the row of its connection, which has the rest."""
+    broker = BrokerHarness(level=2)
+    will = packets.Will("w", b"", properties={"will_delay_interval": 3})
+    subscriber = broker.client("s", 5, clean=False, expiry_s=60, will=will, receive_maximum=7, keepalive_s=30)
+    subscriber.subscribe(("t", 1))
+    broker.client("p", 5).publish("t", b"one", 1, 1)
+    opened, other = broker.events("conn.open")
+    agreed = ("conn", "clean", "present", "expiry_s", "receive_max", "keepalive_s", "will_delay_s", "version")
+    assert [opened[name] for name in agreed] == [1, False, False, 60, 7, 30, 3, 5]
+    assert [other[name] for name in agreed] == [2, True, False, 0, 65535, 0, None, 5]
+    assert opened["epoch"] > 0 and other["epoch"] == 0
+    by_type = {each["type"]: each for each in broker.events("pub.recv", "pub.ack", "dlv.send", "sub.ack", "q.enq")}
+    assert {name: each.get("conn") for name, each in by_type.items()} == {
+        "sub.ack": 1, "pub.recv": 2, "q.enq": None, "pub.ack": 2, "dlv.send": 1
+    }  # fmt: skip
+    assert by_type["q.enq"]["epoch"] == opened["epoch"]
+    subscriber.vanish()
+    broker.client("s", 5, clean=False, expiry_s=60)
+    again = broker.events("conn.open")[-1]
+    assert (again["present"], again["conn"], again["epoch"]) == (True, 3, opened["epoch"])
+    assert [each["type"] for each in broker.events("sess.create", "sess.resume")][-1] == "sess.resume"
+    assert [(each["client"], each["count"]) for each in broker.events("q.depth")] == [("s", 1)]
+
+
+def test_acknowledgements_have_code_and_right() -> None:
+    """0x10: there are no subscribers; 0x80: the subscriber refuses the message (MQTT 5.0 sections 3.4.2.1, 3.5.2.1)."""
+    broker = BrokerHarness(level=2)
+    publisher = broker.client("p", 5)
+    publisher.publish("t", b"", 1, 5)
+    subscriber = broker.client("s", 5)
+    subscriber.subscribe(("t", 2))
+    publisher.publish("t", b"", 2, 6)
+    (message,) = subscriber.messages()
+    subscriber.ask(Pubrec(message.packet_id, 0x80))
+    acks = [[each[name] for name in ("packet_id", "qos", "code", "right")] for each in broker.events("pub.ack")]
+    assert acks == [[5, 1, 0x10, "own"], [6, 2, 0, "own"]]
+    assert [each["code"] for each in broker.events("dlv.ack")] == [0x80]
+
+
+def test_the_steps_of_qos_2_are_events() -> None:
+    """Each with the connection and the packet id; those of the publisher with the mid."""
+    broker = BrokerHarness(level=2)
+    subscriber = broker.client("s")
+    subscriber.subscribe(("t", 2))
+    publisher = broker.client("p")
+    publisher.publish("t", b"", 2, 6)
+    publisher.ask(Pubrel(6))
+    (message,) = subscriber.messages()
+    subscriber.ask(Pubrec(message.packet_id))
+    subscriber.ask(Pubcomp(message.packet_id))
+    (received,) = broker.events("pub.recv")
+    steps = [
+        (each["type"], each["client"], each["conn"], each["packet_id"], each.get("mid"))
+        for each in broker.events("pub.rel", "pub.comp", "dlv.rel", "dlv.comp")
+    ]
+    assert steps == [
+        ("pub.rel", "p", 2, 6, received["mid"]),
+        ("pub.comp", "p", 2, 6, received["mid"]),
+        ("dlv.rel", "s", 1, message.packet_id, None),
+        ("dlv.comp", "s", 1, message.packet_id, None),
+    ]
+    publisher.ask(Pubrel(6))
+    subscriber.ask(Pubcomp(message.packet_id))
+    assert len(broker.events("pub.rel", "dlv.comp")) == 2, "a repeated step belongs to no message"
+    assert [schema.validate(each) for each in broker.host.events] == [[]] * len(broker.host.events)
+
+
 def test_a_session_with_no_local_is_observed_like_any_other() -> None:
     """Its messages enter a queue as well."""
     broker = BrokerHarness(level=2)

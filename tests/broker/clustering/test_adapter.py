@@ -363,6 +363,18 @@ def test_a_voided_publish_is_not_acknowledged_under_policy_on() -> None:
     assert [type(each) for each in answers] == [packets.Disconnect] or b"last" in reader.payloads()
 
 
+def test_the_event_log_says_by_which_right_a_node_acknowledges() -> None:
+    """A lease, or without one the policy `on` of the client."""
+    cluster = ClusterHarness(3, level=2, allow_publish_during_netsplit="on")
+    writer = cluster[3].client("writer")
+    writer.publish("u", b"1", 1)
+    cluster.network.cut("n1", "n3")
+    cluster.network.cut("n2", "n3")
+    cluster.state_of(3, ViewState.MINORITY)
+    writer.publish("u", b"2", 1, packet_id=2)
+    assert [row["right"] for row in cluster[3].host.events if row["type"] == "pub.ack"] == ["lease", "policy"]
+
+
 def test_the_event_log_follows_a_message_from_node_to_node() -> None:
     cluster = ClusterHarness(2, level=2)
     cluster[2].client("reader", clean=False, expiry_s=100).subscribe(("t", 1))

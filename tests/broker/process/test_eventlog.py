@@ -84,16 +84,16 @@ def make(tmp_path: Path, said: list[tuple[str, str]]) -> Iterator[Make]:
 
 def publish(events: Events, count: int = 1) -> None:
     for _ in range(count):
-        events.emit("pub.recv", mid=("n1", 1, events.seq), client="c", topic="t", qos=0)
+        events.emit("pub.recv", mid=("n1", 1, events.seq), client="c", topic="t", qos=0, conn=1)
 
 
 def test_rows_are_in_the_file_after_flush(make: Make, tmp_path: Path) -> None:
     events, log = make(flush_ms=60_000)
-    events.emit("conn.open", client="ключ", peer="127.0.0.1:1", version=5, username=None)
+    events.emit("conn.close", client="ключ", conn=1, reason="closed", username=None)
     publish(events)
     assert log.flush()
     rows = read(tmp_path / "log")
-    assert [row["type"] for row in rows] == ["conn.open", "pub.recv"]
+    assert [row["type"] for row in rows] == ["conn.close", "pub.recv"]
     assert [validate(row) for row in rows] == [[], []]
     assert rows[0]["client"] == "ключ"
     assert (rows[1]["mid"], rows[1]["hlc"]) == (["n1", 1, 1], (NOW_MS << LOGICAL_BITS) + 1)
@@ -129,7 +129,7 @@ def test_overflow_drops_message_events_first_and_records_it(make: Make, tmp_path
     first = log.lost
     kept = 60 - first
     assert 20 < kept < 40
-    events.emit("sess.end", client="c", reason="expired")
+    events.emit("sess.end", client="c", epoch=1, reason="expired")
     publish(events, 3)
     assert log.lost == first + 3
     held.go_on.set()
@@ -151,7 +151,7 @@ def test_session_events_are_bounded_too(make: Make, tmp_path: Path) -> None:
     events.emit("node.stop")
     assert held.reached.wait(10)
     for _ in range(100):
-        events.emit("sess.end", client="c", reason="expired")
+        events.emit("sess.end", client="c", epoch=1, reason="expired")
     assert 30 < log.lost < 60
     held.go_on.set()
     log.close()

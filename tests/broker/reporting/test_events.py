@@ -40,7 +40,7 @@ def make(level: int = SESSION) -> tuple[Events, Clock, list[dict[str, Any]]]:
 
 def test_a_row_follows_the_schema() -> None:
     events, clock, rows = make(MESSAGE)
-    events.emit("pub.recv", mid=("n1", 7, 1), client="c", topic="t", qos=1)
+    events.emit("pub.recv", mid=("n1", 7, 1), client="c", topic="t", qos=1, conn=1)
     assert validate(rows[0]) == []
     assert rows[0]["hlc"] == clock.ms << LOGICAL_BITS
     assert [rows[0][name] for name in ("run_id", "node", "boot", "seq", "type")] == ["run", "n1", 7, 1, "pub.recv"]

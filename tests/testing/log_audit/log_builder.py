@@ -5,10 +5,29 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from strogoff.analytics.schema import MESSAGE, validate
+from strogoff.analytics.schema import MESSAGE, TYPES, validate
 from strogoff.broker.reporting.events import Events, Row
 
 NODE = "n@127.0.0.1"
+USUAL = {
+    "bytes": 1,
+    "clean": False,
+    "code": 0,
+    "epoch": 1,
+    "expiry_s": 0,
+    "keepalive_s": 60,
+    "lsn": 1,
+    "mid": ("", 0, 0),
+    "packet_id": 1,
+    "peer": "127.0.0.1:1",
+    "present": False,
+    "qos": 1,
+    "receive_max": 20,
+    "right": "own",
+    "topic": "t/1",
+    "version": 5,
+}
+"""Values of fields that most tests do not care for."""
 
 
 class Log:
@@ -20,6 +39,9 @@ class Log:
         self._now = count(1000)
         self._boot = 0
         self._counter = 0
+        self._numbers = count(1)
+        self._qos: dict[Any, int] = {}
+        self._conns: dict[str, int] = {}
         self.boot()
 
     def boot(self) -> None:
@@ -30,20 +52,23 @@ class Log:
         self.say("node.start", retained=0)
 
     def say(self, kind: str, **fields: Any) -> None:
-        """Add a row as the broker writes it."""
-        self._events.emit(kind, **fields)
+        """Add a row as the broker writes it. What the row must have and no test cares for is added."""
+        usual = {**USUAL, "conn": self.conn(fields.get("client", ""))}
+        missing = {name: usual[name] for name in TYPES[kind].required if name in usual and name not in fields}
+        self._events.emit(kind, **fields, **missing)
         assert validate(self.rows[-1]) == []
 
-    def connect(self, client: str, present: bool = False, will: bool = False) -> None:
-        """A connection gets its session."""
-        self.say("conn.open", client=client, peer="127.0.0.1:1", version=5)
+    def connect(self, client: str, present: bool = False, will: bool = False, expiry_s: int = 0) -> None:
+        """A connection gets its session, which outlives it by `expiry_s`."""
+        self._conns[client] = next(self._numbers)
+        self.say("conn.open", client=client, present=present, expiry_s=expiry_s)
         self.say("sess.resume" if present else "sess.create", client=client)
         if will:
             self.say("will.arm", client=client, topic="will")
 
-    def subscriber(self, client: str = "rx", filter: str = "t/#", qos: int = 2) -> None:
+    def subscriber(self, client: str = "rx", filter: str = "t/#", qos: int = 2, expiry_s: int = 0) -> None:
         """A client with a subscription."""
-        self.connect(client)
+        self.connect(client, expiry_s=expiry_s)
         self.subscribe(client, filter, qos)
 
     def subscribe(self, client: str = "rx", filter: str = "t/#", qos: int = 2) -> None:
@@ -55,6 +80,7 @@ class Log:
         """Accept a PUBLISH; returns its mid."""
         self._counter += 1
         mid = (self.node, self._boot, self._counter)
+        self._qos[mid] = qos
         self.say("pub.recv", mid=mid, client=client, topic=topic, qos=qos, **more)
         return mid
 
@@ -62,17 +88,22 @@ class Log:
         """Route it to these clients, and enter it in their queues."""
         self.say("pub.route", mid=mid, targets=list(clients))
         for client in clients:
-            self.say("q.enq", mid=mid, client=client, topic="t/1", qos=1)
+            self.say("q.enq", mid=mid, client=client)
             if durable:
-                self.say("q.durable", mid=mid, client=client, lsn=1)
+                self.say("q.durable", mid=mid, client=client)
 
-    def ack(self, mid: Any, client: str = "tx") -> None:
+    def conn(self, client: str) -> int:
+        """The number of the client's last connection; 1 if it has none."""
+        return self._conns.get(client, 1)
+
+    def ack(self, mid: Any, client: str = "tx", code: int = 0) -> None:
         """Answer its publisher."""
-        self.say("pub.ack", mid=mid, client=client)
+        self.say("pub.ack", mid=mid, client=client, code=code)
 
     def send(self, mid: Any, client: str = "rx", packet_id: int = 1, dup: bool = False) -> None:
-        """Send it to a subscriber."""
-        self.say("dlv.send", mid=mid, client=client, packet_id=packet_id, dup=dup)
+        """Send it to a subscriber, with the QoS of its PUBLISH."""
+        qos = self._qos.get(tuple(mid), 1)
+        self.say("dlv.send", mid=mid, client=client, packet_id=packet_id, qos=qos, dup=dup)
 
     def got(self, mid: Any, client: str = "rx", packet_id: int = 1) -> None:
         """The subscriber answers."""

@@ -232,6 +232,23 @@ def test_waiting_messages_are_not_lost() -> None:
     assert (found.verdict, found.waiting) == ("valid", 1)
 
 
+def test_messages_that_have_left_a_queue_without_a_trace_are_lost() -> None:
+    """The depth of the queue, noted after the last message entered it, says how many can wait."""
+    log = clean()
+    mids = [log.accept(), log.accept()]
+    for mid in mids:
+        log.route(mid, "rx")
+        log.ack(mid)
+    log.say("q.depth", client="rx", count=2)
+    assert audit(log.rows).waiting == 2
+    log.say("q.depth", client="rx", count=1)
+    found = audit(log.rows)
+    assert [(case.kind, case.message_id) for case in found.lost_acked] == [("gone", mids[0])]
+    assert found.waiting == 1
+    log.route(log.accept(), "rx")
+    assert audit(log.rows).verdict == "valid", "the queue has changed since: its depth is not known"
+
+
 def test_unacknowledged_messages_are_neither_lost_nor_kept() -> None:
     """Its publisher does not know its fate either."""
     log = clean()
@@ -394,11 +411,11 @@ def test_a_will_may_wait_until_its_gateway_is_known_to_live(lives: bool) -> None
 def test_unsafe_messages_of_a_dead_node_are_lost() -> None:
     """Acknowledged, and not safe: a durable session has lost it. The log alone does not show that it is durable."""
     log = Log()
-    log.subscriber("rx")
-    kept = [(log.rows[-1]["hlc"], NODE, "rx")]
-    mid = log.accept()
-    log.route(mid, "rx", durable=False)
-    log.ack(mid)
-    log.boot()
-    assert audit(log.rows).verdict == "valid"
-    assert [case.kind for case in audit(log.rows, kept=kept).lost_acked] == ["queue"]
+    for expiry_s, lost in ((0, []), (60, ["queue"])):
+        log = Log()
+        log.subscriber("rx", expiry_s=expiry_s)
+        mid = log.accept()
+        log.route(mid, "rx", durable=False)
+        log.ack(mid)
+        log.boot()
+        assert [case.kind for case in audit(log.rows).lost_acked] == lost

@@ -17,7 +17,7 @@ from ..run_loop import run
 
 def make(folder: Path, **conf: str) -> NodeHandle:
     wanted = {"nodename": "n@127.0.0.1", "allow_anonymous": "on", "eventlog.level": "off", **conf}
-    return NodeHandle(0, wanted, folder, {}, 1, IdleDetector(), lambda row: None, lambda answer: None)
+    return NodeHandle(0, wanted, folder, {}, 1, IdleDetector(), lambda row: None)
 
 
 def test_the_port_is_reserved(tmp_path: Path) -> None:
