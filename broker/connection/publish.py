@@ -50,8 +50,14 @@ def publish(connection: ClientConnection, packet: packets.Publish) -> None:
             return
         packet.topic = topic
     topic = packet.topic
-    if packet.qos == 2 and connection.session is not None and packet.packet_id in connection.session.inbound.records:
-        _repeated(connection, connection.session, packet)
+    session = connection.session
+    if (
+        packet.qos == 2
+        and session is not None
+        and packet.packet_id in session.inbound.records
+        and (packet.dup or not session.inbound.begins_anew(packet.packet_id))
+    ):
+        _repeated(connection, session, packet)
         return
     epoch = connection.env.hooks.epoch
     known = connection.publishing.permitted.get(topic)
@@ -151,6 +157,7 @@ def _accept_packet(connection: ClientConnection, packet: packets.Publish, modifi
         packet.qos if routed_qos is None else routed_qos,
     )
     request.dup = packet.dup and (request.retain or connection.services.policy.restricted)
+    request.first = not packet.dup
     accept(connection, request)
     state.plans, connection.mountpoint = plans, mountpoint
     if _heard(connection):
@@ -191,6 +198,8 @@ def accept(connection: ClientConnection, request: PublishRequest) -> None:
         # update the view state: without a lease the message could replace a later one, even if it is not acknowledged
         connection.env.cluster.has_lease()
     record = session.inbound.records.get(request.packet_id) if qos == 2 else None
+    if record is not None and request.first and session.inbound.begins_anew(request.packet_id):
+        record = None
     exceeds = qos and connection.acks.unacked >= connection.publishing.receive_maximum
     checked = services.policy.restricted or request.retain or exceeds or qos == 2
     if record is None and checked:

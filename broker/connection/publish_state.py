@@ -14,7 +14,7 @@ from .ack_queue import Item
 class PublishRequest(msgspec.Struct):
     """A PUBLISH with the changes of plugins. Its answer follows `qos`; `routed_qos` is the QoS for its subscribers.
 
-    `dup` is True if an earlier connection may have accepted it.
+    `dup` is True if an earlier connection may have accepted it. `first` is True if it came without DUP.
     """
 
     topic: str
@@ -26,12 +26,15 @@ class PublishRequest(msgspec.Struct):
     packet_id: int
     routed_qos: int
     dup: bool = False
+    first: bool = False
 
 
 def request_of(packet: packets.Publish) -> PublishRequest:
     """Return the request of a PUBLISH without properties and changes, which was not accepted before."""
     qos = packet.qos
-    return PublishRequest(packet.topic, packet.payload, qos, packet.retain, None, 0, packet.packet_id, qos)
+    request = PublishRequest(packet.topic, packet.payload, qos, packet.retain, None, 0, packet.packet_id, qos)
+    request.first = not packet.dup
+    return request
 
 
 class PublishState:

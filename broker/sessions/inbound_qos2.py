@@ -12,7 +12,7 @@ from typing import Protocol
 from ...mqtt.topics import parse_shared
 from ...storage import keys
 from ..environment import Environment
-from ..queues.message import Mid
+from ..queues.message import Mid, slot_of_origin
 from ..queues.records import InboundRecord, encode
 from ..routing.pending_acks import PendingAcks
 from ..routing.remote import RemoteMembers
@@ -155,6 +155,17 @@ class InboundHandshakes:
                 self._env.cluster.handshake_closed(self.mid(record))
                 self._write(packet_id, record)
         self.pending_acks.clear()
+
+    def begins_anew(self, packet_id: int) -> bool:
+        """A PUBLISH with this open packet id came without DUP, so its client sends the message for the first time
+        [MQTT-3.3.1-1]. If an earlier process left the id, here or at a former primary, a loss of power has undone its
+        removal: forget the id, and return True (H-12)."""
+        record, env = self.records[packet_id], self._env
+        present = env.cluster.slot_epoch(slot_of_origin(record.origin)) if record.origin else env.numbers.boot
+        if record.boot == present:
+            return False
+        self.close(packet_id)
+        return True
 
     def close(self, packet_id: int) -> bool:
         """PUBREL: forget the packet id. True if the deletion must be safe before PUBCOMP."""

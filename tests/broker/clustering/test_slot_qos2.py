@@ -25,6 +25,11 @@ def everything(cluster: CopiedCluster, number: int, client_id: str) -> list[byte
     return [each.payload for each in client.drain()]
 
 
+def inbound(cluster: CopiedCluster, number: int) -> dict[bytes, bytes]:
+    """The open handshakes of publishers on the disk of a node."""
+    return {key: value for key, value in cluster[number].disks[0].content().items() if key[:1] == b"i"}
+
+
 def _placed(publisher: int, *receivers: int) -> CopiedCluster:
     """A cluster with the publisher's slot at one node, and the slot of one receiver at each of these nodes."""
     cluster = CopiedCluster()
@@ -116,3 +121,31 @@ def test_receivers_forget_the_mids_of_a_slot_when_its_handshakes_are_over() -> N
         assert 1 <= len(receiver.receiver._seen[f"#{slot}"]) <= 2
         writer.send(packets.Pubrel(number + 1))
         cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in writer.take()))
+
+
+def test_a_packet_id_that_a_loss_of_power_has_brought_back_stands_for_a_new_message() -> None:
+    """Both copies of the publisher's slot lose the removal of the id. The receiver still knows the former message."""
+    cluster = _placed(1, 2)
+    writer = durable(cluster, 1, "writer")
+    holders = cluster.copied("writer")
+    cluster.move("r2", 6 - sum(holders))
+    cluster.copied("r2")
+    assert [type(each) for each in writer.ask(publish("t", b"1", 2, 5))] == [packets.Pubrec]
+    cluster.pass_s(1)
+    before = {number: inbound(cluster, number) for number in holders}
+    assert [type(each) for each in writer.ask(packets.Pubrel(5))] == [packets.Pubcomp]
+    cluster.pass_s(1)
+    for number, rows in before.items():
+        assert len(rows) == 1 and not inbound(cluster, number)
+        cluster[number].kill()
+        for key, value in rows.items():
+            cluster[number].disks[0].rot(key, value)
+    for number in holders:
+        cluster[number].start()
+    cluster.whole()
+    again, connack = cluster[cluster.copied("writer")[0]].connect("writer", clean=False, expiry_s=600)
+    assert connack.session_present
+    for payload in (b"2", b"3"):
+        assert [type(each) for each in again.ask(publish("t", payload, 2, 5))] == [packets.Pubrec]
+        assert [type(each) for each in again.ask(packets.Pubrel(5))] == [packets.Pubcomp]
+    assert everything(cluster, cluster.copied("r2")[0], "r2") == [b"1", b"2", b"3"]

@@ -17,6 +17,8 @@ def _connection(broker: BrokerHarness) -> ClientConnection:
 def test_a_request_is_the_packet_as_it_came() -> None:
     packet = packets.Publish("t", b"m", 2, True, True, 7)
     assert request_of(packet) == PublishRequest("t", b"m", 2, True, None, 0, 7, routed_qos=2, dup=False)
+    packet.dup = False
+    assert request_of(packet).first
 
 
 def test_a_connection_begins_with_nothing() -> None:

@@ -240,6 +240,26 @@ def test_close_forgets_the_handshake(durable: bool) -> None:
     assert broker.rows() == [broker.key(8)] * durable
 
 
+def test_a_packet_id_of_a_former_process_begins_anew() -> None:
+    """That of this process does not: its removal was not lost."""
+    broker = Publishing()
+    present = broker.node.env.numbers.boot
+    for packet_id, boot in ((7, present - 1), (8, present)):
+        broker.inbound.restore(packet_id, InboundRecord(boot, 1, True))
+    assert [broker.inbound.begins_anew(packet_id) for packet_id in (7, 8)] == [True, False]
+    assert list(broker.inbound.records) == [8] and broker.inbound.forward_again == {8}
+    assert broker.cluster.told[2:] == [("closed", present - 1, 1)]
+
+
+def test_a_packet_id_of_a_former_primary_begins_anew() -> None:
+    broker = Publishing()
+    epoch = broker.cluster.slot_epoch(3)
+    for packet_id, boot in ((7, epoch + 1), (8, epoch)):
+        broker.inbound.restore(packet_id, InboundRecord(boot, 1, True, origin="#3"))
+    assert [broker.inbound.begins_anew(packet_id) for packet_id in (7, 8)] == [True, False]
+    assert list(broker.inbound.records) == [8] and broker.inbound.inherited == {8}
+
+
 def test_close_of_an_unknown_packet_id_waits_for_nothing() -> None:
     broker = Publishing()
     broker.open(7)
