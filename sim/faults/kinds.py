@@ -80,11 +80,6 @@ class Fault:
         """The affected nodes, in the order of the text."""
         raise AssertionError("each fault names its nodes")
 
-    @property
-    def event(self) -> str:
-        """The type of the event that reports the fault."""
-        return f"fault.{self.word}"
-
     def __str__(self) -> str:
         return " ".join((self.word, *self.nodes))
 

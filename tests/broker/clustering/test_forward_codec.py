@@ -32,25 +32,26 @@ from strogoff.storage.keys import seen_key
 ORIGIN = Origin("n1", 3)
 COUNTS = st.integers(0, 2**62)
 TEXTS = st.text(st.characters(exclude_characters="+#\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
+PLAIN = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 PROPERTIES = st.none() | st.fixed_dictionaries(
     {},
     optional={
-        "content_type": st.text(max_size=5),
+        "content_type": st.text(PLAIN, max_size=5),
         "payload_format_indicator": st.integers(0, 1),
         "correlation_data": st.binary(max_size=5),
-        "user_property": st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=3),
+        "user_property": st.lists(st.tuples(st.text(PLAIN, max_size=3), st.text(PLAIN, max_size=3)), max_size=3),
     },
 )
 MESSAGES = st.builds(
     Message,
-    st.text(max_size=5),
+    st.text(PLAIN, max_size=5),
     TEXTS,
     st.binary(max_size=40),
     st.integers(0, 2),
     st.booleans(),
     PROPERTIES,
     COUNTS,
-    st.text(max_size=10),
+    st.text(PLAIN, max_size=10),
     st.just(ORIGIN),
     COUNTS,
 )
