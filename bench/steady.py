@@ -48,7 +48,7 @@ class SteadyClient:
         self.gone = asyncio.Event()
         self.gone.set()
         self.ending = ""
-        """When and why the last connection ended: the code of the broker's DISCONNECT, or what the socket said."""
+        """When and why the last connection ended: the code of the broker's DISCONNECT, or the error of the socket."""
 
     @property
     def online(self) -> bool:

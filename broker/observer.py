@@ -89,7 +89,8 @@ class Observer:
         if self.events.level:
             self.events.emit(type_, **fields)
 
-    def _session_event(self, type_: str, session: Session, **fields: Any) -> None:
+    def session_event(self, type_: str, session: Session, **fields: Any) -> None:
+        """Emit an event of a session: its row names the session, and has these fields."""
         if self.events.level:
             name, mountpoint = session.client_id, session.mountpoint
             self.events.emit(type_, client=name, mountpoint=mountpoint, epoch=session.epoch, **fields)
@@ -127,9 +128,9 @@ class Observer:
             keepalive_s=asked.keepalive_s,
             will_delay_s=asked.will_delay_s,
         )
-        self._session_event("sess.resume" if present else "sess.create", session)
+        self.session_event("sess.resume" if present else "sess.create", session)
         if will_topic is not None:
-            self._session_event("will.arm", session, topic=will_topic)
+            self.session_event("will.arm", session, topic=will_topic)
         if connection.version == 5:
             self.hooks.notify("on_register_m5", connection.peer, connection.subscriber, connection.username, {})
         else:
@@ -229,14 +230,14 @@ class Observer:
     def session_ended(self, session: Session, reason: str) -> None:
         """A session has ended."""
         self.counters.queue_teardown += 1
-        self._session_event("sess.end", session, reason=reason)
+        self.session_event("sess.end", session, reason=reason)
         hook = "on_session_expired" if reason == "expired" else "on_client_gone"
         self.hooks.notify(hook, Subscriber(session.mountpoint, session.client_id))
 
     def dropped(self, session: Session, message: Message, reason: str) -> None:
         """The broker drops a message for this session: its queue is full, or the client cannot receive it (P8)."""
         self.counters.drop(reason)
-        self._session_event("q.drop", session, topic=message.topic, reason=reason, mid=message.mid, qos=message.qos)
+        self.session_event("q.drop", session, topic=message.topic, reason=reason, mid=message.mid, qos=message.qos)
         if self.hooks.has("on_message_drop"):
             self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, reason)
 
@@ -248,7 +249,7 @@ class Observer:
     def expired(self, session: Session, message: Message) -> None:
         """A message expired before the broker could send it to this session [MQTT5-3.3.2-5]."""
         self.counters.queue_message_expired += 1
-        self._session_event("q.expire", session, topic=message.topic, mid=message.mid)
+        self.session_event("q.expire", session, topic=message.topic, mid=message.mid)
         if self.hooks.has("on_message_drop"):
             self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, "expired")
 
@@ -296,7 +297,7 @@ class Observer:
 
     def message_depth(self, session: Session, count: int) -> None:
         """The queue of a session has so many messages, those in flight included."""
-        self._session_event("q.depth", session, count=count)
+        self.session_event("q.depth", session, count=count)
 
     def message_answered(self, connection: Connection, packet_id: int, message: Message, code: int) -> None:
         """A subscriber answered a message in flight with PUBACK or PUBREC; `code` is its reason code."""
@@ -319,11 +320,11 @@ class Observer:
 
     def subscription_added(self, session: Session, text: str, qos: int) -> None:
         """A session has a subscription more, or has replaced one."""
-        self._session_event("sub.add", session, filter=text, qos=qos)
+        self.session_event("sub.add", session, filter=text, qos=qos)
 
     def subscription_removed(self, session: Session, text: str) -> None:
         """A session has a subscription less."""
-        self._session_event("sub.del", session, filter=text)
+        self.session_event("sub.del", session, filter=text)
 
     def subscription_answered(
         self, connection: Connection, added: bool, filters: list[str], codes: list[int], right: str

@@ -26,7 +26,7 @@ from ...mqtt.reasons import ReasonCode
 from ...mqtt.wire import MAX_VARINT
 from ..options import Options
 from ..plugins.hooks import Subscriber
-from ..queues.message import Message, Mid
+from ..queues.message import Message
 from ..routing.ack_context import AckContext
 from ..routing.router import AFTER_COMMIT
 from ..sessions.session import Session
@@ -287,21 +287,15 @@ class ClientConnection:
         """Return a function that sends the acknowledgement of a PUBLISH; the event log gets it once it has left (H-04).
         The frame of a refusal, or of a message without subscribers, ends with its code."""
         code = frame[4] if len(frame) > 4 else 0
+        return self.logged(frame, partial(self.env.observer.message_acked, self, message, packet_id, qos, code))
+
+    def logged(self, frame: bytes, told: Callable[[str], None]) -> Callable[[], None]:
+        """Return a function that sends the frame. `told` writes the row of the event log once the frame has left, and
+        gets the right by which it has (`ClusterPort.right`)."""
 
         def send() -> None:
             self.output.write(frame)
-            told = partial(self.env.observer.message_acked, self, message, packet_id, qos, code)
             self.output.acked.append(told)
-
-        return send
-
-    def complete(self, packet_id: int, mid: Mid, frame: bytes) -> Callable[[], None]:
-        """Return a function that sends PUBCOMP; the event log gets it once it has left."""
-
-        def send() -> None:
-            self.output.write(frame)
-            told = partial(self.env.observer.message_released, "pub.comp", self, packet_id, mid)
-            self.output.acked.append(lambda _right: told())
 
         return send
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...mqtt import packets
@@ -509,21 +510,32 @@ def pubrel(connection: ClientConnection, packet: packets.Pubrel) -> None:
     assert session is not None
     connection.env.counters.pubrel_received += 1
     connection.env.counters.pubcomp_sent += 1
-    events, record = connection.env.events, session.inbound.records.get(packet.packet_id)
+    record = session.inbound.records.get(packet.packet_id)
     if record is not None:
-        origin = _origin(session, record)
-        mid = origin.node, origin.boot, record.counter
-        if events.messages:
-            connection.env.observer.message_released("pub.rel", connection, packet.packet_id, mid)
+        item: bytes | Callable[[], None] = _PUBCOMP + PACKET_IDS[packet.packet_id]
+        if connection.env.events.messages:
+            item = _log_release(connection, session, packet.packet_id, record)
         wait = session.inbound.close(packet.packet_id)
         if packet.packet_id in connection.publishing.packet_ids:
             connection.publishing.packet_ids.discard(packet.packet_id)
             connection.acks.unacked -= 1
-        frame = _PUBCOMP + PACKET_IDS[packet.packet_id]
-        connection.acks.reply(connection.complete(packet.packet_id, mid, frame) if events.messages else frame, wait)
+        connection.acks.reply(item, wait)
     else:
         answer = packets.Pubcomp(packet.packet_id, _not_found(connection))
         connection.acks.reply(lambda: connection.output.send_packet(answer), False)
+
+
+def _log_release(
+    connection: ClientConnection, session: Session, packet_id: int, record: InboundRecord
+) -> Callable[[], None]:
+    """Write the row of a PUBREL. Return a function that sends PUBCOMP, whose row is written once it has left."""
+    observer, origin = connection.env.observer, _origin(session, record)
+    mid = origin.node, origin.boot, record.counter
+    observer.message_released("pub.rel", connection, packet_id, mid)
+    return connection.logged(
+        _PUBCOMP + PACKET_IDS[packet_id],
+        lambda _right: observer.message_released("pub.comp", connection, packet_id, mid),
+    )
 
 
 def _not_found(connection: ClientConnection) -> int:

@@ -317,8 +317,7 @@ class SessionRegistry:
 
     def take_over(self, session: Session, gateway: str = "") -> None:
         """The client id has connected at another node, which may be known: close the connection of its session here."""
-        facts = {"client": session.client_id, "mountpoint": session.mountpoint, "epoch": session.epoch}
-        self._env.event("sess.takeover.start", **facts)
+        self._env.observer.session_event("sess.takeover.start", session)
         self._end_connection(session, gateway)
 
     def _end_connection(self, session: Session, gateway: str) -> None:
@@ -332,8 +331,7 @@ class SessionRegistry:
         old.taken_over()
         doubted = old.gateway if old.gateway != gateway else ""
         session.detach(not env.options.suppress_lwt_on_session_takeover, doubted=doubted)
-        facts = {"client": session.client_id, "mountpoint": session.mountpoint, "epoch": session.epoch}
-        env.event("sess.takeover.end", **facts)
+        env.observer.session_event("sess.takeover.end", session)
 
     def end(self, client: bytes, gateway: str) -> bool:
         """A client without durable state connects at another node, `gateway`: end its connection and session here.

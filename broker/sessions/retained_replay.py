@@ -235,8 +235,7 @@ class Replay:
         if not session.queue.feed(message, qos, identifiers):
             return False
         if self._env.events.messages:
-            facts = {"client": session.client_id, "mountpoint": session.mountpoint, "epoch": session.epoch}
-            self._env.event("ret.deliver", **facts, topic=message.topic, mid=message.mid)
+            self._env.observer.session_event("ret.deliver", session, topic=message.topic, mid=message.mid)
         return True
 
 

@@ -175,9 +175,6 @@ class Session:
         session that ends with its connection."""
         return self.incarnation & EPOCH
 
-    def _event(self, type_: str, **facts: Any) -> None:
-        self.env.event(type_, client=self.client_id, mountpoint=self.mountpoint, epoch=self.epoch, **facts)
-
     @property
     def online(self) -> bool:
         """True while a client is connected."""
@@ -393,7 +390,7 @@ class Session:
         """Give the session to a connection, and cancel the timers of expiry and will [MQTT5-3.1.3-9]."""
         self.env.timers.cancel(self.timer)
         if self.absence.will_at:
-            self._event("will.cancel", reason="resumed")
+            self.env.observer.session_event("will.cancel", self, reason="resumed")
         self.absence = Absence()
         self.connection = connection
         self._lose_due()
@@ -424,7 +421,7 @@ class Session:
         if self.grouped:
             self.env.cluster.presence_changed(self)
         if not fire_will and self.will is not None:
-            self._event("will.cancel", topic=self.will.topic, reason="disconnected")
+            self.env.observer.session_event("will.cancel", self, topic=self.will.topic, reason="disconnected")
             self.will = None
         if self.expiry_s == 0 and not (grace_s and self.in_slot and self.will is not None):
             self.end("disconnected")
@@ -472,7 +469,7 @@ class Session:
         if pause_ms:
             self.timer = self.env.timers.at(self.env.now + pause_ms, self._expire)
             return
-        self._event("sess.expire")
+        self.env.observer.session_event("sess.expire", self)
         self.end("expired")
 
     def resume_absence(self, was_attached: bool) -> None:
@@ -519,7 +516,7 @@ class Session:
     def excuse(self) -> None:
         """The client connects anew, soon after an end that the cluster made: its will must not be published (H-39)."""
         if self.will is not None and self.env.now < self.absence.excused_until:
-            self._event("will.cancel", topic=self.will.topic, reason="resumed")
+            self.env.observer.session_event("will.cancel", self, topic=self.will.topic, reason="resumed")
             self.will = None
 
     def end(self, reason: str) -> None:

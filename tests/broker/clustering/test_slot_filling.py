@@ -85,7 +85,7 @@ class Filler:
         return [slot for _, _, slot, _ in self.sent[before:]]
 
     def ack(self, upto: int, node: str = "n2") -> list[int]:
-        """A node acknowledges items. Returns the slots of the items that this lets go."""
+        """A node acknowledges items. Returns the slots of the items that are sent because of that."""
         self.filling.acked(node, upto)
         return self.run()
 
@@ -110,7 +110,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_node_gets_the_copies_one_after_the_other() -> None:
-    """The first copy is in sync before the last one begins; else all would be in sync at the end."""
+    """The first copy is in sync before the last one begins. Otherwise all would be in sync only at the end."""
     filler = Filler(rows=4)
     for slot in (7, 3, 5):
         filler.begin(slot)
@@ -207,7 +207,7 @@ def test_a_copy_that_is_in_sync_or_over_gets_nothing(over: bool) -> None:
 
 
 def test_the_digests_of_one_copy_at_a_time_are_compared() -> None:
-    """The rows of another copy may be sent meanwhile, and the next digests after the answer, or without it."""
+    """Meanwhile rows of another copy are sent. The next digests wait for the answer, or for the end of that copy."""
     filler = Filler(rows=2)
     first = filler.begin(1, kept=True)
     second = filler.begin(2, kept=True)
