@@ -74,6 +74,10 @@ class Metrics:
                 yield name, (), value
         for name, value in counters(server.cluster).items():
             yield name, (), value
+        log = server.eventlog
+        yield "eventlog_rows_written", (), log.written if log is not None else 0
+        yield "eventlog_rows_dropped", (), log.lost if log is not None else 0
+        yield "eventlog_bytes_written", (), log.bytes if log is not None else 0
         usage = resource.getrusage(resource.RUSAGE_SELF)
         yield "system_wallclock", (), round((time.time() - server.started_s) * 1000)
         yield "system_runtime", (), round((usage.ru_utime + usage.ru_stime) * 1000)
@@ -103,6 +107,7 @@ class Metrics:
         yield "cluster_leased", int(status is None or status.sees != "minority")
         yield "cluster_whole", int(status is None or status.sees == "whole")
         yield "cluster_slow_disks", len(status.slow_disks) if status else 0
+        yield "eventlog_failing", int(self._server.eventlog is not None and self._server.eventlog.failing)
         yield from self._slot_gauges(status)
         yield from gauges(cluster).items()
 

@@ -1,35 +1,37 @@
-"""Reads the files of an event log. Each line becomes a row, or a reject with a reason."""
+"""Reads the files of an event log. Each line becomes a row, or a reject with a reason.
+
+`event_lines.py` defines the lines. Here the same is done by Spark's own expressions, so that no line passes Python. An
+array needs the header line of its file, which may be in another partition: the header lines, one for each file, are a
+small table that is joined by path. So Spark reads the files twice.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from . import schema
+from .event_lines import (
+    ENVELOPE,
+    HEADER_BEGIN,
+    MARK,
+    MISSING_HEADER,
+    NEWER_VERSION,
+    NO_HEADER,
+    NOT_JSON,
+    TORN,
+    UNKNOWN_TYPE,
+    WRONG_TYPE,
+)
 
 FILES = "boot=*-*.{jsonl,jsonl.open,jsonl.gz}"
 """Names of the files of an event log: complete, open (or left by a crash), and compressed."""
 
-TORN = "torn"
-NOT_JSON = "not_json"
-WRONG_TYPE = "wrong_type"
-MISSING_HEADER = "missing_header"
-NEWER_VERSION = "newer_version"
-UNKNOWN_TYPE = "unknown_type"
-REASONS = {
-    TORN: "the line is cut: the process or the machine stopped during the write",
-    NOT_JSON: "not JSON",
-    WRONG_TYPE: "not an object, or a field has another type than in the schema",
-    MISSING_HEADER: "v, run_id, node, boot, seq, hlc, mono_ns or type is missing",
-    NEWER_VERSION: "written by a newer version of Strogoff than this one",
-    UNKNOWN_TYPE: "an event type that the schema lacks",
-}
-"""Reason of a reject -> meaning."""
-
-_TYPES = {
+_TYPES: dict[str, Any] = {
     schema.STRING: T.StringType(),
     schema.INT: T.LongType(),
     schema.BOOL: T.BooleanType(),
@@ -37,6 +39,8 @@ _TYPES = {
     schema.STRINGS: T.ArrayType(T.StringType()),
     schema.COUNTS: T.MapType(T.StringType(), T.LongType()),
 }
+_HEADER = f"{MARK} bigint, run_id string, node string, boot bigint, types map<string, array<string>>"
+_CONSTANTS = ("run_id", "node", "boot")
 _CORRUPT = "_corrupt"
 _SPECIAL = re.compile(r"([\\{}\[\]*?])")
 
@@ -78,12 +82,110 @@ def read_lines(spark: SparkSession, directory: str) -> DataFrame:
 
 
 def parse(lines: DataFrame) -> DataFrame:
-    """The columns of the event log for each line, with `line`, `path` and `reject`: null, or the reason of a reject."""
+    """The columns of the event log for each line but header lines, with `line`, `path` and `reject`: null, or the
+    reason of a reject. A header line that cannot be read is a reject, too."""
     require(lines, "lines", {"line": T.StringType(), "path": T.StringType()})
+    found = lines.withColumns({"is_header": _is_header(), "is_array": F.ltrim("line").startswith("[")}).join(
+        _headers(lines), "path", "left"
+    )
+    # rows of earlier versions: an object with all fields by name
     wanted = struct().add(_CORRUPT, T.StringType())
-    row = F.from_json("line", wanted, {"columnNameOfCorruptRecord": _CORRUPT})
-    parsed = lines.select("line", "path", row.alias("row")).select("line", "path", "row.*")
-    return parsed.withColumn("reject", _reject()).drop(_CORRUPT)
+    text = F.when(~F.col("is_header") & ~F.col("is_array"), F.col("line"))
+    found = found.withColumn("row", F.from_json(text, wanted, {"columnNameOfCorruptRecord": _CORRUPT}))
+    found = found.withColumn("elements", F.from_json(F.when(F.col("is_array"), F.col("line")), "array<string>"))
+    values = F.slice("elements", len(ENVELOPE) + 1, F.greatest(F.size("elements") - len(ENVELOPE), F.lit(0)))
+    found = found.withColumn("names", F.try_element_at("header.types", _kind())).withColumn("values", values)
+    names = F.slice("names", F.lit(1), F.size("values"))
+    fields = F.when(F.size(names) == F.size("values"), F.map_from_arrays(names, F.col("values")))
+    found = found.withColumn("fields", fields)
+    reject = (
+        F.when(F.col("is_header"), _reject_header())
+        .when(F.col("is_array"), _reject_array())
+        .otherwise(_reject_object())
+    )
+    parsed = found.select("line", "path", "is_header", *_columns(), reject.alias("reject"))
+    return parsed.where(~F.col("is_header") | F.col("reject").isNotNull()).drop("is_header")
+
+
+def _is_header() -> Column:
+    return F.col("line").startswith(HEADER_BEGIN)
+
+
+def _kind() -> Column:
+    return F.get("elements", F.lit(0))
+
+
+def _headers(lines: DataFrame) -> DataFrame:
+    """The header line of each file: path, header, headers (how many different ones the file has)."""
+    headers = lines.where(_is_header()).where(_reject_header().isNull())
+    table = headers.groupBy("path").agg(F.first("line").alias("first"), F.countDistinct("line").alias("headers"))
+    return F.broadcast(table.select("path", F.from_json("first", _HEADER).alias("header"), "headers"))
+
+
+def _columns() -> list[Column]:
+    """Each column of the log, from an object or from an array."""
+    columns = []
+    for name, each in schema.COLUMNS.items():
+        if name == "v":
+            value = F.when(F.col("is_array"), F.col(f"header.{MARK}"))
+        elif name in ENVELOPE:
+            value = _typed(each, F.get("elements", F.lit(ENVELOPE.index(name))))
+        elif name in _CONSTANTS:
+            value = F.when(F.col("is_array"), F.col(f"header.{name}"))
+        else:
+            value = _typed(each, F.try_element_at("fields", F.lit(name)))
+        columns.append(F.coalesce(F.col(f"row.{name}"), value).alias(name))
+    return columns
+
+
+def _typed(field: schema.Field, text: Column) -> Column:
+    kind = _TYPES[field.kind]
+    if field.kind == schema.STRING:
+        return text
+    if field.kind in (schema.INT, schema.BOOL):
+        return text.try_cast(kind)
+    return F.from_json(text, kind)
+
+
+def _reject_header() -> Column:
+    header = F.from_json("line", _HEADER)
+    missing = F.lit(False)
+    for name in (MARK, *_CONSTANTS, "types"):
+        missing = missing | header[name].isNull()
+    return (
+        F.when(F.try_parse_json("line").isNull(), TORN)
+        .when(header[MARK] > schema.VERSION, NEWER_VERSION)
+        .when(missing, WRONG_TYPE)
+    )
+
+
+def _reject_array() -> Column:
+    missing = F.size("elements") < len(ENVELOPE)
+    for at in range(len(ENVELOPE)):
+        missing = missing | F.get("elements", F.lit(at)).isNull()
+    wrong = F.col("fields").isNull()
+    for at in range(1, len(ENVELOPE)):
+        wrong = wrong | F.get("elements", F.lit(at)).try_cast("bigint").isNull()
+    wrong = wrong | F.exists(F.map_entries("fields"), lambda each: _wrong(each["key"], each["value"]))
+    return (
+        F.when(F.col("elements").isNull(), F.when(_torn(), TORN).otherwise(NOT_JSON))
+        .when(F.coalesce("headers", F.lit(0)) != 1, NO_HEADER)
+        .when(missing, MISSING_HEADER)
+        .when(F.col("names").isNull() | ~_kind().isin(*schema.TYPES), UNKNOWN_TYPE)
+        .when(wrong, WRONG_TYPE)
+    )
+
+
+def _wrong(name: Column, text: Column) -> Column:
+    """Whether a field that is not null has another type than in the schema."""
+    wrong = F.lit(False)
+    for kind, spark in _TYPES.items():
+        names = [each.name for each in schema.FIELDS.values() if each.kind == kind]
+        if kind in (schema.INT, schema.BOOL):
+            wrong = wrong | (name.isin(*names) & text.try_cast(spark).isNull())
+        elif kind != schema.STRING:
+            wrong = wrong | (name.isin(*names) & F.from_json(text, spark).isNull())
+    return text.isNotNull() & wrong
 
 
 def rows(parsed: DataFrame) -> DataFrame:
@@ -107,17 +209,22 @@ def rejects(parsed: DataFrame) -> DataFrame:
     )
 
 
-def _reject() -> Column:
-    line = F.rtrim("line")
+def _torn() -> Column:
+    line = F.trim("line")
+    cut_object = line.startswith("{") & ~line.endswith("}")
+    cut_array = line.startswith("[") & ~line.endswith("]")
     # after a power loss a file may have zeros instead of the last line
-    cut = (line.startswith("{") & ~line.endswith("}")) | F.col("line").contains("\x00")
+    return cut_object | cut_array | F.col("line").contains("\x00")
+
+
+def _reject_object() -> Column:
     missing = F.lit(False)
     for each in schema.HEADER:
-        missing = missing | F.col(each.name).isNull()
-    corrupt = F.when(F.try_parse_json("line").isNotNull(), WRONG_TYPE).when(cut, TORN).otherwise(NOT_JSON)
+        missing = missing | F.col(f"row.{each.name}").isNull()
+    corrupt = F.when(F.try_parse_json("line").isNotNull(), WRONG_TYPE).when(_torn(), TORN).otherwise(NOT_JSON)
     return (
-        F.when(F.col(_CORRUPT).isNotNull(), corrupt)
-        .when(F.col("v") > schema.VERSION, NEWER_VERSION)
+        F.when(F.col(f"row.{_CORRUPT}").isNotNull(), corrupt)
+        .when(F.col("row.v") > schema.VERSION, NEWER_VERSION)
         .when(missing, MISSING_HEADER)
-        .when(~F.col("type").isin(*schema.TYPES), UNKNOWN_TYPE)
+        .when(~F.col("row.type").isin(*schema.TYPES), UNKNOWN_TYPE)
     )

@@ -286,13 +286,13 @@ def validate(row: Mapping[str, Any]) -> list[str]:
     if definition is None:
         if name is not None:
             problems.append(f"type: {name!r} is unknown")
-        return problems + [text for key in row if (text := _wrong_kind(key, row[key]))]
+        return problems + [text for key in row if (text := wrong_kind(key, row[key]))]
     problems += [f"{each}: missing in {name}" for each in definition.required if each not in row]
     allowed = {*(each.name for each in HEADER), *definition.required, *definition.optional}
     for key, value in row.items():
         if key not in allowed:
             problems.append(f"{key}: not a field of {name}")
-        elif (value is not None or key not in definition.optional) and (text := _wrong_kind(key, value)):
+        elif (value is not None or key not in definition.optional) and (text := wrong_kind(key, value)):
             problems.append(text)
     return problems
 
@@ -334,7 +334,8 @@ _WORDS: Final = {
 }
 
 
-def _wrong_kind(key: str, value: Any) -> str:
+def wrong_kind(key: str, value: Any) -> str:
+    """What is wrong with the value of a field, as text; "" if nothing is, or if the schema lacks the field."""
     column = COLUMNS.get(key)
     if column is None or _CHECKS[column.kind](value):
         return ""

@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from . import reading, schema
+from .event_lines import TORN
 
 BOOT = ["run_id", "node", "boot"]
 """The columns of one sequence of `seq`."""
@@ -93,7 +94,7 @@ def boots(events: DataFrame, bad: DataFrame) -> DataFrame:
     boot exists), `open` (running or crashed).
     """
     whole = _extent(events)
-    torn = bad.where(F.col("reason") == reading.TORN).groupBy("node", "boot").agg(F.count("*").alias("torn"))
+    torn = bad.where(F.col("reason") == TORN).groupBy("node", "boot").agg(F.count("*").alias("torn"))
     later = F.lead("boot").over(Window.partitionBy("run_id", "node").orderBy("boot"))
     ending = F.when(F.col("stops") > 0, "stopped").when(later.isNotNull(), "crashed").otherwise("open")
     return whole.join(F.broadcast(torn), ["node", "boot"], "left").select(

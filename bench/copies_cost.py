@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import shutil
 import sys
 import tempfile
@@ -36,6 +35,7 @@ from typing import Any, NamedTuple
 from strogoff.cluster.identity import SLOTS, slot_of
 from strogoff.cluster.slots.placement import wanted
 from strogoff.cluster.slots.replicas import wanted_followers
+from strogoff.testing.log_audit.log_files import read_log
 
 from .cluster_compare import Found, measure, medians, take_turns
 from .cluster_nodes import Node, bad_lines, end, start_joined, start_replaced, until, whole
@@ -245,11 +245,8 @@ def copied(nodes: Iterable[Node], target: str, since: float) -> tuple[int, float
     primaries have them."""
     size, last = 0, since
     for node in nodes:
-        for path in node.data.joinpath("eventlog").rglob("*.jsonl*"):
-            for line in path.read_text().splitlines():
-                if '"slot.copied"' not in line:
-                    continue
-                row = json.loads(line)
+        for row in read_log(node.data / "eventlog")[0]:
+            if row["type"] == "slot.copied":
                 at = (row["hlc"] >> 16) / 1000
                 if row["target"] == target and at >= since:
                     size, last = size + row["bytes"], max(last, at)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import signal
 import sys
@@ -26,6 +25,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from strogoff.testing.log_audit.log_files import read_log
 
 from .cluster_nodes import Node, bad_lines, end, start_joined, whole
 from .kill_test import PAUSE_S, Ledger
@@ -189,12 +190,8 @@ def twice(nodes: list[Node]) -> list[str]:
 def events(nodes: list[Node], kind: str) -> Iterator[dict[str, Any]]:
     """Yield all rows of one kind in the nodes' event logs. A killed process may leave an incomplete last line."""
     for node in nodes:
-        for file in sorted((node.data / "eventlog").rglob("*.jsonl")):
-            for line in file.read_text(errors="replace").splitlines():
-                if f'"{kind}"' in line and line.endswith("}"):
-                    row = json.loads(line)
-                    if kind in row.values():
-                        yield row
+        rows, _ = read_log(node.data / "eventlog")
+        yield from (row for row in rows if row["type"] == kind)
 
 
 def main() -> int:

@@ -1,33 +1,37 @@
 """The files of the event log: where a line goes, when a new file begins, what is deleted.
 
-    <dir>/date=YYYY-MM-DD/hour=HH/node=<name>/boot=<n>-<part>.jsonl         complete, never touched again
+    <dir>/date=YYYY-MM-DD/hour=HH/node=<name>/boot=<n>-<part>.jsonl.gz      complete, compressed (eventlog_packing.py)
+    <dir>/date=YYYY-MM-DD/hour=HH/node=<name>/boot=<n>-<part>.jsonl         complete, will be compressed
     <dir>/date=YYYY-MM-DD/hour=HH/node=<name>/boot=<n>-<part>.jsonl.open    being written, or left by a crash
+
+Each file begins with its header line, and explains itself (`analytics/event_lines.py`).
 
 Date and hour are UTC and those of the events, never of the moment of writing, so all times here come with the lines and
 nothing reads a clock. A file gets its final name in one step, when it is complete: a reader that wants only whole lines
-takes `*.jsonl`, one that wants everything takes `*.jsonl.open` too and expects a torn last line in it. Every write ends
-at the end of a line; one that failed half way is cut back to there.
+takes `*.jsonl` and `*.jsonl.gz`, one that wants everything takes `*.jsonl.open` too and expects a torn last line in it.
+Every write ends at the end of a line; one that failed half way is cut back to there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 from urllib.parse import quote
 
-import msgspec
+from ...analytics.event_lines import Header, numbers_of, read_header
+from .eventlog_packing import PACKED, PART
 
 OPEN = ".open"
 """Suffix of a file that is not complete."""
 
 HOUR_MS = 3_600_000
-_LONGEST_LINE = 1 << 20
-"""How many bytes at the end of a killed process's file are searched for its last whole line."""
+_NUMBERS = re.compile(r"boot=([0-9]+)-([0-9]+)\.")
 _DATE = re.compile(r"date=([0-9]{4}-[0-9]{2}-[0-9]{2})")
 
 
@@ -36,59 +40,89 @@ def node_folder(node: str) -> str:
     return f"node={quote(node, safe='@')}"
 
 
+class Limits(NamedTuple):
+    """When a new file begins, and how long files are kept.
+
+    A file is at most `size` bytes (header line and one longer line are a file of their own), spans at most `age_ms` of
+    event time and one hour of the clock. Files older than `keep_days` whole days are deleted, and the oldest complete
+    files while all have more than `keep_size` bytes; 0 = no limit.
+    """
+
+    size: int = 64 << 20
+    age_ms: int = HOUR_MS
+    keep_days: int = 7
+    keep_size: int = 0
+
+    def for_ever(self) -> Limits:
+        """The same without any deletion."""
+        return self._replace(keep_days=0, keep_size=0)
+
+
 class LogFiles:
     """The files that one boot of one node writes. Used by one thread; no method raises for what a disk can do.
 
-    A file is at most `size` bytes (one longer line is a file of its own), spans at most `age_ms` of event time and one
-    hour of the clock. Files of this node older than `keep_days` whole days are deleted, 0 keeps them for ever.
+    `begin` gives the header line before the first `write`. `completed(path)` is called for each file that is complete.
+    Only files of this node are deleted.
     """
 
-    def __init__(self, directory: Path, node: str, boot: int, *, size: int, age_ms: int, keep_days: int) -> None:
-        self.directory = Path(directory)
-        self.boot = boot
-        self.size = size
-        self.age_ms = age_ms
-        self.keep_days = keep_days
+    def __init__(
+        self,
+        directory: Path,
+        node: str,
+        boot: int,
+        limits: Limits,
+        completed: Callable[[Path], None] = lambda path: None,
+        log: Callable[[str, str], None] = lambda level, text: None,
+    ) -> None:
+        self.bytes = 0
+        """Bytes written to files, header lines included."""
+        self._directory = Path(directory)
+        self._boot = boot
+        self._limits = limits
+        self._completed = completed
         self._folder = node_folder(node)
+        self._header = b""
         self._part = 0
         self._handle = -1
         self._path = Path()
         self._bytes = 0
         self._opened_ms = 0
         self._cleaned = ""
+        self._deletions = _Deletions(log)
+
+    def begin(self, header: bytes) -> None:
+        """The rows that follow have this header line: they begin a new file."""
+        self.close()
+        self._header = header
 
     def adopt_leftovers(self) -> int:
-        """Give files that earlier boots left open at a crash their final names; returns how many."""
+        """Give files that earlier boots left open at a crash their final names, and hand all complete files that are
+        not compressed to `completed`. Returns how many got their names."""
         adopted = 0
         for path in self._ours("date=*", f"boot=*-*.jsonl{OPEN}"):
-            if path != self._path and not path.name.startswith(f"boot={self.boot}-"):
+            if path != self._path and not path.name.startswith(f"boot={self._boot}-"):
                 with contextlib.suppress(OSError):  # gone meanwhile, or read-only: it is readable as it is
                     path.rename(path.with_name(path.name.removesuffix(OPEN)))
                     adopted += 1
+        for path in self._ours("date=*", "boot=*-*.jsonl"):
+            self._completed(path)
         return adopted
 
-    def rescue(self, lines: Sequence[tuple[int, bytes]]) -> tuple[int, OSError | None]:
-        """Write the last lines of this boot, which was killed, except those that its newest file has already, and
-        complete the files. Returns how many lines were written, and the error that stopped the others.
-        """
-        try:
-            written = list(self._ours("date=*", f"boot={self.boot}-*.jsonl*"))
-            known = self._last_seq(written[-1]) if written else 0
-        except OSError as error:
-            return 0, error
-        result = self.write([each for each in lines if numbers_of(each[1], self.boot)[1] > known])
-        self.close()
-        return result
-
-    def _last_seq(self, path: Path) -> int:
-        """Cut off the torn last line of a file. Returns the `seq` of the last whole one; 0 if it has none."""
+    def last_seq(self) -> int:
+        """Cut off the torn last line of the newest file of this boot. Returns the `seq` of its last whole line; 0 if
+        there is none. Raises OSError."""
+        paths = [each for each in self._ours("date=*", f"boot={self._boot}-*.jsonl*") if not each.name.endswith(PART)]
+        if not paths:
+            return 0
+        path = max(paths, key=lambda path: _order(path))
+        if path.name.endswith(PACKED):
+            with gzip.open(path) as packed:
+                return _last_seq(packed.readlines())
         with path.open("r+b") as file:
-            size = file.seek(0, os.SEEK_END)
-            begin = file.seek(max(0, size - _LONGEST_LINE))
-            rest = file.read()
-            end = rest.rfind(b"\n") + 1
-            file.truncate(begin + end)
-        return numbers_of(rest[rest.rfind(b"\n", 0, end - 1) + 1 : end], self.boot)[1]
+            lines = file.readlines()
+            if lines and not lines[-1].endswith(b"\n"):
+                file.truncate(file.tell() - len(lines.pop()))
+        return _last_seq(lines)
 
     def write(self, lines: Sequence[tuple[int, bytes]]) -> tuple[int, OSError | None]:
         """Append lines, each with its event's time in ms since 1970 and ending in a newline.
@@ -100,7 +134,7 @@ class LogFiles:
         try:
             self._reopen_if_deleted()
             for index, (when_ms, line) in enumerate(lines):
-                if self._handle < 0 or self._full(when_ms, pending + len(line)):
+                if self._handle < 0 or self._full(when_ms, pending, len(line)):
                     done += self._append(lines[start:index])
                     self.close()
                     start, pending = index, 0
@@ -123,24 +157,31 @@ class LogFiles:
         handle, self._handle = self._handle, -1
         with contextlib.suppress(OSError):  # a deferred write error of a network disk, or the folder was deleted
             os.close(handle)
-            if self._bytes:
-                self._path.rename(self._path.with_name(self._path.name.removesuffix(OPEN)))
+            if self._bytes > len(self._header):
+                final = self._path.with_name(self._path.name.removesuffix(OPEN))
+                self._path.rename(final)
+                self._completed(final)
             else:
                 self._path.unlink()
 
-    def _full(self, when_ms: int, more: int) -> bool:
+    def _full(self, when_ms: int, pending: int, more: int) -> bool:
+        size = self._bytes + pending
+        too_long = size > len(self._header) and size + more > self._limits.size
         other_hour = when_ms // HOUR_MS != self._opened_ms // HOUR_MS
-        return other_hour or when_ms - self._opened_ms >= self.age_ms or self._bytes + more > self.size
+        return other_hour or when_ms - self._opened_ms >= self._limits.age_ms or too_long
 
     def _open(self, when_ms: int) -> None:
         when = datetime.fromtimestamp(when_ms // 1000, UTC)
-        folder = self.directory / f"{when:date=%Y-%m-%d}" / f"{when:hour=%H}" / self._folder
+        folder = self._directory / f"{when:date=%Y-%m-%d}" / f"{when:hour=%H}" / self._folder
         folder.mkdir(parents=True, exist_ok=True, mode=0o750)
         self._delete_old(when)
+        self._delete_beyond_size(when_ms)
         while True:
             self._part += 1
-            final = folder / f"boot={self.boot}-{self._part:06d}.jsonl"
-            if final.exists():  # a wiped data directory begins with boot 1 again, its old log may still be here
+            final = folder / f"boot={self._boot}-{self._part:06d}.jsonl"
+            if (
+                final.exists() or final.with_name(final.name + PACKED).exists()
+            ):  # a wiped data directory begins with boot 1 again, its old log may still be here
                 continue
             self._path = final.with_name(final.name + OPEN)
             with contextlib.suppress(FileExistsError):
@@ -148,13 +189,16 @@ class LogFiles:
                 self._handle = os.open(self._path, flags, 0o640)
                 self._bytes = 0
                 self._opened_ms = when_ms
+                self._append_bytes(self._header)
                 return
 
     def _append(self, lines: Sequence[tuple[int, bytes]]) -> int:
         """Write lines to the open file; raises `_Short` when not all of them fitted."""
-        if not lines:
-            return 0
-        content = b"".join([line for _, line in lines])
+        if lines:
+            self._append_bytes(b"".join([line for _, line in lines]))
+        return len(lines)
+
+    def _append_bytes(self, content: bytes) -> None:
         written = 0
         try:
             while written < len(content):
@@ -165,8 +209,9 @@ class LogFiles:
             with contextlib.suppress(OSError):  # then a torn line stays, and readers know those
                 os.ftruncate(self._handle, self._bytes)
             raise _Short(content.count(b"\n", 0, whole), error) from error
+        finally:
+            self.bytes += written
         self._bytes += written
-        return len(lines)
 
     def _reopen_if_deleted(self) -> None:
         """Open a new file if the folder was deleted: an operator who deletes it wants to remove only old events."""
@@ -176,11 +221,11 @@ class LogFiles:
 
     def _delete_old(self, now: datetime) -> None:
         today = f"{now:%Y-%m-%d}"
-        if not self.keep_days or today == self._cleaned:
+        if not self._limits.keep_days or today == self._cleaned:
             return
         self._cleaned = today
-        oldest = f"{now - timedelta(days=self.keep_days):%Y-%m-%d}"
-        for day in sorted(self.directory.glob("date=*")):
+        oldest = f"{now - timedelta(days=self._limits.keep_days):%Y-%m-%d}"
+        for day in sorted(self._directory.glob("date=*")):
             match = _DATE.fullmatch(day.name)
             if match is not None and match[1] < oldest:
                 self._delete(day.name)
@@ -188,25 +233,74 @@ class LogFiles:
     def _delete(self, day: str) -> None:
         """This node's files of a day, and the folders that are empty then. Other nodes may share the directory."""
         for path in self._ours(day, "boot=*-*.jsonl*"):
-            with contextlib.suppress(OSError):  # not empty, or not ours to delete: tried again tomorrow
-                path.unlink()
-                for folder in list(path.parents)[:3]:
-                    folder.rmdir()
+            _delete_file(path)
+
+    def _delete_beyond_size(self, now_ms: int) -> None:
+        """Delete the oldest complete files until the rest, and a file as long as the next may get, is small enough."""
+        most = self._limits.keep_size
+        if not most:
+            return
+        sizes: list[tuple[Path, int]] = []
+        for path in sorted(self._ours("date=*", "boot=*-*.jsonl*"), key=lambda path: (path.parts[-4:-2], _order(path))):
+            with contextlib.suppress(OSError):  # compressed or deleted meanwhile
+                sizes.append((path, path.stat().st_size))
+        beyond = sum(size for _, size in sizes) + self._limits.size - most
+        for path, size in sizes:
+            if beyond <= 0:
+                break
+            if not path.name.endswith((OPEN, PART)):
+                _delete_file(path)
+                beyond -= size
+                self._deletions.add(path, size)
+        self._deletions.say(now_ms)
 
     def _ours(self, day: str, names: str) -> Iterator[Path]:
-        for hour in sorted(self.directory.glob(f"{day}/hour=*")):
+        for hour in sorted(self._directory.glob(f"{day}/hour=*")):
             yield from sorted((hour / self._folder).glob(names))
 
 
-def numbers_of(line: bytes, boot: int) -> tuple[int, int]:
-    """Return the first and the last `seq` that a line of this boot stands for; (0, 0) if it is no such line."""
-    try:
-        row: Any = msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return 0, 0
-    if not isinstance(row, dict) or row.get("boot") != boot or not isinstance(row.get("seq"), int):
-        return 0, 0
-    return (row["first"] if row.get("type") == "log.gap" else row["seq"]), row["seq"]
+class _Deletions:
+    """Says which files were deleted for `eventlog.keep_size`, at most once in an hour of event time."""
+
+    def __init__(self, log: Callable[[str, str], None]) -> None:
+        self._log = log
+        self._files = self._size = 0
+        self._newest = ""
+        self._said_ms = -HOUR_MS
+
+    def add(self, path: Path, size: int) -> None:
+        """This file was deleted."""
+        self._files += 1
+        self._size += size
+        self._newest = "/".join(path.parts[-4:])
+
+    def say(self, now_ms: int) -> None:
+        """Say what is not said yet."""
+        if self._files and now_ms - self._said_ms >= HOUR_MS:
+            self._log(
+                "warning",
+                f"event log: eventlog.keep_size is reached: {self._files} files with {self._size} bytes were deleted,"
+                f" the last is {self._newest}",
+            )
+            self._files = self._size = 0
+            self._said_ms = now_ms
+
+
+def _delete_file(path: Path) -> None:
+    with contextlib.suppress(OSError):  # a folder is not empty, or not ours to delete: tried again later
+        path.unlink()
+        for folder in list(path.parents)[:3]:
+            folder.rmdir()
+
+
+def _order(path: Path) -> tuple[int, int]:
+    match = _NUMBERS.match(path.name)
+    return (int(match[1]), int(match[2])) if match is not None else (0, 0)
+
+
+def _last_seq(lines: Sequence[bytes]) -> int:
+    header = read_header(lines[0]) if lines else None
+    return numbers_of(lines[-1], header if isinstance(header, Header) else None)[1] if lines else 0
 
 
 class _Short(Exception):

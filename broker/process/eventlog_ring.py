@@ -6,11 +6,16 @@ rows from here to the files. After a kill the next start of the node finds here 
     /dev/shm/strogoff-<hash of directory and node>.ring     memory of the system; gone after a reboot
     <directory>/<hash>.ring                                 where there is no /dev/shm, or no space in it
 
-    magic, 16 bytes | boot | written | taken | length and bytes of the directory's path | lines from byte 4096 on
+    magic, 16 bytes | boot | written | taken | length and bytes of the directory's path
+    from byte 4096: length and bytes of the header line of the rows at `taken`
+    from byte 32768: lines, among them the header lines of later runs
 
 Numbers have 8 bytes in the machine's order. `written` and `taken` count bytes of lines since the start. A line is
 written before `written` rises, so a kill leaves whole lines. The space is allocated at once: a full file system refuses
 the file, and no later write can fail.
+
+The header line in front is replaced when `taken` stands before the header line that replaces it. So it does not matter
+whether a kill comes before, during or after that: the rows are those behind the header line at `taken`.
 """
 
 from __future__ import annotations
@@ -26,23 +31,26 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from .eventlog_files import numbers_of
+from ...analytics.event_lines import Header, numbers_of, read_header
 
 SHARED = Path("/dev/shm")
 SIZE = 4 << 20
-"""Bytes for rows: about 17,000 rows of level `message`."""
+"""Bytes for rows: about 40,000 rows of level `message`."""
 
-_MAGIC = b"strogoff rows 1\n"
-_BEGIN = 4096
+_MAGIC = b"strogoff rows 2\n"
+_HEADER_AT = 4096
+_BEGIN = 32768
 _NUMBERS = slice(16, 40)
 _BOOT, _WRITTEN, _TAKEN = range(3)
 _PATH_AT = 40
 
 
 class Rescued(NamedTuple):
-    """What a killed process has left: the number of its start, and the lines that are not known to be in a file."""
+    """What a killed process has left: the number of its start, the header line of its rows, and the lines that are not
+    known to be in a file. A header line among them is that of the rows behind it."""
 
     boot: int
+    header: bytes
     lines: list[bytes]
 
 
@@ -50,7 +58,7 @@ class RingFile:
     """The file of a ring, allocated and locked. Raises `OSError` if it cannot be used, for example because another
     process has it."""
 
-    def __init__(self, path: Path, directory: Path, boot: int, size: int) -> None:
+    def __init__(self, path: Path, directory: Path, boot: int, header: bytes, size: int) -> None:
         self._path = path
         self.handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -59,9 +67,10 @@ class RingFile:
             self.rescued = _rescue(self.handle)
             os.ftruncate(self.handle, 0)
             os.posix_fallocate(self.handle, 0, _BEGIN + size)
-            name = os.fsencode(directory)[: _BEGIN - _PATH_AT - 8]
+            name = os.fsencode(directory)[: _HEADER_AT - _PATH_AT - 8]
             head = struct.pack("=3QQ", boot, 0, 0, len(name)) + name
             os.pwrite(self.handle, head, _NUMBERS.start)
+            os.pwrite(self.handle, _sized(header), _HEADER_AT)
             os.pwrite(self.handle, _MAGIC, 0)
         except BaseException:
             os.close(self.handle)
@@ -83,45 +92,44 @@ class Ring:
 
     def __init__(self, size: int, file: RingFile | None = None) -> None:
         self.rescued = None if file is None else file.rescued
+        self.written = 0
+        """Bytes of all rows so far; in `_numbers`, too, which take longer to read."""
+        self.crowded = size // 4
+        """Where a quarter of the ring is full: if `written` is larger, it is time to take rows."""
         self._file = file
         self._size = size
+        self._at = _BEGIN
         self._end = _BEGIN + size
+        self._limit = size
         self._memory = mmap.mmap(-1 if file is None else file.handle, _BEGIN + size)
         self._numbers = memoryview(self._memory)[_NUMBERS].cast("Q")
-        self._written = 0
-        """As in `_numbers`, which take longer to read."""
 
     @property
     def used(self) -> int:
         """Bytes of rows that no file has yet."""
-        return self._written - self._numbers[_TAKEN]
-
-    @property
-    def written(self) -> int:
-        """Bytes of all rows so far."""
-        return self._written
+        return self.written - self.taken
 
     @property
     def taken(self) -> int:
         """Bytes of all rows so far that are in files, or given up."""
         return self._numbers[_TAKEN]
 
-    def put(self, line: bytes, room: int) -> int:
-        """Add a line. Returns `used` after it; 0, without effect, if not `room` bytes would be free."""
-        length, written, memory = len(line), self._written, self._memory
-        used: int = written + length - self._numbers[_TAKEN]
-        if used > self._size - room:
-            return 0
-        at = _BEGIN + written % self._size
-        end = at + length
-        if end <= self._end:
-            memory[at:end] = line
-        else:
+    def put(self, line: bytes, room: int) -> bool:
+        """Add a line. Returns False, without effect, if not `room` bytes would be free after it."""
+        written = self.written + len(line)
+        if written > self._limit - room:
+            return False
+        at = self._at
+        end = at + len(line)
+        if end > self._end:
             left = self._end - at
-            memory[at : self._end] = line[:left]
-            memory[_BEGIN : end - self._size] = line[left:]
-        self._written = self._numbers[_WRITTEN] = written + length
-        return used
+            self._memory[at : self._end] = line[:left]
+            line = line[left:]
+            at, end = _BEGIN, _BEGIN + len(line)
+        self._memory[at:end] = line
+        self._at = end
+        self.written = self._numbers[_WRITTEN] = written
+        return True
 
     def next(self, upto: int, most: int) -> list[bytes]:
         """Returns the next lines up to this position, at most `most` bytes of them, but at least one."""
@@ -137,6 +145,13 @@ class Ring:
     def free(self, upto: int) -> None:
         """The rows up to this position need no place any more."""
         self._numbers[_TAKEN] = upto
+        self._limit = upto + self._size
+        self.crowded = upto + self._size // 4
+
+    def belong_to(self, header: bytes) -> None:
+        """This line, which is the next one in the ring, is the header line of the rows behind it."""
+        text = _sized(header)
+        self._memory[_HEADER_AT : _HEADER_AT + len(text)] = text
 
     def close(self) -> None:
         """Delete the file. Rows that are still there are lost, and so are later ones: the loop may add some while the
@@ -145,8 +160,9 @@ class Ring:
             self._file.delete()
 
 
-def open_ring(directory: Path, node: str, boot: int, size: int = SIZE, shared: Path = SHARED) -> Ring:
-    """Open the ring of a node, in shared memory if possible. Raises `OSError` if no place is usable."""
+def open_ring(directory: Path, node: str, boot: int, header: bytes, size: int = SIZE, shared: Path = SHARED) -> Ring:
+    """Open the ring of a node, in shared memory if possible. `header`: the header line of its first rows. Raises
+    `OSError` if no place is usable."""
     directory = directory.absolute()
     name = hashlib.sha256(f"{directory}\0{node}".encode()).hexdigest()[:32]
     with contextlib.suppress(OSError):  # the disk may be full; a ring without its directory would be swept
@@ -154,8 +170,8 @@ def open_ring(directory: Path, node: str, boot: int, size: int = SIZE, shared: P
     if shared.is_dir():
         _sweep(shared)
         with contextlib.suppress(OSError):
-            return Ring(size, RingFile(shared / f"strogoff-{name}.ring", directory, boot, size))
-    return Ring(size, RingFile(directory / f"{name}.ring", directory, boot, size))
+            return Ring(size, RingFile(shared / f"strogoff-{name}.ring", directory, boot, header, size))
+    return Ring(size, RingFile(directory / f"{name}.ring", directory, boot, header, size))
 
 
 def _sweep(shared: Path) -> None:
@@ -194,15 +210,30 @@ def _rescue(handle: int) -> Rescued | None:
         if not 0 < written - taken <= size:
             return None
         text = _part(memory, size, taken, written - taken)
+        length = int.from_bytes(memory[_HEADER_AT : _HEADER_AT + 8], sys.byteorder)
+        front = memory[_HEADER_AT + 8 : min(_HEADER_AT + 8 + length, _BEGIN)]
+    lines = _whole_lines(text, front)
+    return Rescued(boot, front, lines) if lines else None
+
+
+def _whole_lines(text: bytes, front: bytes) -> list[bytes]:
     lines: list[bytes] = []
-    last = 0
+    header, last = read_header(front), 0
     for line in text.splitlines(keepends=True):
-        first, seq = numbers_of(line, boot)
-        if not seq or (last and first != last + 1):
-            break
+        found = read_header(line)
+        if found is not None:
+            header = found
+        else:
+            first, seq = numbers_of(line, header if isinstance(header, Header) else None)
+            if not seq or (last and first != last + 1):
+                break
+            last = seq
         lines.append(line)
-        last = seq
-    return Rescued(boot, lines) if lines else None
+    return lines if last else []
+
+
+def _sized(text: bytes) -> bytes:
+    return len(text).to_bytes(8, sys.byteorder) + text
 
 
 def _part(memory: mmap.mmap, size: int, position: int, length: int) -> bytes:

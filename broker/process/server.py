@@ -114,7 +114,7 @@ class Server:
         self._directory: DataDirectory | None = None
         self._engine: Engine | None = None
         self._plugins: BuiltinPlugins | None = None
-        self._eventlog: EventLog | None = None
+        self.eventlog: EventLog | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._wake_s = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -194,11 +194,11 @@ class Server:
         run_id = directory.cluster_id
         events = Events(name, directory.boot, run_id, clock.now_ms, time.monotonic_ns, level)
         if level:
-            self._eventlog = EventLog.from_settings(settings, name, directory.boot, self.log)
-            events.add(self._eventlog)
+            self.eventlog = EventLog.from_settings(settings, run_id, name, directory.boot, self.log)
+            events.write_to(self.eventlog)
         if settings["log.console"] != "off":
             events.set_level(max(level, SESSION))
-            events.add(self.log.event)
+            events.add(self.log.event, SESSION)
         for sink in self._sinks:
             events.set_level(MESSAGE)
             events.add(sink)
@@ -318,8 +318,8 @@ class Server:
         if answers:  # else a write is under way, for which closing waits: the process ends with it
             self._close_databases()
             await self._note_synced()
-        if self._eventlog is not None:
-            await self._loop.run_in_executor(None, self._eventlog.close)
+        if self.eventlog is not None:
+            await self._loop.run_in_executor(None, self.eventlog.close)
         if self._directory is not None:
             self._directory.close()
         self.log.flush()

@@ -6,11 +6,11 @@ import random
 from collections import Counter
 from pathlib import Path
 
-import msgspec
-
-from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, OFF, SESSION
-from strogoff.broker.process.eventlog_files import HOUR_MS, LogFiles
+from strogoff.analytics.event_lines import header_line
+from strogoff.analytics.schema import MESSAGE, OFF, SESSION
+from strogoff.broker.process.eventlog_files import HOUR_MS
 from strogoff.broker.reporting.events import Events, Row
+from strogoff.testing.log_audit.log_files import write_log
 
 MINUTE_MS = 60_000
 START_MS = 1_772_362_800_000  # 2026-03-01 11:00 UTC
@@ -60,15 +60,9 @@ class LoggedNode:
         self.events.emit("node.join", old=f"{self.name} alone")
         self._snapshot()
 
-    def write(self, directory: Path, size: int = 20_000) -> None:
+    def write(self, directory: Path, size: int = 8_000) -> None:
         """All rows so far into the files of their boots."""
-        encode = msgspec.json.Encoder().encode
-        for boot in range(1, self.boot + 1):
-            files = LogFiles(directory, self.name, boot, size=size, age_ms=HOUR_MS, keep_days=0)
-            rows = [row for row in self.rows if row["boot"] == boot]
-            lines = [(row["hlc"] >> LOGICAL_BITS, encode(row) + b"\n") for row in rows]
-            assert files.write(lines) == (len(lines), None)
-            files.close()
+        write_log(self.rows, directory, len(header_line(self.run, self.name, 1)) + size)
 
     def _pass_until(self, end_ms: int, rate: int) -> None:
         moments = sorted(self.rng.randrange(self.now_ms + 1, end_ms) for _ in range(self.rng.randrange(rate)))

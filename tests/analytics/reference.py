@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from strogoff.analytics import schema
+from strogoff.analytics.event_lines import Header, Reject, decode, read_header
 
 Row = dict[str, Any]
 KINDS = {"conn.open": "connects", "pub.recv": "publishes", "dlv.send": "deliveries"}
@@ -22,39 +22,27 @@ class Reference:
         self.rejects: Counter[tuple[str, str]] = Counter()
         self.torn: Counter[tuple[str, int]] = Counter()
         for path in sorted(directory.rglob("boot=*-*.jsonl*")):
-            for line in path.read_bytes().decode(errors="replace").split("\n"):
-                self._line(path, line)
+            self._file(path)
         self.values: Counter[tuple[str, str, int, str, str]] = Counter()
         self.logged: Counter[tuple[str, str, int]] = Counter()
         self.boots = {key: self._boot(key, [rows[seq] for seq in sorted(rows)]) for key, rows in self.rows.items()}
 
-    def _line(self, path: Path, line: str) -> None:
-        if not line.strip(" "):
-            return
-        reason = self._reason(line)
-        if reason:
-            self.rejects[reason, str(path)] += 1
-            if reason == "torn":
-                self.torn[unquote(path.parent.name)[5:], int(path.name[5:].split("-")[0])] += 1
-            return
-        row = json.loads(line)
-        self.rows[row["run_id"], row["node"], row["boot"]][row["seq"]] = row
+    def _file(self, path: Path) -> None:
+        header: Header | None = None
+        for line in path.read_bytes().split(b"\n"):
+            found = read_header(line)
+            if isinstance(found, Header):
+                header = found
+            elif line.strip(b" "):
+                self._line(path, decode(line, header) if found is None else found)
 
-    def _reason(self, line: str) -> str:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            cut = (line.startswith("{") and not line.rstrip(" ").endswith("}")) or "\0" in line
-            return "torn" if cut else "not_json"
-        if not isinstance(row, dict) or any(
-            each.kind == schema.INT and not isinstance(row.get(each.name, 0), int) for each in schema.HEADER
-        ):
-            return "wrong_type"
-        if row.get("v", 0) > schema.VERSION:
-            return "newer_version"
-        if any(row.get(each.name) is None for each in schema.HEADER):
-            return "missing_header"
-        return "" if row["type"] in schema.TYPES else "unknown_type"
+    def _line(self, path: Path, row: Row | Reject) -> None:
+        if not isinstance(row, Reject):
+            self.rows[row["run_id"], row["node"], row["boot"]][row["seq"]] = row
+            return
+        self.rejects[row.reason, str(path)] += 1
+        if row.reason == "torn":
+            self.torn[unquote(path.parent.name)[5:], int(path.name[5:].split("-")[0])] += 1
 
     def _boot(self, key: tuple[str, str, int], rows: list[Row]) -> dict[str, Any]:
         first: int = min(row["first"] if "first" in row else row["seq"] for row in rows)

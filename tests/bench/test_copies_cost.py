@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 
 from bench.cluster_nodes import Node
 from bench.copies_cost import Pair, copied, id_of_pair, puback_figures, puback_ms, table
+from strogoff.analytics.event_lines import header_line, row_line
 from strogoff.cluster.identity import slot_of
 from strogoff.cluster.slots.placement import wanted
 
@@ -66,12 +66,10 @@ def test_the_copies_of_a_node_are_in_the_event_logs_of_the_primaries(tmp_path: P
     ):
         path = node.data / "eventlog/date=2026-01-01/hour=00/node=n1/boot=1-1.jsonl.open"
         path.parent.mkdir(parents=True)
-        events = [
-            {"type": "slot.copied", "target": f"{name}@127.0.0.1", "bytes": size, "hlc": int(at * 1000) << 16}
-            for name, at, size in rows
-        ]
-        path.write_text(
-            "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in events) + '{"type":"slot.cop'
-        )
+        lines = [header_line("r", node.name, 1)]
+        for seq, (name, at, size) in enumerate(rows, 1):
+            fields = {"slot": 1, "target": f"{name}@127.0.0.1", "bytes": size}
+            lines.append(row_line("slot.copied", seq, int(at * 1000) << 16, 5, fields))
+        path.write_bytes(b"".join(lines) + b'["slot.cop')
     assert copied(nodes[:2], nodes[2].name, 99.0) == (12, 102.25)
     assert copied(nodes[:2], nodes[2].name, 200.0) == (0, 200.0)

@@ -27,7 +27,8 @@ def test_every_key_is_explained_in_plain_text() -> None:
     assert {text.split("\n")[0] for text in paragraphs} == set(schema().keys)
     (entry,) = [text for text in paragraphs if text.startswith("eventlog.rotation.size")]
     assert entry == (
-        "eventlog.rotation.size\n    Size at which a new event log file begins.\n"
+        "eventlog.rotation.size\n"
+        "    Size at which a new event log file begins, before it is compressed; at most 64MB.\n"
         "    values: a size in bytes, or with KB, MB or GB\n    default: 64MB\n    effect: yes, ours"
     )
 

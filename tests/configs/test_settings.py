@@ -22,6 +22,7 @@ def test_our_own_keys_have_their_defaults() -> None:
         "eventlog.rotation.size": 64 << 20,
         "eventlog.rotation.age": 3600,
         "eventlog.keep_days": 7,
+        "eventlog.keep_size": 10 << 30,
         "queue.memory_window": 256,
         "node.admin_socket": "./data/admin.sock",
         "session.max_parked_publishes": 20,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from strogoff.testing import BrokerProcess, Client
 from strogoff.testing.client_errors import ConnectionLost
+from strogoff.testing.log_audit.log_files import read_log
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(200)]
 
@@ -52,8 +52,7 @@ async def load(broker: BrokerProcess, numbers: count[int], acked: set[str], deli
 
 
 def rows_of(directory: Path) -> list[dict[str, Any]]:
-    paths = sorted(directory.rglob("boot=*.jsonl"))
-    rows = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    rows, _ = read_log(directory)
     return sorted(rows, key=lambda row: (row["boot"], row["seq"]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from strogoff.analytics.schema import validate
 from strogoff.broker.process.server import PROMISES_DEPEND_ON
+from strogoff.testing.log_audit.log_files import read_log
 
 from ..fake_operator_port import THIS_NODE, FakeOperatorPort
 from ..server_harness import ServerHarness, run_with_server, running_server
@@ -45,8 +45,8 @@ def test_the_event_log_begins_with_the_settings_that_promises_depend_on(tmp_path
 
     run_with_server(tmp_path, set_one, eventlog__level="session")
     run_with_server(tmp_path, nothing, eventlog__level="session")
-    lines = [line for path in sorted(tmp_path.rglob("boot=2-*.jsonl")) for line in path.read_text().splitlines()]
-    row = json.loads(lines[0])
+    rows, _ = read_log(tmp_path)
+    row = next(row for row in rows if row["boot"] == 2)
     assert row["type"] == "node.start" and validate(row) == []
     assert [text.partition("=")[0] for text in row["settings"]] == list(PROMISES_DEPEND_ON)
     assert {"max_offline_messages=7", "queue_replicas=2", "allow_publish_during_netsplit=off"} <= {*row["settings"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
@@ -16,11 +15,13 @@ from typing import Any
 
 import pytest
 
-from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, validate
+from strogoff.analytics.event_lines import header_line
+from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, VERSION, validate
 from strogoff.broker.process import eventlog
 from strogoff.broker.process.eventlog import EventLog
 from strogoff.broker.process.eventlog_ring import open_ring
 from strogoff.broker.reporting.events import Events
+from strogoff.testing.log_audit.log_files import read_log
 
 Row = dict[str, Any]
 NOW_MS = 1_772_366_400_000
@@ -28,9 +29,14 @@ NOW_MS = 1_772_366_400_000
 
 def read(directory: Path) -> list[Row]:
     """All rows, in the order of seq."""
-    paths = sorted(directory.rglob("boot=*.jsonl*"))
-    rows = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    rows, rejects = read_log(directory)
+    assert rejects == []
     return sorted(rows, key=lambda row: (row["boot"], row["seq"]))
+
+
+def files_of(directory: Path) -> list[str]:
+    """Returns the names of all files, those that are being compressed without the unfinished part."""
+    return sorted(path.name for path in directory.rglob("boot=*") if not path.name.endswith(".part"))
 
 
 def covered(rows: list[Row]) -> list[int]:
@@ -71,10 +77,10 @@ def make(tmp_path: Path, said: list[tuple[str, str]]) -> Iterator[Make]:
     logs: list[EventLog] = []
 
     def make_one(**options: Any) -> tuple[Events, EventLog]:
-        log = EventLog(tmp_path / "log", "n1", 1, lambda level, text: said.append((level, text)), **options)
+        log = EventLog(tmp_path / "log", "run", "n1", 1, lambda level, text: said.append((level, text)), **options)
         logs.append(log)
         events = Events("n1", 1, "run", lambda: NOW_MS, lambda: 5, MESSAGE)
-        events.add(log)
+        events.write_to(log)
         return events, log
 
     yield make_one
@@ -94,6 +100,7 @@ def test_rows_are_in_the_file_after_flush(make: Make, tmp_path: Path) -> None:
     assert log.flush()
     rows = read(tmp_path / "log")
     assert [row["type"] for row in rows] == ["conn.close", "pub.recv"]
+    assert {(row["v"], row["run_id"], row["node"], row["boot"]) for row in rows} == {(VERSION, "run", "n1", 1)}
     assert [validate(row) for row in rows] == [[], []]
     assert rows[0]["client"] == "ключ"
     assert (rows[1]["mid"], rows[1]["hlc"]) == (["n1", 1, 1], (NOW_MS << LOGICAL_BITS) + 1)
@@ -121,7 +128,7 @@ def test_rows_reach_the_file_without_flush(make: Make, tmp_path: Path) -> None:
 
 def test_overflow_drops_message_events_first_and_records_it(make: Make, tmp_path: Path) -> None:
     """Half of the ring is for session events alone. Message events come back when half is free."""
-    events, log = make(ring_size=10_000, flush_ms=0)
+    events, log = make(ring_size=4_000, flush_ms=0)
     held = Held(log)
     events.emit("node.stop")
     assert held.reached.wait(10)
@@ -146,7 +153,7 @@ def test_overflow_drops_message_events_first_and_records_it(make: Make, tmp_path
 
 
 def test_session_events_are_bounded_too(make: Make, tmp_path: Path) -> None:
-    events, log = make(ring_size=10_000, flush_ms=0)
+    events, log = make(ring_size=4_000, flush_ms=0)
     held = Held(log)
     events.emit("node.stop")
     assert held.reached.wait(10)
@@ -212,18 +219,19 @@ def test_a_row_that_json_cannot_encode_is_a_gap_of_one(make: Make, tmp_path: Pat
 def test_settings_of_vernemq_conf(tmp_path: Path) -> None:
     settings = {
         "eventlog.dir": str(tmp_path),
-        "eventlog.rotation.size": 400,
+        "eventlog.rotation.size": len(header_line("run", "n1", 3)) + 300,
         "eventlog.rotation.age": 3600,
         "eventlog.keep_days": 1,
+        "eventlog.keep_size": 0,
         "eventlog.level": "message",
     }
-    log = EventLog.from_settings(settings, "n1", 3, lambda level, text: None)
+    log = EventLog.from_settings(settings, "run", "n1", 3, lambda level, text: None)
     events = Events("n1", 3, "run", lambda: NOW_MS, lambda: 5)
-    events.add(log)
+    events.write_to(log)
     for _ in range(4):
         events.emit("sess.end", client="c" * 50, reason="expired")
     log.close()
-    assert sorted(path.name for path in tmp_path.rglob("boot=*")) == ["boot=3-000001.jsonl", "boot=3-000002.jsonl"]
+    assert [file.partition(".")[0] for file in files_of(tmp_path)] == ["boot=3-000001", "boot=3-000002"]
 
 
 def test_flush_answers_when_the_disk_hangs(make: Make) -> None:
@@ -245,16 +253,64 @@ def test_a_row_after_the_end_disturbs_nobody(make: Make, tmp_path: Path) -> None
     assert covered(read(tmp_path / "log")) == [1]
 
 
+def test_another_run_has_its_own_header_line(make: Make, tmp_path: Path) -> None:
+    """The rows before and after the change are in two files; `seq` goes on."""
+    events, log = make(flush_ms=60_000)
+    publish(events, 3)
+    events.belong_to("joined")
+    publish(events, 2)
+    log.close()
+    rows = read(tmp_path / "log")
+    assert [(row["run_id"], row["seq"]) for row in rows] == [
+        *(("run", n) for n in (1, 2, 3)),
+        *(("joined", n) for n in (4, 5)),
+    ]
+
+
+def test_another_run_waits_for_a_place_before_its_rows(make: Make, tmp_path: Path) -> None:
+    """While the header line has no place in the ring, the rows behind it are dropped, though they have one."""
+    events, log = make(ring_size=6_000, flush_ms=0)
+    held = Held(log)
+    events.emit("node.stop")
+    assert held.reached.wait(10)
+    for _ in range(40):
+        events.emit("sess.end", client="c", reason="expired")
+    assert log.lost == 0
+    events.belong_to("joined")
+    events.emit("sess.end", client="d", reason="expired")
+    assert log.lost == 1
+    held.go_on.set()
+    assert log.flush()
+    events.emit("node.stop")
+    log.close()
+    rows = read(tmp_path / "log")
+    assert covered(rows) == list(range(1, 44))
+    assert [(row["type"], row["run_id"]) for row in rows[-2:]] == [("log.gap", "joined"), ("node.stop", "joined")]
+    assert {row["run_id"] for row in rows[:-2]} == {"run"}
+
+
+@pytest.mark.parametrize(("kind", "fields"), [("node.unknown", {}), ("node.stop", {"reasons": "x"})])
+def test_a_row_that_the_schema_lacks_is_a_gap_of_one(
+    make: Make, tmp_path: Path, said: list[tuple[str, str]], kind: str, fields: dict[str, str]
+) -> None:
+    events, log = make()
+    events.emit(kind, **fields)
+    assert log.flush()
+    (row,) = read(tmp_path / "log")
+    assert (row["type"], row["reason"], log.lost) == ("log.gap", "unencodable", 1)
+    assert said[0][0] == "error"
+
+
 def test_without_any_place_for_the_ring_a_line_says_what_a_kill_loses(
     tmp_path: Path, said: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(eventlog, "open_ring", partial(open_ring, shared=tmp_path / "missing"))
     (tmp_path / "log").write_text("a file where the folder should be")
-    log = EventLog(tmp_path / "log", "n1", 1, lambda level, text: said.append((level, text)))
+    log = EventLog(tmp_path / "log", "run", "n1", 1, lambda level, text: said.append((level, text)))
     ((level, text),) = said
     assert level == "warning" and text.endswith("a kill of the node loses the last 0.2 s of it")
     events = Events("n1", 1, "run", lambda: NOW_MS, lambda: 5, MESSAGE)
-    events.add(log)
+    events.write_to(log)
     (tmp_path / "log").unlink()
     publish(events)
     log.close()
@@ -265,12 +321,12 @@ def test_rows_of_two_hours_go_to_their_folders(make: Make, tmp_path: Path) -> No
     _, log = make(flush_ms=60_000)
     now_ms = [NOW_MS - 1]
     events = Events("n1", 1, "run", lambda: now_ms[0], lambda: 5)
-    events.add(log)
+    events.write_to(log)
     events.emit("node.stop")
     now_ms[0] += 1
     events.emit("node.stop")
     log.close()
-    assert sorted(path.parent.parent.name for path in tmp_path.rglob("boot=*")) == ["hour=11", "hour=12"]
+    assert sorted({path.parent.parent.name for path in tmp_path.rglob("boot=*")}) == ["hour=11", "hour=12"]
 
 
 CRASHING = """
@@ -279,13 +335,15 @@ from pathlib import Path
 from strogoff.broker.process.eventlog import EventLog
 from strogoff.broker.process.eventlog_ring import open_ring
 from strogoff.broker.reporting.events import Events
-log = EventLog(Path(sys.argv[1]), "n1", 1, print, flush_ms=60_000)
+log = EventLog(Path(sys.argv[1]), "run", "n1", 1, print, flush_ms=60_000)
 events = Events("n1", 1, "run", lambda: 1_772_366_400_000, lambda: 5)
-events.add(log)
+events.write_to(log)
 for _ in range(100):
     events.emit("node.stop")
 log.flush()
-for _ in range(int(sys.argv[2])):
+for number in range(int(sys.argv[2])):
+    if number == 1:
+        events.belong_to("joined")
     events.emit("node.stop")
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -300,11 +358,12 @@ def test_all_rows_survive_kill_9(tmp_path: Path, said: list[tuple[str, str]], la
     (torn,) = tmp_path.rglob("boot=*")
     assert torn.name == "boot=1-000001.jsonl.open" and covered(read(tmp_path)) == list(range(1, 101))
     with torn.open("a") as file:
-        file.write('{"v":4,"run_id":"ru')
-    log = EventLog(tmp_path, "n1", 2, lambda level, text: said.append((level, text)))
+        file.write('["node.stop",17,1161')
+    log = EventLog(tmp_path, "run", "n1", 2, lambda level, text: said.append((level, text)))
     log.close()
-    assert {path.suffix for path in tmp_path.rglob("boot=*")} == {".jsonl"}
+    assert not any(name.endswith(".open") for name in files_of(tmp_path))
     rows = read(tmp_path) if late else []
     assert covered(rows) == list(range(1, 101 + late if late else 1))
+    assert all(row["run_id"] == ("joined" if row["seq"] > 101 else "run") for row in rows)
     text = f"event log: {late} events of start 1, which was killed, are in the files now"
     assert said == ([("info", text)] if late else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from strogoff.broker.process.eventlog_files import HOUR_MS, LogFiles, node_folder
+from strogoff.analytics.event_lines import header_line, row_line
+from strogoff.broker.process.eventlog_files import HOUR_MS, Limits, LogFiles, node_folder
 
 NOON = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() * 1000)
 
 
-def files(directory: Path, node: str = "n1", boot: int = 1, size: int = 10_000, keep_days: int = 0) -> LogFiles:
-    return LogFiles(directory, node, boot, size=size, age_ms=HOUR_MS, keep_days=keep_days)
+HEAD = b"#\n"
+
+
+def files(directory: Path, node: str = "n1", boot: int = 1, head: bytes = b"", **limits: int) -> LogFiles:
+    log = LogFiles(directory, node, boot, Limits(**{"size": 10_000, "keep_days": 0, **limits}))
+    log.begin(head)
+    return log
 
 
 def line(text: str, when_ms: int = NOON) -> tuple[int, bytes]:
@@ -69,7 +76,7 @@ def test_rotation_by_size_keeps_lines_whole(tmp_path: Path) -> None:
 
 
 def test_rotation_by_age_of_the_events(tmp_path: Path) -> None:
-    log = LogFiles(tmp_path, "n1", 1, size=1000, age_ms=1000, keep_days=0)
+    log = files(tmp_path, age_ms=1000)
     log.write([line("a"), line("b", NOON + 999), line("c", NOON + 1000)])
     log.close()
     assert list(tree(tmp_path).values()) == ["a\nb\n", "c\n"]
@@ -185,24 +192,81 @@ def test_a_deleted_file_is_created_again(tmp_path: Path) -> None:
     assert list(tree(tmp_path).values()) == ["b\n"]
 
 
-def row(seq: int, boot: int = 1) -> tuple[int, bytes]:
-    return NOON, f'{{"boot":{boot},"seq":{seq},"type":"node.stop"}}\n'.encode()
+def test_each_file_begins_with_the_header_line(tmp_path: Path) -> None:
+    """It counts for the size; a new header line begins a new file."""
+    log = files(tmp_path, head=HEAD, size=8)
+    log.write([line("aa"), line("bb"), line("cc")])
+    log.begin(b"!\n")
+    log.write([line("dd")])
+    log.close()
+    assert list(tree(tmp_path).values()) == ["#\naa\nbb\n", "#\ncc\n", "!\ndd\n"]
+    assert log.bytes == len("#aabb#cc!dd") + 7
 
 
-def test_rescued_rows_follow_those_that_the_newest_file_has(tmp_path: Path) -> None:
-    """Its last line may be torn, and the rest may begin before it."""
-    killed = files(tmp_path)
-    assert killed.write([row(1), row(2), row(3)]) == (3, None)
+def test_a_header_line_alone_is_no_file(tmp_path: Path) -> None:
+    log = files(tmp_path, head=HEAD)
+    with file_size_limit(4):
+        assert log.write([line("abcdef")])[0] == 0
+    log.close()
+    assert tree(tmp_path) == {}
+
+
+def test_complete_files_are_handed_on(tmp_path: Path) -> None:
+    """Those of this boot when they are complete, those of earlier ones at the start."""
+    handed: list[str] = []
+    first = LogFiles(tmp_path, "n1", 1, Limits(size=4), lambda path: handed.append(path.name))
+    first.write([line("a"), line("b"), line("c")])
+    assert handed == ["boot=1-000001.jsonl"]
+    again = LogFiles(tmp_path, "n1", 2, Limits(), lambda path: handed.append(path.name))
+    again.adopt_leftovers()
+    assert handed[1:] == ["boot=1-000001.jsonl", "boot=1-000002.jsonl"]
+
+
+def test_a_name_that_a_compressed_file_has_is_not_used_again(tmp_path: Path) -> None:
+    log = files(tmp_path)
+    log.write([line("a")])
+    log.close()
+    (path,) = tmp_path.rglob("*.jsonl")
+    path.rename(path.with_name(path.name + ".gz"))
+    again = files(tmp_path)
+    again.write([line("b")])
+    again.close()
+    assert sorted(each.name for each in tmp_path.rglob("boot=*")) == ["boot=1-000001.jsonl.gz", "boot=1-000002.jsonl"]
+
+
+def test_the_oldest_complete_files_go_when_all_are_too_large(tmp_path: Path) -> None:
+    """Only those of this node; the file that begins may become as large as a file may be. Said once an hour."""
+    said: list[str] = []
+    other = files(tmp_path, "n2")
+    other.write([line("other", NOON - 9 * HOUR_MS)])
+    other.close()
+    opened = tmp_path / "date=2026-03-01/hour=00/node=n1/boot=9-000001.jsonl.open"
+    opened.parent.mkdir(parents=True)
+    opened.touch()
+    log = LogFiles(tmp_path, "n1", 10, Limits(size=4, keep_size=12), log=lambda level, text: said.append(text))
+    for number, when_ms in enumerate((NOON - 2 * HOUR_MS, NOON, NOON, NOON + 1, NOON + 2, NOON + HOUR_MS + 1)):
+        log.write([line(f"{number}..", when_ms)])
+    log.close()
+    assert list(tree(tmp_path).values()) == ["", "other\n", "3..\n", "4..\n", "5..\n"]
+    assert [text.split(": ")[2].split(" were")[0] for text in said] == ["1 files with 4 bytes", "2 files with 8 bytes"]
+    assert "boot=10-000003.jsonl" in said[1]
+
+
+def test_the_last_number_of_a_killed_boot(tmp_path: Path) -> None:
+    """Its last line may be torn: it is cut off. The newest file may be compressed, or of an earlier version."""
+    head = header_line("run", "n1", 1)
+    assert files(tmp_path, head=head).last_seq() == 0
+    killed = files(tmp_path, head=head)
+    rows = [row_line("node.stop", seq, 65536, 5, {}) for seq in (1, 2, 3)]
+    killed.write([(NOON, each) for each in rows])
     (path,) = tmp_path.rglob("*.open")
     with path.open("ab") as file:
-        file.write(row(4)[1][:20])
-    assert files(tmp_path).rescue([row(2), row(3), row(4), row(5)]) == (2, None)
-    assert path.read_bytes() == b"".join(row(seq)[1] for seq in (1, 2, 3))
-    files(tmp_path, boot=2).adopt_leftovers()
-    lines = [line for each in sorted(tmp_path.rglob("boot=*.jsonl")) for line in each.read_bytes().splitlines(True)]
-    assert lines == [row(seq)[1] for seq in range(1, 6)]
-
-
-def test_rescued_rows_of_a_boot_without_a_file(tmp_path: Path) -> None:
-    assert files(tmp_path).rescue([row(1), row(2)]) == (2, None)
-    assert [path.name for path in tmp_path.rglob("boot=*")] == ["boot=1-000001.jsonl"]
+        file.write(rows[0][:10])
+    assert files(tmp_path, head=head).last_seq() == 3
+    assert path.read_bytes() == head + b"".join(rows)
+    packed = path.with_name("boot=1-000012.jsonl.gz")
+    packed.write_bytes(gzip.compress(head + row_line("log.gap", 9, 65536, 5, {"first": 4, "last": 9})))
+    assert files(tmp_path, head=head).last_seq() == 9
+    old = b'{"v":4,"run_id":"r","node":"n1","boot":1,"seq":10,"hlc":65536,"mono_ns":5,"type":"node.stop"}\n'
+    path.with_name("boot=1-000013.jsonl.open").write_bytes(old)
+    assert files(tmp_path, head=head).last_seq() == 10

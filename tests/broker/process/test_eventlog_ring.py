@@ -12,13 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strogoff.analytics.event_lines import header_line, row_line
 from strogoff.broker.process.eventlog_ring import Ring, open_ring
 
 BOOT = 3
+HEADER = header_line("run", "n1", BOOT)
 
 
-def line(seq: int, boot: int = BOOT, more: str = "") -> bytes:
-    return f'{{"boot":{boot},"seq":{seq},"type":"node.stop"{more}}}\n'.encode()
+def line(seq: int, reason: str = "") -> bytes:
+    return row_line("node.stop", seq, 65536, 5, {"reason": reason})
+
+
+SIZE = 20_000
 
 
 def only_file(folder: Path) -> Path:
@@ -37,7 +42,7 @@ def shared(tmp_path: Path) -> Path:
 def killed(tmp_path: Path, shared: Path, lines: list[bytes], taken: int = 0) -> Path:
     """Returns the file that a killed process leaves with these rows, the first `taken` of which are in files."""
     directory = tmp_path / "log"
-    ring = open_ring(directory, "n1", BOOT, 1000, shared)
+    ring = open_ring(directory, "n1", BOOT, HEADER, SIZE, shared)
     for number, each in enumerate(lines):
         assert ring.put(each, 0)
         if number < taken:
@@ -50,10 +55,10 @@ def killed(tmp_path: Path, shared: Path, lines: list[bytes], taken: int = 0) -> 
 
 
 def rescued(tmp_path: Path, shared: Path) -> list[bytes] | None:
-    ring = open_ring(tmp_path / "log", "n1", BOOT + 1, 1000, shared)
+    ring = open_ring(tmp_path / "log", "n1", BOOT + 1, b"", SIZE, shared)
     found = ring.rescued
     ring.close()
-    assert found is None or found.boot == BOOT
+    assert found is None or (found.boot, found.header) == (BOOT, HEADER)
     return None if found is None else found.lines
 
 
@@ -67,9 +72,10 @@ def test_lines_come_out_as_they_went_in(steps: list[tuple[int, bool]]) -> None:
         assert ring.used == held
         if add:
             line = bytes([65 + number]) * length + b"\n"
-            used = held + len(line)
-            assert ring.put(line, room) == (used if used <= size - room else 0)
-            if used <= size - room:
+            fits = held + len(line) <= size - room
+            assert ring.put(line, room) is fits
+            assert (ring.written > ring.crowded) is (ring.used > size // 4)
+            if fits:
                 model.append(line)
         else:
             lines = ring.next(ring.written, length)
@@ -88,10 +94,34 @@ def test_rows_that_no_file_has_survive_a_kill(tmp_path: Path, shared: Path) -> N
     assert rescued(tmp_path, shared) is None, "an orderly end leaves nothing"
 
 
+def test_a_row_belongs_to_the_header_line_before_it(tmp_path: Path, shared: Path) -> None:
+    """The header line in front is that of the rows at the place up to which they are in files."""
+    joined = header_line("joined", "n1", BOOT)
+    lines = [line(1), joined, line(2)]
+    killed(tmp_path, shared, lines)
+    assert rescued(tmp_path, shared) == lines
+    ring = open_ring(tmp_path / "log", "n1", BOOT, HEADER, SIZE, shared)
+    path = only_file(shared)
+    for each in lines:
+        ring.put(each, 0)
+    ring.free(len(lines[0]))
+    ring.belong_to(joined)
+    shutil.copy(path, tmp_path / "copy")  # killed here: the line itself still follows
+    ring.free(len(lines[0]) + len(joined))
+    shutil.copy(path, tmp_path / "later")
+    ring.close()
+    for name, left in (("copy", lines[1:]), ("later", lines[2:])):
+        shutil.move(tmp_path / name, path)
+        again = open_ring(tmp_path / "log", "n1", BOOT + 1, b"", SIZE, shared)
+        assert again.rescued is not None
+        assert (again.rescued.header, again.rescued.lines) == (joined, left)
+        again.close()
+
+
 def test_rows_end_at_the_first_that_does_not_follow(tmp_path: Path, shared: Path) -> None:
     """A file on a disk may have lost some of its pages with the power."""
-    gap = b'{"boot":3,"seq":9,"first":3,"type":"log.gap"}\n'
-    for odd in (b"\0" * 30 + b"\n", line(12, more=',"x'), line(12), line(10, boot=2), b"[1]\n"):
+    gap = row_line("log.gap", 9, 65536, 5, {"first": 3, "last": 9, "rows": 7, "reason": "disk"})
+    for odd in (b"\0" * 30 + b"\n", line(10)[:-3] + b"\n", line(12), line(9), b"[1]\n"):
         killed(tmp_path, shared, [line(1), line(2), gap, odd, line(11)])
         assert rescued(tmp_path, shared) == [line(1), line(2), gap]
 
@@ -103,7 +133,7 @@ def test_another_file_is_overwritten(tmp_path: Path, shared: Path, content: byte
 
 
 def test_impossible_positions_are_no_rows(tmp_path: Path, shared: Path) -> None:
-    for written, taken in ((1001, 0), (5, 6)):
+    for written, taken in ((SIZE + 1, 0), (5, 6)):
         path = killed(tmp_path, shared, [line(1), line(2)])
         data = bytearray(path.read_bytes())
         data[24:40] = written.to_bytes(8, sys.byteorder) + taken.to_bytes(8, sys.byteorder)
@@ -119,7 +149,7 @@ def test_a_ring_that_cannot_be_shared_is_in_the_directory(
     path = killed(tmp_path, shared, [])
     first: Ring | None = None
     if obstacle == "in use":
-        first = open_ring(tmp_path / "log", "n1", BOOT, 1000, shared)
+        first = open_ring(tmp_path / "log", "n1", BOOT, HEADER, SIZE, shared)
     else:
         path.unlink()
     if obstacle == "link":
@@ -139,8 +169,8 @@ def test_a_ring_that_cannot_be_shared_is_in_the_directory(
             allocate(handle, offset, length)
 
         monkeypatch.setattr(os, "posix_fallocate", full_once)
-    ring = open_ring(tmp_path / "log", "n1", BOOT, 1000, shared)
-    assert only_file(tmp_path / "log").stat().st_size == 5096 and not (tmp_path / "target").exists()
+    ring = open_ring(tmp_path / "log", "n1", BOOT, HEADER, SIZE, shared)
+    assert only_file(tmp_path / "log").stat().st_size == 32768 + SIZE and not (tmp_path / "target").exists()
     ring.close()
     assert list((tmp_path / "log").iterdir()) == []
     if first is not None:
@@ -152,9 +182,9 @@ def test_rings_of_directories_that_are_gone_are_deleted(tmp_path: Path, shared: 
     gone = killed(tmp_path, shared, [line(1)])
     (shared / "strogoff-other.ring").write_bytes(b"of somebody else")
     other = tmp_path / "other"
-    open_ring(other, "n2", 1, 1000, shared).close()
+    open_ring(other, "n2", 1, HEADER, SIZE, shared).close()
     assert gone.exists()
     (tmp_path / "log").rmdir()
-    ring = open_ring(other, "n2", 1, 1000, shared)
+    ring = open_ring(other, "n2", 1, HEADER, SIZE, shared)
     assert not gone.exists() and (shared / "strogoff-other.ring").exists()
     ring.close()

@@ -29,6 +29,7 @@ from strogoff.configs import load
 from strogoff.mqtt.packets import Will
 from strogoff.storage.engine import DirectoryInUse, WrongDirectory
 from strogoff.storage.leveldb import LevelDBEngine
+from strogoff.testing.log_audit.log_files import read_log
 from tests.harness.listeners import Authority
 
 
@@ -416,7 +417,7 @@ def test_the_event_log(tmp_path: Path, level: str) -> None:
         await during(make(tmp_path, eventlog__level=level), work)
 
     run(test())
-    rows = [json.loads(row) for file in tmp_path.rglob("*.jsonl") for row in file.read_text().splitlines()]
+    rows, _ = read_log(tmp_path)
     assert ("eventful" in [row.get("client") for row in rows]) is (level == "session")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, OFF, SESSION, TYPES, validate
-from strogoff.broker.reporting.events import AHEAD_MS, Events
+from strogoff.broker.reporting.events import AHEAD_MS, ASK_NS, Events
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -81,6 +81,7 @@ def test_the_stamp_rises_when_the_clock_stops_or_goes_back() -> None:
     events, clock, rows = make()
     for ms in (1000, 1000, 400, 400, 2000):
         clock.ms = ms
+        clock.ns += ASK_NS
         events.emit("node.stop")
     assert [divmod(row["hlc"], 1 << LOGICAL_BITS) for row in rows] == [
         (1000, 0),
@@ -88,6 +89,50 @@ def test_the_stamp_rises_when_the_clock_stops_or_goes_back() -> None:
         (1000, 2),
         (1000, 3),
         (2000, 0),
+    ]
+
+
+def test_rows_within_a_short_time_ask_the_clock_once() -> None:
+    """Their stamps rise in the logical part; a clock that stands still, as in a simulation, is asked each time."""
+    events, clock, rows = make()
+    for ms, ns in ((1000, 5), (1001, 6), (1002, 5 + ASK_NS), (1002, 5 + ASK_NS), (1001, 5 + ASK_NS)):
+        clock.ms, clock.ns = ms, ns
+        events.emit("node.stop")
+    stamps = [divmod(row["hlc"], 1 << LOGICAL_BITS) for row in rows]
+    assert stamps == [(1000, 0), (1000, 1), (1002, 0), (1002, 1), (1002, 2)]
+    events = Events("n1", 7, "run", clock.now_ms, lambda: 5)
+    events.add(rows.append)
+    for ms in (2000, 2001):
+        clock.ms = ms
+        events.emit("node.stop")
+    assert [row["hlc"] >> LOGICAL_BITS for row in rows[-2:]] == [2000, 2001]
+
+
+def test_a_writer_gets_rows_in_parts_before_the_sinks() -> None:
+    """A sink of level session gets no rows of messages; the writer learns the run."""
+    seen: list[Any] = []
+
+    class Parts:
+        def write(self, kind: str, seq: int, hlc: int, mono_ns: int, fields: dict[str, Any], /) -> None:
+            seen.append((kind, seq, hlc, mono_ns, fields))
+
+        def belong_to(self, run_id: str) -> None:
+            seen.append(run_id)
+
+    clock = Clock()
+    events = Events("n1", 7, "run", clock.now_ms, clock.mono_ns, MESSAGE)
+    events.write_to(Parts())
+    assert (events.level, events.messages) == (MESSAGE, True)
+    events.add(lambda row: seen.append(row["type"]), SESSION)
+    events.emit("node.stop", reason="x")
+    events.emit("store.sync", lsn=1)
+    events.belong_to("other")
+    hlc = clock.ms << LOGICAL_BITS
+    assert seen == [
+        ("node.stop", 1, hlc, 1, {"reason": "x"}),
+        "node.stop",
+        ("store.sync", 2, hlc + 1, 2, {"lsn": 1}),
+        "other",
     ]
 
 

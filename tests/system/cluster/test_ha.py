@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from bench.ha_roles import AllRoles
 from bench.ha_test import ROLES, Load, Plan, Run
 from bench.ha_turns import Turns
 from strogoff.testing.log_audit.audit import audit
+from strogoff.testing.log_audit.log_files import read_log
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -42,8 +42,7 @@ def test_a_killed_node_loses_nothing(tmp_path: Path) -> None:
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     """Returns the rows of all event logs below a folder."""
-    lines = [line for path in folder.rglob("boot=*.jsonl") for line in path.read_text().splitlines()]
-    return [json.loads(line) for line in lines]
+    return read_log(folder)[0]
 
 
 def later_than_their_answer(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

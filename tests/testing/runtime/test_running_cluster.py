@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from strogoff.analytics.schema import HEADER
 from strogoff.configs import ConfigError
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.faults.packet_drops import FaultError
@@ -356,7 +357,8 @@ def test_the_log_is_audited_and_written_while_it_grows(tmp_path: Path) -> None:
 
             rows = len(c.rows)
             last = c.rows[-1]
-            c._rows.append({**last, "seq": last["seq"] + 1, "node": Grows(last["node"]), "type": "node.stop"})
+            header = {each.name: last[each.name] for each in HEADER}
+            c._rows.append({**header, "seq": last["seq"] + 1, "node": Grows(last["node"]), "type": "node.stop"})
             assert c.audit().verdict == "valid"
             c.write_log(tmp_path)
             assert len(c.rows) > rows + 2
