@@ -3,11 +3,11 @@
 A file begins with one header line, a JSON object. It has what is the same for all rows of the file, and the names of
 the fields of each type in their order. Each line behind it is one row, a JSON array:
 
-    {"strogoff_eventlog":5,"run_id":"r","node":"n1","boot":1,"types":{"node.stop":["reason"],...}}
+    {"strogoff_eventlog":6,"run_id":"r","node":"n1","boot":1,"types":{"node.stop":["reason"],...}}
     ["node.stop",17,116117815296000000,5000000,"joined"]
 
 The array has type, `seq`, `hlc` and `mono_ns`, then the fields of the type in the order of the header. A field that the
-row lacks is null, and nulls at the end are left out. Files of earlier versions (up to 4) have no header line; each of
+row lacks is null, and nulls at the end are left out. Files of earlier versions (up to 5) have no header line; each of
 their lines is an object with all fields by name. A reader accepts both, also in one file.
 """
 
@@ -28,9 +28,6 @@ MARK: Final = "strogoff_eventlog"
 
 HEADER_BEGIN: Final = f'{{"{MARK}":'
 """The first characters of a header line."""
-
-FIRST_ARRAYS: Final = 5
-"""The first version with arrays. Rows of earlier ones are objects."""
 
 ENVELOPE: Final = ("type", "seq", "hlc", "mono_ns")
 """What each array begins with."""

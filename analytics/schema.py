@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Version of the schema. Readers accept rows up to their own version. A new type or a new required field raises it."""
 
 OFF: Final = 0
@@ -77,19 +77,24 @@ _FIELDS: Final = """
     codes           strings  -          reason codes that the peer got, in decimals, one for each filter
     conn            int      -          the client's connection, a number unique in (node, boot)
     connects        int      total      connections that got a session, since the start
+    copied          bool     -          another node has it, too
     count           int      -          how many
     counts          counts   -          operations since the begin by outcome, such as publish_refused
     deliveries      int      total      PUBLISH packets sent to subscribers, since the start
     detail          string   -          further facts, for people
     detected_ms     int      ms         cluster time when the node knew of the incident
+    digest          string   -          BLAKE2b of the payload, 8 bytes in hexadecimal digits
     drops           counts   total      messages dropped from queues by reason, since the start
+    durability      string   -          what a commit waits for on this disk: sync, os, or none (memory alone)
     dup             bool     -          sent again after it may have been received
     epoch           int      -          which durable session of the client; 0: one that ends with its connection
     expiry_s        int      s          the session outlives its connection by this; 4294967295 stands for ever
     filter          string   -          topic filter as subscribed
     filters         strings  -          topic filters in the order of the packet
     first           int      seq        first missing row
+    group           string   -          the $share filter of the group that chose the session
     healed_ms       int      ms         cluster time when the node was whole again and merged
+    incident        int      -          which incident, the same at all nodes: number of the last view that was whole
     joining         strings  -          members in the view that do not serve yet
     keepalive_s     int      s          keep alive in force; 0 stands for none
     key             string   -          configuration key
@@ -105,7 +110,7 @@ _FIELDS: Final = """
     operation       string   -          register, publish, subscribe or unsubscribe
     packet_id       int      -          packet id on the connection
     peer            string   -          address of the peer
-    policy          string   -          the rule that decided
+    policy          string   -          the setting that decided, or the state of the node: fenced or settling
     present         bool     -          the node had the session before
     primaries       counts   slots      slots by their new primary
     publishes       int      total      PUBLISH packets accepted, since the start
@@ -124,7 +129,7 @@ _FIELDS: Final = """
     split_ms        int      ms         from detection to heal
     state           string   -          state entered
     target          string   -          the other node, to which it goes, or the member concerned
-    targets         strings  -          client ids (and nodes, as @node) that the message goes to
+    targets         strings  -          client ids of this node that the message goes to
     topic           string   -          topic name
     username        string   -          user name of the client
     version         int      -          MQTT version: 3, 4 (3.1.1) or 5
@@ -157,12 +162,14 @@ _TYPES: Final = """
         : UNSUBACK was sent; in MQTT 3.1.1 it has no codes, and these are what MQTT 5.0 would get
     pub.recv m mid client topic qos conn ?packet_id ?retain ?bytes
         : a PUBLISH was accepted
-    pub.route m mid targets ?topic : the sessions and nodes that a message goes to are known
+    pub.route m mid targets ?nodes ?group
+        : it is known who gets a message: sessions of this node and other nodes; or, with `group`, whom that group chose
     pub.ack m mid client conn packet_id qos code right : PUBACK or PUBREC was sent to the publisher
     pub.rel m mid client conn packet_id : the publisher has PUBREC: PUBREL came
     pub.comp m mid client conn packet_id : PUBCOMP was sent to the publisher
-    q.enq m mid client epoch topic qos ?mountpoint : a message entered a session's queue
-    q.durable m mid client epoch lsn ?mountpoint : a queue's entry is safe as configured
+    q.enq m mid client epoch topic qos ?mountpoint ?group
+        : a session's queue took a message, to be delivered with this QoS; QoS 0 that is sent at once enters no queue
+    q.durable m mid client epoch lsn durability copied ?mountpoint : a queue's entry is safe as configured
     q.depth m client epoch count ?mountpoint
         : so many messages are in a session's queue, those in flight included: its client came back, or somebody asks
     q.drop s client topic reason mid ?mountpoint ?epoch ?qos : a message was dropped
@@ -174,11 +181,13 @@ _TYPES: Final = """
     will.arm s client epoch topic ?mountpoint : a client connected with a will
     will.fire s client topic mid ?mountpoint : a will was published
     will.cancel s client reason ?topic ?mountpoint ?epoch : a will will not be published
-    ret.set m topic mid bytes : a retained message was set or, without payload, removed
+    ret.set m topic bytes digest ?mid
+        : this node has another retained message for a topic; 0 bytes: none. Each node of a cluster writes such a row
     ret.deliver m client epoch topic mid ?mountpoint : a retained message went to a new subscription
     ret.refuse s topic client reason : a retained message was refused
-    policy.deny s client operation topic ?reason ?policy ?mountpoint ?code ?username ?peer : an operation was refused
-    store.sync m lsn ?count ?bytes : everything up to lsn is on the disk
+    policy.deny s client operation topic ?reason ?policy ?state ?mountpoint ?username ?peer
+        : an operation was refused, or a PUBLISH deferred; state: how much of the cluster the node saw, see mem.view
+    store.sync m lsn bytes : everything up to lsn is on the disk, after fsync; bytes: since the last such row
     store.state s state ?detail : the message store changed its state
     node.start s retained ?level ?settings
         : first row of a boot; settings are those that promises depend on
@@ -192,7 +201,7 @@ _TYPES: Final = """
     fwd.send m mid target ?topic ?count : a message went onto the link to a node
     fwd.recv m mid source ?topic : a message arrived from a node
     fwd.ack m mid target ?acked : the other node acknowledged the message
-    fwd.drop s target reason ?mid ?topic ?source ?bytes ?detail
+    fwd.drop s target reason ?mid ?topic ?qos ?source ?bytes ?detail
         : a message was not forwarded; with reason unreadable: what came from the source cannot be read
     mem.down s target ?reason ?view : a member left the view
     mem.up s target ?view : a member entered the view
@@ -206,13 +215,14 @@ _TYPES: Final = """
         : the target is primary of the slots now, and may lack acknowledged changes that the nodes had
     lease.get s view : this node has a lease: it may accept and acknowledge
     lease.lose s view ?detail ?nodes : this node has lost its lease; detail is the cause, nodes are not heard
-    split.suspect s nodes begin_ms window_ms ?detail : a member is silent: perhaps an incident
-    split.pass s nodes begin_ms window_ms ?detail : a silent member was heard again before an incident was detected
-    split.detect s nodes ?state ?view ?begin_ms ?detected_ms ?window_ms ?counts ?detail
+    split.suspect s nodes incident begin_ms window_ms ?detail : a member is silent: perhaps an incident
+    split.pass s nodes incident begin_ms window_ms ?detail
+        : a silent member was heard again before an incident was detected
+    split.detect s nodes incident ?state ?view ?begin_ms ?detected_ms ?window_ms ?counts ?detail
         : an incident: members are missing, or the lease is lost; nodes: the missing ones, state: what this node sees
-    split.change s nodes state ?view ?detail
+    split.change s nodes incident state ?view ?detail
         : an incident continues with other missing nodes, or another state of this node
-    split.heal s nodes ?state ?view ?begin_ms ?detected_ms ?healed_ms ?window_ms ?split_ms ?counts ?detail
+    split.heal s nodes incident ?state ?view ?begin_ms ?detected_ms ?healed_ms ?window_ms ?split_ms ?counts ?detail
         : the incident is over: all members are back and all is merged; state is the worst one
     slot.move s slot target : this node begins to give a slot with its sessions to another node
     slot.moved s slot target sessions bytes : the target is the primary of the slot now, and has its sessions

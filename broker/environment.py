@@ -92,7 +92,7 @@ class Environment:
         self.numbers = Numbers(boot)
         self.origins = Origins()
         self.origin: Origin = self.origins.get(name, boot)
-        self.observer = Observer(hooks, events, ports.store)
+        self.observer = Observer(hooks, events, ports.store, lambda slot: self.cluster.continues(slot))
         self.counters = self.observer.counters
         self.cluster: ClusterPort = Standalone()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from ..storage.store import Store
@@ -27,6 +28,15 @@ class Session(Protocol):
     def durable(self) -> bool:
         """True if the session outlives its connections."""
         ...
+
+
+class Entry(Protocol):
+    """The fields of a queue's entry that events report."""
+
+    message: Message | None
+    qos: int
+    group: str
+    batch: int
 
 
 class Sender(Protocol):
@@ -75,15 +85,17 @@ class Observer:
     """Counts, logs and passes on the events of a node.
 
     Each method reports one event; the part of the broker that caused the event calls it. Callers call the methods named
-    `message_...` only at event log level `message`.
+    `message_...` only at event log level `message`. `copied` tells whether another node has all that is safe in a slot.
     """
 
-    def __init__(self, hooks: Hooks, events: Events, store: Store) -> None:
+    def __init__(self, hooks: Hooks, events: Events, store: Store, copied: Callable[[int], bool]) -> None:
         self.hooks = hooks
         self.events = events
         self.store = store
         self.counters = Counters()
+        self._copied = copied
         self._announced = 0
+        self._synced_bytes = 0
 
     def _event(self, type_: str, **fields: Any) -> None:
         if self.events.level:
@@ -210,8 +222,16 @@ class Observer:
             count=count,
         )
 
-    def denied(self, connection: Connection, operation: str, topic: str, reason: str | None = None) -> None:
-        """The rules for this client (no `reason`), the split policy or the disk (`reason`) forbid an operation."""
+    def denied(
+        self,
+        connection: Connection,
+        operation: str,
+        topic: str,
+        reason: str | None = None,
+        policy: str | None = None,
+        state: str | None = None,
+    ) -> None:
+        """A plugin (no `reason`), or what `OperationPolicy.deny` knows, forbids an operation."""
         self._event(
             "policy.deny",
             client=connection.client_id,
@@ -219,6 +239,8 @@ class Observer:
             operation=operation,
             topic=topic,
             reason=reason,
+            policy=policy,
+            state=state,
             username=connection.username,
             peer=address(connection.peer),
         )
@@ -254,8 +276,11 @@ class Observer:
             self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, "expired")
 
     def unhandled(self, session: Session, message: Message) -> None:
-        """The broker drops a QoS 0 message for a session without a connection: queues never keep those."""
+        """The broker drops a QoS 0 message: no client is connected, or the message would follow entries on disk. Queues
+        never keep those. It has a row only at event log level `message`, because this is how QoS 0 works."""
         self.counters.queue_message_unhandled += 1
+        if self.events.messages:
+            self.session_event("q.drop", session, topic=message.topic, reason="unhandled", mid=message.mid, qos=0)
 
     # -- events of messages, only at level `message`
 
@@ -273,27 +298,52 @@ class Observer:
             bytes=len(message.payload),
         )
 
-    def message_routed(self, message: Message, targets: list[str]) -> None:
-        """The router found the sessions of this node that get a message; `targets` are their client ids."""
-        self.events.emit("pub.route", mid=message.mid, targets=targets)
+    def message_routed(self, message: Message, targets: list[str], nodes: list[str], group: str = "") -> None:
+        """The router knows who gets a message: sessions of this node (`targets`, client ids) and other nodes; or, with
+        `group`, the member or the node that was chosen for this shared subscription."""
+        self.events.emit("pub.route", mid=message.mid, targets=targets, nodes=nodes or None, group=group or None)
 
-    def message_queued(self, message: Message, session: Session) -> None:
-        """The router gave a message to a session's queue.
-
-        If the session is durable and the QoS is above 0, also report the commit that makes the queue entry safe.
-        """
+    def message_queued(self, session: Session, entry: Entry, slot: int = -1) -> None:
+        """A session's queue took a message. If the entry is written, also report the commit that makes it safe; `slot`
+        is then the session's."""
+        message, commit = entry.message, entry.batch
+        assert message is not None
         mid, client, mountpoint, epoch = message.mid, session.client_id, session.mountpoint, session.epoch
         self.events.emit(
-            "q.enq", mid=mid, client=client, mountpoint=mountpoint, epoch=epoch, topic=message.topic, qos=message.qos
+            "q.enq",
+            mid=mid,
+            client=client,
+            mountpoint=mountpoint,
+            epoch=epoch,
+            topic=message.topic,
+            qos=entry.qos,
+            group=entry.group or None,
         )
-        if not session.durable or not message.qos:
+        if not commit:
             return
-        commit = self.store.open_commit
-        fields = {"mid": mid, "client": client, "mountpoint": mountpoint, "epoch": epoch, "lsn": commit}
-        self.store.when_committed(commit, lambda: self.events.emit("q.durable", **fields))
-        if self._announced < commit:
+
+        def safe() -> None:
+            durability, copied = self.store.durability, self._copied(slot)
+            self.events.emit(
+                "q.durable",
+                mid=mid,
+                client=client,
+                mountpoint=mountpoint,
+                epoch=epoch,
+                lsn=commit,
+                durability=durability,
+                copied=copied,
+            )
+
+        self.store.when_committed(commit, safe)
+        if self._announced < commit and self.store.durability == "sync":
             self._announced = commit
-            self.store.when_committed(commit, lambda: self.events.emit("store.sync", lsn=commit))
+            self.store.when_landed(commit, lambda: self._synced(commit))
+
+    def _synced(self, lsn: int) -> None:
+        total = self.store.bytes_landed
+        self.events.emit("store.sync", lsn=lsn, bytes=total - self._synced_bytes)
+        self._synced_bytes = total
 
     def message_depth(self, session: Session, count: int) -> None:
         """The queue of a session has so many messages, those in flight included."""

@@ -7,10 +7,11 @@ the number of copies that slots have.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from ..netsplit.policy import Decision, ViewState, decide
 from .environment import Environment
+from .observer import Connection
 
 NETSPLIT = "netsplit"
 """Why an operation is refused: the split policy forbids it."""
@@ -18,6 +19,12 @@ COPIES = "copies"
 """Why an operation is refused: a slot has fewer copies than `queue_min_in_sync`."""
 NO_SLOT = -1
 """Stands for the slot of an operation that changes no durable session."""
+
+
+class Client(Connection, Protocol):
+    """A client connection whose operation is refused."""
+
+    modifiers: dict[str, Any]
 
 
 class OperationPolicy:
@@ -94,11 +101,30 @@ class OperationPolicy:
     def _allowed(self, operation: str, modifiers: dict[str, Any], state: ViewState) -> bool:
         if self.fenced or (self.settling and state is ViewState.MINORITY):
             return False
-        flag = getattr(self._env.options, f"allow_{operation}_during_netsplit")
+        return decide(self._flag(operation, modifiers), state) is not Decision.REFUSE
+
+    def _flag(self, operation: str, modifiers: dict[str, Any]) -> str:
         own = modifiers.get(f"allow_{operation}")
-        if own is not None:
-            flag = own if isinstance(own, str) else "on" if own else "off"
-        return decide(flag, state) is not Decision.REFUSE
+        if own is None:
+            own = getattr(self._env.options, f"allow_{operation}_during_netsplit")
+        return own if isinstance(own, str) else "on" if own else "off"
+
+    def deny(self, connection: Client, operation: str, topic: str, why: str) -> None:
+        """Report that this operation of a client is refused. `why`: as `refusal`, or what is wrong with the disk."""
+        state = self._view_state.value
+        self._env.observer.denied(connection, operation, topic, why, self._rule(connection, operation, why), state)
+
+    def _rule(self, connection: Client, operation: str, why: str) -> str | None:
+        """Returns the setting or the state of the node that refuses an operation; None if `why` says it."""
+        if why == COPIES:
+            return "queue_min_in_sync"
+        if why != NETSPLIT:
+            return None
+        if self.fenced:
+            return "fenced"
+        if self.settling and self._view_state is ViewState.MINORITY:
+            return "settling"
+        return f"allow_{operation}_during_netsplit={self._flag(operation, connection.modifiers)}"
 
     def accepts_without_lease(self, operations: Iterable[str], modifiers: dict[str, Any]) -> bool:
         """True if the policy allows all these operations without a lease (`on`, or a plugin's flag).

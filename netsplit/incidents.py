@@ -8,7 +8,9 @@ An incident *begins* at the last contact with the first missing member, or at th
 the node lost its lease while it was paused, the incident begins with that pause. The incident is *detected* at the
 first of two events: a view without the member, or the loss of the lease. It is *healed* when the node is whole again
 and has merged. The Window of Uncertainty is the time from begin to detection: in it the node accepted operations that
-its policy may forbid. Each node has its own incidents; the event log of all nodes shows the whole.
+its policy may forbid. Each node has its own incidents; the event log of all nodes shows the whole. The id of an
+incident is the number of the last view in which a node had a lease and no member was missing. It is the same at all
+nodes, unless a node was cut off before it knew of that view.
 
 Times are cluster time in ms. Counting costs one addition; callers may check `active` first, which is False in calm.
 `partition_monitor.py` adds the operations since the begin, from counters that the broker has anyway.
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -55,8 +57,8 @@ class Incident(msgspec.Struct):
 
     `window_ms` is the Window of Uncertainty, begin to detection; `split_ms` is the time from detection to heal, 0 while
     open. `view` is the view at detection. `state` is majority or minority at detection; `worst` is minority if the node
-    had no lease at any time. `uncertain` counts the operations in the window, `counts` all operations, by names such as
-    `publish_refused`.
+    had no lease at any time. `incident` is the id that all nodes have for it. `uncertain` counts the operations in the
+    window, `counts` all operations, by names such as `publish_refused`.
     """
 
     number: int
@@ -66,6 +68,7 @@ class Incident(msgspec.Struct):
     worst: str
     peers: tuple[str, ...]
     view: int
+    incident: int
     uncertain: dict[str, int]
     counts: dict[str, int] = {}
     healed_ms: int = 0
@@ -81,6 +84,14 @@ class Incident(msgspec.Struct):
         return self.healed_ms - self.detected_ms if self.healed_ms else 0
 
 
+class _Seen(NamedTuple):
+    """What the node sees of the cluster: the missing members, and the number of the last view that was whole."""
+
+    missing: tuple[str, ...]
+    state: ViewState
+    whole_view: int
+
+
 class IncidentLog:
     """The incidents of one node. `now_ms` is the time at its start."""
 
@@ -94,8 +105,7 @@ class IncidentLog:
         self._entered = False
         self._suspects: dict[str, int] = {}
         self._counts: dict[tuple[str, str], int] = {}
-        self._missing: tuple[str, ...] = ()
-        self._state = ViewState.WHOLE
+        self._seen = _Seen((), ViewState.WHOLE, 0)
         self._kept: deque[Incident] = deque(maxlen=KEEP)
         self.detected = 0
         self.resolved = 0
@@ -120,8 +130,9 @@ class IncidentLog:
         self._suspects[peer] = begin
         self.suspicions += 1
         self.active = True
-        self._emit("split.suspect", {"nodes": [peer], "begin_ms": begin, "window_ms": now - begin})
-        if self.open is not None and self._state is ViewState.MINORITY:
+        facts = {"nodes": [peer], "incident": self._incident, "begin_ms": begin, "window_ms": now - begin}
+        self._emit("split.suspect", facts)
+        if self.open is not None and self._seen.state is ViewState.MINORITY:
             self._take_in(self.open)
 
     def returned(self, peer: str, now: int) -> None:
@@ -130,7 +141,8 @@ class IncidentLog:
         if begin is None:
             return
         self.passed += 1
-        self._emit("split.pass", {"nodes": [peer], "begin_ms": begin, "window_ms": now - begin})
+        facts = {"nodes": [peer], "incident": self._incident, "begin_ms": begin, "window_ms": now - begin}
+        self._emit("split.pass", facts)
         if self.open is None and not self._suspects:
             self._reset()
 
@@ -151,9 +163,9 @@ class IncidentLog:
         if self.open is None:
             if state is not ViewState.WHOLE:
                 self._detect(missing, view_id, state, now, absent_since)
-        elif (missing, state) != (self._missing, self._state):
+        elif (missing, state) != self._seen[:2]:
             self._change(self.open, missing, view_id, state)
-        self._missing, self._state = missing, state
+        self._seen = _Seen(missing, state, view_id if state is ViewState.WHOLE else self._seen.whole_view)
 
     def count(self, operation: str, outcome: str, number: int = 1) -> None:
         """Count an operation with this outcome. No effect in calm. KeyError for an unknown operation or outcome."""
@@ -163,7 +175,7 @@ class IncidentLog:
     def healed(self, now: int) -> None:
         """End the incident, because the node has merged. No effect without an incident, or if the node is not whole."""
         incident = self.open
-        if incident is None or self._state is not ViewState.WHOLE:
+        if incident is None or self._seen.state is not ViewState.WHOLE:
             return
         incident.healed_ms = max(now, incident.detected_ms)
         incident.counts = self._counted()
@@ -173,6 +185,7 @@ class IncidentLog:
             "split.heal",
             {
                 "nodes": list(incident.peers),
+                "incident": incident.incident,
                 "state": incident.worst,
                 "view": incident.view,
                 "begin_ms": incident.begin_ms,
@@ -225,6 +238,10 @@ class IncidentLog:
 
     # -- internal
 
+    @property
+    def _incident(self) -> int:
+        return self.open.incident if self.open is not None else self._seen.whole_view
+
     def _detect(
         self, missing: tuple[str, ...], view_id: int, state: ViewState, now: int, absent_since: int | None
     ) -> None:
@@ -237,7 +254,8 @@ class IncidentLog:
             begin = min(begin, absent_since)  # a paused node hears no member
         counted = self._counted()
         self.detected += 1
-        incident = Incident(self.detected, begin, now, state.value, state.value, peers, view_id, counted)
+        number, worst, whole = self.detected, state.value, self._seen.whole_view
+        incident = Incident(number, begin, now, state.value, worst, peers, view_id, whole, counted)
         self.open = incident
         self.active = True
         self._kept.append(incident)
@@ -249,6 +267,7 @@ class IncidentLog:
             "split.detect",
             {
                 "nodes": list(peers),
+                "incident": incident.incident,
                 "state": state.value,
                 "view": view_id,
                 "begin_ms": begin,
@@ -267,7 +286,8 @@ class IncidentLog:
             self._take_in(incident)
         for peer in missing:
             self._suspects.pop(peer, None)
-        self._emit("split.change", {"nodes": sorted(gone), "state": state.value, "view": view_id})
+        facts = {"nodes": sorted(gone), "incident": incident.incident, "state": state.value, "view": view_id}
+        self._emit("split.change", facts)
 
     def _take_in(self, incident: Incident) -> None:
         """Add the silent members to the missing ones, because a node without a lease gets no new view."""

@@ -70,7 +70,12 @@ class WrongDirectory(StorageError):
 
 
 class Engine(Protocol):
-    """The disk of a `Store`. Reads are synchronous and may raise `StorageError`."""
+    """The disk of a `Store`. Reads are synchronous and may raise `StorageError`. A batch that is done is as durable as
+    `durability` says: `none` is memory alone."""
+
+    @property
+    def durability(self) -> Durability | Literal["none"]:
+        """What a write waits for."""
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key, None if the key does not exist."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Literal
 
 from .engine import Batch, Done
 from .sorted_keys import SortedKeys
@@ -49,7 +50,7 @@ class VolatileMemoryEngine:
     `schedule` is the loop's `call_soon`. Writes complete in a later turn, as on a disk.
     """
 
-    durability = "none"
+    durability: Literal["none"] = "none"
 
     def __init__(self, schedule: Callable[[Callable[[], None]], object]) -> None:
         self._schedule = schedule

@@ -93,14 +93,16 @@ class _Order:
 class _Held:
     """What is between the disk and the other nodes. `unsafe`: the commits on the disk that the guard holds back, with
     their callbacks and bytes, without a gap behind `committed`; `unsafe_bytes` is the sum of these. `landing`: the
-    callbacks of `when_landed`, by commit. `late`: the keys of the open batch that only `write_later` has written."""
+    callbacks of `when_landed`, by commit. `late`: the keys of the open batch that only `write_later` has written.
+    `landed_bytes`: of all commits on the disk."""
 
-    __slots__ = ("guard", "landing", "late", "unsafe", "unsafe_bytes")
+    __slots__ = ("guard", "landed_bytes", "landing", "late", "unsafe", "unsafe_bytes")
 
     def __init__(self) -> None:
         self.guard: Guard | None = None
         self.unsafe: deque[tuple[int, list[Callable[[], None]], int]] = deque()
         self.unsafe_bytes = 0
+        self.landed_bytes = 0
         self.landing: deque[tuple[int, Callable[[], None]]] = deque()
         self.late: set[bytes] = set()
 
@@ -179,6 +181,16 @@ class Store:
     def landed(self) -> int:
         """The last commit that is on the disk, with all earlier ones."""
         return self.committed + len(self._held.unsafe)
+
+    @property
+    def durability(self) -> str:
+        """What `landed` means: sync, os, or none (`engine.py`)."""
+        return self._engine.durability
+
+    @property
+    def bytes_landed(self) -> int:
+        """Bytes of keys and values that have reached the disk since the start."""
+        return self._held.landed_bytes
 
     # Writing
 
@@ -430,6 +442,7 @@ class Store:
         self._timer.succeeded()
         held, landed, size = self._held, self.landed + 1, self._committing_bytes
         self._committing, self._committing_bytes = {}, 0
+        held.landed_bytes += size
         self._orders = self._orders[0], _Order(self._committing)
         while held.landing and held.landing[0][0] <= landed:
             self._due.append(held.landing.popleft()[1])

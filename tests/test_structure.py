@@ -120,7 +120,7 @@ TOO_MANY_ATTRIBUTES: dict[str, dict[str, int]] = {
         "broker/sessions/session.py:Session": 25,
         "cluster/membership/lease.py:LeaseHolder": 16,
         "cluster/raft/core.py:Raft": 16,
-        "netsplit/incidents.py:IncidentLog": 17,
+        "netsplit/incidents.py:IncidentLog": 16,
         "sim/workload/client.py:ModelClient": 23,
         "testing/client.py:Client": 17,
         "testing/log_audit/history.py:History": 24,

@@ -12,8 +12,8 @@ from ..result import Cell, Part, Table
 from .cluster import require_cluster
 
 _COLUMNS = (
-    "Number", "Begin (UTC)", "Detected (UTC)", "Healed (UTC)", "Window (ms)", "Split (ms)", "State", "Worst", "Peers",
-    "View", "Uncertain", "Counts",
+    "Number", "Incident", "Begin (UTC)", "Detected (UTC)", "Healed (UTC)", "Window (ms)", "Split (ms)", "State",
+    "Worst", "Peers", "View", "Uncertain", "Counts",
 )  # fmt: skip
 LIMIT = 20
 
@@ -26,6 +26,7 @@ async def _incidents(context: Context, call: Call) -> list[Part]:
 def _cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
     return (
         row["number"],
+        row["incident"],
         _utc(row["begin_ms"]),
         _utc(row["detected_ms"]),
         _utc(row["healed_ms"]),

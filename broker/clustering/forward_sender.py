@@ -224,7 +224,8 @@ class ForwardSender:
         """Drop a QoS 0 message for a slow or absent node: nobody acknowledged it."""
         reason = "absent" if target.absent else "cluster_congested"
         self._node.env.counters.drop(reason)
-        self._node.env.event("fwd.drop", target=target.node, reason=reason, mid=message.mid, topic=message.topic)
+        facts = {"target": target.node, "mid": message.mid, "topic": message.topic, "qos": message.qos}
+        self._node.env.event("fwd.drop", reason=reason, **facts)
 
     def _relayed(self, message: Message) -> bool:
         """True if another node is the origin. It had chosen this node for a group member that has ended."""

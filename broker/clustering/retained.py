@@ -29,7 +29,7 @@ class SharedRetained:
         """Load retained messages from the map, and put into it those that this node kept while it was standalone."""
         node, metadata = self._node, self._metadata
         for key, value in metadata.scan(RETAINED):
-            self.changed(key, value)
+            self._restore(key, value)
         for mountpoint, message in node.retained.on_disk():
             key = _key(mountpoint, message.topic)
             if metadata.get(key) is None:
@@ -42,7 +42,13 @@ class SharedRetained:
         return self._metadata.delete(key) if message is None else self._metadata.put(key, encode(to_record(message)))
 
     def changed(self, key: bytes, value: bytes | None) -> None:
-        """An entry has this value now, or none."""
+        """An entry has this value now, or none: another node changed it."""
+        where = self._restore(key, value)
+        if where is not None:
+            self._node.retained.report(*where)
+
+    def _restore(self, key: bytes, value: bytes | None) -> tuple[str, Message | None] | None:
+        """Returns the topic and its retained message; None if the entry cannot be read."""
         node = self._node
         length = int.from_bytes(key[1:3], "big")
         try:
@@ -50,8 +56,9 @@ class SharedRetained:
             message = None if value is None else decode_message(key, value, mountpoint, node.env.origins)
         except (RecordError, UnicodeDecodeError) as error:
             node.env.log("error", f"a retained message of the cluster is left out, key {key!r}: {error}")
-            return
+            return None
         node.retained.table(mountpoint).restore(topic, message)
+        return topic, message
 
 
 def _key(mountpoint: str, topic: str) -> bytes:

@@ -269,7 +269,7 @@ def register(connection: ClientConnection) -> None:
 def _deny(connection: ClientConnection, why: str, detail: str) -> None:
     """A policy forbids the registration."""
     connection.env.counters.connect_error += 1
-    connection.env.observer.denied(connection, "register", "", why)
+    connection.services.policy.deny(connection, "register", "", why)
     refuse(connection, ReasonCode.SERVER_UNAVAILABLE, detail)
 
 

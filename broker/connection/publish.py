@@ -418,7 +418,7 @@ def _not_now(connection: ClientConnection, why: str, request: PublishRequest) ->
     A PUBLISH of a v5 client with DUP is deferred as well: an error would be wrong if a subscriber has the message.
     """
     env, state, qos = connection.env, connection.publishing, request.qos
-    env.observer.denied(connection, "publish", request.topic, why)
+    connection.services.policy.deny(connection, "publish", request.topic, why)
     if qos == 0 or (connection.version == 5 and not request.dup):
         env.counters.publish_error[connection.version == 5] += 1
         reason = ReasonCode.QUOTA_EXCEEDED

@@ -34,7 +34,7 @@ def subscribe(connection: ClientConnection, packet: packets.Subscribe) -> None:
     why = _refusal(connection, "subscribe")
     if why:
         env.counters.subscribe_error[connection.version == 5] += 1
-        env.observer.denied(connection, "subscribe", "", why)
+        connection.services.policy.deny(connection, "subscribe", "", why)
         _suback(connection, packet, [ReasonCode.NOT_AUTHORIZED] * len(packet.subscriptions), False)
         return
     reasons: list[int | None] = []
@@ -255,7 +255,7 @@ def unsubscribe(connection: ClientConnection, packet: packets.Unsubscribe) -> No
     why = _refusal(connection, "unsubscribe")
     if why:
         env.counters.unsubscribe_error[connection.version == 5] += 1
-        env.observer.denied(connection, "unsubscribe", "", why)
+        connection.services.policy.deny(connection, "unsubscribe", "", why)
         if connection.version == 5:
             reasons = [int(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)] * len(packet.filters)
             _unsuback(connection, packet.packet_id, packet.filters, reasons, False)

@@ -101,6 +101,8 @@ class DurableQueue(Queue):
                 entry = self._write(message, qos, retain, identifiers, group)
                 self.inflight[packet_id] = entry
                 self.sent_below = entry.seq + 1
+                if self.env.events.messages:
+                    self._report(entry)
                 consumer.send(entry)
                 return True
         if not self._room():
@@ -109,6 +111,8 @@ class DurableQueue(Queue):
         if self.replay is not None:
             self.replay.live(message)
         entry = self._write(message, qos, retain, identifiers, group)
+        if self.env.events.messages:
+            self._report(entry)
         self._place(entry)
         if direct:
             self.pump()
@@ -123,8 +127,14 @@ class DurableQueue(Queue):
         else:
             if self.replay is not None:
                 self.replay.live(message)
-            self.waiting.append(Entry(0, message, 0, retain, identifiers))
+            entry = Entry(0, message, 0, retain, identifiers)
+            if self.env.events.messages:
+                self._report(entry)
+            self.waiting.append(entry)
         return False
+
+    def _report(self, entry: Entry) -> None:
+        self.env.observer.message_queued(self.session, entry, self.slot)
 
     def feed(self, message: Message, qos: int, identifiers: tuple[int, ...]) -> bool:
         """As `Queue.feed`: False for QoS 0 if no client is connected, or if entries on disk would precede it."""

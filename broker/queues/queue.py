@@ -214,6 +214,8 @@ class Queue:
             if len(self.inflight) < self.window and packet_id not in self.inflight:
                 self.next_seq = seq + 1
                 entry = self.inflight[packet_id] = Entry(seq, message, qos, retain, identifiers, group)
+                if self.env.events.messages:
+                    self.env.observer.message_queued(self.session, entry)
                 consumer.send(entry)
                 return False
         return self._wait(message, qos, retain, identifiers, group)
@@ -227,15 +229,19 @@ class Queue:
             return False
         if self.replay is not None:
             self.replay.live(message)
-        self._append(message, qos, retain, identifiers, group)
+        entry = self._append(message, qos, retain, identifiers, group)
+        if self.env.events.messages:
+            self.env.observer.message_queued(self.session, entry)
         return False
 
-    def _append(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str = "") -> None:
+    def _append(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str = "") -> Entry:
         seq = 0
         if qos:
             seq = self.next_seq
             self.next_seq += 1
-        self.waiting.append(Entry(seq, message, qos, retain, identifiers, group))
+        entry = Entry(seq, message, qos, retain, identifiers, group)
+        self.waiting.append(entry)
+        return entry
 
     def feed(self, message: Message, qos: int, identifiers: tuple[int, ...]) -> bool:
         """Take a retained message for a new subscription, beyond the limits; False if the queue cannot take it now."""

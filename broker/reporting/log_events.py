@@ -57,6 +57,12 @@ def _not_forwarded(row: Row) -> str:
     return "a QoS 0 message for another node is dropped"
 
 
+def _dropped(row: Row) -> str:
+    if row["reason"] == "unhandled":
+        return "a QoS 0 message for a session that cannot have it now is dropped"
+    return "a message for a session is dropped"
+
+
 def _denied(row: Row) -> str:
     if row.get("reason") == "netsplit":
         return f"{row['operation']} refused: the cluster is not whole, and the split policy does not allow it"
@@ -142,7 +148,7 @@ LINES: dict[str, _Kind] = {
         "info", "another connection with the same client id takes the session over: the older one is closed"
     ),
     "policy.deny": _at("warning", _denied),
-    "q.drop": _at("warning", "a message for a session is dropped"),
+    "q.drop": _Kind(lambda row: "debug" if row["reason"] == "unhandled" else "warning", _dropped),
     "fwd.drop": _at("warning", _not_forwarded),
     "ret.refuse": _at("warning", "a retained message is not kept"),
     "will.fire": _at("debug", "a will is published"),

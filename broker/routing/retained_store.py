@@ -5,6 +5,7 @@ A standalone node keeps them in its store, one row for each topic. In a cluster 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 from ...storage.keys import retained_prefix
@@ -90,10 +91,18 @@ class RetainedStore:
         else:
             # this node may have deleted it a moment ago; the acknowledgement promises that no other node has it
             env.cluster.confirm_deleted(message.mountpoint, message.topic, context)
-        if env.events.messages:
-            env.event("ret.set", topic=message.topic, mid=message.mid, bytes=len(message.payload))
+        self.report(message.topic, message)
         # also wait for a write of another client a moment ago: this acknowledgement promises the same state
         return AFTER_COMMIT if env.store.bytes_waiting else 0
+
+    def report(self, topic: str, message: Message | None) -> None:
+        """Report the retained message that a topic has now. A client of this node has set it, or another node."""
+        env = self._env
+        if env.events.messages:
+            payload = message.payload if message is not None else b""
+            mid = message.mid if message is not None else None
+            digest = hashlib.blake2b(payload, digest_size=8).hexdigest()
+            env.event("ret.set", topic=topic, mid=mid, bytes=len(payload), digest=digest)
 
     def delete(self, mountpoint: str, topic: str, context: AckContext) -> bool:
         """Delete the retained message of a topic; False if there was none."""

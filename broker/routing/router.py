@@ -130,9 +130,9 @@ class Router:
         qos = message.qos
         if qos and len(targets) > 1 and len(message.payload) >= shared_payloads.WORTH_SHARING:
             message.shared_slots = _slots_of_several(targets)
-        messages = env.events.messages
-        if messages:
-            env.observer.message_routed(message, [target.session.client_id for target in targets])
+        if env.events.messages:
+            clients = [target.session.client_id for target in targets]
+            env.observer.message_routed(message, clients, [target.node for target in plan.remote])
         wait = False
         for target in targets:
             if target.local_alternatives is not None:
@@ -142,8 +142,6 @@ class Router:
             granted = target.qos if target.qos < qos or queue.upgrade else qos
             if queue.push(message, granted, message.retain and target.retain_as_published, target.identifiers):
                 wait = True
-            if messages:
-                env.observer.message_queued(message, target.session)
         env.counters.router_matches_local += len(targets)
         chosen: list[RemoteMembers] = []
         self.remote_members = chosen
@@ -333,8 +331,6 @@ class Router:
             granted = chosen.qos if chosen.qos < message.qos or queue.upgrade else message.qos
             retain = message.retain and chosen.retain_as_published
             wait = queue.push(message, granted, retain, chosen.identifiers) or wait
-            if self._env.events.messages:
-                self._env.observer.message_queued(message, chosen.session)
         return wait
 
     def _same(self, group: SharedGroup, node: str | None) -> SharedGroup:
@@ -361,9 +357,14 @@ class Router:
             member = self._choose(group, message)
             if member is None:
                 self._env.observer.dropped_for_group(group.text, message)
-            elif isinstance(member, RemoteMembers):
+                continue
+            if isinstance(member, RemoteMembers):
                 chosen.append(member)
+                if self._env.events.messages:
+                    self._env.observer.message_routed(message, [], [member.node], group.text)
             else:
+                if self._env.events.messages:
+                    self._env.observer.message_routed(message, [member.session.client_id], [], group.text)
                 self._env.counters.router_matches_local += 1
                 if self._push_member(message, group, member, message.qos):
                     slots[group.text] = member.session.key[0]
@@ -374,11 +375,8 @@ class Router:
         queue = member.session.queue
         granted = member.qos if member.qos < qos or queue.upgrade else qos
         identifiers = (member.identifier,) if member.identifier else ()
-        pushed: bool = queue.push(
-            message, granted, message.retain and member.retain_as_published, identifiers, group.text
-        )
-        if self._env.events.messages:
-            self._env.observer.message_queued(message, member.session)
+        retain = message.retain and member.retain_as_published
+        pushed: bool = queue.push(message, granted, retain, identifiers, group.text)
         return pushed
 
     def _policy(self, message: Message) -> str:

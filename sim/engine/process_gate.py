@@ -83,6 +83,7 @@ class GatedEngine:
         self.scan = engine.scan
         self.keys = engine.keys
         self.close = engine.close
+        self.durability = engine.durability
 
     def write(self, batch: Batch, done: Done) -> None:
         """Write a batch (`Engine.write`)."""

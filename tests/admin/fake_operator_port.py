@@ -46,6 +46,7 @@ INCIDENTS: list[dict[str, Any]] = [
     {
         "node": THIS_NODE,
         "number": 1,
+        "incident": 4,
         "begin_ms": 1_700_000_000_250,
         "detected_ms": 1_700_000_002_750,
         "state": "majority",
@@ -61,6 +62,7 @@ INCIDENTS: list[dict[str, Any]] = [
     {
         "node": THIS_NODE,
         "number": 2,
+        "incident": 6,
         "begin_ms": 1_700_000_100_000,
         "detected_ms": 1_700_000_101_000,
         "state": "majority",

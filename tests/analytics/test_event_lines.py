@@ -35,7 +35,7 @@ HEADERS = {
     "newer": HEADER_BEGIN + "99}",
     "short": HEADER_BEGIN + "5}",
     "none": "",
-    "later": '{"strogoff_eventlog":5,"run_id":"r","node":"n1","boot":3,"types":{"node.stop":["reason"],"x.y":[]}}',
+    "later": '{"strogoff_eventlog":6,"run_id":"r","node":"n1","boot":3,"types":{"node.stop":["reason"],"x.y":[]}}',
 }
 """Header lines of the cases."""
 

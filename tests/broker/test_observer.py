@@ -188,6 +188,81 @@ def test_a_session_with_no_local_is_observed_like_any_other() -> None:
     assert [event["client"] for event in broker.events("q.enq", "q.durable")] == ["s", "s"]
 
 
+def test_a_queue_reports_what_it_took_before_it_is_sent() -> None:
+    """A row has the QoS of the delivery and the group. QoS 0 that is sent at once enters no queue."""
+    broker = BrokerHarness(level=2)
+    broker.persistent("s").subscribe(("a", 1), ("$share/g/b", 2))
+    broker.client("clean").subscribe(("a", 2))
+    publisher = broker.client("p")
+    for topic, qos in (("a", 0), ("a", 2), ("b", 2)):
+        publisher.publish(topic, b"", qos, 7)
+        publisher.ask(Pubrel(7))
+    rows = broker.events("q.enq")
+    assert [(row["client"], row["topic"], row["qos"], row.get("group")) for row in rows] == [
+        ("s", "a", 1, None),
+        ("clean", "a", 2, None),
+        ("s", "b", 2, "$share/g/b"),
+    ]
+    assert [row["type"] for row in broker.events("q.enq", "dlv.send") if row.get("qos")] == ["q.enq", "dlv.send"] * 3
+
+
+def test_a_queue_reports_nothing_that_it_did_not_take() -> None:
+    """What it drops has q.drop instead; QoS 0 for a session without a client only at the level of messages."""
+    broker, silent = BrokerHarness(level=2, max_offline_messages=1), BrokerHarness(level=1, max_offline_messages=1)
+    for each in (broker, silent):
+        each.persistent("s").subscribe(("t", 1))
+        each.persistent("s").vanish()
+        publisher = each.client("p")
+        for qos in (1, 1, 0):
+            publisher.publish("t", b"", qos, 7)
+    assert [row["qos"] for row in broker.events("q.enq")] == [1]
+    assert [(row["reason"], row["qos"]) for row in broker.events("q.drop")] == [("queue_full", 1), ("unhandled", 0)]
+    assert story(silent, "q.drop") == [("q.drop", "s", "queue_full")]
+    assert silent.node.env.counters.queue_message_unhandled == 1
+
+
+def test_qos_0_that_waits_enters_a_queue() -> None:
+    """Behind an unanswered message the client does not read, it waits in memory."""
+    broker = BrokerHarness(level=2, max_inflight_messages=1)
+    broker.client("s").subscribe(("t", 1))
+    broker.persistent("d").subscribe(("t", 1))
+    publisher = broker.client("p")
+    for qos in (1, 1, 0):
+        publisher.publish("t", b"", qos, 7)
+    rows = [(row["client"], row["qos"]) for row in broker.events("q.enq")]
+    assert rows.count(("s", 1)) == rows.count(("d", 1)) == 2 and rows.count(("s", 0)) == rows.count(("d", 0)) == 1
+
+
+def test_the_route_names_the_chosen_member_of_each_group() -> None:
+    broker = BrokerHarness(level=2)
+    broker.client("s").subscribe(("t", 1))
+    broker.client("m").subscribe(("$share/g/t", 1))
+    broker.client("p").publish("t", b"", 1, 7)
+    rows = [(row["targets"], row.get("group")) for row in broker.events("pub.route")]
+    assert rows == [(["s"], None), (["m"], "$share/g/t")]
+
+
+@pytest.mark.parametrize("durability", ["sync", "os"])
+def test_only_a_synced_commit_is_reported_as_such(durability: str) -> None:
+    """The bytes are those since the last such row. q.durable says what a commit waits for."""
+    broker = BrokerHarness(level=2)
+    broker.disk.durability = durability  # type: ignore[assignment]
+    broker.persistent("s").subscribe(("t", 1))
+    publisher = broker.client("p")
+    before = broker.node.env.store.bytes_landed
+    publisher.publish("t", bytes(1000), 1, 7)
+    publisher.publish("t", bytes(2000), 1, 8)
+    assert [(row["durability"], row["copied"]) for row in broker.events("q.durable")] == [(durability, False)] * 2
+    rows = broker.events("store.sync")
+    if durability == "os":
+        assert rows == []
+        return
+    assert [row["lsn"] for row in rows] == [row["lsn"] for row in broker.events("q.durable")]
+    assert 2000 <= rows[1]["bytes"] < 3000
+    assert sum(row["bytes"] for row in rows) == broker.node.env.store.bytes_landed
+    assert rows[0]["bytes"] >= before
+
+
 def test_level_session_has_no_message_events() -> None:
     """Drops and expiries are events at every level (P8)."""
     broker = BrokerHarness(max_inflight_messages=1, max_online_messages=0)

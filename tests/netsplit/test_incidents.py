@@ -41,6 +41,7 @@ class Desk:
 def test_the_life_of_an_incident_on_the_side_with_the_lease() -> None:
     desk = Desk()
     incident_log = desk.incident_log
+    incident_log.view((), 6, True, 4000)
     incident_log.suspected("c", 5000, 6001)
     incident_log.count("publish", "accepted")
     incident_log.count("register", "accepted", 2)
@@ -53,13 +54,14 @@ def test_the_life_of_an_incident_on_the_side_with_the_lease() -> None:
     counts = {**window, "publish_refused": 1, "publish_merged": 3}
     times = {"begin_ms": 5000, "detected_ms": 7600, "window_ms": 2600}
     assert desk.events == [
-        ("split.suspect", {"nodes": ["c"], "begin_ms": 5000, "window_ms": 1001}),
-        ("split.detect", {"nodes": ["c"], "state": "majority", "view": 7, **times, "counts": window}),
-        ("split.change", {"nodes": [], "state": "whole", "view": 8}),
+        ("split.suspect", {"nodes": ["c"], "incident": 6, "begin_ms": 5000, "window_ms": 1001}),
+        ("split.detect", {"nodes": ["c"], "incident": 6, "state": "majority", "view": 7, **times, "counts": window}),
+        ("split.change", {"nodes": [], "incident": 6, "state": "whole", "view": 8}),
         (
             "split.heal",
             {
                 "nodes": ["c"],
+                "incident": 6,
                 "state": "majority",
                 "view": 7,
                 **times,
@@ -82,6 +84,7 @@ def test_the_life_of_an_incident_on_the_side_with_the_lease() -> None:
             "worst": "majority",
             "peers": ["c"],
             "view": 7,
+            "incident": 6,
             "uncertain": window,
             "counts": counts,
         }
@@ -146,7 +149,7 @@ def test_a_suspicion_that_passes() -> None:
     incident_log.count("publish", "accepted")
     incident_log.returned("b", 6400)
     incident_log.returned("b", 6500)
-    assert desk.events[1:] == [("split.pass", {"nodes": ["b"], "begin_ms": 5000, "window_ms": 1400})]
+    assert desk.events[1:] == [("split.pass", {"nodes": ["b"], "incident": 1, "begin_ms": 5000, "window_ms": 1400})]
     assert not incident_log.active and incident_log.rows() == []
     incident_log.view(("b",), 2, True, 9000)
     assert desk.last()["counts"] == {}, "the counts belonged to a suspicion that passed"

@@ -85,8 +85,9 @@ def test_the_answer_of_every_cell(flag: str, state: ViewState, refusal: Refusal,
     else:
         assert answers == []
     assert closed is (refused and refusal.operation == "register")
-    denied = [(event["operation"], event["reason"]) for event in broker.events("policy.deny")]
-    assert denied == ([(refusal.operation, "netsplit")] if refused else [])
+    denied = [(row["operation"], row["reason"], row["policy"], row["state"]) for row in broker.events("policy.deny")]
+    policy = f"allow_{refusal.operation}_during_netsplit={flag}"
+    assert denied == ([(refusal.operation, "netsplit", policy, state.value)] if refused else [])
     check_metrics(broker, refusal, version, refused)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from strogoff.storage.engine import Batch, Corrupted, DiskFull, Done
+from strogoff.storage.engine import Batch, Corrupted, DiskFull, Done, Durability
 from strogoff.storage.memory import Table
 from strogoff.storage.store import Store
 
@@ -16,6 +16,8 @@ from .contract import END, Loop
 
 class Disk(Table):
     """An engine whose writes end when and how the test decides."""
+
+    durability: Durability = "sync"
 
     def __init__(self) -> None:
         super().__init__()

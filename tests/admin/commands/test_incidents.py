@@ -13,10 +13,10 @@ def test_the_last_incident_comes_first(tmp_path: Path) -> None:
         harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         answer = await harness.good("cluster", "incidents", "--format=csv")
         assert answer.out.splitlines() == [
-            "Number,Begin (UTC),Detected (UTC),Healed (UTC),Window (ms),Split (ms),State,Worst,Peers,View,Uncertain,"
-            "Counts",
-            "2,2023-11-14T22:15:00.000,2023-11-14T22:15:01.000,,1000,,majority,majority,c@127.0.0.1,7,,",
-            "1,2023-11-14T22:13:20.250,2023-11-14T22:13:22.750,2023-11-14T22:13:32.000,2500,9250,majority,minority,"
+            "Number,Incident,Begin (UTC),Detected (UTC),Healed (UTC),Window (ms),Split (ms),State,Worst,Peers,View,"
+            "Uncertain,Counts",
+            "2,6,2023-11-14T22:15:00.000,2023-11-14T22:15:01.000,,1000,,majority,majority,c@127.0.0.1,7,,",
+            "1,4,2023-11-14T22:13:20.250,2023-11-14T22:13:22.750,2023-11-14T22:13:32.000,2500,9250,majority,minority,"
             '"b@127.0.0.1, c@127.0.0.1",5,publish_accepted 3,"publish_accepted 4, publish_refused 2"',
         ]
         rows = (await harness.good("cluster", "incidents", "--limit=1", "--format=json")).table

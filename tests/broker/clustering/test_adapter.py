@@ -382,8 +382,25 @@ def test_the_event_log_follows_a_message_from_node_to_node() -> None:
     rows = [[row for row in harness.host.events if "mid" in row] for harness in cluster.nodes]
     seen = [[row["type"] for row in each if row["type"] not in ("pub.route", "dlv.send", "q.durable")] for each in rows]
     assert seen == [["pub.recv", "fwd.send", "fwd.ack", "pub.ack"], ["fwd.recv", "q.enq"]]
+    routes = [[row for row in each if row["type"] == "pub.route"] for each in rows]
+    assert [[(row["targets"], row.get("nodes")) for row in each] for each in routes] == [
+        [([], ["n2"])],
+        [(["reader"], None)],
+    ]
     assert len({tuple(row["mid"]) for each in rows for row in each}) == 1
     assert rows[1][0]["hlc"] > rows[0][0]["hlc"]
+
+
+def test_the_event_log_names_the_node_of_the_chosen_member() -> None:
+    cluster = ClusterHarness(2, level=2)
+    cluster[2].client("member").subscribe(("$share/g/t", 1))
+    cluster[1].client("writer").publish("t", b"x", 1)
+    rows = [[row for row in harness.host.events if row["type"] == "pub.route"] for harness in cluster.nodes]
+    assert [(row["targets"], row.get("nodes"), row.get("group")) for row in rows[0]] == [
+        ([], None, None),
+        ([], ["n2"], "$share/g/t"),
+    ]
+    assert [(row["targets"], row.get("group")) for row in rows[1]] == [(["member"], "$share/g/t")]
 
 
 @pytest.mark.parametrize("text", ["t", "$share/g/t"])

@@ -44,6 +44,25 @@ def test_an_unreadable_entry_is_skipped_by_every_node(key: bytes, value: bytes, 
     assert sorted(reader.payloads()) == [b"1", b"2"]
 
 
+def test_each_node_reports_a_retained_message_and_its_end() -> None:
+    """But not those that it loads from its disk."""
+    cluster = ClusterHarness(3, level=2)
+    writer = cluster[1].client("writer")
+    writer.publish("t", b"1", 1, retain=True)
+    writer.publish("t", b"", 1, retain=True, packet_id=2)
+    cluster.pass_s(1.0)
+    rows = [[row for row in harness.host.events if row["type"] == "ret.set"] for harness in cluster.nodes]
+    assert [[row["bytes"] for row in each] for each in rows] == [[1, 0]] * 3
+    assert len({(tuple(each[0]["mid"]), each[0]["digest"]) for each in rows}) == 1
+    assert [each[1].get("mid") is None for each in rows] == [False, True, True]
+    writer.publish("u", b"1", 1, retain=True, packet_id=3)
+    cluster.pass_s(1.0)
+    cluster[3].kill()
+    cluster[3].start()
+    cluster.whole()
+    assert [row["topic"] for row in cluster[3].host.events if row["type"] == "ret.set"].count("u") == 1
+
+
 def test_a_retained_message_larger_than_a_frame_reaches_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message larger than a frame reaches every node, also one with a new disk; acknowledgements continue."""
     monkeypatch.setattr(cluster_host, "Settings", lambda: SMALL_FRAMES)

@@ -25,6 +25,19 @@ def test_a_copy_has_the_rows_of_the_primary(cluster: CopiedCluster) -> None:
     assert len([key for key in cluster.rows(follower) if key[:1] == b"q"]) == 3
 
 
+def test_the_event_log_says_that_another_node_has_a_message() -> None:
+    cluster = CopiedCluster(level=2)
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    writer = cluster[cluster.third()].client("writer")
+    writer.publish("t", b"1", 1)
+    cluster[follower].kill()
+    cluster.until(lambda: len(cluster.row().in_sync) == 1)
+    writer.publish("t", b"2", 1)
+    rows = [row for row in cluster[primary].host.events if row["type"] == "q.durable"]
+    assert [row["copied"] for row in rows] == [True, False]
+
+
 def test_the_follower_continues_the_sessions_of_a_killed_primary(cluster: CopiedCluster) -> None:
     subscriber(cluster).leave()
     primary, follower = cluster.copied()

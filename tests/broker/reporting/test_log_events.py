@@ -49,6 +49,8 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         (row("lease.lose", view=3, detail="its disk does not answer"), "warning", "lost its lease"),
         (row("fwd.drop", target="n2", reason="absent"), "warning", "a QoS 0 message for another node is dropped"),
         (row("fwd.drop", target="n1", reason="unreadable", source="n2"), "warning", "cannot read an item of another"),
+        (row("q.drop", client="c", topic="t", reason="queue_full"), "warning", "a message for a session is dropped"),
+        (row("q.drop", client="c", topic="t", reason="unhandled"), "debug", "cannot have it now"),
         (row("lease.get", view=3), "notice", "has a lease"),
         (row("split.detect", nodes=["n3"], state="majority"), "warning", "vmq-admin cluster leave node=n3"),
         (row("split.detect", nodes=["n3"], state="minority"), "warning", "Check the network"),

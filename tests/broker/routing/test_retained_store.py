@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import pytest
@@ -207,6 +208,7 @@ def test_a_restart_loads_the_messages() -> None:
 def test_a_message_is_an_event_at_the_level_of_messages() -> None:
     broker, silent = Keeper(level=2), Keeper(level=1)
     for each in (broker, silent):
-        each.retain("a")
-    assert [event["topic"] for event in broker.events("ret.set")] == ["a"]
+        each.retain("a", b"1")
+    (event,) = broker.events("ret.set")
+    assert (event["topic"], event["bytes"], event["digest"]) == ("a", 1, blake2b(b"1", digest_size=8).hexdigest())
     assert silent.events("ret.set") == []
