@@ -51,7 +51,9 @@ class ClusterSlots:
         )
         self.balance = SlotBalance(node, member, self.handover, self.moves, self.replicator.lacking, self._unknown)
         self.copies = SlotCopies(node, member, traffic, self.opening, self.moves.arrivals, self._answer_primary)
-        self.locator = TableLocator(member, self, traffic.gate.sealed, node.sessions.elsewhere)
+        self.locator = TableLocator(
+            member, self, traffic.gate.sealed, node.sessions.elsewhere, self.opening.perhaps_lost
+        )
         if env.options.queue_replicas > 1:
             env.store.guard = self.replicator
 

@@ -129,6 +129,13 @@ class SlotOpening:
         me = self._member.me
         return (me.node, me.disk) in [(holder.node, holder.disk) for holder in row.in_sync]
 
+    def perhaps_lost(self, slot: int) -> bool:
+        """True if another node may have got a slot from the last process of this node: this process has been in no view
+        yet, which would tell (H-54). With one copy of each slot only an empty one leaves without a mark on the disk."""
+        if self._traffic.gate.entered:
+            return False
+        return self._node.env.options.queue_replicas > 1 or bool(self._node.sessions.empty([slot]))
+
     # -- got
 
     def open(self, slots: list[int], moved: bool) -> None:

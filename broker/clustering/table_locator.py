@@ -25,7 +25,8 @@ class TableLocator:
     A node that has restarted reads its log again, and so meets tables in which an earlier process of this node was
     primary or deputy. This process has only the slots whose rows name its own entrance into the view. `closed`: the
     slots that this node is handing over. `sealed`: those of them whose sessions are already on their way. `shut`: the
-    slots whose rows this node has, but not as sessions, such as those of a copy.
+    slots whose rows this node has, but not as sessions, such as those of a copy. `perhaps_lost` returns True for a slot
+    that another node may have got from an earlier process of this node.
     """
 
     def __init__(
@@ -34,11 +35,13 @@ class TableLocator:
         closed: Container[int] = (),
         sealed: Collection[int] = (),
         shut: Container[int] = (),
+        perhaps_lost: Callable[[int], bool] = lambda slot: False,
     ) -> None:
         self._member = member
         self._closed = closed
         self._sealed = sealed
         self._shut = shut
+        self._perhaps_lost = perhaps_lost
         self._seen = _Homes(SlotTable(), None, (SlotHome("", False, 0),) * SLOTS)
 
     def _row(self, slot: int) -> SlotRow:
@@ -117,12 +120,15 @@ class TableLocator:
 
     def holds(self, slot: int) -> bool:
         """As `SlotLocator.holds`. False for a closed slot: the leader may have given it away already (H-40). False also
-        for a copy that no table has made this node's: its sessions are not to be read yet (H-46)."""
+        for a copy that no table has made this node's: its sessions are not to be read yet (H-46). False for a slot that
+        an earlier process may have lost: its sessions may go on elsewhere (H-54)."""
         if slot in self._closed or slot in self._shut:
             return False
+        if not self._member.clustered:
+            return True
         me, row = self._member.me, self._row(slot)
         holders = row.in_sync if row.primary is None else (row.primary,)
-        return not self._member.clustered or any((each.node, each.disk) == (me.node, me.disk) for each in holders)
+        return (me.node, me.disk) in [(each.node, each.disk) for each in holders] and not self._perhaps_lost(slot)
 
     def epoch_of(self, slot: int) -> int:
         """As `SlotLocator.epoch_of`: 0 in no cluster, otherwise the index of a log entry."""

@@ -10,8 +10,11 @@ from strogoff.broker.clustering.slot_opening import SlotOpening
 from strogoff.broker.sessions.slot_sessions import KEPT
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Connack, Puback, Publish, Will
+from strogoff.mqtt.reasons import ReasonCode
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
+from tests.broker.clustering.slot_cluster import SlotCluster
 from tests.harness.broker import publish
+from tests.harness.cluster import ON
 
 
 @pytest.fixture
@@ -61,6 +64,60 @@ def test_a_restarted_node_gives_up_the_slots_that_were_taken_over(cluster: Copie
     taken = [row for row in cluster[primary].host.events if row["type"] == "slot.taken"]
     assert [(row["slot"], row["target"]) for row in taken] == [(cluster.slot, f"n{follower}")]
     assert any("other nodes have got the slots" in text for _, text in cluster[primary].host.lines)
+
+
+def start_alone(cluster: SlotCluster, number: int) -> None:
+    """Start a killed node, cut off. Let time pass until the policy `on` lets it serve without a lease."""
+    cluster.isolate(number)
+    cluster[number].start()
+    cluster.until(lambda: not cluster[number].node.policy.settling)
+    assert not cluster[number].member.leased()
+
+
+def test_a_process_that_was_in_no_view_serves_no_session_that_its_follower_may_have() -> None:
+    """Its last process had a follower. What this one answered alone would be lost (3 nodes, copies, seed 1300394)."""
+    cluster = CopiedCluster(**ON)
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    cluster[primary].kill()
+    start_alone(cluster, primary)
+    old = cluster[primary].connect_soon("sub", clean=False, expiry_s=600)
+    new = cluster[primary].connect_soon("new", clean=False, expiry_s=600)
+    cluster[primary].client("without a session")
+    cluster.until(lambda: old.closed and new.closed)
+    for client in (old, new):
+        (connack,) = client.take()
+        assert isinstance(connack, Connack) and connack.reason == ReasonCode.SERVER_UNAVAILABLE
+    assert cluster.taken_over(primary) == follower
+    cluster.network.heal()
+    cluster.whole()
+    assert resumed(cluster, primary) == []
+
+
+def test_a_process_that_was_in_no_view_begins_no_session_in_a_slot_that_may_have_been_given_away() -> None:
+    """Its last process has asked for another primary of an empty slot. The log has taken that, and nobody has told."""
+    cluster = SlotCluster(**ON)
+    cluster.give("new", cluster[3])
+    cluster[3].kill()
+    cluster.give("new", cluster[2])
+    start_alone(cluster, 3)
+    assert cluster[3].member.slots.row(slot_of("", "new")).home == "n3"
+    client = cluster[3].connect_soon("new", clean=False, expiry_s=600)
+    cluster.pass_s(1.0)
+    assert client.take() == []
+    cluster.network.heal()
+    cluster.until(lambda: bool(client.received))
+    assert "new" in [session.client_id for session in cluster[2].node.sessions.in_memory()]
+
+
+def test_with_one_copy_a_process_that_was_in_no_view_continues_the_sessions_on_its_disk() -> None:
+    """A slot with sessions leaves a node with a mark on its disk only."""
+    cluster = SlotCluster(**ON)
+    cluster[1].client("old", clean=False, expiry_s=600).leave()
+    cluster[1].kill()
+    start_alone(cluster, 1)
+    _, connack = cluster[1].connect("old", clean=False, expiry_s=600)
+    assert connack.session_present
 
 
 def test_both_nodes_are_killed_and_the_new_primary_has_what_came_meanwhile(cluster: CopiedCluster) -> None:
