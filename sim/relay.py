@@ -62,11 +62,13 @@ def small_credit(plan: ClusterPlan) -> Iterator[None]:
 def served(machine: ClusterHost, leased: bool) -> Iterator[Served]:
     """Yield the clients of slots that a node serves now, its own and those of gateways.
 
-    None of a process that has been in no view yet, which serves if a policy is `on`: its table may be older than the
-    one of its last process, so it keeps the slots of that one until it enters a view.
+    With one copy of each slot none of a process that has been in no view yet, which serves if a policy is `on`: its
+    table may be older than the one of its last process, so it keeps the slots of that one until it enters a view.
     """
     node, clustering = machine.node, machine.clustering
-    if node is None or node.closing or (clustering is not None and not clustering.gate.entered):
+    if node is None or node.closing:
+        return
+    if node.options.queue_replicas == 1 and clustering is not None and not clustering.gate.entered:
         return
     locator = node.gateways.locator
     opened: dict[int, int] = {}

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
+from strogoff.broker.clustering.slot_opening import SlotOpening
 from strogoff.broker.gateway import credit, outflow
 from strogoff.broker.gateway.messages import GONE, ROOM
 from strogoff.sim.cluster_plan import ClusterPlan, plan
 from strogoff.sim.machines import ClusterMachine
-from strogoff.sim.relay import server_of, small_credit
+from strogoff.sim.relay import served, server_of, small_credit
 from strogoff.sim.runner import RunOptions, run_seed
 from strogoff.sim.simulation import ClusterSimulation
 
+from ..broker.clustering.slot_cluster import SlotCluster
+from ..harness.cluster import ON
 from .clusters import quiet
 
 SEEDS = 8
@@ -33,6 +36,21 @@ def test_clients_are_relayed_to_the_node_of_their_slot() -> None:
     for name, connections in lists.items():
         lasting = {each.node for each in connections if each.expiry_s != 0}
         assert lasting <= {server_of(simulation.world.machines.values(), name)}
+
+
+@pytest.mark.parametrize(("replicas", "judged"), [(2, ["c"]), (1, [])])
+def test_with_two_copies_a_process_that_was_in_no_view_is_judged(
+    monkeypatch: pytest.MonkeyPatch, replicas: int, judged: list[str]
+) -> None:
+    """It must serve no session, because another node may have it (H-54). With one copy it may, by an old table."""
+    monkeypatch.setattr(SlotOpening, "perhaps_lost", lambda _, slot: False)
+    cluster = SlotCluster(queue_replicas=replicas, **ON)
+    cluster[1].kill()
+    cluster.isolate(1)
+    cluster[1].start()
+    cluster.until(lambda: not cluster[1].node.policy.settling)
+    cluster[1].client("c", clean=False, expiry_s=600)
+    assert [each.client for each in served(cluster[1].host, False)] == judged
 
 
 def test_the_small_credit_ends_with_the_world() -> None:
