@@ -262,6 +262,27 @@ def test_a_client_that_was_served_without_a_lease_is_registered_when_the_lease_i
     assert client.closed and cluster.registered(2) == 1
 
 
+@pytest.mark.parametrize("policy", [MAJORITY, ON])
+def test_a_client_that_changed_sides_and_left_before_the_heal(policy: dict[str, Any]) -> None:
+    """No node knows any more that it was there. Its former connection ends as any other one (docs/netsplit.md)."""
+    cluster = RelayHarness(3, **policy)
+    moves, stays = clean(cluster, 1, "moves", keepalive_s=60), clean(cluster, 1, "stays", keepalive_s=60)
+    cluster.isolate(1)
+    cluster.state_of(1, ViewState.MINORITY)
+    cluster.state_of(3, ViewState.MAJORITY)
+    for each in (clean(cluster, 3, "moves"), clean(cluster, 3, "stays")):
+        each.leave()
+    for other in ("n2", "n3"):
+        cluster.network.heal("n1", other)
+    cluster.whole()
+    cluster.settle()
+    assert not moves.closed and not stays.closed and cluster.registered(2) == 2
+    clean(cluster, 3, "moves")
+    assert reasons(moves) == EVICTED
+    cluster.pass_s(90)
+    assert reasons(stays) == [(p.Disconnect, 0x8D)] and cluster.registered(2) == 1
+
+
 # -- messages on their way
 
 
