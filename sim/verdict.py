@@ -143,8 +143,10 @@ def _waiting(world: ClusterWorld) -> Iterator[str]:
             yield f"{machine.name} is {node.policy.view_state.value} in view {member.view.id}"
         for text in waits.waiting(machine.clustering, member):
             yield f"{machine.name}: {text}"
+        left = rest.left_behind(world.clients, machine.name, world.history.views)
         for session in node.sessions.in_memory():
-            if session.online and (session.queue.inflight or session.queue.size):
+            waits_for_client = session.online and (session.queue.inflight or session.queue.size)
+            if waits_for_client and session.client_id not in left:
                 yield f"{machine.name}: queue of {session.client_id}"
         if waiting := node.gateways.counts["relay_waiting_connects"]:
             yield f"{machine.name}: {waiting} CONNECTs wait for a primary"
@@ -192,7 +194,9 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
     found += rest.clients_waiting(list(world.clients), not lost)
     for machine in world.machines.values():
         if machine.node is not None:
-            found += [f"{machine.name}: {text}" for text in rest.pending(machine.node, [], True, alone=False)]
+            left = rest.left_behind(world.clients, machine.name, history.views)
+            pending = rest.pending(machine.node, [], True, alone=False, left=left)
+            found += [f"{machine.name}: {text}" for text in pending]
             if not found:
                 found += [f"{machine.name}: {text}" for text in rest.leftovers(machine.messages.disk.content())]
     sessions = {client.name: client.epoch for client in world.clients if client.connected}

@@ -1,16 +1,20 @@
 """After the end of all faults every wait ends: a wait that lasts until the end of the simulation would never end.
 
-At rest the disk has no entries, subscriptions or payloads of ended sessions.
+One wait may last: a node waits for the packets of a client that it could not know to be gone (`left_behind`). At rest
+the disk has no entries, subscriptions or payloads of ended sessions.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import takewhile
 
 from ...broker.node import Node
 from ...broker.queues.records import decode_entry, decode_session
+from ...netsplit.policy import ViewState
 from ...storage.keys import client_key
+from ..history import NEVER, ViewLog
 from ..workload.client import ModelClient
 from .case import Case
 
@@ -21,19 +25,49 @@ def check(case: Case) -> Iterator[str]:
         yield f"not at rest: {what}"
 
 
-def pending(node: Node, clients: list[ModelClient], kept: bool, alone: bool = True) -> list[str]:
+def left_behind(clients: Iterable[ModelClient], node: str, views: ViewLog) -> set[str]:
+    """Returns the clients that may have an open connection at this node, although they are gone for good.
+
+    Such a client, without durable state, has gone on to another node and left the socket open. This node or the other
+    one had no lease then, so no node could end the connection here. When the nodes reach each other again, the client
+    has left the other node, and no node knows that it was there. A real connection ends with its keep alive or its
+    socket (docs/netsplit.md). Model clients have no keep alive, and never close such a socket.
+    """
+    return {client.name for client in clients if client.gone and _was_left(client, node, views)}
+
+
+def _was_left(client: ModelClient, node: str, views: ViewLog) -> bool:
+    opened = [each for each in client.lists if each.opened != NEVER]
+    later = list(takewhile(lambda each: each.node != node, reversed(opened)))
+    if not later or len(later) == len(opened):
+        return False
+    last = opened[-len(later) - 1]
+    if last.relayed or last.expiry_s != 0 or last.noticed_at is not None:
+        return False
+    if not any(peer.pipe is last.pipe for _, peer in client.superseded):
+        return False  # the client has closed it, and the node has to notice that
+    return all(
+        any(ViewState.MINORITY in views.between(name, each.asked_at, each.opened_at) for name in (node, each.node))
+        for each in later
+    )
+
+
+def pending(
+    node: Node, clients: list[ModelClient], kept: bool, alone: bool = True, left: Collection[str] = ()
+) -> list[str]:
     """Returns a sentence for everything that waits in a node and its clients. `kept`: the node has lost nothing.
 
-    A node of a cluster (not `alone`) writes for every lease, so its store may be busy at rest.
+    A node of a cluster (not `alone`) writes for every lease, so its store may be busy at rest. It may wait for the
+    packets of the clients `left`.
     """
-    found = [*clients_waiting(clients, kept), *_connections(node)]
+    found = [*clients_waiting(clients, kept), *_connections(node, left)]
     if (alone and node.env.store.bytes_waiting) or node.env.store.state != "serving":
         found.append(f"the store, {node.env.store.state}, {node.env.store.bytes_waiting} bytes")
     if len(node.cleanup):
         found.append(f"{len(node.cleanup)} ranges of garbage")
     for session in node.sessions.in_memory():
         queue = session.queue
-        if session.online and (queue.size or queue.inflight):
+        if session.online and (queue.size or queue.inflight) and session.client_id not in left:
             found.append(f"queue of {session.client_id}: {queue.size} waiting, {len(queue.inflight)} in flight")
         if not session.online and queue.inflight:
             found.append(f"queue of {session.client_id}: in flight without a connection")
@@ -55,14 +89,14 @@ def clients_waiting(clients: list[ModelClient], kept: bool) -> Iterator[str]:
             yield f"{client.name} waits for PUBREL of {list(client.receiver.held)}"
 
 
-def _connections(node: Node) -> Iterator[str]:
+def _connections(node: Node, left: Collection[str]) -> Iterator[str]:
     for connection in node.connections.values():
         name = connection.client_id or "a connection without CONNECT"
         if connection.acks.waiting or connection.flow.held is not None or connection.flow.paused_for:
             flow = connection.flow
             waits = len(connection.acks.waiting)
             yield f"connection of {name}: {waits} answers wait, held {flow.held}, paused {sorted(flow.paused_for)}"
-        if connection.acks.unacked:
+        if connection.acks.unacked and name not in left:
             yield f"connection of {name}: {connection.acks.unacked} unacknowledged"
         if connection.output.out:
             yield f"connection of {name}: output that was not flushed"

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
 
 import strogoff.sim.checkers
+from strogoff.broker.gateway.local_clients import LocalClients
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
 from strogoff.sim import invariants, verdict
-from strogoff.sim.simulation import NodeSimulation
+from strogoff.sim.engine.peer import Peer, connect_packet
+from strogoff.sim.relay import server_of
+from strogoff.sim.simulation import ClusterSimulation, NodeSimulation
 from strogoff.sim.verdict import CHECKERS, cluster_rests, judge, make_case, of_cluster
-from strogoff.sim.workload.swarm import draw
+from strogoff.sim.workload.roaming_client import RoamingClient
+from strogoff.sim.workload.swarm import ClientSpec, draw
 
-from .clusters import joined, until, whole
+from .clusters import joined, quiet, until, whole
 from .histories import HistoryBuilder
 
 
@@ -74,3 +85,88 @@ def test_the_world_rests_only_when_all_nodes_have_joined() -> None:
     assert any("n3 has not joined" in text for text in of_cluster(world))
     until(world, lambda: cluster_rests(world))
     assert whole(world, "n3") and list(of_cluster(world)) == []
+
+
+class Roamer:
+    """A cluster with a reader that n2 serves, without durable state; n2 does not register it.
+
+    `flag` is the policy for its operations.
+    """
+
+    def __init__(self, flag: str = "majority") -> None:
+        plan = quiet()
+        flags = {"allow_register_during_netsplit": flag, "allow_subscribe_during_netsplit": flag}
+        options = msgspec.structs.replace(plan.swarm.options, **flags)
+        simulation = ClusterSimulation(replace(plan, swarm=replace(plan.swarm, options=options)))
+        self.world = world = simulation.world
+        for each in world.clients:
+            each.gone = True
+        simulation.begin()
+        until(world, self.whole)
+        until(world, lambda: any(len(machine.voters()) == 3 for machine in world.machines.values()))
+        spec = ClientSpec("c", 5, 0, False, False, (), (("t/0", 1),), None, 9, 0.0, 1.0, True)
+        home, find = world.machines["n2"], world.machines.get
+        assert server_of(world.machines.values(), "c") != "n2"
+        self.client = RoamingClient(spec, home, (home,), world.history, Random(0), (0.0, 0.0), None, find)
+        world.clients.append(self.client)
+        self.client.connect(True)
+        until(world, lambda: bool(self.client.granted))
+
+    def whole(self) -> bool:
+        return all(machine.up and whole(self.world, name) for name, machine in self.world.machines.items())
+
+    def sees(self, name: str, state: ViewState) -> bool:
+        node = self.world.machines[name].node
+        return node is not None and node.policy.view_state is state
+
+    def go_on_and_leave(self) -> None:
+        """The client takes over from itself at n3, and leaves n3 for good."""
+        self.client._machines = (self.world.machines["n3"],)
+        self.client.host = self.world.machines["n3"]
+        self.client.take_over()
+        until(self.world, lambda: self.client.connected)
+        self.client.abandon()
+        self.world.loop.run_for(1)
+
+    def publish(self) -> None:
+        """Publish a message to the reader, at n1."""
+        Peer(self.world.machines["n1"]).send(connect_packet("w"), packets.Publish("t/0", b"x", 1, packet_id=1))
+        self.world.loop.run_for(2)
+
+    def in_flight(self) -> int:
+        """Messages at n2 for which the client owes an answer."""
+        node = self.world.machines["n2"].node
+        assert node is not None
+        return sum(len(session.queue.inflight) for session in node.sessions.in_memory() if session.online)
+
+
+@pytest.mark.parametrize("flag", ["majority", "on"])
+def test_a_client_that_left_another_node_during_a_cut(flag: str) -> None:
+    """3 nodes, copies, seed 1300706: the former node waits for its packets, and cannot know that it is gone."""
+    roamer = Roamer(flag)
+    world = roamer.world
+    world.network.cut("n2", "n1")
+    world.network.cut("n2", "n3")
+    until(world, lambda: roamer.sees("n2", ViewState.MINORITY) and roamer.sees("n3", ViewState.MAJORITY))
+    roamer.go_on_and_leave()
+    world.network.heal("n2", "n1")
+    world.network.heal("n2", "n3")
+    until(world, roamer.whole)
+    roamer.publish()
+    assert roamer.in_flight() == 1
+    until(world, lambda: cluster_rests(world))
+    assert list(of_cluster(world)) == []
+
+
+def test_a_former_node_that_does_not_end_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes with leases have told it to do so."""
+
+    def evict(clients: LocalClients, number: int) -> None:
+        clients._ended(clients._clients[number].client, number)
+
+    monkeypatch.setattr(LocalClients, "evict", evict)
+    roamer = Roamer()
+    roamer.go_on_and_leave()
+    roamer.publish()
+    assert roamer.in_flight() == 1 and not cluster_rests(roamer.world)
+    assert "not at rest: n2: queue of c: 0 waiting, 1 in flight" in list(of_cluster(roamer.world))
