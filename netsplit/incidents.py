@@ -85,11 +85,12 @@ class Incident(msgspec.Struct):
 
 
 class _Seen(NamedTuple):
-    """What the node sees of the cluster: the missing members, and the number of the last view that was whole."""
+    """What the node sees of the cluster: the missing members, how much, and the number of the view. Without an open
+    incident this view is whole."""
 
     missing: tuple[str, ...]
     state: ViewState
-    whole_view: int
+    view: int
 
 
 class IncidentLog:
@@ -165,7 +166,7 @@ class IncidentLog:
                 self._detect(missing, view_id, state, now, absent_since)
         elif (missing, state) != self._seen[:2]:
             self._change(self.open, missing, view_id, state)
-        self._seen = _Seen(missing, state, view_id if state is ViewState.WHOLE else self._seen.whole_view)
+        self._seen = _Seen(missing, state, view_id)
 
     def count(self, operation: str, outcome: str, number: int = 1) -> None:
         """Count an operation with this outcome. No effect in calm. KeyError for an unknown operation or outcome."""
@@ -240,7 +241,7 @@ class IncidentLog:
 
     @property
     def _incident(self) -> int:
-        return self.open.incident if self.open is not None else self._seen.whole_view
+        return self.open.incident if self.open is not None else self._seen.view
 
     def _detect(
         self, missing: tuple[str, ...], view_id: int, state: ViewState, now: int, absent_since: int | None
@@ -254,7 +255,7 @@ class IncidentLog:
             begin = min(begin, absent_since)  # a paused node hears no member
         counted = self._counted()
         self.detected += 1
-        number, worst, whole = self.detected, state.value, self._seen.whole_view
+        number, worst, whole = self.detected, state.value, self._seen.view
         incident = Incident(number, begin, now, state.value, worst, peers, view_id, whole, counted)
         self.open = incident
         self.active = True
