@@ -44,8 +44,8 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     the receiver. `slots`: the durable sessions of these slots, which the sender's table of index `table` has at the
     receiver. A copy for a shared subscription has the index too: the receiver finds its members by the same table.
     `number` rises with each such copy that a process of the sender sends; a copy that is sent to another node
-    because its slot has moved keeps its number. `again`: a former primary of these slots got the copy as well, and
-    may have delivered the message.
+    because its slot has moved keeps its number. `again`: the sessions of these slots may have got the message
+    already, from a former primary (H-51).
     """
 
     since: int

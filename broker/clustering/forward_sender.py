@@ -187,7 +187,8 @@ class ForwardSender:
             if slots and not copy.number:
                 self._number += 1
                 copy.number = self._number
-            head = head_with_slots(since, copy.live, slots, copy.number, self.answers.table, copy.again)
+            again = copy.again or copy.message.again
+            head = head_with_slots(since, copy.live, slots, copy.number, self.answers.table, again)
         else:
             head = head_without_slots(since, copy.live)
         copy.seq = self._lanes.send(name, head + body)

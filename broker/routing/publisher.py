@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ..environment import Environment
 from ..queues.message import Message
 from .ack_context import AckContext, unanswered
@@ -27,17 +29,25 @@ class Publisher:
         message.frame_key, message.head, message.tail = -1, b"", b""
         return max(routed, kept)
 
-    def route_inherited(self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None) -> int:
-        """As `Router.route_inherited`; a message that is to be retained is stored first."""
+    def route_inherited(
+        self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None, again: bool = True
+    ) -> int:
+        """As `Router.route_inherited`; a message that is to be retained is stored first.
+
+        `again`: an earlier process may have routed the message. The primaries of its receivers may have died with it,
+        so a session that seems to lack the message may have got it (H-51).
+        """
         kept = self._retained.retain(message, context) if message.retain else 0
+        if again:  # the retained message stays as it is: who subscribes later gets it for the first time
+            message = replace(message, again=True)
         return max(self._router.route_inherited(message, plans, plan, context), kept)
 
-    def publish_inherited(self, message: Message, context: AckContext) -> int:
+    def publish_inherited(self, message: Message, context: AckContext, again: bool) -> int:
         """Route a will whose slot has copies. Some receivers may have it from a former primary of the slot, under the
-        same mid (H-50)."""
+        same mid (H-50). `again` as in `route_inherited`."""
         if message.qos:
             self._env.cluster.publishing()
-        return self.route_inherited(message, self._router.plans(message.mountpoint), context, None)
+        return self.route_inherited(message, self._router.plans(message.mountpoint), context, None, again)
 
     def publish(self, message: Message) -> int:
         """Route a message that no client connection sent: a will, `$SYS`, a plugin's."""

@@ -4,7 +4,8 @@ Meanwhile the session of the will may end, and the node may crash. The wills of 
 with the slot. Those of other clients stay at this node, their gateway.
 
 If the slot has copies, a due will is a row of the slot until all receivers have acknowledged it. So whoever is primary
-goes on with it, under the same mid, and receivers recognise what they have (H-50):
+goes on with it, under the same mid, and receivers recognise what they have (H-50). The primary of a receiver may have
+died, too; so the will then comes with DUP (H-51):
 
     due        the row has the will; the record of the session has it no more
     named      the row also has the mid
@@ -214,17 +215,18 @@ class Wills:
         policy = self._policy
         return not policy.loading and self._env.cluster.has_lease() and policy.view_state is not ViewState.MINORITY
 
-    def _when_accepting(self, key: bytes, pending: PendingWill) -> None:
-        self._policy.when_accepting(lambda: self._try(key, pending))
+    def _when_accepting(self, key: bytes, pending: PendingWill, fresh: bool = False) -> None:
+        self._policy.when_accepting(lambda: self._try(key, pending, fresh))
 
-    def _try(self, key: bytes, pending: PendingWill) -> None:
+    def _try(self, key: bytes, pending: PendingWill, fresh: bool = False) -> None:
+        """Go on with a will if this node may. `fresh`: this process has given it its mid, so nobody has routed it."""
         if not self._is_waiting(key, pending):
             return
         if not self._accepts():
-            self._when_accepting(key, pending)
+            self._when_accepting(key, pending, fresh)
             return
         if pending.counter:
-            self._route(key, pending)
+            self._route(key, pending, again=not fresh)
             return
         if pending.gateway and not self._decide(key, pending):
             return
@@ -292,10 +294,14 @@ class Wills:
         env.store.put(key, encode(pending))
         env.cluster.handshake_opened(mid)
         env.event("will.fire", **_facts(pending), mid=mid)
-        env.store.when_committed(env.store.open_commit, lambda: self._try(key, pending))
+        env.store.when_committed(env.store.open_commit, lambda: self._try(key, pending, fresh=True))
 
-    def _route(self, key: bytes, pending: PendingWill) -> None:
-        """Send the will to all that lack it. A receiver that has it from an earlier time recognises the mid."""
+    def _route(self, key: bytes, pending: PendingWill, again: bool) -> None:
+        """Send the will to all that lack it. A receiver that has it from an earlier time recognises the mid.
+
+        `again`: it may have been sent before. The primary of a receiver may have died since, and the next one not know
+        that it was delivered (H-51).
+        """
         if key in self._routed:
             return
         env = self._env
@@ -304,7 +310,7 @@ class Wills:
         context = AckContext()
         pending_acks = self._routed[key] = context.need().add()
         message = _message(pending, pending.expires_at, origin, pending.counter)
-        if self._publisher.publish_inherited(message, context) == AFTER_COMMIT:
+        if self._publisher.publish_inherited(message, context, again) == AFTER_COMMIT:
             env.store.when_committed(env.store.open_commit, pending_acks.add().complete)
         pending_acks.waiter = lambda: self._acknowledged(key, pending, pending_acks)
         pending_acks.complete()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.broker.queues.message import Message
+from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import MOVING, RemoteTarget
 from strogoff.cluster.identity import slot_of
 from tests.harness.forwarding import ForwardingHarness, live
@@ -113,6 +115,23 @@ def test_a_copy_that_a_former_primary_may_have_delivered_says_so(broker: Forward
     broker.links.full = set()
     broker.sender.follow(8, {1: ("n3", "n4")})
     assert again("n4") == [(b"1", True), (b"2", False)]
+
+
+def test_a_copy_of_a_message_that_may_have_been_delivered_says_so(broker: ForwardingHarness) -> None:
+    """A primary goes on with a will of its predecessor: that may have sent the will to a former primary of the slot. So
+    a copy that has waited says it, too, also at the node to which the slot has gone."""
+    broker.route("t", slots("n2", 1))
+    broker.cluster.present = True
+    origin = broker.node.env.origins.get("#7", 1)
+    for again in (False, True):
+        message = Message("", "t", b"%d" % again, 1, False, None, 0, "p", origin, 1 + again, again=again)
+        broker.links.full = {"n2"} if again else set()
+        broker.node.router.route(message, broker.node.router.plans(""), AckContext())
+    broker.sender.follow(7, {1: ("n2", "n3")})
+    sent = {
+        node: [(each.message.payload, head.again) for _, head, each in broker.links.sent[node]] for node in ("n2", "n3")
+    }
+    assert sent == {"n2": [(b"0", False)], "n3": [(b"0", True), (b"1", True)]}
 
 
 def test_qos_0_does_not_follow_a_slot(broker: ForwardingHarness) -> None:

@@ -66,6 +66,31 @@ def test_the_publishers_primary_is_killed_in_the_handshake(steps: int) -> None:
         assert everything(cluster, number, name) == [b"1"], name
 
 
+def test_what_the_dead_primary_may_have_delivered_with_qos_1_comes_with_dup() -> None:
+    """The slot of the receiver is at the same node. So its next primary cannot know what it has got (H-51)."""
+    cluster = _placed(1)
+    durable(cluster, 1, "sub", ("t", 1))
+    cluster.move("sub", 1)
+    reader, _ = cluster[1].connect("sub", clean=False, expiry_s=600)
+    writer = durable(cluster, 1, "writer")
+    follower = cluster.copied("writer")[1]
+    cluster.until(lambda: cluster.copied("sub") == (1, follower))
+    writer.send(publish("t", b"1", 2, 5))
+    while not inbound(cluster, follower):
+        assert cluster.loop.turn()
+    cluster.network.one_way("n1", f"n{follower}")  # it has the mid of the message, and does not learn who gets that
+    cluster.pass_s(0.1)
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"1", False)]
+    cluster[1].kill()
+    assert cluster.taken_over(1, "sub") == cluster.taken_over(1, "writer") == follower
+    writer, _ = cluster[follower].connect("writer", clean=False, expiry_s=600)
+    writer.send(publish("t", b"1", 2, 5, dup=True))
+    cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in writer.take()))
+    reader, connack = cluster[follower].connect("sub", clean=False, expiry_s=600)
+    assert connack.session_present
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"1", True)]
+
+
 def test_the_successor_dies_too_and_the_message_still_arrives_once() -> None:
     cluster = _placed(1, 1, 2, 3)
     writer = durable(cluster, 1, "writer")

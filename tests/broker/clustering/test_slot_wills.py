@@ -99,6 +99,29 @@ def test_two_primaries_die_while_a_will_waits_for_a_third_node() -> None:
     assert records(cluster, follower) == [b"e", b"s"]
 
 
+def test_a_will_that_a_dead_primary_may_have_delivered_comes_with_dup() -> None:
+    """The slot of the reader is at the same node. So its next primary cannot know what it has got (H-51)."""
+    cluster = placed(1)
+    cluster[1].client("sub", clean=False, expiry_s=600).subscribe(("will", 1))
+    cluster.move("sub", 1)
+    reader, _ = cluster[1].connect("sub", clean=False, expiry_s=600)
+    mortal = cluster[1].client("mortal", clean=False, expiry_s=600, will=will())
+    follower = cluster.copied("mortal")[1]
+    cluster.until(lambda: cluster.copied("sub") == (1, follower))
+    mortal.break_off()
+    while b"z" not in records(cluster, follower):
+        assert cluster.loop.turn()
+    cluster.network.one_way("n1", f"n{follower}")  # it has the mid of the will, and does not learn who gets the will
+    cluster.pass_s(0.1)
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"gone", False)]
+    cluster[1].kill()
+    assert cluster.taken_over(1, "sub") == cluster.taken_over(1, "mortal") == follower
+    cluster.pass_s(2)
+    reader, connack = cluster[follower].connect("sub", clean=False, expiry_s=600)
+    assert connack.session_present
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"gone", True)]
+
+
 def test_a_clean_subscriber_gets_a_will_once_that_two_primaries_have_sent() -> None:
     cluster = placed(1, 2)
     follower = cluster.copied("mortal")[1]

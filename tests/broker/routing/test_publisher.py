@@ -104,6 +104,28 @@ def test_the_answer_waits_for_the_queues() -> None:
     assert broker.node.publisher.publish(_message(broker, 1, retain=True)) == AFTER_COMMIT
 
 
+class Copied(Standalone):
+    """A cluster with copies of slots. The sessions here seem to lack each message."""
+
+    def take_own(self, message: Message, slots: list[int]) -> list[int]:
+        return slots
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_an_earlier_process_may_have_delivered_comes_with_dup(again: bool) -> None:
+    """The retained message itself has no DUP: later subscribers get it for the first time (H-51)."""
+    broker = BrokerHarness()
+    broker.node.env.cluster = Copied()
+    reader = broker.persistent("s")
+    reader.subscribe(("t", 1))
+    message = _message(broker, 1, retain=True)
+    broker.node.publisher.publish_inherited(message, AckContext(), again)
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"m", again)]
+    later = broker.persistent("later")
+    _, retained = later.subscribe(("t", 1))
+    assert (retained.payload, retained.dup, retained.retain) == (b"m", False, True)
+
+
 def test_a_retained_message_keeps_no_encoding() -> None:
     broker = BrokerHarness()
     reader = broker.client("s")

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.broker.cluster_port import Standalone
+from strogoff.broker.queues.message import Message, Mid, slot_origin
 from strogoff.broker.queues.records import RecordError, WillRecord, encode
+from strogoff.broker.routing.ack_context import AckContext
+from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
+from strogoff.broker.routing.remote_table import RemoteMatch
 from strogoff.broker.sessions.wills import DOUBT_MS, PendingWill
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.storage import keys
 from tests.harness.broker import BrokerHarness, PacketClient
+from tests.harness.forwarding import live
 
 
 def test_a_will_waits_for_the_lease_over_a_restart_and_fires_once() -> None:
@@ -62,6 +68,62 @@ def client_is_gone(broker: BrokerHarness) -> PacketClient:
     broker.node.policy.view_state = ViewState.MINORITY
     mortal.vanish()
     return reader
+
+
+class Copied(Standalone):
+    """A cluster with copies of slots, of which this node is the primary. The sessions here seem to lack each message.
+    Another node has subscribers, and acknowledges nothing."""
+
+    def __init__(self) -> None:
+        self.counter = 0
+
+    def mid_of_slot(self, slot: int) -> Mid | None:
+        self.counter += 1
+        return slot_origin(slot), 1, self.counter
+
+    def take_own(self, message: Message, slots: list[int]) -> list[int]:
+        return slots
+
+    def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
+        return RemoteMatch((live("n2"),), ())
+
+    def forward(
+        self, message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers], context: AckContext
+    ) -> None:
+        context.need().open += 1
+
+
+def test_only_a_will_that_may_have_been_delivered_has_dup() -> None:
+    """Nobody can have got a will to which this process has just given its mid (H-51)."""
+    broker = BrokerHarness()
+    broker.node.env.cluster = Copied()
+    reader = broker.persistent("reader")
+    reader.subscribe(("will", 1))
+    broker.persistent("mortal", will=packets.Will("will", b"1", 1)).vanish()
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"1", False)]
+    slot, record = slot_of("", "mortal"), WillRecord("will", b"2", 1, False, None, -1, 0)
+    broker.node.env.store.put(keys.will_key(slot, 9), encode(PendingWill("", "mortal", record, 1, 2)))
+    broker.node.wills.load_slot(slot)
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"2", True)]
+    broker.node.wills.route_again()  # the node was out of the view
+    broker.node.policy.look_again()
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"1", True), (b"2", True)]
+
+
+def test_a_will_that_waits_with_its_mid_has_no_dup() -> None:
+    broker = BrokerHarness()
+    broker.node.env.cluster = cluster = Copied()
+    reader = broker.persistent("reader")
+    reader.subscribe(("will", 1))
+    mortal = broker.persistent("mortal", will=packets.Will("will", b"1", 1))
+    broker.hold_disk()
+    mortal.vanish()
+    assert cluster.counter == 1
+    broker.node.policy.view_state = ViewState.MINORITY
+    broker.free_disk()
+    assert reader.drain() == [] and len(broker.keys(b"z")) == 1
+    broker.node.policy.view_state = ViewState.MAJORITY
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"1", False)]
 
 
 def test_the_will_of_a_session_waits_in_its_slot_and_that_of_another_client_at_the_node() -> None:
