@@ -80,18 +80,23 @@ class Registrar:
     def applied(self, slots: dict[int, int], others: Iterable[str]) -> None:
         """This node registers these slots (slot -> epoch), and these other nodes are in the view."""
         others = set(others)
-        for node in self._others - others:
-            self._forget(node)
-        entered, self._others = others - self._others, others
+        left, entered = self._others - others, others - self._others
         begun: dict[int, int] = {}
+        freed: list[Then] = []
+        self._others = others
         if slots != self._epochs:
             gone = {slot for slot, epoch in self._epochs.items() if slots.get(slot) != epoch}
             if gone:
-                self._drop(gone)
+                freed = self._drop(gone)
             begun = {slot: epoch for slot, epoch in slots.items() if slot in gone or slot not in self._epochs}
             self._epochs = dict(slots)
+        # before anybody is served: a node that enters may serve a client id that waits here
         for node in sorted(others):
             self._begin(node, self._epochs if node in entered else begun)
+        for then in freed:
+            then()
+        for node in sorted(left):
+            self._forget(node)
         for slot in [slot for slot in self._waiting if slot not in self._missing]:
             self._resume(slot)
 
@@ -129,7 +134,6 @@ class Registrar:
 
     def _forget(self, node: str) -> None:
         """The node has left the view: its connections count no more, and nobody waits for its answers."""
-        self._others.discard(node)
         self._asked.pop(node, None)
         self._ownerless(node)
         for slot in [slot for slot, nodes in self._missing.items() if node in nodes]:
@@ -140,15 +144,16 @@ class Registrar:
             del self._owners[client]
             self._free(client)
 
-    def _drop(self, slots: set[int]) -> None:
-        """These slots have another registrar, or another epoch: forget their owners."""
+    def _drop(self, slots: set[int]) -> list[Then]:
+        """These slots have another registrar, or another epoch: forget their owners. Returns who waited for the end of
+        an owner."""
         for client in [client for client in self._owners if client[0] in slots]:
             owner = self._owners.pop(client)
             del self._numbers[owner.node][owner.number]
         for slot in slots:
             self._missing.pop(slot, None)
-        for client in [client for client in self._evicting if client[0] in slots]:
-            self._free(client)
+        clients = [client for client in self._evicting if client[0] in slots]
+        return [then for client in clients for then in self._evicting.pop(client)]
 
     def _known(self, slot: int, node: str) -> None:
         nodes = self._missing.get(slot)

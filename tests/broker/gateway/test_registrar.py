@@ -67,6 +67,35 @@ def test_a_view_without_a_node_needs_no_answer_of_it() -> None:
     assert called == ["a"] and made.is_free_now(A, "n1")
 
 
+def test_a_node_that_enters_as_another_leaves_is_asked_before_anybody_is_served() -> None:
+    """H-37: the node that enters may have served the client id by the policy `on`, while it was cut off."""
+    made, port = registrar("n2", answered=False)
+    called: list[bool] = []
+    made.is_free(A, "n3", lambda: called.append(made.is_free(A, "n3", lambda: called.append(True))))
+    made.applied({5: 1, 6: 1}, ("n3",))
+    assert True not in called and not made.is_free_now(A, "n3")
+    made.answered("n3", port.questions[-1][1])
+    assert called[-1] is True and made.is_free_now(A, "n3")
+
+
+def test_who_waits_for_a_dead_gateway_waits_for_a_node_that_enters() -> None:
+    made, _ = registrar("n2")
+    made.claim(A, "n2", 7)
+    called: list[bool] = []
+    made.is_free(A, "n1", lambda: called.append(made.is_free_now(A, "n1")))
+    made.applied({5: 1, 6: 1}, ("n3",))
+    assert called == [False]
+
+
+def test_who_waits_for_an_eviction_waits_for_all_answers_in_a_new_epoch() -> None:
+    made, _ = registrar("n2", "n3")
+    made.claim(A, "n2", 7)
+    called: list[bool] = []
+    made.is_free(A, "n3", lambda: called.append(made.is_free_now(A, "n3")))
+    made.applied({5: 2, 6: 1}, ("n2", "n3"))
+    assert called == [False]
+
+
 def test_a_view_without_a_gateway_frees_its_clients() -> None:
     made, _ = registrar("n2", "n3")
     made.claim(A, "n2", 7)
