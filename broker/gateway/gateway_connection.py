@@ -60,6 +60,11 @@ class Owner(Protocol):
         has ended: `connection.ask` is called then."""
         ...
 
+    def is_unknown(self, client: bytes) -> bool:
+        """This node serves the client id already, and no registrar knows that yet: `connection.ask` is called when this
+        node has a lease."""
+        ...
+
     def stays(self, connection: GatewayConnection, client: ClientConnection) -> None:
         """The client needs no session elsewhere, and its registrar knows this gateway: the connection stays here."""
         ...
@@ -149,8 +154,8 @@ class GatewayConnection:
                 self._serve_here()
             return
         peer = owner.peer(place[0])
-        if not peer.open:
-            return
+        if not peer.open or owner.is_unknown(self.wanted.client):
+            return  # a node that does not know of a Clean Start here would continue the session that it has discarded
         if peer.full:
             peer.blocked[self] = None
             return
@@ -227,6 +232,8 @@ class GatewayConnection:
             return f"{text}; its sessions and messages are at {holders}" if holders else text
         if place[0] == self._owner.name:
             return "another node has not said in time whether this client id is connected there"
+        if self._owner.is_unknown(self.wanted.client):
+            return "this node has no lease, so it cannot tell another node that this client id is connected here"
         if self.refused_by == place:
             return f"{place[0]} has another table: it does not serve this client id"
         return f"{place[0]} serves this client id, and has no link to this node"

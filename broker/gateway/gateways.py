@@ -207,6 +207,10 @@ class Gateways:
             return False  # its session is on its way to another node, and a Clean Start must end it there
         return self.registration.registrar.is_free(connection.wanted.client, self.name, connection.ask)
 
+    def is_unknown(self, client: bytes) -> bool:
+        """As `Owner.is_unknown`."""
+        return self.registration.is_unknown(client)
+
     def stays(self, connection: GatewayConnection, client: ClientConnection) -> None:
         """As `Owner.stays`."""
         assert connection.flow is not None
@@ -262,8 +266,11 @@ class Gateways:
         self.registration.others = others
 
     def lease_is_back(self) -> None:
-        """This node has a lease again: registrars have to learn of the clients that it has served without one."""
+        """This node has a lease again: registrars have to learn of the clients that it has served without one, and
+        after that of the clients that have waited for it."""
         self.registration.lease_is_back()
+        for waiting in list(self._waiting):
+            waiting.ask()
 
     def closed(self, connection: ClientConnection) -> None:
         """A client connection of this node has ended."""

@@ -86,6 +86,12 @@ class LocalClients:
             pending.waiter = lambda: self._answered(number)
         local.timer = self._env.timers.at(self._env.now + RESOLVE_MS, lambda: self._over(number))
 
+    def is_unknown(self, client: bytes) -> bool:
+        """True if the client id is connected here, and no registrar has a number for the connection."""
+        session = self._sessions.known(*keys.parse_client_key(client))
+        connection = None if session is None else session.connection
+        return isinstance(connection, ClientConnection) and not self.number_of(connection)
+
     def evict(self, number: int) -> None:
         """The client id has connected elsewhere: end this connection (0x8E); `ended` follows."""
         local = self._clients.get(number)

@@ -91,6 +91,10 @@ class Registration:
                 if self._peer(node).open:
                     self._peer(node).send(ASK, 0, b"")
 
+    def is_unknown(self, client: bytes) -> bool:
+        """True if this node serves the client id without a lease, and no registrar knows that yet."""
+        return self.unknown_clients and self.local.is_unknown(client)
+
     def broken(self, node: str) -> None:
         """The tunnel to a node is broken."""
         self._questions.pop(node, None)

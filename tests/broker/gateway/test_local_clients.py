@@ -23,10 +23,12 @@ def clean(cluster: RelayHarness, number: int, client_id: str = "c", **fields: An
     return cluster[number].client(client_id, expiry_s=None, **fields)
 
 
-def soon(cluster: RelayHarness, number: int, *more: Any, client_id: str = "c", expiry_s: int = 0) -> PacketClient:
+def soon(
+    cluster: RelayHarness, number: int, *more: Any, client_id: str = "c", expiry_s: int = 0, clean: bool = True
+) -> PacketClient:
     """Returns a client that has just sent its CONNECT to a node."""
     client = PacketClient(cluster[number], 5)  # type: ignore[arg-type]
-    client.send(connect(client_id, 5, True, expiry_s), *more)
+    client.send(connect(client_id, 5, clean, expiry_s), *more)
     return client
 
 
@@ -281,6 +283,47 @@ def test_a_client_that_changed_sides_and_left_before_the_heal(policy: dict[str, 
     assert reasons(moves) == EVICTED
     cluster.pass_s(90)
     assert reasons(stays) == [(p.Disconnect, 0x8D)] and cluster.registered(2) == 1
+
+
+def test_a_session_that_was_discarded_without_a_lease_does_not_continue() -> None:
+    """H-37: the client discards its session at n1, and asks for it there before n2 knows that."""
+    cluster = RelayHarness(3, **ON)
+    node, clustering = cluster[1].node, cluster[1].host.clustering
+    assert clustering is not None
+    cluster[1].client("c").leave()
+    cluster.tables["n1"].holds = lambda slot: False  # type: ignore[method-assign]
+    node.policy.view_state = ViewState.MINORITY
+    client = clean(cluster, 1)
+    durable = soon(cluster, 1, clean=False)
+    cluster.pass_s(1)
+    assert durable.take() == [] and not client.closed
+    clustering.lease_changed()
+    cluster.settle()
+    assert [each.session_present for each in durable.take()] == [False]
+    assert client.closed
+    durable.leave()
+    assert cluster.nothing_left()
+
+
+def test_a_client_that_its_registrar_knows_is_relayed_without_a_lease() -> None:
+    cluster = RelayHarness(3, **ON)
+    client = clean(cluster, 1)
+    cluster.tables["n1"].holds = lambda slot: False  # type: ignore[method-assign]
+    cluster[1].node.policy.view_state = ViewState.MINORITY
+    clean(cluster, 1, "unknown")
+    _, connack = cluster[1].connect("c", clean=False)
+    assert not connack.session_present and reasons(client) == EVICTED
+
+
+def test_a_client_whose_node_gets_no_lease_learns_why_it_waits() -> None:
+    cluster = RelayHarness(3, **ON)
+    cluster.tables["n1"].holds = lambda slot: False  # type: ignore[method-assign]
+    cluster[1].node.policy.view_state = ViewState.MINORITY
+    clean(cluster, 1)
+    durable = soon(cluster, 1, clean=False)
+    cluster.pass_s(OPEN_BOUND_MS / 1000 + 1)
+    connack = durable.take()[0]
+    assert connack.reason == 0x88 and "this node has no lease" in props(connack)["reason_string"]
 
 
 # -- messages on their way
