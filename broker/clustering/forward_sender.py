@@ -432,8 +432,9 @@ class ForwardSender:
         return any(copy.live and copy.message.qos for copy in ended)
 
     def _count_again(self, name: str) -> None:
-        """Recompute `SlowNodes.disk_bytes` of a node after some of its copies have ended."""
-        self.slow.disk_bytes[name] = sum([copy.disk_bytes for copy in self._copies_for(name)])
+        """Count what waits for a node's disk, after some of its copies have ended. Its paused publishers may be read
+        again now: perhaps nothing will ever be sent there again, so no later acknowledgement would do that."""
+        self.slow.still_wait(name, sum([copy.disk_bytes for copy in self._copies_for(name)]))
 
     def _copies_for(self, name: str) -> Iterator[OutstandingForward]:
         """Iterate over the copies in a node's lane, then over those that wait for the lane."""

@@ -46,8 +46,13 @@ class SlowNodes:
 
     def on_disk(self, name: str, size: int) -> None:
         """This many bytes do not wait for the node's disk any more."""
-        before = self.disk_bytes[name]
-        left = self.disk_bytes[name] = before - size
+        self.still_wait(name, self.disk_bytes[name] - size)
+
+    def still_wait(self, name: str, left: int) -> None:
+        """This many bytes still wait for the node's disk. It has the others, or their copies have ended, or these have
+        followed their slots to other nodes."""
+        before = self.disk_bytes.get(name, 0)
+        self.disk_bytes[name] = left
         if before > self._lanes.window_bytes // 4 >= left:
             self.relieved(name)
 
@@ -69,6 +74,7 @@ class SlowNodes:
         self._paused.setdefault(name, WeakValueDictionary())[self._pauses] = connection
 
     def relieved(self, name: str) -> None:
-        """Unpause the connections that wait for the node: fewer bytes wait for it, or it has left the view."""
+        """Unpause the connections that wait for the node: fewer bytes wait for it, or it has left the view. Their next
+        packets come in a later turn."""
         for connection in list(self._paused.pop(name, WeakValueDictionary()).values()):
             connection.unpause("cluster")

@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.ack_context import AckContext
-from strogoff.broker.routing.remote import MOVING, RemoteTarget
+from strogoff.broker.routing.remote import MOVING, RemoteMembers, RemoteTarget
 from strogoff.cluster.identity import slot_of
 from tests.harness.forwarding import ForwardingHarness, live
 
@@ -22,6 +22,11 @@ def kinds(answers: list[object]) -> list[str]:
 
 def slots(node: str, *numbers: int) -> RemoteTarget:
     return RemoteTarget(node, False, numbers)
+
+
+def paused(broker: ForwardingHarness) -> list[str]:
+    """The clients that are not read because of another node."""
+    return [each.client_id for each in broker.node.connections.values() if "cluster" in each.flow.paused_for]
 
 
 def heads(broker: ForwardingHarness, node: str) -> list[tuple[tuple[int, ...], int]]:
@@ -182,3 +187,32 @@ def test_what_waits_for_a_moving_slot_is_not_of_its_publishers(broker: Forwardin
     assert broker.sender.publishes_of(slot) == "n2" and broker.sender.publishes_of(slot + 1) == ""
     broker.acked("n2", 1)
     assert broker.sender.publishes_of(slot) == ""
+
+
+def test_a_client_is_read_again_when_its_copies_have_followed_their_slots(broker: ForwardingHarness) -> None:
+    """It is not read because too much waits for the disk of the former node, which may never get a message again."""
+    broker.links.window_bytes = 500
+    broker.route("one", slots("n2", 1))
+    broker.route("two", slots("n2", 2))
+    writer = broker.client("writer", 5)
+    writer.publish("one", bytes(100), 1, 1)
+    writer.publish("two", bytes(100), 1, 2)
+    assert paused(broker) == ["writer"]
+    broker.sender.follow(7, {1: ("n2", "n3")})
+    assert paused(broker) == ["writer"], "164 bytes are more than a quarter of a window"
+    broker.sender.follow(8, {2: ("n2", "n4")})
+    assert paused(broker) == []
+    broker.route("one", slots("n3", 1))
+    assert kinds(writer.publish("one", b"3", 0)) == [] and broker.links.payloads("n3") == [bytes(100), b"3"]
+
+
+def test_a_client_whose_group_is_in_a_moving_slot_is_read_again_when_the_slot_has_a_node(
+    broker: ForwardingHarness,
+) -> None:
+    broker.links.window_bytes = 300
+    broker.route("t", groups=(RemoteMembers("g", "t", MOVING, 1, 0, 1, (1,)),))
+    broker.client("writer", 5).publish("t", bytes(200), 1, 1)
+    assert paused(broker) == ["writer"]
+    broker.route("t", groups=(RemoteMembers("g", "t", "n2", 1, 0, 1, (1,)),))
+    broker.sender.unpark({1: "n2"})
+    assert paused(broker) == [] and broker.links.payloads("n2") == [bytes(200)]
