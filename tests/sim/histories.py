@@ -106,8 +106,8 @@ class HistoryBuilder:
         self.tick()
         self.history.life().starts.append(self.now)
 
-    def event(self, type_: str, client: str, origin: str = FIRST) -> None:
-        row = {"type": type_, "client": client, "node": FIRST, "mid": (origin, 1, 1)}
+    def event(self, type_: str, client: str, origin: str = FIRST, node: str = FIRST) -> None:
+        row = {"type": type_, "client": client, "node": node, "mid": (origin, 1, 1)}
         self.history.events.append((self.now, row))
 
     def case(self) -> Case:

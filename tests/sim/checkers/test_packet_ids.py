@@ -72,6 +72,34 @@ def test_a_node_that_takes_a_slot_over_gets_the_message_from_the_publishers_node
         assert len(list(check(builder.case()))) == wrong
 
 
+def test_a_former_primary_that_does_not_know_its_successor_may_send_a_message_first() -> None:
+    """Its message never gets into the copies, so the next primary gets it anew from the publisher's node (3 nodes,
+    `--variant copies,small`, seed 1330069).
+    """
+    for qos, copied, taker, taken, wrong in (
+        (1, True, "n2", True, 0),
+        (2, True, "n2", True, 1),
+        (1, False, "n2", True, 1),
+        (1, True, "n1", True, 1),
+        (1, True, "n2", False, 1),
+    ):
+        builder = HistoryBuilder()
+        builder.history.copied = copied
+        builder.publish("w-1", qos=qos)
+        builder.connect("s")
+        builder.event("conn.open", "s", node="n1")
+        builder.event("conn.open", "x", node="n3")
+        builder.tick()
+        if taken:
+            builder.history.slot_arrivals[slot_of("", "s")] = [builder.now]
+        builder.deliver("w-1", packet_id=5)
+        builder.tick()
+        builder.connect("s")
+        builder.event("conn.open", "s", node=taker)
+        builder.deliver("w-1", connection=2, packet_id=6, dup=True)
+        assert len(list(check(builder.case()))) == wrong, (qos, copied, taker, taken)
+
+
 def test_problems_that_clients_noted() -> None:
     builder = HistoryBuilder()
     builder.history.ids.append(IdReuse("s", 1, "s: packet id 5 came with w-2 while it stands for w-1"))
