@@ -37,6 +37,8 @@ class ClusterFaultInjector:
         self._rng = rng
         self._over = False
         self._lost = 0
+        self._old_copies: set[str] = set()
+        """The peers whose disk is an old copy. A node with an empty disk is another peer."""
         self._leaving: tuple[str, str] | None = None
         """The node that an operator has asked to remove, and its disk."""
         self._asked_out = False
@@ -423,15 +425,17 @@ class ClusterFaultInjector:
         """Whether the other voters are a majority without this node, in the configurations of most nodes.
 
         A node may become a voter before other nodes know that its disk is lost: if it joins, one of two voters (3
-        nodes, seed 41724). Three kinds of voters do not count: one that the cluster gave up as stale, because it must
-        return with an empty disk; one that a leader is about to give up; and one whose disk is empty (3 nodes, seed
-        910020).
+        nodes, seed 41724). Four kinds of voters do not count: one that the cluster gave up as stale, because it must
+        return with an empty disk; one that a leader is about to give up; one whose disk is empty (3 nodes, seed
+        910020); and one whose disk is an old copy, because the cluster refuses it until an operator has given it an
+        empty disk (3 nodes, `--variant copies,moves`, seed 1350009).
         """
         machines = self._world.machines.values()
         others = [each for each in machines if each.joined and each.up and each is not machine and each.voters()]
         logs = [each.member.membership for each in others if each.member is not None]
         stale = {peer_of(row) for log in logs for row in log.members.values() if row.stale or row.notice_ms}
-        intact = {each.peer for each in machines if each is not machine and not self._has_notice(each)} - stale
+        to_empty = stale | self._old_copies
+        intact = {each.peer for each in machines if each is not machine and not self._has_notice(each)} - to_empty
         sets = [{*voters, machine.peer} for each in others for voters in each.peer_quorums()]
         return 2 * len(others) > len(machines) and all(2 * len(intact & voters) > len(voters) for voters in sets)
 
@@ -464,6 +468,7 @@ class ClusterFaultInjector:
         self._world.history.life(machine.name).emptied.append(self._world.loop.now_s)
         self._world.history.trace("FAULT", f"{machine.name} has its disk as it was at start {machine.backup.boot}")
         machine.restore_backup()
+        self._old_copies.add(machine.peer)
         self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 
     def _all_know_a_later_start(self, machine: ClusterMachine, boot: int) -> bool:

@@ -141,6 +141,30 @@ def is_stale(machine: Machine, name: str) -> bool:
     return machine.member is not None and machine.member.membership.members[name].stale
 
 
+def test_a_voter_with_an_old_copy_of_its_disk_counts_as_a_lost_disk() -> None:
+    """The cluster refuses it. If a second voter lost its disk, one voter of three would remain (3 nodes, `--variant
+    copies,moves`, seed 1350009)."""
+    simulation = ClusterSimulation(replace(quiet(), disks=2))
+    world, injector = simulation.world, simulation.injector
+    simulation.begin()
+    first, second, third = world.machines.values()
+    until(world, lambda: all(len(each.voters()) == 3 and whole(world, each.name) for each in (first, second, third)))
+    injector._copy(first)
+    injector.restart(first)
+    until(world, lambda: whole(world, "n1") and injector._all_know_a_later_start(first, 1))
+    injector.inject(Step(0, kinds.BackupRestored("n1")))
+    until(world, lambda: first.member is not None and bool(first.member.registrar.problem))
+    assert first.joined and first.up and first.voters() == ("n1", "n2", "n3")
+    for node in ("n2", "n3"):
+        injector.inject(Step(0, kinds.DiskLost(node)))
+    assert not world.history.life("n2").emptied and not world.history.life("n3").emptied
+    simulation.operate()
+    until(world, lambda: first.joined and first.peer in second.peer_quorums()[0] and whole(world, "n1"))
+    injector.inject(Step(0, kinds.DiskLost("n2")))
+    assert world.history.life("n2").emptied
+    until(world, lambda: second.joined and whole(world, "n2"))
+
+
 def test_no_old_copy_of_the_only_voter_comes_back() -> None:
     """The copy would be a majority. Cut off from all others it would serve, and no node could know (3 nodes, seed
     51006)."""
