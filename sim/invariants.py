@@ -155,7 +155,8 @@ class Unanswered:
             connection = client.connection
             if connection is None or client.connected:
                 continue
-            if {client.host.name, client.server.name} <= self._calm_since.keys():
+            needed = {each.name for each in (client.host, client.server, client.former_server) if each is not None}
+            if needed <= self._calm_since.keys():
                 yield client.name, connection.number
 
 

@@ -1,8 +1,8 @@
 """A client can connect while its gateway and the primary of its slot serve (H-23).
 
 A CONNECT must get an answer, or its connection an end, after three detection times in which these conditions hold: all
-nodes that serve are in one view and a majority, the gateway and the node with the session are among them, their
-disks are well, and no fault slows the network down.
+nodes that serve are in one view and a majority, the gateway and the node with the session are among them (also if it is
+one that a Clean Start ends), their disks are well, and no fault slows the network down.
 """
 
 from __future__ import annotations

@@ -71,6 +71,12 @@ class RoamingClient(ModelClient):
         found = None if self._stays and not self._will_in_slot() else self._find(self.host.name)
         return self.host if found is None else found
 
+    @property
+    def former_server(self) -> Host | None:
+        """The machine with the session that a Clean Start ends before its CONNACK; None if the client has none."""
+        opened = [each for each in self.lists if each.opened != NEVER]
+        return self._find(self.host.name) if opened and opened[-1].expiry_s != 0 else None
+
     def _will_in_slot(self) -> bool:
         """Whether slots have copies and the client has a will: then its gateway serves it only while its slot has no
         primary."""

@@ -152,6 +152,25 @@ def test_a_relayed_publish_that_the_primary_does_not_read_needs_no_answer_while_
     assert any("unanswered: w0-" in text for text in simulation.monitor.problems)
 
 
+def test_a_clean_start_may_wait_for_the_node_that_has_the_former_session() -> None:
+    """That node ends the session first, and its disk may be full (3 nodes, copies and moves, seed 1400247)."""
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off"))
+    world = simulation.world
+    simulation.begin()
+    client = next(each for each in world.clients if each.spec.writes)
+    until(world, lambda: client.connected)
+    client.lose()
+    world.machines["n1"].messages.disk.full = True
+    client.host = world.machines["n2"]
+    client.connect(True)
+    world.loop.run_for(1.2 * PATIENCE_S)
+    assert not client.connected and client.former_server is world.machines["n1"]
+    assert not simulation.monitor.problems
+    world.machines["n1"].messages.disk.full = False
+    until(world, lambda: client.connected)
+    assert client.former_server is None and client.server is world.machines["n2"]
+
+
 def test_a_publish_with_two_copies_may_cross_a_slow_link_six_times() -> None:
     """The slot of the writer is at n3 and has its copy at n2. With the reader's slot it is the other way round."""
     plan = with_script(quiet(), {"n2.reader": reader("c1"), "n3.writer": writer(pace_s=IDLE_S)}, qos=2)
