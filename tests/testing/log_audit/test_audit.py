@@ -309,8 +309,21 @@ def test_a_retained_message_may_be_sent_again() -> None:
     log = clean()
     mid = log.whole(retain=True)
     log.subscribe()
-    log.say("ret.deliver", client="rx", topic="t/1")
+    log.say("ret.deliver", client="rx", topic="t/1", mid=mid)
     log.send(mid, packet_id=50)
+    assert audit(log.rows).problems() == []
+
+
+def test_older_logs_do_not_name_a_retained_message() -> None:
+    """Each message on its topic may be a retained one there."""
+    log = clean()
+    mid = log.whole(retain=True)
+    log.subscribe()
+    log.say("ret.deliver", client="rx", topic="t/1")
+    del log.rows[-1]["mid"]
+    log.send(mid, packet_id=50)
+    assert audit(log.rows).problems() == []
+    sent_again(log)
     assert audit(log.rows).problems() == []
 
 
@@ -320,7 +333,7 @@ def test_a_retained_message_does_not_excuse_other_losses(plant: Callable[[Log], 
     log = clean()
     mid = log.whole(retain=True)
     log.subscribe()
-    log.say("ret.deliver", client="rx", topic="t/1")
+    log.say("ret.deliver", client="rx", topic="t/1", mid=mid)
     log.send(mid, packet_id=50)
     accept = log.accept
     log.accept = lambda *of, **more: accept(*of, retain=False, **more)  # type: ignore[method-assign]

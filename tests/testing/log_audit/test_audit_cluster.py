@@ -9,10 +9,11 @@ import pytest
 
 from strogoff.broker.reporting.events import Row
 from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.judge.rows import NEVER
+from strogoff.judge.run import Grouped
+from strogoff.judge.world import ANSWERED_SINCE
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.log_audit.audit import Audit, audit
-from strogoff.testing.log_audit.history import ANSWERED_SINCE, History
-from strogoff.testing.log_audit.partitions import NEVER
 
 from ..run_loop import run
 from .log_builder import Log
@@ -100,7 +101,9 @@ def test_a_suback_answers_no_other_group() -> None:
     two.b.say("sub.add", client="rx", filter="$share/g/t/#", qos=1)
     two.b.say("sub.add", client="rx", filter="u", qos=1)
     two.b.say("sub.ack", client="rx", filters=["t/#", "$share/g/u"], codes=["1", "1"])
-    held = {(each.group, each.filter): each.answered for each in History(two.rows).sessions[B, "rx"][0].subscriptions}
+    table = Grouped(two.rows).world().subscriptions
+    found = [each for topic in ("t/1", "u") for each in table.matching("", topic)]
+    held = {(each.group, each.filter): each.held[(B, "", "rx"), 1][0].answered for each in found}
     assert held == {("g", "t/#"): NEVER, (None, "u"): NEVER}
 
 
@@ -287,7 +290,7 @@ def test_only_sessions_of_the_slot_go_to_its_new_node(own: bool) -> None:
     two.b.say("fault.kill", nodes=[B])
     two.a.say("slot.arrive", slot=slot() if own else (slot() + 1) % SLOTS)
     two.a.connect("rx", present=True)
-    assert len(History(two.rows).sessions) == (1 if own else 2)
+    assert len(Grouped(two.rows).world().sessions) == (1 if own else 2)
 
 
 def test_a_client_without_durable_session_stays_at_its_gateway() -> None:

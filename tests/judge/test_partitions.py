@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from strogoff.testing.log_audit.partitions import NEVER, Partitions
+from strogoff.judge.partitions import Partitions
+from strogoff.judge.rows import NEVER
 
 
 def read(*rows: dict[str, Any]) -> Partitions:
     found = Partitions()
     for place, row in enumerate(rows):
-        found.note(place, row)
+        found.note({**row, "hlc": place})
     return found
 
 

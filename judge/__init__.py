@@ -1,0 +1,1 @@
+"""Decides from the rows of event logs what went wrong: pure functions, one module for each anomaly."""

@@ -1,0 +1,47 @@
+"""A0 log-hole: rows of a node's boot are missing.
+
+The `seq` of a (node, boot) has a gap (`gap`), or the node itself dropped rows and says so (`given-up`). What else the
+log shows cannot be trusted then: the verdict of the run is unknown. Rows that are missing at the begin of the first
+boot of a node were deleted with their day (`deleted`), which is no hole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..findings import Finding, Severity, Subject
+from ..rows import Row, row_id
+from ..world import World
+
+ID = "A0"
+
+
+def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
+    """Judge all rows of one boot."""
+    last = 0
+    for row in sorted(rows, key=_seq):
+        first_boot = world.lives.first_boot[row["node"]] == row["boot"]
+        if row["seq"] > last + 1 and row["type"] != "log.gap":
+            yield _gap(row, last, first_boot)
+        if row["type"] == "log.gap":
+            text = f"{row['rows']} rows were given up ({row['reason']})"
+            yield _finding("given-up", "fatal", row, str(row["first"]), text)
+        last = max(last, row["seq"])
+
+
+def _gap(row: Row, last: int, first_boot: bool) -> Finding:
+    text = f"rows {last + 1} to {row['seq'] - 1} are missing"
+    if first_boot and not last:
+        return _finding("deleted", "info", row, "1", text)
+    return _finding("gap", "fatal", row, str(last + 1), text)
+
+
+def _finding(kind: str, severity: Severity, row: Row, first: str, what: str) -> Finding:
+    node, boot = row["node"], row["boot"]
+    text = f"hole in the log: {node}, boot {boot}: {what}"
+    subject = Subject(node=node, detail=f"boot {boot}, row {first}")
+    return Finding(ID, kind, severity, subject, row["hlc"], text, (row_id(row),))
+
+
+def _seq(row: Row) -> int:
+    return int(row["seq"])

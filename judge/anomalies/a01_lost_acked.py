@@ -1,0 +1,176 @@
+"""A1 lost-acked: a message was acknowledged and owed to a session, and neither reached it, ended nor waits.
+
+A message of QoS 1 or 2 is owed to each session with a matching subscription of QoS 1 or 2, whose SUBACK left before the
+node accepted the message. It ends with the subscriber's answer, with a drop or an expiry that the log has, or with the
+session. A message without an acknowledgement is never lost. Kinds:
+
+- `stale-route`: the node that accepted the message did not route it to the session, or to any member of a group;
+- `queue`: the session's queue never had the message, or a kill removed it from the queue;
+- `overtaken`: the session was sent a later message of the same publisher, and never this one;
+- `not-resent`: the broker did not send the message again when the session was resumed;
+- `gone`: the session's queue has fewer messages than the log says.
+
+Not owed, because the log shows another end or none that is certain:
+
+- A clean session ends with its node, with its slot there, and for each node out of whose view its node is.
+- A node without a lease forwards a message after the heal: to durable sessions that had subscribed before the split.
+- A group is not judged if the publisher's node had no lease: all of its members may be on another side.
+- A session that never got a message of its own client may have No Local, which the log does not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..findings import Finding, Subject, of_message
+from ..lanes import Entry
+from ..message import Answer, Message, Publish
+from ..rows import NEVER, Owner, RowId
+from ..sessions import Session
+from ..subscriptions import Holders
+from ..world import World
+
+ID = "A1"
+
+
+def owed_to(message: Message, world: World) -> Iterator[Session]:
+    """Returns the sessions that an acknowledged message is owed to and that it has not reached, each once."""
+    publish = message.publish
+    if publish is None or message.answer is None or not publish.qos:
+        return
+    seen = set()
+    for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
+        for held in holders.at(publish.stamp) if holders.group is None else ():
+            session = held.session
+            if not held.qos or held.answered >= publish.stamp or session.ended != NEVER or session.key in seen:
+                continue
+            seen.add(session.key)
+            owner = session.owner
+            if session.begun < publish.stamp and owner not in message.received and owner not in message.given_up:
+                yield session
+
+
+def fate(message: Message, session: Session, world: World) -> str | None:
+    """Returns how an owed message was lost; "" if it waits; None if the log does not show it."""
+    publish, answer = message.publish, message.answer
+    assert publish is not None and answer is not None
+    queued = message.queued.get(session.owner)
+    sent = any(each.key == session.key for each in message.sent)
+    if queued is None:
+        if sent:
+            return ""
+        if publish.client == session.client:
+            return None
+        return _never_queued(message, publish, answer, session, world)
+    died = queued.stamp < world.lives.death(queued.node, queued.boot) < NEVER
+    if died and not session.durable:
+        return None
+    if died and session.owner not in message.safe and not sent:
+        return "queue"
+    return ""
+
+
+def _never_queued(message: Message, publish: Publish, answer: Answer, session: Session, world: World) -> str | None:
+    acked = answer.stamp
+    if world.died(session, acked):
+        return None
+    origin, home = message.id[0], session.home_at(acked).node
+    if origin != home:
+        if not session.durable and world.partitions.was_out_of_view(origin, home, publish.stamp, acked):
+            return None
+        alone = world.partitions.span_without_lease(origin, acked)
+        if alone is not None:
+            if alone[1] == NEVER:
+                return ""
+            if not session.durable or not _had_subscribed(message, publish, session, alone[0], world):
+                return None
+    return "queue" if session.owner in message.routed else "stale-route"
+
+
+def _had_subscribed(message: Message, publish: Publish, session: Session, before: int, world: World) -> bool:
+    return any(
+        held.answered < before
+        for holders in world.subscriptions.matching(message.mountpoint, publish.topic)
+        if holders.group is None
+        for held in holders.of(session.key, publish.stamp, publish.stamp)
+    )
+
+
+def judge_groups(message: Message, world: World) -> Iterator[Finding]:
+    """Find an acknowledged message that no member of a group with members got."""
+    publish, answer = message.publish, message.answer
+    if publish is None or answer is None or not publish.qos:
+        return
+    for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
+        if holders.group is None or _reached(message, publish, holders, world):
+            continue
+        if not any(
+            held.answered < publish.stamp < held.session.ended and not world.died(held.session, publish.stamp)
+            for held in holders.at(publish.stamp)
+        ):
+            continue
+        if world.partitions.span_without_lease(message.id[0], answer.stamp) is None:
+            owner = ("", message.mountpoint, holders.text)
+            yield finding("stale-route", message, owner, 0)
+
+
+def _reached(message: Message, publish: Publish, holders: Holders, world: World) -> bool:
+    for owner in (*message.queued, *message.given_up):
+        if owner[2] == holders.text:
+            return True
+        session = world.session_at(owner, publish.stamp)
+        if session is not None and any(holders.of(session.key, publish.stamp, publish.stamp)):
+            return True
+    return False
+
+
+def judge_lane(entries: Iterable[Entry]) -> Iterator[Finding | Entry]:
+    """Judge what one session was sent, or is owed, of one lane. Yields what is lost, and entries that still wait."""
+    entries = list(entries)
+    newest = max(
+        (each for each in entries if each.first_sent >= 0),
+        key=lambda each: (each.accepted, -each.first_sent),
+        default=None,
+    )
+    for each in entries:
+        if not each.owed:
+            continue
+        kind = ""
+        if newest is not None and newest.accepted > each.accepted and (each.queued or each.last_sent >= 0):
+            if each.last_sent < 0:
+                kind = "overtaken"
+            elif each.resumed < newest.first_sent:
+                kind = "not-resent"
+        if kind and newest is not None:
+            yield _of_entry(kind, each, (*each.rows, *newest.rows))
+        else:
+            yield each
+
+
+def judge_queue(waiting: Sequence[Entry], depth: tuple[int, int], newest_queued: int) -> Iterator[Finding]:
+    """Judge what waits in one session's queue, by its last q.depth (stamp and count) and the stamp of its last q.enq.
+
+    The depth counts if nothing has entered the queue since. The log does not show which messages are missing then: the
+    oldest are named.
+    """
+    stamp, count = depth
+    if stamp <= newest_queued:
+        return
+    queued = sorted((each for each in waiting if each.queued), key=lambda each: (each.acked, each.message))
+    for each in queued[: max(len(queued) - count, 0)]:
+        yield _of_entry("gone", each, each.rows)
+
+
+def _of_entry(kind: str, entry: Entry, rows: tuple[RowId, ...]) -> Finding:
+    owner, number = entry.session
+    *_, topic, qos = entry.lane
+    subject = Subject.of(owner, number, entry.message)
+    return of_message(ID, kind, "fatal", subject, (entry.accepted, topic, qos), rows)
+
+
+def finding(kind: str, message: Message, owner: Owner, session: int) -> Finding:
+    """Returns the finding that an acknowledged message was lost for a session, or for a group instead of a client."""
+    publish, answer = message.publish, message.answer
+    assert publish is not None and answer is not None
+    what = publish.stamp, publish.topic, publish.qos
+    return of_message(ID, kind, "fatal", Subject.of(owner, session, message.id), what, (publish.row, answer.row))

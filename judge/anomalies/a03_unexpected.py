@@ -1,0 +1,44 @@
+"""A3 unexpected: a message was sent that was never accepted, or to a session without a matching subscription.
+
+- `never accepted`: no node accepted, made, routed or queued it, and the log has the boot that its id names from the
+  begin;
+- `no subscription`: between the PUBLISH and the sending no subscription of the session matched. Only sessions whose
+  begin the log has are judged: the others may have subscribed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..findings import Finding, Subject, of_message
+from ..message import Message, Publish, Sent
+from ..world import World
+
+ID = "A3"
+
+
+def judge(message: Message, world: World) -> Iterator[Finding]:
+    """Judge each sending of a message; at most one finding for each session."""
+    publish = message.publish
+    found = set()
+    for sent in message.sent:
+        if sent.key in found:
+            continue
+        kind = _kind(message, publish, sent, world)
+        if kind:
+            found.add(sent.key)
+            subject = Subject.of(*sent.key, message.id)
+            what = (sent.stamp, "", 0) if publish is None else (publish.stamp, publish.topic, publish.qos)
+            yield of_message(ID, kind, "fatal", subject, what, (sent.row,))
+
+
+def _kind(message: Message, publish: Publish | None, sent: Sent, world: World) -> str:
+    if publish is None:
+        node, boot, _ = message.id
+        return "" if message.made or world.lives.begins_inside(node, boot) else "never accepted"
+    if sent.session is None or not sent.session.known:
+        return ""
+    for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
+        if any(holders.of(sent.key, publish.stamp, sent.stamp)):
+            return ""
+    return "no subscription"

@@ -1,0 +1,48 @@
+"""A4 duplicate: a message with QoS 1 was sent to a session again, although the session had acknowledged it.
+
+The standard allows it, so it is counted and breaks no promise. A message that the session got as a retained one may
+come once for each SUBSCRIBE: that is no duplicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..findings import Finding, Subject, of_message
+from ..message import Message, Publish, Sent
+from ..sessions import SessionKey
+from ..world import World
+
+ID = "A4"
+KIND = "sent again after its acknowledgement"
+
+
+def judge(message: Message, world: World) -> Iterator[Finding]:
+    """Judge what was sent to each session; at most one finding for each, with all sendings."""
+    publish = message.publish
+    for key, sent in message.sendings.items():
+        if len(sent) == 1 or publish is None or message.was_retained_for(key[0]):
+            continue
+        if granted_qos(message, publish, sent[-1], world) == 2:
+            continue
+        if any(answered_between(message, key, sent[0], each) for each in sent[1:]):
+            what = publish.stamp, publish.topic, publish.qos
+            subject = Subject.of(*key, message.id)
+            yield of_message(ID, KIND, "info", subject, what, tuple(each.row for each in sent))
+
+
+def answered_between(message: Message, key: SessionKey, first: Sent, later: Sent) -> bool:
+    """Whether the subscriber answered between two sendings."""
+    return any(first.stamp < stamp < later.stamp for stamp in message.received.get(key[0], ()))
+
+
+def granted_qos(message: Message, publish: Publish, sent: Sent, world: World) -> int:
+    """Returns the QoS of a sending. Where the row does not say, it is what the session's subscriptions grant."""
+    if sent.qos is not None:
+        return sent.qos
+    granted = [
+        held.qos
+        for holders in world.subscriptions.matching(message.mountpoint, publish.topic)
+        for held in holders.of(sent.key, publish.stamp, publish.stamp)
+    ]
+    return min(publish.qos, max(granted, default=publish.qos))

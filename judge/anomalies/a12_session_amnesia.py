@@ -1,0 +1,24 @@
+"""A12 session-amnesia: a client got a new session, although its old one had neither expired nor been ended.
+
+The old session outlives a connection: its CONNACK said so, it was resumed before, it had a message that was safe on a
+disk, or the log has the end of its connection and not of itself. A clean session that ended with its node is no such
+case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..findings import Finding, Subject
+from ..sessions import Session
+
+ID = "A12"
+
+
+def judge(sessions: Iterable[Session]) -> Iterator[Finding]:
+    """Judge the sessions of one client."""
+    for session in sessions:
+        if session.forgotten:
+            subject = Subject.of(session.owner, session.number)
+            text = f"session forgotten: {session.client}"
+            yield Finding(ID, "forgotten", "fatal", subject, session.ended, text, tuple(session.rows))

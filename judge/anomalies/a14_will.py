@@ -1,0 +1,108 @@
+"""A14 will: a will was not published, published twice, or published although it was not due.
+
+- `lost`: the connection or the session with the will ended, and its will is neither published nor cancelled;
+- `dup`: it was published again;
+- `spurious`: it was published after it was cancelled, or without any will.
+
+Exceptions that the log shows:
+
+- A kill may undo the record that a will was published or cancelled: that is final only when it is on a disk. The next
+  boot publishes the will once more, unless the first one was safe in a queue.
+- A node without a lease publishes a will at the heal, after the end of its session or beside the next connection.
+- A client has connected again while its node did not know whether the gateway of the former connection lives. The node
+  publishes or drops (`gateway_lost`) the former will later, and keeps the present one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..findings import Finding, Subject
+from ..rows import NEVER, Owner, Row, in_order, message_id_of, row_id
+from ..world import World
+
+ID = "A14"
+
+
+@dataclass
+class _Wills:
+    """The wills of one client. `state`: armed, fired, cancelled, or "" if it has none. `last`: the row with which the
+    last one was published or cancelled. `due`: the rows of wills, and those that made them due, that are not published
+    yet. `ends`: when sessions of the client ended."""
+
+    ends: frozenset[int]
+    state: str = ""
+    armed: Row | None = None
+    last: Row | None = None
+    due: list[tuple[Row | None, Row]] = field(default_factory=list)
+
+    def end(self, row: Row) -> None:
+        """The connection with the will has ended: note that its will is due if the log has not shown its end."""
+        if self.state == "armed":
+            self.due.append((self.armed, row))
+            self.state = ""
+        if row["hlc"] in self.ends:
+            self.state = ""
+
+
+TYPES: Final = frozenset(
+    ("conn.open", "sess.create", "sess.end", "sess.expire", "will.arm", "will.fire", "will.cancel")
+)
+"""The types of rows that are judged."""
+
+
+def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
+    """Judge the rows of one client, of all nodes and sessions."""
+    clients: dict[Owner, _Wills] = {}
+    for row in in_order(each for each in rows if each["type"] in TYPES):
+        owner = world.owner_of(row)
+        if owner not in clients:
+            clients[owner] = _Wills(frozenset(each.ended for each in world.sessions.get(owner, ())))
+        wills = clients[owner]
+        if row["type"] == "will.arm":
+            wills.state, wills.armed = "armed", row
+        elif row["type"] == "will.fire":
+            yield from _fired(owner, wills, row, world)
+        elif row["type"] == "will.cancel":
+            _cancelled(wills, row)
+        elif row["type"] == "conn.open" or row["hlc"] in wills.ends:
+            wills.end(row)
+    for owner, wills in clients.items():
+        if world.partitions.span_without_lease(owner[0], NEVER - 1) is None:
+            for armed, ended in wills.due:
+                yield _finding("lost", owner, *((armed,) if armed is not None else ()), ended)
+
+
+def _fired(owner: Owner, wills: _Wills, row: Row, world: World) -> Iterator[Finding]:
+    if wills.due:
+        wills.due.pop(0)
+        return
+    inside = world.lives.first_boot[row["node"]] == 1
+    if wills.state != "armed" and inside and not _undone(wills.last, row, world):
+        last = (wills.last,) if wills.last is not None else ()
+        yield _finding("dup" if wills.state == "fired" else "spurious", owner, *last, row)
+    wills.state, wills.last = "fired", row
+
+
+def _undone(last: Row | None, row: Row, world: World) -> bool:
+    """Whether a kill may have undone the last row of a will."""
+    if last is None or last["boot"] == row["boot"]:
+        return False
+    if not world.lives.had_died(last["node"], last["boot"], row["hlc"]):
+        return False
+    return last["type"] == "will.cancel" or message_id_of(last) not in world.safe_wills
+
+
+def _cancelled(wills: _Wills, row: Row) -> None:
+    if wills.due and row["reason"] == "gateway_lost":  # its client has taken the connection over, with a new will
+        wills.due.pop(0)
+        return
+    wills.state, wills.last = "cancelled", row
+
+
+def _finding(kind: str, owner: Owner, *rows: Row) -> Finding:
+    last = rows[-1]
+    subject = Subject.of(owner, detail=f"{last['node']}, boot {last['boot']}, row {last['seq']}")
+    return Finding(ID, kind, "fatal", subject, last["hlc"], f"will {kind}: {owner[2]}", tuple(map(row_id, rows)))

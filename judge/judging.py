@@ -1,0 +1,145 @@
+"""The judges of one message, one lane, one queue, one client and one boot: all anomalies that share their rows.
+
+Everything that decides about a log calls these five functions, with rows that it has grouped by their key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .anomalies import (
+    a00_log_hole,
+    a01_lost_acked,
+    a03_unexpected,
+    a04_duplicate,
+    a05_qos2_violation,
+    a06_reorder,
+    a12_session_amnesia,
+    a14_will,
+)
+from .findings import Finding
+from .lanes import Entry
+from .message import Message, Publish
+from .rows import NEVER, MessageId, Owner, Row
+from .sessions import Session, SessionKey
+from .world import World
+
+
+@dataclass(slots=True)
+class Judged:
+    """What one message leads to: findings, and entries to be judged by lane. `queued` has the stamp of its last q.enq
+    for each session."""
+
+    findings: list[Finding]
+    entries: list[Entry]
+    queued: dict[SessionKey, int]
+    published: bool
+    acked: bool
+    delivered: int
+
+
+def judge_message(message_id: MessageId, rows: Iterable[Row], world: World) -> Judged:
+    """Judge all rows with one message id."""
+    message = Message(message_id, rows, world)
+    findings: list[Finding] = []
+    owed: list[Session] = []
+    for session in a01_lost_acked.owed_to(message, world):
+        kind = a01_lost_acked.fate(message, session, world)
+        if kind:
+            findings.append(a01_lost_acked.finding(kind, message, session.owner, session.number))
+        elif kind == "":
+            owed.append(session)
+    findings += a01_lost_acked.judge_groups(message, world)
+    if message.sent:
+        findings += a03_unexpected.judge(message, world)
+        if len(message.sent) > len(message.sendings):
+            findings += a04_duplicate.judge(message, world)
+            findings += a05_qos2_violation.judge(message, world)
+    queued = {}
+    for owner, each in message.queued.items():
+        session_then = world.session_at(owner, each.stamp)
+        if session_then is not None:
+            queued[session_then.key] = each.stamp
+    delivered = len({each.owner for each in message.sent})
+    entries = _entries(message, owed, world)
+    return Judged(findings, entries, queued, message.publish is not None, message.answer is not None, delivered)
+
+
+def _entries(message: Message, owed: Iterable[Session], world: World) -> list[Entry]:
+    """Returns the entries of a message that a node accepted."""
+    publish = message.publish
+    waiting = {session.key: session for session in owed}
+    if publish is None or not (waiting or message.sent):
+        return []
+    proof = (publish.row,) if message.answer is None else (publish.row, message.answer.row)
+    acked = -1 if message.answer is None else message.answer.stamp
+    entries = []
+    for key in dict.fromkeys((*message.sendings, *waiting)):
+        sent = message.sendings.get(key, [])
+        retained = message.was_retained_for(key[0])
+        last = sent[-1].stamp if sent else -1
+        entries.append(
+            Entry(
+                session=key,
+                lane=publish.lane,
+                message=message.id,
+                accepted=publish.stamp,
+                acked=acked,
+                first_sent=sent[0].stamp if sent and not retained else -1,
+                last_sent=last,
+                ordered=bool(sent) and _is_ordered(message, publish, key, world),
+                owed=key in waiting,
+                queued=key[0] in message.queued,
+                resumed=waiting[key].resumed_after(last) if key in waiting else NEVER,
+                rows=(*proof, *(each.row for each in sent[:1])),
+            )
+        )
+    return entries
+
+
+def _is_ordered(message: Message, publish: Publish, key: SessionKey, world: World) -> bool:
+    """Whether the session had a subscription of its own, not as a member of a group, when the message was accepted."""
+    for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
+        if holders.group is None and any(holders.of(key, publish.stamp, publish.stamp)):
+            return True
+    return False
+
+
+def judge_lane(entries: Sequence[Entry], lifo: bool = False) -> tuple[list[Finding], list[Entry]]:
+    """Judge all entries of one session and one lane. Returns the findings, and the entries that wait in the queue.
+
+    `lifo`: the queue gives the newest message first, so its order is not judged.
+    """
+    if lifo or len(entries) == 1:
+        return [], [each for each in entries if each.owed]
+    findings = list(a06_reorder.judge_lane(entries))
+    waiting = []
+    for each in a01_lost_acked.judge_lane(entries):
+        if isinstance(each, Entry):
+            waiting.append(each)
+        else:
+            findings.append(each)
+    return findings, waiting
+
+
+def judge_queue(session: SessionKey, waiting: Sequence[Entry], newest_queued: int, world: World) -> list[Finding]:
+    """Judge what waits in the queue of one session; `newest_queued` is the stamp of its last q.enq, -1 without one."""
+    owner, number = session
+    depth = world.sessions[owner][number - 1].depth if number else (-1, 0)
+    return list(a01_lost_acked.judge_queue(waiting, depth, newest_queued))
+
+
+def judge_client(rows: Iterable[Row], world: World) -> Iterator[Finding]:
+    """Judge the rows of one client (its connections, sessions and wills) on all nodes."""
+    return a14_will.judge(rows, world)
+
+
+def judge_sessions(owner: Owner, world: World) -> Iterator[Finding]:
+    """Judge the sessions that a client began at one node."""
+    return a12_session_amnesia.judge(world.sessions.get(owner, ()))
+
+
+def judge_boot(rows: Iterable[Row], world: World) -> Iterator[Finding]:
+    """Judge whether the log has all rows of a boot. `rows` are all of them."""
+    return a00_log_hole.judge(rows, world)

@@ -1,0 +1,43 @@
+"""What one message is for one session, as the judges of lanes and queues need it.
+
+The judge of messages yields an entry for each session that a message was sent to, or that it is owed to and has not
+reached. Entries are then judged by (session, lane): order, and messages that later ones have overtaken. Of what still
+waits after that, each session is judged against the depth of its queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Lane
+from .rows import MessageId, RowId
+from .sessions import SessionKey
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message and a session. `accepted` and `acked` are stamps of the publisher's PUBLISH and its acknowledgement."""
+
+    session: SessionKey
+    lane: Lane
+    message: MessageId
+    accepted: int
+    acked: int
+    first_sent: int = -1
+    """-1 if it was not sent, or as a retained message."""
+    last_sent: int = -1
+    """-1 if it was not sent."""
+    ordered: bool = False
+    """The session had a subscription of its own for it: it must arrive in order."""
+    owed: bool = False
+    """Acknowledged, owed to the session, and without an end."""
+    queued: bool = False
+    """It entered the session's queue."""
+    resumed: int = 0
+    """Of what is owed: the stamp of the first resumption after `last_sent`."""
+    rows: tuple[RowId, ...] = ()
+
+    @property
+    def key(self) -> tuple[SessionKey, Lane]:
+        """Returns the key by which entries are judged together."""
+        return self.session, self.lane

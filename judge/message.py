@@ -1,0 +1,192 @@
+"""The life of one message, read from all rows with its id: accepted, routed, queued, acknowledged, sent, answered."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from .rows import MessageId, Owner, Row, RowId, in_order, row_id
+from .sessions import Session, SessionKey
+from .world import World
+
+Lane = tuple[str, int, str, int, str, int]
+"""Messages whose order is promised: node and boot that accepted them, publisher, its connection, topic, QoS."""
+REFUSED: Final = 0x80
+"""Reason codes from here on refuse a message."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """A PUBLISH that was sent to a subscriber. `session` is None if the log does not show it; `qos` too."""
+
+    stamp: int
+    owner: Owner
+    session: Session | None
+    packet_id: int
+    dup: bool
+    qos: int | None
+    row: RowId
+
+    @property
+    def key(self) -> SessionKey:
+        """Returns what names the session."""
+        return (self.owner, 0) if self.session is None else self.session.key
+
+
+@dataclass(slots=True)
+class Queued:
+    """The last entry of a message in the queue of a session."""
+
+    stamp: int
+    node: str
+    boot: int
+    row: RowId
+
+
+@dataclass(slots=True)
+class Publish:
+    """A PUBLISH that a node accepted. `retain`: also True if the row does not say."""
+
+    stamp: int
+    client: str
+    topic: str
+    qos: int
+    retain: bool
+    lane: Lane
+    row: RowId
+
+
+@dataclass(slots=True)
+class Answer:
+    """The acknowledgement to the publisher, which does not refuse the message."""
+
+    stamp: int
+    row: RowId
+
+
+class Message:
+    """What the rows of one message say; `publish` and `answer` are None without such a row."""
+
+    __slots__ = (
+        "_sendings",
+        "_world",
+        "answer",
+        "brought",
+        "given_up",
+        "id",
+        "made",
+        "mountpoint",
+        "publish",
+        "queued",
+        "received",
+        "routed",
+        "safe",
+        "sent",
+    )
+
+    def __init__(self, message_id: MessageId, rows: Iterable[Row], world: World) -> None:
+        self.id = message_id
+        self.publish: Publish | None = None
+        self.answer: Answer | None = None
+        self.mountpoint = ""
+        self.made = False
+        """A node made it itself, or has routed it: a lost row of its PUBLISH does not make it unexpected."""
+        self.routed: set[Owner] = set()
+        self.queued: dict[Owner, Queued] = {}
+        self.safe: set[Owner] = set()
+        """Sessions in whose queue it was safe."""
+        self.sent: list[Sent] = []
+        self.received: dict[Owner, list[int]] = {}
+        """Stamps of the subscribers' answers."""
+        self.given_up: set[Owner] = set()
+        """Sessions, or filters of groups, for which a node has dropped it and said so."""
+        self.brought: set[Owner] = set()
+        """Sessions that got it as a retained message, for a SUBSCRIBE."""
+        self._sendings: dict[SessionKey, list[Sent]] | None = None
+        self._world = world
+        for row in in_order(rows):
+            handler = _HANDLERS.get(row["type"])
+            if handler is not None:
+                handler(self, row)
+
+    @property
+    def sendings(self) -> dict[SessionKey, list[Sent]]:
+        """What was sent, by session."""
+        if self._sendings is None:
+            self._sendings = {}
+            for each in self.sent:
+                self._sendings.setdefault(each.key, []).append(each)
+        return self._sendings
+
+    def was_retained_for(self, owner: Owner) -> bool:
+        """Whether it may have been sent as a retained message for a SUBSCRIBE.
+
+        Then it may arrive out of order, and once for each SUBSCRIBE.
+        """
+        if owner in self.brought:
+            return True
+        publish, brought = self.publish, self._world.brought
+        return bool(brought) and publish is not None and publish.retain and (owner, publish.topic) in brought
+
+    def _accept(self, row: Row) -> None:
+        if self.publish is not None:
+            return
+        client, stamp, topic, qos = row["client"], row["hlc"], row["topic"], row["qos"]
+        self.mountpoint = self._world.mountpoint(row)
+        conn = row.get("conn")
+        if conn is None:  # older logs do not number connections
+            conn = bisect_right(self._world.connections.get((row["node"], self.mountpoint, client), []), stamp)
+        lane = (row["node"], row["boot"], client, conn, topic, qos)
+        self.publish = Publish(stamp, client, topic, qos, row.get("retain") is not False, lane, row_id(row))
+
+    def _route(self, row: Row) -> None:
+        self.made = True
+        owner, node, stamp = self._world.owner, row["node"], row["hlc"]
+        self.routed.update(owner(node, self.mountpoint, client, stamp) for client in row["targets"])
+
+    def _ack(self, row: Row) -> None:
+        if self.answer is None and (row.get("code") or 0) < REFUSED:
+            self.answer = Answer(row["hlc"], row_id(row))
+
+    def _queue(self, row: Row) -> None:
+        self.made = True
+        self.queued[self._world.owner_of(row)] = Queued(row["hlc"], row["node"], row["boot"], row_id(row))
+
+    def _stored(self, row: Row) -> None:
+        self.safe.add(self._world.owner_of(row))
+
+    def _give_up(self, row: Row) -> None:
+        self.given_up.add(self._world.owner_of(row))
+
+    def _send(self, row: Row) -> None:
+        owner, stamp = self._world.owner_of(row), row["hlc"]
+        session = self._world.session_at(owner, stamp)
+        packet_id, dup = row.get("packet_id") or 0, bool(row.get("dup"))
+        self.sent.append(Sent(stamp, owner, session, packet_id, dup, row.get("qos"), row_id(row)))
+
+    def _receive(self, row: Row) -> None:
+        self.received.setdefault(self._world.owner_of(row), []).append(row["hlc"])
+
+    def _bring(self, row: Row) -> None:
+        self.brought.add(self._world.owner_of(row))
+
+    def _fire(self, row: Row) -> None:
+        self.made = True
+        self.mountpoint = self._world.mountpoint(row)
+
+
+_HANDLERS: Final[dict[str, Callable[[Message, Row], None]]] = {
+    "pub.recv": Message._accept,
+    "pub.route": Message._route,
+    "pub.ack": Message._ack,
+    "q.enq": Message._queue,
+    "q.durable": Message._stored,
+    "q.drop": Message._give_up,
+    "q.expire": Message._give_up,
+    "dlv.send": Message._send,
+    "dlv.ack": Message._receive,
+    "ret.deliver": Message._bring,
+    "will.fire": Message._fire,
+}

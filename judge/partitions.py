@@ -1,0 +1,56 @@
+"""Finds partitions in an event log: which node was missing in the view of which node, and which node had no lease.
+
+A clean session ends when its node leaves the view (H-18). A node without a lease forwards an accepted message at once
+to the nodes that it reaches, and to the other nodes after the heal (docs/netsplit.md#what-on-loses).
+"""
+
+from __future__ import annotations
+
+from .rows import NEVER, Row
+
+Span = tuple[int, int]
+"""Stamps, from the first until before the second. A span that has not ended has `NEVER` as its second."""
+
+
+class Partitions:
+    """The partitions of one log. `note` takes the rows of nodes, views and incidents, in order."""
+
+    def __init__(self) -> None:
+        self._away: dict[tuple[str, str], list[Span]] = {}
+        self._alone: dict[str, list[Span]] = {}
+
+    def note(self, row: Row) -> None:
+        """Read a row of the log."""
+        kind, node, stamp = row["type"], row["node"], row["hlc"]
+        if kind == "mem.down":
+            _begin(self._away.setdefault((node, row["target"]), []), stamp)
+        elif kind == "mem.up":
+            _end(self._away.get((node, row["target"]), []), stamp)
+        elif kind in ("split.detect", "split.change"):
+            if row.get("state") == "minority":
+                _begin(self._alone.setdefault(node, []), stamp)
+            else:
+                _end(self._alone.get(node, []), stamp)
+        elif kind in ("split.heal", "node.start"):
+            _end(self._alone.get(node, []), stamp)
+
+    def was_out_of_view(self, origin: str, node: str, begin: int, end: int) -> bool:
+        """Whether the views of `origin` lacked `node` at any time from `begin` to `end`."""
+        return any(left <= end and begin < back for left, back in self._away.get((origin, node), ()))
+
+    def span_without_lease(self, node: str, stamp: int) -> Span | None:
+        """Returns the span without a lease that contains the stamp; None if the node had a lease then."""
+        for begin, end in self._alone.get(node, ()):
+            if begin <= stamp < end:
+                return begin, end
+        return None
+
+
+def _begin(spans: list[Span], stamp: int) -> None:
+    if not spans or spans[-1][1] != NEVER:
+        spans.append((stamp, NEVER))
+
+
+def _end(spans: list[Span], stamp: int) -> None:
+    if spans and spans[-1][1] == NEVER:
+        spans[-1] = (spans[-1][0], stamp)

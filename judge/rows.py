@@ -1,0 +1,49 @@
+"""Rows of an event log as dicts, and how findings refer to them.
+
+The stamp of a row is its `hlc`. Of two rows with one stamp none is a cause of the other. A row is written once for each
+(node, boot, seq); this triple is how a finding names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+Row = Mapping[str, Any]
+MessageId = tuple[str, int, int]
+"""The `mid` of rows: the node and boot that accepted the message, and a counter."""
+RowId = tuple[str, int, int]
+"""Node, boot and seq of a row."""
+Owner = tuple[str, str, str]
+"""Whose session it is: the node where the session began, mountpoint and client id."""
+NEVER: Final = 1 << 62
+"""A stamp after all others."""
+BEFORE: Final = -1
+"""A stamp before all others."""
+LOGICAL_BITS: Final = 16
+"""Bits of the logical part of a stamp; above them are milliseconds since 1970."""
+
+
+def message_id_of(row: Row) -> MessageId:
+    """Returns the message id of a row as a tuple: rows from files have a list."""
+    node, boot, counter = row["mid"]
+    return str(node), int(boot), int(counter)
+
+
+def row_id(row: Row) -> RowId:
+    """Returns how a finding names the row."""
+    return row["node"], row["boot"], row["seq"]
+
+
+def ms_of(stamp: int) -> int:
+    """Returns the milliseconds since 1970 of a stamp, or of a difference of two stamps."""
+    return stamp >> LOGICAL_BITS
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Returns the rows in the order in which they are judged: by stamp, node and seq."""
+    return sorted(rows, key=_order)
+
+
+def _order(row: Row) -> tuple[int, str, int]:
+    return row["hlc"], row["node"], row["seq"]

@@ -1,0 +1,84 @@
+"""Sessions and subscriptions as intervals of stamps."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from .rows import NEVER, Owner, RowId
+
+SessionKey = tuple[Owner, int]
+"""Whose session, and its number, counted per owner from 1. 0 stands for a session whose begin and end are unknown."""
+
+
+@dataclass(slots=True)
+class Home:
+    """A node where a session was, from a stamp on."""
+
+    since: int
+    node: str
+    boot: int
+
+
+@dataclass(slots=True)
+class Session:
+    """A session from its begin to its end. `durable`: the log shows that it outlives a connection. `known`: the log has
+    its begin, and so all of its subscriptions."""
+
+    owner: Owner
+    number: int
+    slot: int
+    begun: int
+    homes: list[Home]
+    """Where it was, in order of time; a session moves with its slot."""
+    durable: bool = False
+    known: bool = False
+    ended: int = NEVER
+    forgotten: bool = False
+    """It ended because its client got a new session instead, although it outlives a connection."""
+    resumed: list[int] = field(default_factory=list)
+    depth: tuple[int, int] = (-1, 0)
+    """The last q.depth: its stamp, and the number of messages."""
+    rows: list[RowId] = field(default_factory=list)
+    """The rows of its begin and its end."""
+
+    @property
+    def key(self) -> SessionKey:
+        """Returns what names it."""
+        return self.owner, self.number
+
+    @property
+    def client(self) -> str:
+        """The client id."""
+        return self.owner[2]
+
+    @property
+    def home(self) -> Home:
+        """Where it was last."""
+        return self.homes[-1]
+
+    def home_at(self, stamp: int) -> Home:
+        """Returns where it was at a stamp."""
+        at = bisect_right(self.homes, stamp, key=lambda each: each.since)
+        return self.homes[max(at - 1, 0)]
+
+    def resumed_after(self, stamp: int) -> int:
+        """Returns the stamp of the first resumption after a stamp; `NEVER` without one."""
+        at = bisect_right(self.resumed, stamp)
+        return self.resumed[at] if at < len(self.resumed) else NEVER
+
+    def __str__(self) -> str:
+        return f"{self.client} (session {self.number})"
+
+
+@dataclass(slots=True)
+class Held:
+    """A subscription of a session, from after `since` until before `until`. Its SUBACK left at `answered`."""
+
+    session: Session
+    filter: str
+    group: str | None
+    qos: int
+    since: int
+    answered: int
+    until: int = NEVER

@@ -1,0 +1,281 @@
+"""What happened besides messages: lives of nodes, views, sessions, subscriptions, connections, moves of slots.
+
+A `World` is built in one pass from the rows that are not about one message (`TYPES`), and does not change afterwards.
+It is small against the log, and can be pickled: each judge of messages, lanes and clients gets a copy.
+
+From the rows of messages it needs three small tables, which a first pass over the log makes (`Summary`).
+
+A session is identified by the node where it began, its mountpoint, its client id and a number. It keeps that name when
+its slot goes to another node.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..cluster.identity import slot_of
+from ..mqtt.topics import parse_shared
+from .lives import BootRows, Lives
+from .partitions import Partitions
+from .rows import BEFORE, NEVER, MessageId, Owner, Row, in_order, row_id
+from .sessions import Held, Home, Session
+from .subscriptions import SubscriptionTable
+
+ANSWERED_SINCE: Final = 4
+"""The version of the schema from which on the log has each SUBACK. In an older log a subscription counts from its row
+on."""
+
+
+@dataclass
+class Summary:
+    """What a world needs of rows that it does not read: `boots` of all rows, `stored` and `safe_wills` of q.durable."""
+
+    boots: Mapping[tuple[str, int], BootRows]
+    stored: Iterable[Row] = ()
+    """The first q.durable of each node, boot, mountpoint, client and epoch: such a session is durable."""
+    safe_wills: frozenset[MessageId] = frozenset()
+    """The wills that were safe in a queue."""
+
+
+@dataclass
+class World:
+    """What happened besides messages."""
+
+    lives: Lives
+    partitions: Partitions = field(default_factory=Partitions)
+    sessions: dict[Owner, list[Session]] = field(default_factory=dict)
+    subscriptions: SubscriptionTable = field(default_factory=SubscriptionTable)
+    safe_wills: frozenset[MessageId] = frozenset()
+    connections: dict[Owner, list[int]] = field(default_factory=dict)
+    """The stamps of conn.open by node, mountpoint and client."""
+    mountpoints: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    """(node, boot, conn) -> mountpoint, where it is not the default one."""
+    brought: set[tuple[Owner, str]] = field(default_factory=set)
+    """Topics of retained messages that a session got for a SUBSCRIBE, from rows that do not name the message."""
+    moved: dict[Owner, list[tuple[int, Owner]]] = field(default_factory=dict)
+    """Node, mountpoint and client -> from which stamp on its rows belong to which owner, which began elsewhere."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], summary: Summary) -> World:
+        """Build a world from rows of `TYPES`; others are ignored. They may come in any order."""
+        builder = _Builder(cls(Lives(summary.boots), safe_wills=summary.safe_wills))
+        for row in in_order((*rows, *summary.stored)):
+            handler = _HANDLERS.get(row["type"])
+            if handler is not None:
+                handler(builder, row)
+        return builder.world
+
+    def owner(self, node: str, mountpoint: str, client: str, stamp: int) -> Owner:
+        """Returns the owner of a client's session, as rows of a node name the client at a stamp."""
+        there = node, mountpoint, client
+        moves = self.moved.get(there)
+        if moves:
+            at = bisect_right(moves, stamp, key=lambda each: each[0])
+            return moves[at - 1][1] if at else there
+        return there
+
+    def owner_of(self, row: Row) -> Owner:
+        """Returns the owner of the session that a row is about."""
+        return self.owner(row["node"], self.mountpoint(row), row["client"], row["hlc"])
+
+    def mountpoint(self, row: Row) -> str:
+        """Returns the mountpoint of the client in a row: its own, or that of its connection."""
+        given = row.get("mountpoint")
+        if given is None and self.mountpoints:
+            return self.mountpoints.get((row["node"], row["boot"], row.get("conn") or 0), "")
+        return given or ""
+
+    def session_at(self, owner: Owner, stamp: int) -> Session | None:
+        """Returns the session that was open at a stamp; None if the log shows none."""
+        sessions = self.sessions.get(owner)
+        if not sessions:
+            return None
+        if len(sessions) > 1:
+            at = bisect_right(sessions, stamp, key=lambda each: each.begun)
+            last = sessions[max(at - 1, 0)]
+        else:
+            last = sessions[0]
+        return last if last.begun <= stamp < last.ended else None
+
+    def died(self, session: Session, stamp: int) -> bool:
+        """Whether a clean session ended with its node, or with its slot there, before a stamp: the log has no row for
+        that end."""
+        if session.durable:
+            return False
+        home = session.home
+        moved = home.since if len(session.homes) > 1 else NEVER
+        return min(self.lives.death(home.node, home.boot), moved) < stamp
+
+
+class _Builder:
+    """Reads rows in order. `_open` has the open session of each owner."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._open: dict[Owner, Session] = {}
+        self._in_slot: dict[int, set[Owner]] = {}
+        self._outlives: set[Owner] = set()
+        """The client's last CONNACK said that its session outlives the connection."""
+        self._closed: set[Owner] = set()
+        """The client's connection has ended, and its session has not."""
+        self._armed: set[Owner] = set()
+        self._held: dict[tuple[Owner, str | None, str], Held] = {}
+
+    def life(self, row: Row) -> None:
+        self.world.partitions.note(row)
+
+    def killed(self, row: Row) -> None:
+        self.world.lives.note(row)
+
+    # -- sessions
+
+    def connected(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        self._armed.discard(owner)
+        (self._outlives.add if row.get("expiry_s") else self._outlives.discard)(owner)
+        node, mountpoint, client = row["node"], row.get("mountpoint") or "", row["client"]
+        self.world.connections.setdefault((node, mountpoint, client), []).append(row["hlc"])
+        if mountpoint and row.get("conn"):
+            self.world.mountpoints[node, row["boot"], row["conn"]] = mountpoint
+
+    def disconnected(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        if owner in self._open:
+            self._closed.add(owner)
+
+    def create(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        before = self._open.get(owner)
+        if before is not None:
+            before.durable = before.durable or owner in self._closed
+            before.forgotten = before.durable
+            self._finish(before, row)
+        session = self._begin(owner, row)
+        session.known = True
+        session.durable = owner in self._outlives
+
+    def resume(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        session = self._current(owner, row)
+        self._closed.discard(owner)
+        session.durable = True
+        session.resumed.append(row["hlc"])
+
+    def end(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        session = self._open.get(owner)
+        if session is not None:
+            self._finish(session, row)
+        self._closed.discard(owner)
+
+    def stored(self, row: Row) -> None:
+        session = self._open.get(self.world.owner_of(row))
+        if session is not None:
+            session.durable = True
+
+    def depth(self, row: Row) -> None:
+        session = self._open.get(self.world.owner_of(row))
+        if session is not None:
+            session.depth = row["hlc"], row["count"]
+
+    def arm(self, row: Row) -> None:
+        self._armed.add(self.world.owner_of(row))
+
+    def disarm(self, row: Row) -> None:
+        self._armed.discard(self.world.owner_of(row))
+
+    def arrive(self, row: Row) -> None:
+        """A slot has another primary, where its sessions continue. A client without durable session and without a will
+        is served by its gateway, and is not in its slot."""
+        for owner in sorted(self._in_slot.get(row["slot"], ())):
+            session = self._open[owner]
+            home = session.home
+            if home.node == row["node"]:
+                continue
+            dead = self.world.lives.had_died(home.node, home.boot, row["hlc"])
+            if session.durable or owner in self._armed or dead:
+                session.homes.append(Home(row["hlc"], row["node"], row["boot"]))
+                self.world.moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
+
+    def _current(self, owner: Owner, row: Row) -> Session:
+        """Returns the open session. If the log shows no begin of the first one, it began before the log."""
+        return self._open.get(owner) or self._begin(owner, row)
+
+    def _begin(self, owner: Owner, row: Row) -> Session:
+        self._closed.discard(owner)
+        sessions = self.world.sessions.setdefault(owner, [])
+        begun = row["hlc"] if sessions or row["type"] == "sess.create" else BEFORE
+        slot = slot_of(owner[1], owner[2])
+        session = Session(owner, len(sessions) + 1, slot, begun, [Home(begun, row["node"], row["boot"])])
+        session.rows.append(row_id(row))
+        sessions.append(session)
+        self._open[owner] = session
+        self._in_slot.setdefault(slot, set()).add(owner)
+        return session
+
+    def _finish(self, session: Session, row: Row) -> None:
+        session.ended = row["hlc"]
+        session.rows.append(row_id(row))
+        self._armed.discard(session.owner)
+        del self._open[session.owner]
+        self._in_slot[session.slot].discard(session.owner)
+
+    # -- subscriptions
+
+    def subscribe(self, row: Row) -> None:
+        self.unsubscribe(row)
+        owner = self.world.owner_of(row)
+        group, pattern = parse_shared(row["filter"])
+        stamp = row["hlc"]
+        answered = NEVER if row["v"] >= ANSWERED_SINCE else stamp
+        held = Held(self._current(owner, row), pattern, group, row["qos"], stamp, answered)
+        self._held[owner, group, pattern] = held
+        self.world.subscriptions.add(held)
+
+    def answered(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        for each in row["filters"]:
+            held = self._held.get((owner, *parse_shared(each)))
+            if held is not None and held.session is self._open.get(owner):
+                held.answered = min(held.answered, row["hlc"])
+
+    def unsubscribe(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        held = self._held.pop((owner, *parse_shared(row["filter"])), None)
+        if held is not None and held.session is self._open.get(owner):
+            held.until = row["hlc"]
+
+    def bring(self, row: Row) -> None:
+        self.world.brought.add((self.world.owner_of(row), row["topic"]))
+
+
+_HANDLERS: Final = {
+    "node.start": _Builder.life,
+    "mem.down": _Builder.life,
+    "mem.up": _Builder.life,
+    "split.detect": _Builder.life,
+    "split.change": _Builder.life,
+    "split.heal": _Builder.life,
+    "fault.kill": _Builder.killed,
+    "conn.open": _Builder.connected,
+    "conn.close": _Builder.disconnected,
+    "sess.create": _Builder.create,
+    "sess.resume": _Builder.resume,
+    "sess.expire": _Builder.end,
+    "sess.end": _Builder.end,
+    "slot.arrive": _Builder.arrive,
+    "sub.add": _Builder.subscribe,
+    "sub.ack": _Builder.answered,
+    "sub.del": _Builder.unsubscribe,
+    "will.arm": _Builder.arm,
+    "will.fire": _Builder.disarm,
+    "will.cancel": _Builder.disarm,
+    "q.depth": _Builder.depth,
+    "q.durable": _Builder.stored,
+    "ret.deliver": _Builder.bring,
+}
+TYPES: Final = frozenset(_HANDLERS) - {"q.durable", "ret.deliver"}
+"""The types of rows that a world is built from."""

@@ -1,0 +1,23 @@
+"""What the judges find in a log, in short."""
+
+from __future__ import annotations
+
+from strogoff.judge.findings import Finding
+from strogoff.judge.run import judge
+
+from ...testing.log_audit.log_builder import Log
+
+
+def findings(log: Log, lifo: bool = False) -> list[Finding]:
+    return judge(log.rows, lifo).findings
+
+
+def kinds(log: Log, lifo: bool = False) -> list[tuple[str, str]]:
+    """Anomaly and kind of each finding."""
+    return [(each.anomaly, each.kind) for each in findings(log, lifo)]
+
+
+def proof(found: Finding, log: Log) -> list[str]:
+    """The types of the rows that prove a finding."""
+    types = {(row["node"], row["boot"], row["seq"]): row["type"] for row in log.rows}
+    return [types[each] for each in found.rows]

@@ -1,0 +1,95 @@
+"""A1: acknowledged messages that are lost. More cases are in tests/testing/log_audit."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.judge.anomalies.a01_lost_acked import judge_lane, judge_queue
+from strogoff.judge.findings import Finding
+from strogoff.judge.lanes import Entry
+from strogoff.judge.message import Lane
+from strogoff.judge.rows import NEVER
+
+from ...testing.log_audit.log_builder import NODE, Log
+from .found import findings, kinds, proof
+
+LANE: Lane = (NODE, 1, "tx", 1, "t", 1)
+
+
+def entry(number: int, first_sent: int = -1, owed: bool = True, resumed: int = NEVER, queued: bool = True) -> Entry:
+    message = (NODE, 1, number)
+    return Entry(
+        ((NODE, "", "rx"), 1), LANE, message, number, number, first_sent, first_sent, True, owed, queued, resumed
+    )
+
+
+def lost(*entries: Entry) -> list[tuple[str, int]]:
+    return [
+        (each.kind, each.subject.message[2])
+        for each in judge_lane(entries)
+        if isinstance(each, Finding) and each.subject.message is not None
+    ]
+
+
+def test_what_later_messages_of_a_lane_say() -> None:
+    """Only a newer message that was sent says that this one will not be."""
+    sent = entry(5, first_sent=50, owed=False)
+    assert lost(entry(4), sent) == [("overtaken", 4)]
+    assert lost(entry(6), sent) == []
+    assert lost(entry(4, queued=False), sent) == []
+    assert lost(entry(4, first_sent=10, resumed=20), sent) == [("not-resent", 4)]
+    assert lost(entry(4, first_sent=10, resumed=60), sent) == []
+    assert lost(entry(4), entry(5)) == []
+
+
+def test_what_the_depth_of_a_queue_says() -> None:
+    """It counts if it is younger than the last entry of the queue. The oldest are named."""
+    waiting = [entry(3), entry(1), entry(2), entry(9, queued=False)]
+
+    def gone(depth: tuple[int, int], queued: int = 5) -> list[int]:
+        return [each.subject.message[2] for each in judge_queue(waiting, depth, queued) if each.subject.message]
+
+    assert gone((6, 1)) == [1, 2]
+    assert gone((6, 3)) == gone((6, 4)) == gone((5, 0)) == gone((-1, 0), -1) == []
+
+
+def test_a_finding_names_the_rows_that_prove_it() -> None:
+    log = Log()
+    log.subscriber()
+    mid = log.accept()
+    log.route(mid)
+    log.ack(mid)
+    (found,) = findings(log)
+    assert found.subject.message == mid and proof(found, log) == ["pub.recv", "pub.ack"]
+
+
+@pytest.mark.parametrize("mountpoint", ["", "m"])
+def test_only_subscriptions_of_the_mountpoint_are_owed(mountpoint: str) -> None:
+    """The publisher's connection has the mountpoint."""
+    log = Log()
+    log.subscriber()
+    log.say("conn.open", client="tx", conn=50, mountpoint=mountpoint)
+    log.ack(log.accept(conn=50))
+    assert kinds(log) == ([] if mountpoint else [("A1", "stale-route")])
+
+
+def test_a_group_is_owed_once() -> None:
+    """Any member will do, and a member that has unsubscribed or not yet subscribed is none."""
+    log = Log()
+    for client in ("one", "two"):
+        log.subscriber(client, "$share/g/t/#", expiry_s=60)
+    mid = log.accept()
+    log.route(mid, "two")
+    log.ack(mid)
+    assert kinds(log) == []
+    log.say("sub.del", client="two", filter="$share/g/t/#")
+    log.say("sub.del", client="one", filter="$share/g/t/#")
+    log.ack(log.accept())
+    assert kinds(log) == []
+    log.subscribe("one", "$share/g/t/#")
+    mid = log.accept()
+    log.route(mid, "two")
+    log.ack(mid)
+    assert kinds(log) == [("A1", "stale-route")]
+    log.say("q.drop", client="$share/g/t/#", topic="t/1", reason="no_member", mid=mid)
+    assert kinds(log) == []

@@ -1,0 +1,30 @@
+"""A12: forgotten sessions."""
+
+from __future__ import annotations
+
+from ...testing.log_audit.log_builder import Log
+from .found import findings, proof
+
+
+def test_a_session_that_outlives_its_connection_is_forgotten() -> None:
+    """CONNACK said that it lasts, or the log has the end of its connection alone. Its begin and end prove it."""
+    log = Log()
+    log.connect("lasting", expiry_s=60)
+    log.connect("clean")
+    log.connect("closed")
+    log.say("conn.close", client="closed", reason="peer_closed")
+    for client in ("lasting", "clean", "closed"):
+        log.connect(client)
+    found = findings(log)
+    assert [each.subject.client for each in found] == ["lasting", "closed"]
+    assert proof(found[0], log) == ["sess.create", "sess.create"]
+    assert len({each.id for each in found}) == 2
+
+
+def test_a_session_that_ended_is_not_forgotten() -> None:
+    log = Log()
+    log.connect("rx", expiry_s=60)
+    log.say("conn.close", client="rx", reason="peer_closed")
+    log.say("sess.expire", client="rx")
+    log.connect("rx")
+    assert findings(log) == []

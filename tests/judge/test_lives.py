@@ -1,0 +1,39 @@
+"""Boots: when they died, and whether the log has them from the begin."""
+
+from __future__ import annotations
+
+from strogoff.judge.lives import BootRows, Lives
+from strogoff.judge.rows import NEVER
+from strogoff.judge.run import Grouped
+
+from ..testing.log_audit.log_builder import NODE, Log
+
+
+def boot(first: int, last: int, stopped: bool = False, seq: int = 1) -> BootRows:
+    return BootRows(seq, first, seq + 5, last, stopped)
+
+
+def test_deaths() -> None:
+    """A boot that was followed by another without a stop, or an injected kill."""
+    log = Log()
+    log.say("node.stop")
+    log.boot()
+    log.boot()
+    log.say("fault.kill", nodes=[NODE])
+    lives = Grouped(log.rows).world().lives
+    assert sorted(lives.deaths) == [(NODE, 2), (NODE, 3)]
+    assert lives.had_died(NODE, 3, log.rows[-1]["hlc"] + 1) and not lives.had_died(NODE, 3, log.rows[-1]["hlc"])
+    assert lives.death(NODE, 1) == NEVER
+
+
+def test_a_fault_is_noted_by_the_node_that_it_strikes() -> None:
+    lives = Lives({("a", 1): boot(1, 9), ("b", 1): boot(1, 9)})
+    lives.note({"node": "a", "boot": 1, "hlc": 5, "nodes": ["b"]})
+    assert lives.deaths == {}
+
+
+def test_logs_that_begin_inside() -> None:
+    """A message of an earlier boot, or of a boot whose begin was deleted, may have been accepted before the log."""
+    lives = Lives({("a", 3): boot(1, 9), ("b", 1): boot(1, 9, seq=7)})
+    assert lives.begins_inside("a", 2) and not lives.begins_inside("a", 3) and not lives.begins_inside("a", 4)
+    assert lives.begins_inside("b", 1) and lives.begins_inside("unknown", 1)

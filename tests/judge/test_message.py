@@ -1,0 +1,71 @@
+"""The life of a message, read from its rows."""
+
+from __future__ import annotations
+
+import random
+
+from strogoff.judge.message import Message
+from strogoff.judge.run import Grouped
+
+from ..testing.log_audit.log_builder import NODE, Log
+
+RX = (NODE, "", "rx")
+
+
+def read(log: Log) -> Message:
+    """The first message of a log, from its rows in a random order."""
+    grouped = Grouped(log.rows)
+    mid, rows = next(iter(grouped.messages.items()))
+    random.Random(4).shuffle(rows)
+    return Message(mid, rows, grouped.world())
+
+
+def test_the_steps_of_a_message() -> None:
+    log = Log()
+    log.subscriber()
+    mid = log.whole()
+    found = read(log)
+    assert found.publish is not None and found.answer is not None and found.id == mid
+    assert (found.publish.client, found.publish.topic, found.publish.qos) == ("tx", "t/1", 1)
+    assert found.routed == set(found.queued) == found.safe == set(found.received) == {RX}
+    assert found.made and [each.owner for each in found.sent] == [RX] and found.given_up == set()
+    assert found.publish.stamp < found.queued[RX].stamp < found.answer.stamp < found.sent[0].stamp
+
+
+def test_a_refused_message_is_not_acknowledged() -> None:
+    log = Log()
+    log.ack(log.accept(), code=0x87)
+    assert read(log).answer is None
+
+
+def test_the_lane_of_older_logs() -> None:
+    """Their rows do not number connections: they are counted."""
+    log = Log()
+    log.connect("tx")
+    log.connect("tx", present=True)
+    log.accept()
+    assert (found := read(log).publish) is not None and found.lane == (NODE, 1, "tx", 2, "t/1", 1)
+    log = Log()
+    for _ in range(3):
+        log.connect("tx", present=True)
+    log.accept()
+    del log.rows[-1]["conn"]
+    assert (found := read(log).publish) is not None and found.lane == (NODE, 1, "tx", 3, "t/1", 1)
+
+
+def test_a_will_is_made_by_its_node() -> None:
+    log = Log()
+    log.say("will.fire", client="tx", topic="will", mid=(NODE, 1, 9), mountpoint="m")
+    found = read(log)
+    assert found.made and found.publish is None and found.mountpoint == "m"
+
+
+def test_sendings_by_session() -> None:
+    log = Log()
+    log.subscriber()
+    mid = log.accept()
+    log.send(mid)
+    log.send(mid, dup=True)
+    log.send(mid, "unknown")
+    found = {key: len(sent) for key, sent in read(log).sendings.items()}
+    assert found == {(RX, 1): 2, ((NODE, "", "unknown"), 0): 1}

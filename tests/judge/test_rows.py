@@ -1,0 +1,18 @@
+"""Rows: their names and their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strogoff.judge.rows import in_order, message_id_of, ms_of, row_id
+
+
+def test_names_of_rows_and_messages() -> None:
+    """Rows from files have lists."""
+    row: dict[str, Any] = {"node": "n", "boot": 2, "seq": 3, "hlc": 5 << 16, "mid": ["n", 1, 7]}
+    assert (row_id(row), message_id_of(row), ms_of(row["hlc"])) == (("n", 2, 3), ("n", 1, 7), 5)
+
+
+def test_rows_are_in_the_order_of_their_stamps() -> None:
+    rows = [{"hlc": hlc, "node": node, "seq": seq} for hlc, node, seq in ((2, "a", 1), (1, "b", 2), (1, "a", 9))]
+    assert [row["seq"] for row in in_order(rows)] == [9, 2, 1]
