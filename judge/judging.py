@@ -29,7 +29,7 @@ from .world import World
 @dataclass(slots=True)
 class Judged:
     """What one message leads to: findings, and entries to be judged by lane. `queued` has the stamp of its last q.enq
-    for each session."""
+    for each session. `open`: sessions and groups for which the logs end too early to tell whether it is lost."""
 
     findings: list[Finding]
     entries: list[Entry]
@@ -37,6 +37,7 @@ class Judged:
     published: bool
     acked: bool
     delivered: int
+    open: int
 
 
 def judge_message(message_id: MessageId, rows: Iterable[Row], world: World) -> Judged:
@@ -44,13 +45,15 @@ def judge_message(message_id: MessageId, rows: Iterable[Row], world: World) -> J
     message = Message(message_id, rows, world)
     findings: list[Finding] = []
     owed: list[Session] = []
+    losses: list[Finding | None] = []
     for session in a01_lost_acked.owed_to(message, world):
         kind = a01_lost_acked.fate(message, session, world)
         if kind:
-            findings.append(a01_lost_acked.finding(kind, message, session.owner, session.number))
+            losses.append(a01_lost_acked.finding_of(kind, message, session, world))
         elif kind == "":
             owed.append(session)
-    findings += a01_lost_acked.judge_groups(message, world)
+    losses += a01_lost_acked.judge_groups(message, world)
+    findings += [each for each in losses if each is not None]
     if message.sent:
         findings += a03_unexpected.judge(message, world)
         if len(message.sent) > len(message.sendings):
@@ -63,7 +66,8 @@ def judge_message(message_id: MessageId, rows: Iterable[Row], world: World) -> J
             queued[session_then.key] = each.stamp
     delivered = len({each.owner for each in message.sent})
     entries = _entries(message, owed, world)
-    return Judged(findings, entries, queued, message.publish is not None, message.answer is not None, delivered)
+    published, acked = message.publish is not None, message.answer is not None
+    return Judged(findings, entries, queued, published, acked, delivered, losses.count(None))
 
 
 def _entries(message: Message, owed: Iterable[Session], world: World) -> list[Entry]:
@@ -92,6 +96,7 @@ def _entries(message: Message, owed: Iterable[Session], world: World) -> list[En
                 owed=key in waiting,
                 queued=key[0] in message.queued,
                 resumed=waiting[key].resumed_after(last) if key in waiting else NEVER,
+                doubt=world.doubt(waiting[key], publish.stamp) if key in waiting else NEVER,
                 rows=(*proof, *(each.row for each in sent[:1])),
             )
         )
@@ -137,7 +142,7 @@ def judge_client(rows: Iterable[Row], world: World) -> Iterator[Finding]:
 
 def judge_sessions(owner: Owner, world: World) -> Iterator[Finding]:
     """Judge the sessions that a client began at one node."""
-    return a12_session_amnesia.judge(world.sessions.get(owner, ()))
+    return a12_session_amnesia.judge(world.sessions.get(owner, ()), world)
 
 
 def judge_boot(rows: Iterable[Row], world: World) -> Iterator[Finding]:

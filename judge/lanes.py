@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .message import Lane
-from .rows import MessageId, RowId
+from .rows import NEVER, MessageId, RowId
 from .sessions import SessionKey
 
 
@@ -35,6 +35,8 @@ class Entry:
     """It entered the session's queue."""
     resumed: int = 0
     """Of what is owed: the stamp of the first resumption after `last_sent`."""
+    doubt: int = NEVER
+    """The stamp after which rows about the session may be lost."""
     rows: tuple[RowId, ...] = ()
 
     @property

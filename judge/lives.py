@@ -1,6 +1,10 @@
 """The boots of nodes: when they began, how they ended, and up to where their logs are known.
 
 A boot has died if a later boot of its node followed it without `node.stop`, or if the log says that it was killed.
+
+The logs of nodes end at different times. A node's log is known up to its last row, and for ever if the node was
+stopped. After a loss of power the last rows of a boot may be lost: `node.start` of the next boot names the last `seq`
+that is known to have been used (`known_seq`).
 """
 
 from __future__ import annotations
@@ -29,10 +33,12 @@ class BootRows(NamedTuple):
 
 
 class Lives:
-    """The boots of all nodes. `boots` has them by (node, number)."""
+    """The boots of all nodes, by (node, number). `complete`: no rows will come that the log does not have yet."""
 
-    def __init__(self, boots: Mapping[tuple[str, int], BootRows]) -> None:
+    def __init__(self, boots: Mapping[tuple[str, int], BootRows], complete: bool = False) -> None:
         self.boots = dict(boots)
+        self.tails: dict[str, list[tuple[int, int]]] = {}
+        """Node -> from after which stamp until which stamp rows were lost at the end of a boot."""
         self.deaths: dict[tuple[str, int], int] = {}
         """(node, boot) -> stamp at which the log shows that it ended without an orderly stop."""
         self.first_boot: dict[str, int] = {}
@@ -42,9 +48,31 @@ class Lives:
             if node in before and not boots[node, before[node]].stopped:
                 self.deaths[node, before[node]] = boots[node, boot].first_hlc
             before[node] = boot
-        self._last = before
+        self._known = {
+            node: NEVER if complete or boots[node, boot].stopped else boots[node, boot].last_hlc
+            for node, boot in before.items()
+        }
+        self.known_everywhere = min(self._known.values(), default=NEVER)
+        """The stamp up to which the logs of all nodes are known."""
 
-    def note(self, row: Row) -> None:
+    def started(self, row: Row) -> None:
+        """Read a `node.start`: whether the last rows of the boot before were lost."""
+        node = row["node"]
+        earlier = max((boot for name, boot in self.boots if name == node and boot < row["boot"]), default=0)
+        before = self.boots.get((node, earlier))
+        if before is not None and (row.get("known_seq") or 0) > before.last_seq:
+            self.tails.setdefault(node, []).append((before.last_hlc, row["hlc"]))
+
+    def known_up_to(self, node: str) -> int:
+        """Returns the stamp up to which the log has what a node wrote; -1 for a node without a log."""
+        return self._known.get(node, -1)
+
+    def lost_after(self, nodes: Iterable[str], since: int) -> int:
+        """Returns the stamp after which rows of one of the nodes were lost, of losses that lasted beyond `since`;
+        `NEVER` if none were."""
+        return min((begin for node in nodes for begin, end in self.tails.get(node, ()) if end > since), default=NEVER)
+
+    def killed(self, row: Row) -> None:
         """Read a row of type `fault.kill`, of the node that was killed."""
         if row["node"] in row["nodes"]:
             self.deaths[row["node"], row["boot"]] = row["hlc"]

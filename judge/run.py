@@ -32,6 +32,8 @@ class Report:
     acked: int = 0
     delivered: int = 0
     waiting: int = 0
+    open: int = 0
+    """Acknowledged messages, per session, that may be lost or not: the logs end too early to tell."""
 
     @property
     def verdict(self) -> Verdict:
@@ -69,18 +71,21 @@ class Grouped:
         if known is None or row["hlc"] < known["hlc"]:
             self._stored[key] = row
 
-    def world(self) -> World:
-        """Returns what happened besides messages."""
+    def world(self, complete: bool = True) -> World:
+        """Returns what happened besides messages. `complete`: as in `Summary`."""
         wills = {tuple(row["mid"]) for rows in self.clients.values() for row in rows if row["type"] == "will.fire"}
         safe = {each for each in wills if any(row["type"] == "q.durable" for row in self.messages[each])}
         boots = {key: BootRows.of(rows) for key, rows in self.boots.items()}
-        return World.of(self.others, Summary(boots, self._stored.values(), frozenset(safe)))
+        return World.of(self.others, Summary(boots, self._stored.values(), frozenset(safe), complete))
 
 
-def judge(rows: Iterable[Row], lifo: bool = False) -> Report:
-    """Judge the rows of one run, of all nodes and boots, in any order. `lifo` queues are not judged for order."""
+def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Report:
+    """Judge the rows of one run, of all nodes and boots, in any order. `lifo` queues are not judged for order.
+
+    `complete`: the log has all rows so far, as that of a test in memory. Logs in files of running nodes are not.
+    """
     grouped = Grouped(rows)
-    world = grouped.world()
+    world = grouped.world(complete)
     report = Report()
     lanes: defaultdict[tuple[SessionKey, Lane], list[Entry]] = defaultdict(list)
     queued: dict[SessionKey, int] = {}
@@ -90,6 +95,7 @@ def judge(rows: Iterable[Row], lifo: bool = False) -> Report:
         report.published += judged.published
         report.acked += judged.acked
         report.delivered += judged.delivered
+        report.open += judged.open
         for entry in judged.entries:
             lanes[entry.key].append(entry)
         for session, stamp in judged.queued.items():

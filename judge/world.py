@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from ..cluster.identity import slot_of
@@ -38,6 +39,8 @@ class Summary:
     """The first q.durable of each node, boot, mountpoint, client and epoch: such a session is durable."""
     safe_wills: frozenset[MessageId] = frozenset()
     """The wills that were safe in a queue."""
+    complete: bool = False
+    """The log has all rows that its nodes have written so far, as that of a test in memory."""
 
 
 @dataclass
@@ -55,13 +58,15 @@ class World:
     """(node, boot, conn) -> mountpoint, where it is not the default one."""
     brought: set[tuple[Owner, str]] = field(default_factory=set)
     """Topics of retained messages that a session got for a SUBSCRIBE, from rows that do not name the message."""
+    left: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """(node, slot) -> stamps at which the slot went to another node."""
     moved: dict[Owner, list[tuple[int, Owner]]] = field(default_factory=dict)
     """Node, mountpoint and client -> from which stamp on its rows belong to which owner, which began elsewhere."""
 
     @classmethod
     def of(cls, rows: Iterable[Row], summary: Summary) -> World:
         """Build a world from rows of `TYPES`; others are ignored. They may come in any order."""
-        builder = _Builder(cls(Lives(summary.boots), safe_wills=summary.safe_wills))
+        builder = _Builder(cls(Lives(summary.boots, summary.complete), safe_wills=summary.safe_wills))
         for row in in_order((*rows, *summary.stored)):
             handler = _HANDLERS.get(row["type"])
             if handler is not None:
@@ -109,6 +114,32 @@ class World:
         moved = home.since if len(session.homes) > 1 else NEVER
         return min(self.lives.death(home.node, home.boot), moved) < stamp
 
+    def knows(self, session: Session, stamp: int) -> bool:
+        """Whether the logs go far enough to tell what happened to a session up to a stamp. If it may have moved to any
+        node, the logs of all nodes must."""
+        home = session.home_at(stamp)
+        if self.lives.known_up_to(home.node) < stamp:
+            return False
+        if self.lives.known_everywhere >= stamp:
+            return True
+        left = any(home.since <= each <= stamp for each in self.left.get((home.node, session.slot), ()))
+        return not left and not self.lives.had_died(home.node, home.boot, stamp)
+
+    def knows_past(self, session: Session, stamp: int) -> bool:
+        """Whether the logs of all nodes where a session was before a stamp go on until it left them."""
+        homes = session.homes
+        return all(
+            self.lives.known_up_to(home.node) >= min(after.since, stamp)
+            for home, after in pairwise(homes)
+            if home.since < stamp
+        )
+
+    def doubt(self, session: Session, since: int) -> int:
+        """Returns the stamp after which rows about a session may be lost, of all losses that lasted beyond `since`."""
+        if not self.lives.tails:
+            return NEVER
+        return self.lives.lost_after((home.node for home in session.homes), since)
+
 
 class _Builder:
     """Reads rows in order. `_open` has the open session of each owner."""
@@ -127,8 +158,15 @@ class _Builder:
     def life(self, row: Row) -> None:
         self.world.partitions.note(row)
 
+    def started(self, row: Row) -> None:
+        self.life(row)
+        self.world.lives.started(row)
+
     def killed(self, row: Row) -> None:
-        self.world.lives.note(row)
+        self.world.lives.killed(row)
+
+    def leave(self, row: Row) -> None:
+        self.world.left.setdefault((row["node"], row["slot"]), []).append(row["hlc"])
 
     # -- sessions
 
@@ -253,7 +291,7 @@ class _Builder:
 
 
 _HANDLERS: Final = {
-    "node.start": _Builder.life,
+    "node.start": _Builder.started,
     "mem.down": _Builder.life,
     "mem.up": _Builder.life,
     "split.detect": _Builder.life,
@@ -267,6 +305,8 @@ _HANDLERS: Final = {
     "sess.expire": _Builder.end,
     "sess.end": _Builder.end,
     "slot.arrive": _Builder.arrive,
+    "slot.moved": _Builder.leave,
+    "slot.taken": _Builder.leave,
     "sub.add": _Builder.subscribe,
     "sub.ack": _Builder.answered,
     "sub.del": _Builder.unsubscribe,

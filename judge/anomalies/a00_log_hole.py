@@ -19,6 +19,7 @@ ID = "A0"
 def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
     """Judge all rows of one boot."""
     last = 0
+    row: Row | None = None
     for row in sorted(rows, key=_seq):
         first_boot = world.lives.first_boot[row["node"]] == row["boot"]
         if row["seq"] > last + 1 and row["type"] != "log.gap":
@@ -27,6 +28,8 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
             text = f"{row['rows']} rows were given up ({row['reason']})"
             yield _finding("given-up", "fatal", row, str(row["first"]), text)
         last = max(last, row["seq"])
+    if row is not None and any(begin == row["hlc"] for begin, _ in world.lives.tails.get(row["node"], ())):
+        yield _finding("tail", "info", row, str(last + 1), f"rows from {last + 1} on were lost when it crashed")
 
 
 def _gap(row: Row, last: int, first_boot: bool) -> Finding:

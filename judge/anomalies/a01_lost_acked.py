@@ -16,11 +16,14 @@ Not owed, because the log shows another end or none that is certain:
 - A node without a lease forwards a message after the heal: to durable sessions that had subscribed before the split.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side.
 - A session that never got a message of its own client may have No Local, which the log does not show.
+
+A loss is judged only if the log of the session's node goes on to the acknowledgement (docs/anomalies.md#horizon).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ..findings import Finding, Subject, of_message
 from ..lanes import Entry
@@ -96,22 +99,38 @@ def _had_subscribed(message: Message, publish: Publish, session: Session, before
     )
 
 
-def judge_groups(message: Message, world: World) -> Iterator[Finding]:
-    """Find an acknowledged message that no member of a group with members got."""
+def finding_of(kind: str, message: Message, session: Session, world: World) -> Finding | None:
+    """Returns the finding that an owed message was lost; None if the logs do not go far enough to tell."""
+    publish, answer = message.publish, message.answer
+    assert publish is not None and answer is not None
+    if not world.knows(session, answer.stamp):
+        return None
+    until = NEVER if session.owner in message.queued else answer.stamp
+    sure = world.doubt(session, publish.stamp) >= until
+    return _of_message(kind, message, session.owner, session.number, sure)
+
+
+def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
+    """Find an acknowledged message that no member of a group with members got. Yields None for a group that the logs do
+    not tell enough about."""
     publish, answer = message.publish, message.answer
     if publish is None or answer is None or not publish.qos:
         return
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         if holders.group is None or _reached(message, publish, holders, world):
             continue
-        if not any(
-            held.answered < publish.stamp < held.session.ended and not world.died(held.session, publish.stamp)
+        members = [
+            held.session
             for held in holders.at(publish.stamp)
-        ):
+            if held.answered < publish.stamp < held.session.ended and not world.died(held.session, publish.stamp)
+        ]
+        if not members or world.partitions.span_without_lease(message.id[0], answer.stamp) is not None:
             continue
-        if world.partitions.span_without_lease(message.id[0], answer.stamp) is None:
-            owner = ("", message.mountpoint, holders.text)
-            yield finding("stale-route", message, owner, 0)
+        if all(world.knows(each, answer.stamp) for each in members):
+            sure = all(world.doubt(each, publish.stamp) >= answer.stamp for each in members)
+            yield _of_message("stale-route", message, ("", message.mountpoint, holders.text), 0, sure)
+        else:
+            yield None
 
 
 def _reached(message: Message, publish: Publish, holders: Holders, world: World) -> bool:
@@ -142,7 +161,7 @@ def judge_lane(entries: Iterable[Entry]) -> Iterator[Finding | Entry]:
             elif each.resumed < newest.first_sent:
                 kind = "not-resent"
         if kind and newest is not None:
-            yield _of_entry(kind, each, (*each.rows, *newest.rows))
+            yield _of_entry(kind, each, (*each.rows, *newest.rows), newest.first_sent)
         else:
             yield each
 
@@ -158,19 +177,20 @@ def judge_queue(waiting: Sequence[Entry], depth: tuple[int, int], newest_queued:
         return
     queued = sorted((each for each in waiting if each.queued), key=lambda each: (each.acked, each.message))
     for each in queued[: max(len(queued) - count, 0)]:
-        yield _of_entry("gone", each, each.rows)
+        yield _of_entry("gone", each, each.rows, stamp)
 
 
-def _of_entry(kind: str, entry: Entry, rows: tuple[RowId, ...]) -> Finding:
+def _of_entry(kind: str, entry: Entry, rows: tuple[RowId, ...], until: int) -> Finding:
     owner, number = entry.session
     *_, topic, qos = entry.lane
     subject = Subject.of(owner, number, entry.message)
-    return of_message(ID, kind, "fatal", subject, (entry.accepted, topic, qos), rows)
+    found = of_message(ID, kind, "fatal", subject, (entry.accepted, topic, qos), rows)
+    return replace(found, sure=entry.doubt >= until)
 
 
-def finding(kind: str, message: Message, owner: Owner, session: int) -> Finding:
-    """Returns the finding that an acknowledged message was lost for a session, or for a group instead of a client."""
+def _of_message(kind: str, message: Message, owner: Owner, session: int, sure: bool) -> Finding:
     publish, answer = message.publish, message.answer
     assert publish is not None and answer is not None
     what = publish.stamp, publish.topic, publish.qos
-    return of_message(ID, kind, "fatal", Subject.of(owner, session, message.id), what, (publish.row, answer.row))
+    subject = Subject.of(owner, session, message.id)
+    return replace(of_message(ID, kind, "fatal", subject, what, (publish.row, answer.row)), sure=sure)

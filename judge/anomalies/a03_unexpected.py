@@ -1,7 +1,7 @@
 """A3 unexpected: a message was sent that was never accepted, or to a session without a matching subscription.
 
-- `never accepted`: no node accepted, made, routed or queued it, and the log has the boot that its id names from the
-  begin;
+- `never accepted`: no node accepted, made, routed or queued it, and the log has the boot that its id names, from the
+  begin to the sending;
 - `no subscription`: between the PUBLISH and the sending no subscription of the session matched. Only sessions whose
   begin the log has are judged: the others may have subscribed before.
 """
@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..findings import Finding, Subject, of_message
 from ..message import Message, Publish, Sent
@@ -29,16 +30,29 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
             found.add(sent.key)
             subject = Subject.of(*sent.key, message.id)
             what = (sent.stamp, "", 0) if publish is None else (publish.stamp, publish.topic, publish.qos)
-            yield of_message(ID, kind, "fatal", subject, what, (sent.row,))
+            sure = _is_sure(message, sent, world)
+            yield replace(of_message(ID, kind, "fatal", subject, what, (sent.row,)), sure=sure)
 
 
 def _kind(message: Message, publish: Publish | None, sent: Sent, world: World) -> str:
     if publish is None:
         node, boot, _ = message.id
-        return "" if message.made or world.lives.begins_inside(node, boot) else "never accepted"
+        if message.made or world.lives.begins_inside(node, boot) or world.lives.known_up_to(node) < sent.stamp:
+            return ""
+        return "never accepted"
     if sent.session is None or not sent.session.known:
+        return ""
+    if not world.knows_past(sent.session, sent.stamp):
         return ""
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         if any(holders.of(sent.key, publish.stamp, sent.stamp)):
             return ""
     return "no subscription"
+
+
+def _is_sure(message: Message, sent: Sent, world: World) -> bool:
+    """Whether no rows are lost that may have had the PUBLISH, or the subscription."""
+    nodes = [message.id[0]]
+    if message.publish is not None and sent.session is not None:
+        nodes = [home.node for home in sent.session.homes]
+    return world.lives.lost_after(nodes, -1) >= sent.stamp

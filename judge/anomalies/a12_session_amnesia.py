@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator
 
 from ..findings import Finding, Subject
 from ..sessions import Session
+from ..world import World
 
 ID = "A12"
 
 
-def judge(sessions: Iterable[Session]) -> Iterator[Finding]:
-    """Judge the sessions of one client."""
+def judge(sessions: Iterable[Session], world: World) -> Iterator[Finding]:
+    """Judge the sessions of one client. The end of a session may have been in rows that were lost."""
     for session in sessions:
         if session.forgotten:
             subject = Subject.of(session.owner, session.number)
             text = f"session forgotten: {session.client}"
-            yield Finding(ID, "forgotten", "fatal", subject, session.ended, text, tuple(session.rows))
+            sure = world.doubt(session, session.begun) >= session.ended
+            yield Finding(ID, "forgotten", "fatal", subject, session.ended, text, tuple(session.rows), sure)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..findings import Finding, Subject
-from ..rows import NEVER, Owner, Row, in_order, message_id_of, row_id
+from ..rows import LOGICAL_BITS, NEVER, Owner, Row, in_order, message_id_of, row_id
 from ..world import World
 
 ID = "A14"
@@ -53,6 +53,10 @@ TYPES: Final = frozenset(
 """The types of rows that are judged."""
 
 
+GRACE: Final = 5_000 << LOGICAL_BITS
+"""A log must go on for so long, 5 s, after a will was due."""
+
+
 def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
     """Judge the rows of one client, of all nodes and sessions."""
     clients: dict[Owner, _Wills] = {}
@@ -70,9 +74,15 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
         elif row["type"] == "conn.open" or row["hlc"] in wills.ends:
             wills.end(row)
     for owner, wills in clients.items():
-        if world.partitions.span_without_lease(owner[0], NEVER - 1) is None:
-            for armed, ended in wills.due:
-                yield _finding("lost", owner, *((armed,) if armed is not None else ()), ended)
+        yield from _lost(owner, wills, world)
+
+
+def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
+    if world.partitions.span_without_lease(owner[0], NEVER - 1) is not None:
+        return
+    for armed, ended in wills.due:
+        if ended["hlc"] + GRACE <= world.lives.known_up_to(ended["node"]):
+            yield _finding("lost", owner, world, *((armed,) if armed is not None else ()), ended)
 
 
 def _fired(owner: Owner, wills: _Wills, row: Row, world: World) -> Iterator[Finding]:
@@ -82,7 +92,7 @@ def _fired(owner: Owner, wills: _Wills, row: Row, world: World) -> Iterator[Find
     inside = world.lives.first_boot[row["node"]] == 1
     if wills.state != "armed" and inside and not _undone(wills.last, row, world):
         last = (wills.last,) if wills.last is not None else ()
-        yield _finding("dup" if wills.state == "fired" else "spurious", owner, *last, row)
+        yield _finding("dup" if wills.state == "fired" else "spurious", owner, world, *last, row)
     wills.state, wills.last = "fired", row
 
 
@@ -102,7 +112,10 @@ def _cancelled(wills: _Wills, row: Row) -> None:
     wills.state, wills.last = "cancelled", row
 
 
-def _finding(kind: str, owner: Owner, *rows: Row) -> Finding:
+def _finding(kind: str, owner: Owner, world: World, *rows: Row) -> Finding:
     last = rows[-1]
     subject = Subject.of(owner, detail=f"{last['node']}, boot {last['boot']}, row {last['seq']}")
-    return Finding(ID, kind, "fatal", subject, last["hlc"], f"will {kind}: {owner[2]}", tuple(map(row_id, rows)))
+    text = f"will {kind}: {owner[2]}"
+    # what published or cancelled it may be in a part of the log that was lost
+    sure = world.lives.lost_after((row["node"] for row in rows), rows[0]["hlc"]) == NEVER
+    return Finding(ID, kind, "fatal", subject, last["hlc"], text, tuple(map(row_id, rows)), sure)

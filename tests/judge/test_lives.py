@@ -28,7 +28,7 @@ def test_deaths() -> None:
 
 def test_a_fault_is_noted_by_the_node_that_it_strikes() -> None:
     lives = Lives({("a", 1): boot(1, 9), ("b", 1): boot(1, 9)})
-    lives.note({"node": "a", "boot": 1, "hlc": 5, "nodes": ["b"]})
+    lives.killed({"node": "a", "boot": 1, "hlc": 5, "nodes": ["b"]})
     assert lives.deaths == {}
 
 
