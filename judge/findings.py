@@ -43,6 +43,12 @@ class Subject:
         return self.node, self.mountpoint, self.client, str(self.session), *message, self.topic, self.detail
 
 
+def finding_id(anomaly: str, kind: str, subject: Subject) -> str:
+    """Returns the id of a finding: 16 hexadecimal digits."""
+    words = "\0".join((anomaly, kind, *subject.words()))
+    return blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """An anomaly of one kind. `at` is the stamp where it shows. `text` is for people. `rows` prove it, oldest first. It
@@ -62,8 +68,7 @@ class Finding:
     @property
     def id(self) -> str:
         """16 hexadecimal digits."""
-        words = "\0".join((self.anomaly, self.kind, *self.subject.words()))
-        return blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        return finding_id(self.anomaly, self.kind, self.subject)
 
     def __str__(self) -> str:
         return f"{self.anomaly} {self.text}"

@@ -1,23 +1,35 @@
-"""The judges of one message, one lane, one queue, one client and one boot: all anomalies that share their rows.
+"""The judges of one message, lane, queue, topic, client, boot and run: all anomalies that share their rows.
 
-Everything that decides about a log calls these five functions, with rows that it has grouped by their key.
+Everything that decides about a log calls these functions, with rows that it has grouped by their key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from .anomalies import (
     a00_log_hole,
     a01_lost_acked,
+    a02_early_ack,
     a03_unexpected,
     a04_duplicate,
     a05_qos2_violation,
     a06_reorder,
+    a09_recovered,
+    a10_double_owner,
+    a11_takeover_hang,
     a12_session_amnesia,
+    a13_session_zombie,
     a14_will,
+    a16_retained_stale,
+    a18_unsubscribe_undone,
+    a19_policy_breach,
+    a20_split_incident,
+    a21_minority_ack,
 )
+from .anomalies.a16_retained_stale import Retained
 from .findings import Finding
 from .lanes import Entry
 from .message import Message, Publish
@@ -29,11 +41,14 @@ from .world import World
 @dataclass(slots=True)
 class Judged:
     """What one message leads to: findings, and entries to be judged by lane. `queued` has the stamp of its last q.enq
-    for each session. `open`: sessions and groups for which the logs end too early to tell whether it is lost."""
+    for each session. `retained` is to be judged by topic. `without_lease`: where it was acknowledged without a lease.
+    `open`: sessions and groups for which the logs end too early to tell whether it is lost."""
 
     findings: list[Finding]
     entries: list[Entry]
     queued: dict[SessionKey, int]
+    retained: list[Retained]
+    without_lease: list[a21_minority_ack.Place]
     published: bool
     acked: bool
     delivered: int
@@ -54,20 +69,43 @@ def judge_message(message_id: MessageId, rows: Iterable[Row], world: World) -> J
             owed.append(session)
     losses += a01_lost_acked.judge_groups(message, world)
     findings += [each for each in losses if each is not None]
-    if message.sent:
-        findings += a03_unexpected.judge(message, world)
-        if len(message.sent) > len(message.sendings):
-            findings += a04_duplicate.judge(message, world)
-            findings += a05_qos2_violation.judge(message, world)
+    findings += a02_early_ack.judge(message, world)
+    findings += a19_policy_breach.judge(message, world)
+    without_lease = []
+    for found in a21_minority_ack.judge(message, world):
+        if isinstance(found, Finding):
+            findings.append(found)
+        else:
+            without_lease.append(found)
+    findings += _of_sendings(message, world)
     queued = {}
     for owner, each in message.queued.items():
         session_then = world.session_at(owner, each.stamp)
         if session_then is not None:
             queued[session_then.key] = each.stamp
-    delivered = len({each.owner for each in message.sent})
-    entries = _entries(message, owed, world)
-    published, acked = message.publish is not None, message.answer is not None
-    return Judged(findings, entries, queued, published, acked, delivered, losses.count(None))
+    return Judged(
+        findings=findings,
+        entries=_entries(message, owed, world),
+        queued=queued,
+        retained=list(a16_retained_stale.of_message_rows(message)) if message.retained or message.brought else [],
+        without_lease=without_lease,
+        published=message.publish is not None,
+        acked=message.answer is not None,
+        delivered=len({each.owner for each in message.sent}),
+        open=losses.count(None),
+    )
+
+
+def _of_sendings(message: Message, world: World) -> Iterator[Finding]:
+    if not message.sent:
+        return
+    for unexpected in a03_unexpected.judge(message, world):
+        yield unexpected
+        yield from a18_unsubscribe_undone.judge(message, unexpected, world)
+    yield from a09_recovered.judge(message, world)
+    if len(message.sent) > len(message.sendings):
+        yield from a04_duplicate.judge(message, world)
+        yield from a05_qos2_violation.judge(message, world)
 
 
 def _entries(message: Message, owed: Iterable[Session], world: World) -> list[Entry]:
@@ -135,16 +173,37 @@ def judge_queue(session: SessionKey, waiting: Sequence[Entry], newest_queued: in
     return list(a01_lost_acked.judge_queue(waiting, depth, newest_queued))
 
 
-def judge_client(rows: Iterable[Row], world: World) -> Iterator[Finding]:
+def judge_topic(retained: Iterable[Retained], world: World) -> Iterator[Finding]:
+    """Judge all retained messages of one topic of one mountpoint."""
+    return a16_retained_stale.judge(retained, world)
+
+
+CLIENT_TYPES: Final = a10_double_owner.TYPES | a11_takeover_hang.TYPES | a14_will.TYPES
+"""The types of rows that are judged by client."""
+
+
+def judge_client(rows: Sequence[Row], world: World) -> Iterator[Finding]:
     """Judge the rows of one client (its connections, sessions and wills) on all nodes."""
-    return a14_will.judge(rows, world)
+    yield from a10_double_owner.judge(rows, world)
+    yield from a11_takeover_hang.judge(rows, world)
+    yield from a14_will.judge(rows, world)
 
 
 def judge_sessions(owner: Owner, world: World) -> Iterator[Finding]:
     """Judge the sessions that a client began at one node."""
-    return a12_session_amnesia.judge(world.sessions.get(owner, ()), world)
+    yield from a12_session_amnesia.judge(world.sessions.get(owner, ()), world)
+    yield from a13_session_zombie.judge(world.sessions.get(owner, ()))
 
 
 def judge_boot(rows: Iterable[Row], world: World) -> Iterator[Finding]:
     """Judge whether the log has all rows of a boot. `rows` are all of them."""
     return a00_log_hole.judge(rows, world)
+
+
+def judge_cluster(
+    refusals: Iterable[Row], without_lease: Mapping[a21_minority_ack.Place, int], world: World
+) -> Iterator[Finding]:
+    """Judge the run: its rows of policy.deny, and how often where a message was acknowledged without a lease."""
+    yield from a19_policy_breach.judge_refusals(refusals, world)
+    yield from a20_split_incident.judge(world)
+    yield from a21_minority_ack.counted(without_lease.items())

@@ -10,9 +10,12 @@ that is known to have been used (`known_seq`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from .rows import NEVER, Row
+from .rows import LOGICAL_BITS, NEVER, Row
+
+UNDONE: Final = 1_000 << LOGICAL_BITS
+"""What a node did in its last second may not have come to its disk."""
 
 
 class BootRows(NamedTuple):
@@ -84,6 +87,13 @@ class Lives:
     def had_died(self, node: str, boot: int, stamp: int) -> bool:
         """Whether a boot had died before a stamp, as the log shows it."""
         return self.death(node, boot) < stamp
+
+    def may_be_undone(self, row: Row, later: Row) -> bool:
+        """Whether a kill may have undone what a row says, before a later row: it was among the last of its boot."""
+        key = row["node"], row["boot"]
+        if not self.had_died(*key, later["hlc"]):
+            return False
+        return key not in self.boots or self.boots[key].last_hlc - row["hlc"] < UNDONE
 
     def begins_inside(self, node: str, boot: int) -> bool:
         """Whether the log may lack rows of this boot, because it begins later, or with a later boot."""

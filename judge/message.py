@@ -37,11 +37,20 @@ class Sent:
 
 @dataclass(slots=True)
 class Queued:
-    """The last entry of a message in the queue of a session."""
+    """The last entry of a message in the queue of a session, and the stamp of the first one."""
 
+    first: int
     stamp: int
     node: str
     boot: int
+    row: RowId
+
+
+@dataclass(slots=True)
+class Seen:
+    """When a node wrote a row, and which."""
+
+    stamp: int
     row: RowId
 
 
@@ -60,9 +69,10 @@ class Publish:
 
 @dataclass(slots=True)
 class Answer:
-    """The acknowledgement to the publisher, which does not refuse the message."""
+    """The acknowledgement to the publisher, which does not refuse the message. `right`: "" if the row does not say."""
 
     stamp: int
+    right: str
     row: RowId
 
 
@@ -81,6 +91,7 @@ class Message:
         "publish",
         "queued",
         "received",
+        "retained",
         "routed",
         "safe",
         "sent",
@@ -95,15 +106,17 @@ class Message:
         """A node made it itself, or has routed it: a lost row of its PUBLISH does not make it unexpected."""
         self.routed: set[Owner] = set()
         self.queued: dict[Owner, Queued] = {}
-        self.safe: set[Owner] = set()
-        """Sessions in whose queue it was safe."""
+        self.safe: dict[Owner, Seen] = {}
+        """Sessions in whose queue it was safe, and since when."""
         self.sent: list[Sent] = []
         self.received: dict[Owner, list[int]] = {}
         """Stamps of the subscribers' answers."""
         self.given_up: set[Owner] = set()
         """Sessions, or filters of groups, for which a node has dropped it and said so."""
-        self.brought: set[Owner] = set()
+        self.brought: dict[Owner, Seen] = {}
         """Sessions that got it as a retained message, for a SUBSCRIBE."""
+        self.retained: Seen | None = None
+        """Its first ret.set."""
         self._sendings: dict[SessionKey, list[Sent]] | None = None
         self._world = world
         for row in in_order(rows):
@@ -148,14 +161,17 @@ class Message:
 
     def _ack(self, row: Row) -> None:
         if self.answer is None and (row.get("code") or 0) < REFUSED:
-            self.answer = Answer(row["hlc"], row_id(row))
+            self.answer = Answer(row["hlc"], row.get("right") or "", row_id(row))
 
     def _queue(self, row: Row) -> None:
         self.made = True
-        self.queued[self._world.owner_of(row)] = Queued(row["hlc"], row["node"], row["boot"], row_id(row))
+        owner, stamp = self._world.owner_of(row), row["hlc"]
+        before = self.queued.get(owner)
+        first = stamp if before is None else before.first
+        self.queued[owner] = Queued(first, stamp, row["node"], row["boot"], row_id(row))
 
     def _stored(self, row: Row) -> None:
-        self.safe.add(self._world.owner_of(row))
+        self.safe.setdefault(self._world.owner_of(row), Seen(row["hlc"], row_id(row)))
 
     def _give_up(self, row: Row) -> None:
         self.given_up.add(self._world.owner_of(row))
@@ -170,7 +186,10 @@ class Message:
         self.received.setdefault(self._world.owner_of(row), []).append(row["hlc"])
 
     def _bring(self, row: Row) -> None:
-        self.brought.add(self._world.owner_of(row))
+        self.brought[self._world.owner_of(row)] = Seen(row["hlc"], row_id(row))
+
+    def _retain(self, row: Row) -> None:
+        self.retained = self.retained or Seen(row["hlc"], row_id(row))
 
     def _fire(self, row: Row) -> None:
         self.made = True
@@ -188,5 +207,6 @@ _HANDLERS: Final[dict[str, Callable[[Message, Row], None]]] = {
     "dlv.send": Message._send,
     "dlv.ack": Message._receive,
     "ret.deliver": Message._bring,
+    "ret.set": Message._retain,
     "will.fire": Message._fire,
 }

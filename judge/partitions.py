@@ -6,6 +6,8 @@ to the nodes that it reaches, and to the other nodes after the heal (docs/netspl
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from .rows import NEVER, Row
 
 Span = tuple[int, int]
@@ -18,6 +20,8 @@ class Partitions:
     def __init__(self) -> None:
         self._away: dict[tuple[str, str], list[Span]] = {}
         self._alone: dict[str, list[Span]] = {}
+        self._unleased: dict[str, list[Span]] = {}
+        self._leased: dict[str, list[Span]] = {}
 
     def note(self, row: Row) -> None:
         """Read a row of the log."""
@@ -33,6 +37,15 @@ class Partitions:
                 _end(self._alone.get(node, []), stamp)
         elif kind in ("split.heal", "node.start"):
             _end(self._alone.get(node, []), stamp)
+        elif kind == "lease.lose":
+            _begin(self._unleased.setdefault(node, []), stamp)
+            _end(self._leased.get(node, []), stamp)
+        elif kind == "lease.get":
+            _end(self._unleased.get(node, []), stamp)
+            _begin(self._leased.setdefault(node, []), stamp)
+        if kind == "node.start":
+            _end(self._unleased.get(node, []), stamp)
+            _end(self._leased.get(node, []), stamp)
 
     def was_out_of_view(self, origin: str, node: str, begin: int, end: int) -> bool:
         """Whether the views of `origin` lacked `node` at any time from `begin` to `end`."""
@@ -40,10 +53,23 @@ class Partitions:
 
     def span_without_lease(self, node: str, stamp: int) -> Span | None:
         """Returns the span without a lease that contains the stamp; None if the node had a lease then."""
-        for begin, end in self._alone.get(node, ()):
-            if begin <= stamp < end:
-                return begin, end
-        return None
+        return _containing(self._alone.get(node, ()), stamp)
+
+    def span_after_a_lost_lease(self, node: str, stamp: int) -> Span | None:
+        """Returns the span that contains the stamp and began when the node said that it had lost its lease."""
+        return _containing(self._unleased.get(node, ()), stamp)
+
+    def had_lease(self, node: str, stamp: int) -> bool:
+        """Whether the node had said that it has a lease, and not that it has lost it."""
+        return _containing(self._leased.get(node, ()), stamp) is not None
+
+    def anybody_without_lease(self, nodes: Iterable[str], begin: int, end: int) -> bool:
+        """Whether one of the nodes had no lease at any time from `begin` to `end`."""
+        return any(left <= end and begin < back for node in nodes for left, back in self._alone.get(node, ()))
+
+
+def _containing(spans: Sequence[Span], stamp: int) -> Span | None:
+    return next(((begin, end) for begin, end in spans if begin <= stamp < end), None)
 
 
 def _begin(spans: list[Span], stamp: int) -> None:

@@ -6,14 +6,26 @@ functions.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from . import findings
-from .anomalies import a14_will
+from .anomalies.a16_retained_stale import Retained
+from .anomalies.a21_minority_ack import Place
 from .findings import Finding, Verdict
-from .judging import judge_boot, judge_client, judge_lane, judge_message, judge_queue, judge_sessions
+from .judging import (
+    CLIENT_TYPES,
+    Judged,
+    judge_boot,
+    judge_client,
+    judge_cluster,
+    judge_lane,
+    judge_message,
+    judge_queue,
+    judge_sessions,
+    judge_topic,
+)
 from .lanes import Entry
 from .lives import BootRows
 from .message import Lane
@@ -49,6 +61,7 @@ class Grouped:
         self.boots: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
         self.clients: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
         self.others: list[Row] = []
+        self.refusals: list[Row] = []
         self._stored: dict[tuple[str, int, str, str, int], Row] = {}
         for row in rows:
             self._add(row)
@@ -62,8 +75,10 @@ class Grouped:
                 self._first_stored(row)
         if kind in TYPES or (kind == "ret.deliver" and mid is None):
             self.others.append(row)
-        if kind in a14_will.TYPES:
+        if kind in CLIENT_TYPES:
             self.clients[row.get("mountpoint") or "", row["client"]].append(row)
+        elif kind == "policy.deny":
+            self.refusals.append(row)
 
     def _first_stored(self, row: Row) -> None:
         key = row["node"], row["boot"], row.get("mountpoint") or "", row["client"], row.get("epoch") or 0
@@ -79,6 +94,31 @@ class Grouped:
         return World.of(self.others, Summary(boots, self._stored.values(), frozenset(safe), complete))
 
 
+class _Passed:
+    """What the judges of messages hand on, by the keys of the next judges."""
+
+    def __init__(self) -> None:
+        self.lanes: defaultdict[tuple[SessionKey, Lane], list[Entry]] = defaultdict(list)
+        self.topics: defaultdict[tuple[str, str], list[Retained]] = defaultdict(list)
+        self.queued: dict[SessionKey, int] = {}
+        self.without_lease: Counter[Place] = Counter()
+
+    def take(self, judged: Judged, report: Report) -> None:
+        """Add what one message leads to."""
+        report.findings += judged.findings
+        report.published += judged.published
+        report.acked += judged.acked
+        report.delivered += judged.delivered
+        report.open += judged.open
+        for entry in judged.entries:
+            self.lanes[entry.key].append(entry)
+        for step in judged.retained:
+            self.topics[step.key].append(step)
+        for session, stamp in judged.queued.items():
+            self.queued[session] = max(stamp, self.queued.get(session, stamp))
+        self.without_lease.update(judged.without_lease)
+
+
 def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Report:
     """Judge the rows of one run, of all nodes and boots, in any order. `lifo` queues are not judged for order.
 
@@ -87,34 +127,27 @@ def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Rep
     grouped = Grouped(rows)
     world = grouped.world(complete)
     report = Report()
-    lanes: defaultdict[tuple[SessionKey, Lane], list[Entry]] = defaultdict(list)
-    queued: dict[SessionKey, int] = {}
+    passed = _Passed()
     for message_id, of_message in grouped.messages.items():
-        judged = judge_message(message_id, of_message, world)
-        report.findings += judged.findings
-        report.published += judged.published
-        report.acked += judged.acked
-        report.delivered += judged.delivered
-        report.open += judged.open
-        for entry in judged.entries:
-            lanes[entry.key].append(entry)
-        for session, stamp in judged.queued.items():
-            queued[session] = max(stamp, queued.get(session, stamp))
+        passed.take(judge_message(message_id, of_message, world), report)
     waiting: defaultdict[SessionKey, list[Entry]] = defaultdict(list)
-    for (session, _), entries in lanes.items():
+    for (session, _), entries in passed.lanes.items():
         found, wait = judge_lane(entries, lifo)
         report.findings += found
         if wait:
             waiting[session] += wait
     for session, wait in waiting.items():
-        gone = judge_queue(session, wait, queued.get(session, -1), world)
+        gone = judge_queue(session, wait, passed.queued.get(session, -1), world)
         report.waiting += len(wait) - len(gone)
         report.findings += gone
+    for retained in passed.topics.values():
+        report.findings += judge_topic(retained, world)
     for of_boot in grouped.boots.values():
         report.findings += judge_boot(of_boot, world)
     for of_client in grouped.clients.values():
         report.findings += judge_client(of_client, world)
     for owner in world.sessions:
         report.findings += judge_sessions(owner, world)
+    report.findings += judge_cluster(grouped.refusals, passed.without_lease, world)
     report.findings = findings.in_order(report.findings)
     return report

@@ -41,6 +41,8 @@ class Session:
     """The last q.depth: its stamp, and the number of messages."""
     rows: list[RowId] = field(default_factory=list)
     """The rows of its begin and its end."""
+    revived: tuple[RowId, RowId] | None = None
+    """The row with which it had ended, and the one that resumed it nevertheless."""
 
     @property
     def key(self) -> SessionKey:

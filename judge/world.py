@@ -19,6 +19,7 @@ from typing import Final
 
 from ..cluster.identity import slot_of
 from ..mqtt.topics import parse_shared
+from .incidents import Incidents
 from .lives import BootRows, Lives
 from .partitions import Partitions
 from .rows import BEFORE, NEVER, MessageId, Owner, Row, in_order, row_id
@@ -49,6 +50,9 @@ class World:
 
     lives: Lives
     partitions: Partitions = field(default_factory=Partitions)
+    incidents: Incidents = field(default_factory=Incidents)
+    settings: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)
+    """Node and key -> from which stamp on which value is in force."""
     sessions: dict[Owner, list[Session]] = field(default_factory=dict)
     subscriptions: SubscriptionTable = field(default_factory=SubscriptionTable)
     safe_wills: frozenset[MessageId] = frozenset()
@@ -105,6 +109,12 @@ class World:
             last = sessions[0]
         return last if last.begun <= stamp < last.ended else None
 
+    def setting(self, node: str, key: str, stamp: int) -> str:
+        """Returns the value of a setting that was in force at a node; "" if the log does not say."""
+        values = self.settings.get((node, key), [])
+        at = bisect_right(values, stamp, key=lambda each: each[0])
+        return values[at - 1][1] if at else ""
+
     def died(self, session: Session, stamp: int) -> bool:
         """Whether a clean session ended with its node, or with its slot there, before a stamp: the log has no row for
         that end."""
@@ -153,14 +163,26 @@ class _Builder:
         self._closed: set[Owner] = set()
         """The client's connection has ended, and its session has not."""
         self._armed: set[Owner] = set()
+        self._ended: dict[tuple[str, str, int], Row] = {}
+        """Mountpoint, client and epoch -> the row with which that session ended."""
         self._held: dict[tuple[Owner, str | None, str], Held] = {}
 
     def life(self, row: Row) -> None:
         self.world.partitions.note(row)
 
+    def incident(self, row: Row) -> None:
+        self.life(row)
+        self.world.incidents.note(row)
+
     def started(self, row: Row) -> None:
         self.life(row)
         self.world.lives.started(row)
+        for each in row.get("settings") or ():
+            key, _, value = each.partition("=")
+            self.world.settings.setdefault((row["node"], key), []).append((row["hlc"], value))
+
+    def changed(self, row: Row) -> None:
+        self.world.settings.setdefault((row["node"], row["key"]), []).append((row["hlc"], row.get("new") or ""))
 
     def killed(self, row: Row) -> None:
         self.world.lives.killed(row)
@@ -201,6 +223,9 @@ class _Builder:
         self._closed.discard(owner)
         session.durable = True
         session.resumed.append(row["hlc"])
+        ended = self._ended.get((owner[1], owner[2], row.get("epoch") or 0))
+        if ended is not None and not self.world.lives.may_be_undone(ended, row):
+            session.revived = row_id(ended), row_id(row)
 
     def end(self, row: Row) -> None:
         owner = self.world.owner_of(row)
@@ -208,6 +233,8 @@ class _Builder:
         if session is not None:
             self._finish(session, row)
         self._closed.discard(owner)
+        if row.get("epoch"):
+            self._ended.setdefault((owner[1], owner[2], row["epoch"]), row)
 
     def stored(self, row: Row) -> None:
         session = self._open.get(self.world.owner_of(row))
@@ -292,11 +319,14 @@ class _Builder:
 
 _HANDLERS: Final = {
     "node.start": _Builder.started,
+    "config.change": _Builder.changed,
+    "lease.get": _Builder.life,
+    "lease.lose": _Builder.life,
     "mem.down": _Builder.life,
     "mem.up": _Builder.life,
-    "split.detect": _Builder.life,
-    "split.change": _Builder.life,
-    "split.heal": _Builder.life,
+    "split.detect": _Builder.incident,
+    "split.change": _Builder.incident,
+    "split.heal": _Builder.incident,
     "fault.kill": _Builder.killed,
     "conn.open": _Builder.connected,
     "conn.close": _Builder.disconnected,

@@ -249,8 +249,9 @@ def test_no_circles_of_types() -> None:
 
 
 def io_of(path: Path) -> list[tuple[str, int]]:
-    """Returns the imports of a module that are I/O, with their lines. The simulator gets its randomness as `Random`."""
-    own = {"random"} if name_of(path).startswith("sim/") else set()
+    """Returns the imports of a module that are I/O, with their lines. The simulator and planted logs get their
+    randomness as `Random`."""
+    own = {"random"} if name_of(path).startswith(("sim/", "judge/planted/")) else set()
     return [(each.target, each.line) for each in imports(path) if each.target.split(".")[0] in IO_MODULES - own]
 
 

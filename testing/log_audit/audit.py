@@ -97,11 +97,14 @@ class Audit:
     @property
     def holes(self) -> list[str]:
         """A0: parts of the log that are missing."""
-        return [each.text.removeprefix(HOLE) for each in self.findings if each.anomaly == "A0"]
+        return [
+            each.text.removeprefix(HOLE) for each in self.findings if each.anomaly == "A0" and each.severity == "fatal"
+        ]
 
     def problems(self) -> list[str]:
-        """Returns a line for each anomaly, including duplicates."""
-        return [f"{each.anomaly} {_PREFIX.get(each.anomaly, '')}{each.text}" for each in self.findings]
+        """Returns a line for each anomaly, including duplicates. `findings` also has metrics and what is allowed."""
+        found = [each for each in self.findings if each.severity in ("fatal", "error") or each.anomaly == "A4"]
+        return [f"{each.anomaly} {_PREFIX.get(each.anomaly, '')}{each.text}" for each in found]
 
     def _cases(self, anomaly: str) -> list[Case]:
         return [_case(each) for each in self.findings if each.anomaly == anomaly]

@@ -92,7 +92,9 @@ def test_a_subscription_may_be_behind_the_end_of_the_former_node() -> None:
     two = Two()
     two.b.subscriber(filter="other", expiry_s=60)
     two.a.say("slot.arrive", slot=SLOT)
-    two.a.send(two.a.accept())
+    mid = two.a.accept()
+    two.a.ack(mid)
+    two.a.send(mid)
     assert open_log(two.rows).findings == []
     two.b.say("mem.up", target=A)
     assert [each.kind for each in open_log(two.rows).findings] == ["no subscription"]
@@ -181,7 +183,7 @@ def test_a_finding_that_rests_on_lost_rows_is_unknown(case: Callable[[Log, int],
         log.subscriber(expiry_s=60)
         case(log, known)
         report = judge(log.rows)
-        return report.verdict, [each for each in report.findings if each.anomaly != "A0"]
+        return report.verdict, [each for each in report.findings if each.anomaly not in ("A0", "A9")]
 
     verdict, (sure,) = result(0)
     assert (verdict, sure.sure) == ("invalid", True)

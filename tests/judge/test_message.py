@@ -27,7 +27,7 @@ def test_the_steps_of_a_message() -> None:
     found = read(log)
     assert found.publish is not None and found.answer is not None and found.id == mid
     assert (found.publish.client, found.publish.topic, found.publish.qos) == ("tx", "t/1", 1)
-    assert found.routed == set(found.queued) == found.safe == set(found.received) == {RX}
+    assert found.routed == set(found.queued) == set(found.safe) == set(found.received) == {RX}
     assert found.made and [each.owner for each in found.sent] == [RX] and found.given_up == set()
     assert found.publish.stamp < found.queued[RX].stamp < found.answer.stamp < found.sent[0].stamp
 

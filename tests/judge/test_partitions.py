@@ -48,3 +48,26 @@ def test_a_node_is_alone_from_detection_to_heal() -> None:
     for end in ("split.heal", "node.start"):
         assert read(*rows, {"type": end, "node": "a"}).span_without_lease("a", 3) == (3, 4)
     assert found.span_without_lease("b", 0) is None
+
+
+def test_leases_by_their_own_rows() -> None:
+    """A node that has said nothing about its lease has neither had nor lost it."""
+    found = read(
+        {"type": "mem.up", "node": "a", "target": "b"},
+        {"type": "lease.get", "node": "a"},
+        {"type": "lease.lose", "node": "a"},
+        {"type": "lease.get", "node": "a"},
+        {"type": "node.start", "node": "a"},
+    )
+    assert [found.had_lease("a", stamp) for stamp in range(5)] == [False, True, False, True, False]
+    assert [found.span_after_a_lost_lease("a", stamp) for stamp in range(4)] == [None, None, (2, 3), None]
+
+
+def test_whether_a_node_was_ever_alone() -> None:
+    found = read(
+        {"type": "mem.up", "node": "a", "target": "b"},
+        {"type": "split.detect", "node": "a", "state": "minority"},
+        {"type": "split.heal", "node": "a"},
+    )
+    assert found.anybody_without_lease(["b", "a"], 0, 1) and not found.anybody_without_lease(["a"], 2, 9)
+    assert not found.anybody_without_lease(["b"], 0, 9)

@@ -9,7 +9,8 @@ from ...testing.log_audit.log_builder import Log
 
 
 def findings(log: Log, lifo: bool = False) -> list[Finding]:
-    return judge(log.rows, lifo).findings
+    """Without A9: most tests leave the answer to a publisher out."""
+    return [each for each in judge(log.rows, lifo).findings if each.anomaly != "A9"]
 
 
 def kinds(log: Log, lifo: bool = False) -> list[tuple[str, str]]:

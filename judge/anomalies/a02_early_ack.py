@@ -1,0 +1,61 @@
+"""A2 early-ack: the publisher got its acknowledgement before what it stands for was done.
+
+- `disk`: the message had entered the queue of a durable session, and was safe there only after the acknowledgement;
+- `queue`: it entered the queue of a session that it was owed to only after the acknowledgement.
+
+Not judged are acknowledgements without a lease, whose other side gets the messages after the heal, and sessions whose
+node had died, was out of the publisher's view, or was just getting the session from another node. Logs before version 5
+of the schema do not order rows of different nodes well enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..findings import Finding, Subject, of_message
+from ..message import Answer, Message, Publish, Queued
+from ..rows import Owner, RowId
+from ..world import World
+
+ID = "A2"
+
+
+def judge(message: Message, world: World) -> Iterator[Finding]:
+    """Judge the answer to a publisher against each queue; at most one finding for each session."""
+    publish, answer = message.publish, message.answer
+    if publish is None or answer is None or answer.right in ("", "policy"):
+        return
+    for owner, queued in message.queued.items():
+        stored = message.safe.get(owner)
+        if queued.first < answer.stamp:
+            if stored is not None and stored.stamp > answer.stamp:
+                yield _finding("disk", message, publish, owner, (answer.row, stored.row), world)
+        elif _must_have_waited(message, publish, answer, owner, queued, world):
+            yield _finding("queue", message, publish, owner, (answer.row, queued.row), world)
+
+
+def _must_have_waited(
+    message: Message, publish: Publish, answer: Answer, owner: Owner, queued: Queued, world: World
+) -> bool:
+    session = world.session_at(owner, publish.stamp)
+    if session is None or owner in message.brought or owner in message.given_up:
+        return False
+    home = session.home_at(publish.stamp)
+    if home is not session.home_at(queued.first) or world.lives.had_died(home.node, home.boot, queued.first):
+        return False
+    if world.partitions.was_out_of_view(message.id[0], home.node, publish.stamp, answer.stamp):
+        return False
+    return any(
+        held.qos and held.answered < publish.stamp
+        for holders in world.subscriptions.matching(message.mountpoint, publish.topic)
+        if holders.group is None
+        for held in holders.of(session.key, publish.stamp, publish.stamp)
+    )
+
+
+def _finding(
+    kind: str, message: Message, publish: Publish, owner: Owner, rows: tuple[RowId, ...], world: World
+) -> Finding:
+    session = world.session_at(owner, publish.stamp)
+    subject = Subject.of(owner, 0 if session is None else session.number, message.id)
+    return of_message(ID, kind, "fatal", subject, (publish.stamp, publish.topic, publish.qos), rows)

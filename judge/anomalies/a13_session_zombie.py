@@ -1,0 +1,24 @@
+"""A13 session-zombie: a session that had ended was resumed.
+
+A durable session has another epoch than those of the client before. `sess.resume` has an epoch that `sess.end` or
+`sess.expire` had before, on any node (`resumed`). What a node did in the last second before a kill may not have come to
+its disk: such an end is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..findings import Finding, Subject
+from ..sessions import Session
+
+ID = "A13"
+
+
+def judge(sessions: Iterable[Session]) -> Iterator[Finding]:
+    """Judge the sessions of one client."""
+    for session in sessions:
+        if session.revived is not None:
+            subject = Subject.of(session.owner, session.number)
+            text = f"session came back after its end: {session.client}"
+            yield Finding(ID, "resumed", "error", subject, max(session.begun, 0), text, session.revived)

@@ -1,0 +1,82 @@
+"""A16 retained-stale: a new subscription got an older retained message than one that was acknowledged long before.
+
+A node set another retained message of the topic, or removed it, and the publisher had its acknowledgement 10 s before
+the delivery (`stale`). Not judged if the node of either had no lease in that time, and for messages with QoS 0, which
+have no acknowledgement. That a subscriber got none at all is not judged: the log has neither the retain handling of a
+subscription nor the rights of a client.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+from ..findings import Finding, Subject, of_message
+from ..message import Message
+from ..rows import LOGICAL_BITS, MessageId, Owner, RowId
+from ..world import World
+
+ID = "A16"
+LAG: Final = 10_000 << LOGICAL_BITS
+"""How long a node may not know of a retained message, 10 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """A retained message: it was set at a stamp, and acknowledged (-1: not); or `brought` to a session."""
+
+    mountpoint: str
+    topic: str
+    message: MessageId
+    set_at: int
+    acked: int
+    row: RowId
+    brought: tuple[Owner, int] | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Returns the key by which they are judged together."""
+        return self.mountpoint, self.topic
+
+
+def of_message_rows(message: Message) -> Iterator[Retained]:
+    """Returns what one message is for its topic: it was set, and brought to sessions."""
+    publish, stored, answer = message.publish, message.retained, message.answer
+    if publish is None:
+        return
+    set_at = publish.stamp if stored is None else stored.stamp
+    acked = -1 if stored is None or answer is None or not publish.qos else answer.stamp
+    row = publish.row if stored is None else stored.row
+    if stored is not None:
+        yield Retained(message.mountpoint, publish.topic, message.id, set_at, acked, row)
+    for owner, each in message.brought.items():
+        yield Retained(
+            message.mountpoint, publish.topic, message.id, set_at, acked, each.row, brought=(owner, each.stamp)
+        )
+
+
+def judge(steps: Iterable[Retained], world: World) -> Iterator[Finding]:
+    """Judge all retained messages of one topic."""
+    steps = list(steps)
+    acked = sorted((each for each in steps if each.brought is None and each.acked >= 0), key=lambda each: each.acked)
+    newest = list(accumulate(acked, _later))
+    for each in steps:
+        if each.brought is None:
+            continue
+        owner, stamp = each.brought
+        at = bisect_right(acked, stamp - LAG, key=lambda one: one.acked)
+        if not at or newest[at - 1].set_at <= each.set_at:
+            continue
+        nodes = newest[at - 1].row[0], each.row[0]
+        if not world.partitions.anybody_without_lease(nodes, newest[at - 1].set_at, stamp):
+            session = world.session_at(owner, stamp)
+            subject = Subject.of(owner, 0 if session is None else session.number, each.message)
+            rows = (newest[at - 1].row, each.row)
+            yield of_message(ID, "stale", "error", subject, (stamp, each.topic, 1), rows)
+
+
+def _later(one: Retained, other: Retained) -> Retained:
+    return one if one.set_at > other.set_at else other

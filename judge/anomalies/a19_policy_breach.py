@@ -1,0 +1,46 @@
+"""A19 policy-breach: a node accepted a PUBLISH that the split policy forbids, or refused one without a split.
+
+- `accepted`: it acknowledged without a lease (`right` is policy), and its `allow_publish_during_netsplit` is not `on`;
+- `refused`: it refused an operation because of a split (`policy.deny`, reason netsplit), had a lease, and was in no
+  incident.
+
+A plugin may give one client another policy, which the log does not show. Nodes whose settings the log does not have are
+not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ..findings import Finding, Subject, of_message
+from ..message import Message
+from ..rows import Row, row_id
+from ..world import World
+
+ID = "A19"
+FLAG: Final = "allow_publish_during_netsplit"
+
+
+def judge(message: Message, world: World) -> Iterator[Finding]:
+    """Judge the acknowledgement of a message."""
+    publish, answer = message.publish, message.answer
+    if publish is None or answer is None or answer.right != "policy":
+        return
+    if world.setting(message.id[0], FLAG, answer.stamp) not in ("", "on"):
+        subject = Subject(message.id[0], message.mountpoint, publish.client, message=message.id)
+        what = publish.stamp, publish.topic, publish.qos
+        yield of_message(ID, "accepted", "fatal", subject, what, (publish.row, answer.row))
+
+
+def judge_refusals(rows: Iterable[Row], world: World) -> Iterator[Finding]:
+    """Judge rows of policy.deny."""
+    for row in rows:
+        node, stamp = row["node"], row["hlc"]
+        if row.get("reason") != "netsplit" or not world.partitions.had_lease(node, stamp):
+            continue
+        if not world.incidents.contains(node, stamp):
+            detail = f"boot {row['boot']}, row {row['seq']}"
+            subject = Subject(node, row.get("mountpoint") or "", row["client"], detail=detail)
+            text = f"{row['operation']} of {row['client']} was refused without a split"
+            yield Finding(ID, "refused", "error", subject, stamp, text, (row_id(row),))

@@ -1,0 +1,52 @@
+"""Incidents: how long a node did not see the whole cluster, as its own rows say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .rows import NEVER, Row, RowId, row_id
+
+
+@dataclass(slots=True)
+class Incident:
+    """One incident of one node, from its detection to its heal. Times with `_ms` are cluster time.
+
+    `window_ms`: how long the node went on before it knew. `state`: minority if the node ever was without a lease.
+    """
+
+    node: str
+    begin_ms: int
+    window_ms: int
+    detected: int
+    state: str
+    healed: int = NEVER
+    rows: list[RowId] = field(default_factory=list)
+
+
+class Incidents:
+    """The incidents of all nodes. `note` takes rows of split.detect, split.change and split.heal, in order."""
+
+    def __init__(self) -> None:
+        self.all: list[Incident] = []
+        self._open: dict[str, Incident] = {}
+
+    def note(self, row: Row) -> None:
+        """Read a row."""
+        node = row["node"]
+        if row["type"] == "split.detect":
+            begin, window = row.get("begin_ms") or 0, row.get("window_ms") or 0
+            self._open[node] = Incident(node, begin, window, row["hlc"], row.get("state") or "")
+            self.all.append(self._open[node])
+        incident = self._open.get(node)
+        if incident is None:
+            return
+        incident.rows.append(row_id(row))
+        if row.get("state") == "minority":
+            incident.state = "minority"
+        if row["type"] == "split.heal":
+            incident.healed = row["hlc"]
+            del self._open[node]
+
+    def contains(self, node: str, stamp: int) -> bool:
+        """Whether a node was in an incident at a stamp."""
+        return any(each.node == node and each.detected <= stamp < each.healed for each in self.all)

@@ -1,0 +1,184 @@
+"""Planted cases of logs, clean sessions in splits, policies and leases: A0, A1, A19 to A21."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..findings import Subject
+from ..rows import Row
+from .catalogue import Catalogue
+from .clients import Client
+from .scene import Actor, Node
+from .stage import Stage
+
+CASES = Catalogue()
+FLAG = "allow_publish_during_netsplit"
+
+
+@CASES.anomaly
+def hole(stage: Stage) -> Actor:
+    """A0: a row is missing."""
+    tx, rx = stage.pair()
+    stage.delivered(tx, rx)
+    missing = stage.scene.written.pop(-2)
+    detail = f"boot {missing['boot']}, row {missing['seq']}"
+    stage.expect("A0", "gap", Subject(tx.node.name, detail=detail))
+    yield 0
+
+
+@CASES.anomaly
+def rows_given_up(stage: Stage) -> Actor:
+    """A0: the node itself has dropped rows, and says so."""
+    node = stage.node()
+    first = node.seq + 1
+    node.seq += 9
+    stage.say(node, "log.gap", first=first, last=node.seq + 1, rows=10, reason="overflow")
+    stage.expect("A0", "given-up", Subject(node.name, detail=f"boot {node.boot}, row {first}"))
+    yield 0
+
+
+def _power_loss(stage: Stage, node: Node) -> Actor:
+    """The node loses its last rows: the next boot knows of two more than the log has."""
+    boot, last = node.boot, node.seq
+    yield from stage.kill(node)
+    stage.scene.written[-1] = {**stage.scene.written[-1], "known_seq": last + 2}
+    stage.expect("A0", "tail", Subject(node.name, detail=f"boot {boot}, row {last + 1}"), "info")
+
+
+@CASES.anomaly
+def lost_with_the_tail(stage: Stage) -> Actor:
+    """A1, not sure: the rows that may say that the message was safe are lost."""
+    tx, rx = stage.pair()
+    mid = stage.published(tx, rx, safe=False)
+    stage.expect("A1", "queue", stage.session(rx, mid), sure=False)
+    yield from _power_loss(stage, tx.node)
+
+
+@CASES.near_miss
+def tail_without_a_doubt(stage: Stage) -> Actor:
+    """Rows are lost, and nothing rests on them."""
+    tx, rx = stage.pair()
+    stage.delivered(tx, rx)
+    yield from _power_loss(stage, tx.node)
+
+
+def _two_sides(stage: Stage, expiry_s: int = 3600) -> tuple[Client, Client]:
+    """Returns a publisher and a subscriber at different nodes."""
+    tx = stage.client(stage.node(), "tx", 0)
+    rx = stage.client(stage.node(), "rx", expiry_s)
+    stage.subscribe(rx, stage.topic)
+    return tx, rx
+
+
+def _split(stage: Stage, kind: str, node: Node, other: Node, state: str) -> Row:
+    begin = stage.scene.now - 20
+    if kind == "split.detect":
+        stage.expect("A20", state, Subject(node.name, detail=f"begin {begin}"), "metric")
+    return stage.say(node, kind, nodes=[other.name], state=state, begin_ms=begin, window_ms=20)
+
+
+def _forwarded(stage: Stage, tx: Client, rx: Client, mid: Any) -> None:
+    stage.forward(mid, tx.node, rx.node)
+    stage.route(mid, rx.node, rx)
+    stage.enqueue(mid, rx, stage.topic)
+    stage.forwarded(mid, tx.node, rx.node)
+    stage.got(mid, rx, stage.send(mid, rx))
+
+
+def _alone(stage: Stage, arrives: bool, flag: str) -> Actor:
+    """A node without a lease accepts a message for the other side, which gets it after the heal, or not."""
+    tx, rx = _two_sides(stage)
+    stage.say(tx.node, "config.change", key=FLAG, new=flag)
+    detected = _split(stage, "split.detect", tx.node, rx.node, "minority")
+    stage.say(tx.node, "lease.lose", view=1)
+    yield 20
+    mid = stage.accept(tx, stage.topic)
+    stage.route(mid, tx.node)
+    stage.ack(mid, tx, right="policy")
+    stage.expect("A21", "policy", Subject(tx.node.name, detail=f"since {detected['hlc']}"), "info")
+    if flag != "on":
+        stage.expect("A19", "accepted", Subject(tx.node.name, "", tx.name, message=mid))
+    yield 20
+    if arrives:
+        _forwarded(stage, tx, rx, mid)
+    else:
+        stage.expect_of("A1", "stale-route", rx, mid)
+    stage.say(tx.node, "lease.get", view=2)
+    _split(stage, "split.heal", tx.node, rx.node, "minority")
+
+
+@CASES.near_miss
+def late_after_the_heal(stage: Stage) -> Actor:
+    """Policy `on`: the other side gets it late."""
+    yield from _alone(stage, True, "on")
+
+
+@CASES.anomaly
+def lost_in_a_split(stage: Stage) -> Actor:
+    """A1: policy `on`, and a durable session from before the split never gets it."""
+    yield from _alone(stage, False, "on")
+
+
+@CASES.anomaly
+def accepted_against_the_policy(stage: Stage) -> Actor:
+    """A19: the policy is `majority`, and a node without a lease acknowledges."""
+    yield from _alone(stage, True, "majority")
+
+
+@CASES.near_miss
+def clean_session_out_of_the_view(stage: Stage) -> Actor:
+    """A clean session has ended for each node out of whose view its node is."""
+    tx, rx = _two_sides(stage, 0)
+    stage.say(tx.node, "mem.down", target=rx.node.name, view=2)
+    stage.published(tx)
+    yield 5
+    stage.say(tx.node, "mem.up", target=rx.node.name, view=3)
+
+
+@CASES.anomaly
+def durable_session_out_of_the_view(stage: Stage) -> Actor:
+    """A1: a durable session is still owed everything."""
+    tx, rx = _two_sides(stage)
+    stage.say(tx.node, "mem.down", target=rx.node.name, view=2)
+    stage.expect_of("A1", "stale-route", rx, stage.published(tx))
+    yield 5
+    stage.say(tx.node, "mem.up", target=rx.node.name, view=3)
+
+
+@CASES.anomaly
+def acknowledged_without_the_lease(stage: Stage) -> Actor:
+    """A21: the node had said that it lost its lease, and acknowledged by the right of one."""
+    tx, rx = stage.pair()
+    stage.say(tx.node, "lease.lose", view=1)
+    mid = stage.delivered(tx, rx)
+    stage.expect("A21", "lease", Subject(tx.node.name, "", tx.name, message=mid))
+    yield 5
+    stage.say(tx.node, "lease.get", view=1)
+    stage.delivered(tx, rx)
+
+
+def _refused(stage: Stage, in_split: bool) -> Actor:
+    tx, rx = _two_sides(stage)
+    stage.say(tx.node, "lease.get", view=1)
+    if in_split:
+        _split(stage, "split.detect", tx.node, rx.node, "majority")
+    denied = {"client": tx.name, "operation": "publish", "topic": stage.topic, "reason": "netsplit"}
+    row = stage.say(tx.node, "policy.deny", **denied)
+    if not in_split:
+        detail = f"boot {row['boot']}, row {row['seq']}"
+        stage.expect("A19", "refused", Subject(tx.node.name, "", tx.name, detail=detail), "error")
+    yield 5
+    if in_split:
+        _split(stage, "split.heal", tx.node, rx.node, "majority")
+
+
+@CASES.anomaly
+def refused_without_a_split(stage: Stage) -> Actor:
+    """A19: the node had a lease and was in no incident."""
+    yield from _refused(stage, False)
+
+
+@CASES.near_miss
+def refused_in_a_split(stage: Stage) -> Actor:
+    """Policy `off` refuses while a member is missing."""
+    yield from _refused(stage, True)

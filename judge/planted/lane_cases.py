@@ -1,0 +1,89 @@
+"""Planted cases of the order of messages and of retained messages: A6, A16."""
+
+from __future__ import annotations
+
+from .catalogue import Catalogue
+from .scene import Actor
+from .stage import Stage
+
+CASES = Catalogue()
+
+
+def _swapped(stage: Stage, first: str, second: str, filter: str = "", qos: tuple[int, int] = (1, 1)) -> Actor:
+    """Two messages are sent in the other order. Returns the id of the one that was behind."""
+    tx, rx = stage.pair(filter or f"{stage.topic}/#")
+    mids = [
+        stage.published(tx, rx, topic=f"{stage.topic}/{topic}", qos=each)
+        for topic, each in ((first, qos[0]), (second, qos[1]))
+    ]
+    for mid, each in zip(reversed(mids), reversed(qos), strict=True):
+        stage.got(mid, rx, stage.send(mid, rx, each), each)
+    if (first, qos[0]) == (second, qos[1]) and not filter:
+        stage.expect_of("A6", "behind a later one", rx, mids[0])
+    yield 0
+
+
+@CASES.anomaly
+def reordered(stage: Stage) -> Actor:
+    """A6: the second message of a lane is sent first."""
+    yield from _swapped(stage, "a", "a")
+
+
+@CASES.near_miss
+def other_topic(stage: Stage) -> Actor:
+    """No order is promised across topics."""
+    yield from _swapped(stage, "a", "b")
+
+
+@CASES.near_miss
+def other_qos(stage: Stage) -> Actor:
+    """No order is promised across QoS."""
+    yield from _swapped(stage, "a", "a", qos=(2, 1))
+
+
+@CASES.near_miss
+def order_of_a_group(stage: Stage) -> Actor:
+    """A shared subscription has no order."""
+    yield from _swapped(stage, "a", "a", f"$share/g/{stage.topic}/#")
+
+
+@CASES.near_miss
+def other_connection(stage: Stage) -> Actor:
+    """The publisher has connected again between the messages."""
+    tx, rx = stage.pair()
+    first = stage.published(tx, rx)
+    stage.close(tx)
+    stage.connect(tx)
+    second = stage.published(tx, rx)
+    for mid in (second, first):
+        stage.got(mid, rx, stage.send(mid, rx))
+    yield 0
+
+
+def _retained(stage: Stage, wait: int, wrong: bool) -> Actor:
+    tx, rx = stage.pair("elsewhere")
+    mids = []
+    for _ in range(2):
+        mid = stage.accept(tx, stage.topic, retain=True)
+        stage.say(tx.node, "ret.set", topic=stage.topic, mid=mid, bytes=100)
+        stage.route(mid, tx.node)
+        stage.ack(mid, tx)
+        mids.append(mid)
+    yield wait
+    stage.subscribe(rx, stage.topic)
+    stage.of_session(rx, "ret.deliver", topic=stage.topic, mid=mids[0])
+    stage.got(mids[0], rx, stage.send(mids[0], rx))
+    if wrong:
+        stage.expect_of("A16", "stale", rx, mids[0], "error")
+
+
+@CASES.anomaly
+def retained_stale(stage: Stage) -> Actor:
+    """A16: a new subscriber gets an older retained message than one that was acknowledged 11 s ago."""
+    yield from _retained(stage, 11_000, True)
+
+
+@CASES.near_miss
+def retained_on_its_way(stage: Stage) -> Actor:
+    """The newer one was acknowledged 5 s ago: another node may not know it yet."""
+    yield from _retained(stage, 5_000, False)

@@ -1,0 +1,50 @@
+"""A2: acknowledgements that left too early. Planted cases are in tests/judge/planted."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...testing.log_audit.log_builder import Log
+from .found import findings, kinds, proof
+
+
+def early(right: str | None) -> Log:
+    log = Log()
+    log.subscriber(expiry_s=60)
+    mid = log.accept()
+    log.say("pub.route", mid=mid, targets=["rx"])
+    log.say("q.enq", mid=mid, client="rx")
+    log.say("pub.ack", mid=mid, client="tx", right=right or "own")
+    if right is None:
+        del log.rows[-1]["right"]
+    log.say("q.durable", mid=mid, client="rx")
+    return log
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("own", True), ("lease", True), ("policy", False), (None, False)])
+def test_which_answers_must_wait_for_the_disk(right: str | None, wrong: bool) -> None:
+    """Older logs have no right, and no exact order."""
+    log = early(right)
+    assert [each for each in kinds(log) if each[0] == "A2"] == [("A2", "disk")] * wrong
+    if wrong:
+        assert proof(findings(log)[0], log) == ["pub.ack", "q.durable"]
+
+
+def test_an_entry_that_the_publish_did_not_make_is_no_reason_to_wait() -> None:
+    """A message for a later subscription, a retained one, and one that was dropped before."""
+    for kind in ("sub.ack", "ret.deliver", "q.drop"):
+        log = Log()
+        log.connect("rx", expiry_s=60)
+        if kind != "sub.ack":
+            log.subscribe()
+        mid = log.accept()
+        log.say("pub.route", mid=mid, targets=["rx"])
+        if kind == "sub.ack":
+            log.subscribe()
+        elif kind == "q.drop":
+            log.say("q.drop", mid=mid, client="rx", topic="t/1", reason="queue_full")
+        else:
+            log.say("ret.deliver", mid=mid, client="rx", topic="t/1")
+        log.ack(mid)
+        log.say("q.enq", mid=mid, client="rx")
+        assert ("A2", "queue") not in kinds(log)

@@ -1,0 +1,32 @@
+"""A16: old retained messages. Planted cases are in tests/judge/planted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strogoff.judge.anomalies.a16_retained_stale import LAG, Retained, judge
+from strogoff.judge.lives import Lives
+from strogoff.judge.world import World
+
+OWNER = ("n", "", "rx")
+
+
+def stored(number: int, set_at: int, acked: int = -1, brought: int = 0) -> Retained:
+    message, row = ("n", 1, number), ("n", 1, number)
+    return Retained("", "t", message, set_at, acked, row, (OWNER, brought) if brought else None)
+
+
+def stale(*steps: Retained) -> list[Any]:
+    return [each.subject.message for each in judge(steps, World(Lives({})))]
+
+
+def test_the_newest_one_that_was_acknowledged_in_time_counts() -> None:
+    old, new = stored(1, 1, 2), stored(2, 3, 4)
+    assert stale(old, new, stored(1, 1, 2, brought=5 + LAG)) == [("n", 1, 1)]
+    assert stale(old, new, stored(2, 3, 4, brought=5 + LAG)) == []
+    assert stale(old, new, stored(1, 1, 2, brought=3 + LAG)) == []
+    assert stale(old, stored(2, 3), stored(1, 1, 2, brought=9 + LAG)) == []
+
+
+def test_an_older_one_may_be_acknowledged_later() -> None:
+    assert stale(stored(1, 1, 9), stored(2, 3, 4), stored(1, 1, 9, brought=10 + LAG)) == [("n", 1, 1)]

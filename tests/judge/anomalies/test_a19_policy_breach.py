@@ -1,0 +1,36 @@
+"""A19: accepted or refused against the policy. Planted cases are in tests/judge/planted."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.judge.anomalies.a19_policy_breach import FLAG
+
+from ...testing.log_audit.log_builder import Log
+from .found import kinds
+
+
+@pytest.mark.parametrize(("flag", "wrong"), [("on", False), ("majority", True), ("off", True), (None, False)])
+def test_the_setting_at_the_time_of_the_answer(flag: str | None, wrong: bool) -> None:
+    """From the start of the boot, or changed since. Without it nothing is known."""
+    for changed in (False, True):
+        log = Log()
+        if flag is not None and not changed:
+            log.say("node.start", retained=0, settings=[f"{FLAG}={flag}"])
+        elif flag is not None:
+            log.say("node.start", retained=0, settings=[f"{FLAG}={'on' if wrong else 'off'}"])
+            log.say("config.change", key=FLAG, new=flag)
+        mid = log.accept()
+        log.say("pub.ack", mid=mid, client="tx", right="policy")
+        assert [each for each in kinds(log) if each[0] == "A19"] == [("A19", "accepted")] * wrong
+
+
+def test_a_node_without_a_lease_may_refuse() -> None:
+    log = Log()
+    for wrong, kind in ((False, "node.stats"), (True, "lease.get"), (False, "lease.lose")):
+        more = {"view": 1} if kind != "node.stats" else {"connects": 0, "publishes": 0, "deliveries": 0, "drops": {}}
+        log.say(kind, **more)
+        before = len(kinds(log))
+        log.say("policy.deny", client="tx", operation="publish", topic="t", reason="netsplit")
+        log.say("policy.deny", client="tx", operation="publish", topic="t", reason="copies")
+        assert len(kinds(log)) == before + wrong

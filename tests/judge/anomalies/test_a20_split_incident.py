@@ -1,0 +1,18 @@
+"""A20: incidents."""
+
+from __future__ import annotations
+
+from ...testing.log_audit.log_builder import Log
+from .found import findings
+
+
+def test_an_incident_has_its_worst_state_and_its_window() -> None:
+    log = Log()
+    log.say("split.detect", nodes=["b"], state="majority", begin_ms=10, window_ms=30)
+    log.say("split.change", nodes=["b"], state="minority")
+    log.say("split.heal", nodes=["b"], state="minority")
+    log.say("split.detect", nodes=["b"], state="majority", begin_ms=90, window_ms=7)
+    first, second = findings(log)
+    assert (first.kind, first.value, len(first.rows), first.severity) == ("minority", 30, 3, "metric")
+    assert (second.kind, second.value, len(second.rows)) == ("majority", 7, 1)
+    assert "2 ms" not in second.text and "not over" in second.text and first.id != second.id

@@ -1,0 +1,34 @@
+"""The load of a planted log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from strogoff.judge.planted.background import Background
+from strogoff.judge.planted.scene import Scene
+
+
+def types_of(messages: int) -> tuple[Counter[str], Background]:
+    scene = Scene(Random(3))
+    background = Background(scene, messages)
+    rows = [*scene.play(background.run()), *scene.play(background.stop())]
+    return Counter(row["type"] for row in rows), background
+
+
+def test_everything_happens() -> None:
+    """Restarts, a kill, a split, a move, wills, retained messages, groups, QoS 0 to 2, messages that come late."""
+    found, background = types_of(3000)
+    assert found["node.start"] == 5 and found["node.stop"] == 4
+    assert found["split.detect"] == found["split.heal"] == 3 and found["slot.arrive"] == 1
+    assert found["will.fire"] == found["will.cancel"] == 1 and found["ret.deliver"] > 2
+    assert found["dlv.comp"] > 100 and found["fwd.ack"] > 500 and found["q.depth"] > 3
+    assert len(background.nodes) == 3 and background.busy == set()
+
+
+@pytest.mark.parametrize("messages", [1, 50])
+def test_small_logs_are_complete(messages: int) -> None:
+    found, _ = types_of(messages)
+    assert found["node.stop"] == 4
