@@ -9,13 +9,14 @@ from .rows import NEVER, Row, RowId, row_id
 
 @dataclass(slots=True)
 class Incident:
-    """One incident of one node, from its detection to its heal. Times with `_ms` are cluster time.
+    """One incident of one node, from its detection to its heal.
 
-    `window_ms`: how long the node went on before it knew. `state`: minority if the node ever was without a lease.
+    `name`: the number of the incident, the same at all nodes, or in older logs its begin. `window_ms`: how long the
+    node went on before it knew. `state`: minority if the node ever was without a lease.
     """
 
     node: str
-    begin_ms: int
+    name: str
     window_ms: int
     detected: int
     state: str
@@ -34,8 +35,9 @@ class Incidents:
         """Read a row."""
         node = row["node"]
         if row["type"] == "split.detect":
-            begin, window = row.get("begin_ms") or 0, row.get("window_ms") or 0
-            self._open[node] = Incident(node, begin, window, row["hlc"], row.get("state") or "")
+            number = row.get("incident")
+            name = f"begin {row.get('begin_ms') or 0}" if number is None else f"incident {number}"
+            self._open[node] = Incident(node, name, row.get("window_ms") or 0, row["hlc"], row.get("state") or "")
             self.all.append(self._open[node])
         incident = self._open.get(node)
         if incident is None:

@@ -1,8 +1,8 @@
 """A19 policy-breach: a node accepted a PUBLISH that the split policy forbids, or refused one without a split.
 
 - `accepted`: it acknowledged without a lease (`right` is policy), and its `allow_publish_during_netsplit` is not `on`;
-- `refused`: it refused an operation because of a split (`policy.deny`, reason netsplit), had a lease, and was in no
-  incident.
+- `refused`: it refused an operation because of a split (`policy.deny`, reason netsplit), and saw the whole cluster, as
+  the row says. In older logs it had a lease, and was in no incident.
 
 A plugin may give one client another policy, which the log does not show. Nodes whose settings the log does not have are
 not judged.
@@ -37,10 +37,16 @@ def judge_refusals(rows: Iterable[Row], world: World) -> Iterator[Finding]:
     """Judge rows of policy.deny."""
     for row in rows:
         node, stamp = row["node"], row["hlc"]
-        if row.get("reason") != "netsplit" or not world.partitions.had_lease(node, stamp):
-            continue
-        if not world.incidents.contains(node, stamp):
+        if row.get("reason") == "netsplit" and _saw_all(row, world):
             detail = f"boot {row['boot']}, row {row['seq']}"
             subject = Subject(node, row.get("mountpoint") or "", row["client"], detail=detail)
             text = f"{row['operation']} of {row['client']} was refused without a split"
             yield Finding(ID, "refused", "error", subject, stamp, text, (row_id(row),))
+
+
+def _saw_all(row: Row, world: World) -> bool:
+    state = row.get("state")
+    if state is not None:
+        return bool(state == "whole") and row.get("policy") not in ("fenced", "settling")
+    node, stamp = row["node"], row["hlc"]
+    return world.partitions.had_lease(node, stamp) and not world.incidents.contains(node, stamp)

@@ -20,6 +20,6 @@ def judge(world: World) -> Iterator[Finding]:
     for each in world.incidents.all:
         lasted = "not over" if each.healed == NEVER else f"{ms_of(each.healed - each.detected)} ms"
         text = f"{each.node} in a {each.state or 'split'}: window {each.window_ms} ms, {lasted}"
-        subject = Subject(each.node, detail=f"begin {each.begin_ms}")
+        subject = Subject(each.node, detail=each.name)
         kind = each.state or "majority"
         yield Finding(ID, kind, "metric", subject, each.detected, text, tuple(each.rows), value=each.window_ms)

@@ -160,7 +160,7 @@ class Background:
         mid = acts.accept(client, topic, qos, retain)
         if retain:
             self.retained[topic] = mid
-            self.scene.say(origin, "ret.set", topic=topic, mid=mid, bytes=100)
+            acts.retain(mid, origin, topic)
         there: dict[str, list[tuple[Subscriber, int]]] = {}
         for each, granted in targets:
             there.setdefault(each.node.name, []).append((each, min(qos, granted)))
@@ -380,8 +380,8 @@ class Background:
         now = self.scene.now
         more = {"healed_ms": now, "split_ms": now - begin} if kind == "split.heal" else {}
         if kind == "split.detect":
-            self.expected.append(Expected("A20", state, Subject(node.name, detail=f"begin {begin - 20}"), "metric"))
-        times = {"begin_ms": begin - 20, "detected_ms": begin, "window_ms": 20, **more}
+            self.expected.append(Expected("A20", state, Subject(node.name, detail="incident 3"), "metric"))
+        times = {"incident": 3, "begin_ms": begin - 20, "detected_ms": begin, "window_ms": 20, **more}
         return int(self.scene.say(node, kind, nodes=nodes, state=state, **times)["hlc"])
 
     def _handed_over(self) -> Actor:

@@ -121,7 +121,7 @@ class Acts:
         """The entry of a durable session is safe."""
         if client.durable and qos:
             client.node.lsn += 1
-            self.of_session(client, "q.durable", mid=mid, lsn=client.node.lsn)
+            self.of_session(client, "q.durable", mid=mid, lsn=client.node.lsn, durability="sync", copied=False)
 
     def ack(self, mid: MessageId, client: Client, qos: int = 1, code: int = 0, right: str = "lease") -> None:
         """The publisher gets its PUBACK or PUBREC."""
@@ -145,6 +145,10 @@ class Acts:
         if qos == 2:
             self.say(client.node, "dlv.rel", **of)
             self.say(client.node, "dlv.comp", **of)
+
+    def retain(self, mid: MessageId, node: Node, topic: str) -> None:
+        """A node has another retained message."""
+        self.say(node, "ret.set", topic=topic, mid=mid, bytes=100, digest=f"{mid[2]:016x}")
 
     def forward(self, mid: MessageId, origin: Node, target: Node) -> None:
         """A message goes over a link. The answer of the other node is `forwarded`."""

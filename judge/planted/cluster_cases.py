@@ -73,8 +73,8 @@ def _two_sides(stage: Stage, expiry_s: int = 3600) -> tuple[Client, Client]:
 def _split(stage: Stage, kind: str, node: Node, other: Node, state: str) -> Row:
     begin = stage.scene.now - 20
     if kind == "split.detect":
-        stage.expect("A20", state, Subject(node.name, detail=f"begin {begin}"), "metric")
-    return stage.say(node, kind, nodes=[other.name], state=state, begin_ms=begin, window_ms=20)
+        stage.expect("A20", state, Subject(node.name, detail="incident 1"), "metric")
+    return stage.say(node, kind, nodes=[other.name], incident=1, state=state, begin_ms=begin, window_ms=20)
 
 
 def _forwarded(stage: Stage, tx: Client, rx: Client, mid: Any) -> None:
@@ -162,7 +162,8 @@ def _refused(stage: Stage, in_split: bool) -> Actor:
     stage.say(tx.node, "lease.get", view=1)
     if in_split:
         _split(stage, "split.detect", tx.node, rx.node, "majority")
-    denied = {"client": tx.name, "operation": "publish", "topic": stage.topic, "reason": "netsplit"}
+    state = "majority" if in_split else "whole"
+    denied = {"client": tx.name, "operation": "publish", "topic": stage.topic, "reason": "netsplit", "state": state}
     row = stage.say(tx.node, "policy.deny", **denied)
     if not in_split:
         detail = f"boot {row['boot']}, row {row['seq']}"

@@ -65,7 +65,7 @@ def _retained(stage: Stage, wait: int, wrong: bool) -> Actor:
     mids = []
     for _ in range(2):
         mid = stage.accept(tx, stage.topic, retain=True)
-        stage.say(tx.node, "ret.set", topic=stage.topic, mid=mid, bytes=100)
+        stage.retain(mid, tx.node, stage.topic)
         stage.route(mid, tx.node)
         stage.ack(mid, tx)
         mids.append(mid)

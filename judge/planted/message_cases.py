@@ -295,7 +295,7 @@ def retained_for_each_subscribe(stage: Stage) -> Actor:
     """A retained message comes again for each SUBSCRIBE, also behind newer ones."""
     tx, rx = stage.pair()
     mid = stage.accept(tx, stage.topic, retain=True)
-    stage.say(tx.node, "ret.set", topic=stage.topic, mid=mid, bytes=100)
+    stage.retain(mid, tx.node, stage.topic)
     stage.route(mid, tx.node, rx)
     stage.enqueue(mid, rx, stage.topic)
     stage.ack(mid, tx)

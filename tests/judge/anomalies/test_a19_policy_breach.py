@@ -25,7 +25,23 @@ def test_the_setting_at_the_time_of_the_answer(flag: str | None, wrong: bool) ->
         assert [each for each in kinds(log) if each[0] == "A19"] == [("A19", "accepted")] * wrong
 
 
-def test_a_node_without_a_lease_may_refuse() -> None:
+@pytest.mark.parametrize(
+    ("state", "policy", "wrong"),
+    [
+        ("whole", "allow_publish_during_netsplit=off", True),
+        ("majority", "allow_publish_during_netsplit=off", False),
+        ("whole", "fenced", False),
+        ("whole", "settling", False),
+    ],
+)
+def test_the_row_says_what_the_node_saw(state: str, policy: str, wrong: bool) -> None:
+    log = Log()
+    denied = {"client": "tx", "operation": "publish", "topic": "t", "reason": "netsplit"}
+    log.say("policy.deny", **denied, state=state, policy=policy)
+    assert kinds(log) == [("A19", "refused")] * wrong
+
+
+def test_in_older_logs_a_node_without_a_lease_may_refuse() -> None:
     log = Log()
     for wrong, kind in ((False, "node.stats"), (True, "lease.get"), (False, "lease.lose")):
         more = {"view": 1} if kind != "node.stats" else {"connects": 0, "publishes": 0, "deliveries": 0, "drops": {}}

@@ -15,7 +15,7 @@ USUAL = {
     "code": 0,
     "copied": False,
     "digest": "00",
-    "durability": "os",
+    "durability": "sync",
     "epoch": 1,
     "expiry_s": 0,
     "incident": 1,
