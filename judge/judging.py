@@ -28,6 +28,7 @@ from .anomalies import (
     a19_policy_breach,
     a20_split_incident,
     a21_minority_ack,
+    a23_sync_exposure,
 )
 from .anomalies.a16_retained_stale import Retained
 from .findings import Finding
@@ -40,15 +41,17 @@ from .world import World
 
 @dataclass(slots=True)
 class Judged:
-    """What one message leads to: findings, and entries to be judged by lane. `queued` has the stamp of its last q.enq
-    for each session. `retained` is to be judged by topic. `without_lease`: where it was acknowledged without a lease.
-    `open`: sessions and groups for which the logs end too early to tell whether it is lost."""
+    """What one message leads to: findings, and entries to be judged by lane. `queued` has the stamp of its last
+    q.enq for each session. `retained` is to be judged by topic. `without_lease`: where it was acknowledged without
+    a lease. `exposed`: where a loss of power could have taken it. `open`: sessions and groups for which the logs
+    end too early to tell whether it is lost."""
 
     findings: list[Finding]
     entries: list[Entry]
     queued: dict[SessionKey, int]
     retained: list[Retained]
     without_lease: list[a21_minority_ack.Place]
+    exposed: list[a23_sync_exposure.Place]
     published: bool
     acked: bool
     delivered: int
@@ -89,6 +92,7 @@ def judge_message(message_id: MessageId, rows: Iterable[Row], world: World) -> J
         queued=queued,
         retained=list(a16_retained_stale.of_message_rows(message)) if message.retained or message.brought else [],
         without_lease=without_lease,
+        exposed=list(a23_sync_exposure.judge(message)),
         published=message.publish is not None,
         acked=message.answer is not None,
         delivered=len({each.owner for each in message.sent}),
@@ -201,9 +205,13 @@ def judge_boot(rows: Iterable[Row], world: World) -> Iterator[Finding]:
 
 
 def judge_cluster(
-    refusals: Iterable[Row], without_lease: Mapping[a21_minority_ack.Place, int], world: World
+    refusals: Iterable[Row],
+    without_lease: Mapping[a21_minority_ack.Place, int],
+    exposed: Mapping[a23_sync_exposure.Place, int],
+    world: World,
 ) -> Iterator[Finding]:
-    """Judge the run: its rows of policy.deny, and how often where a message was acknowledged without a lease."""
+    """Judge the run: its rows of policy.deny, and the counts of what `Judged` has of its messages."""
     yield from a19_policy_breach.judge_refusals(refusals, world)
     yield from a20_split_incident.judge(world)
     yield from a21_minority_ack.counted(without_lease.items())
+    yield from a23_sync_exposure.counted(exposed.items())

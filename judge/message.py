@@ -55,6 +55,15 @@ class Seen:
 
 
 @dataclass(slots=True)
+class Safe(Seen):
+    """The first q.durable for a session. `alone`: it was safe only against the end of the process, not of the machine,
+    and no other node had it. `durability`: "" if the row does not say."""
+
+    durability: str
+    alone: bool
+
+
+@dataclass(slots=True)
 class Publish:
     """A PUBLISH that a node accepted. `retain`: also True if the row does not say."""
 
@@ -106,7 +115,7 @@ class Message:
         """A node made it itself, or has routed it: a lost row of its PUBLISH does not make it unexpected."""
         self.routed: set[Owner] = set()
         self.queued: dict[Owner, Queued] = {}
-        self.safe: dict[Owner, Seen] = {}
+        self.safe: dict[Owner, Safe] = {}
         """Sessions in whose queue it was safe, and since when."""
         self.sent: list[Sent] = []
         self.received: dict[Owner, list[int]] = {}
@@ -171,7 +180,9 @@ class Message:
         self.queued[owner] = Queued(first, stamp, row["node"], row["boot"], row_id(row))
 
     def _stored(self, row: Row) -> None:
-        self.safe.setdefault(self._world.owner_of(row), Seen(row["hlc"], row_id(row)))
+        durability = row.get("durability") or ""
+        alone = durability not in ("", "sync") and not row.get("copied")
+        self.safe.setdefault(self._world.owner_of(row), Safe(row["hlc"], row_id(row), durability, alone))
 
     def _give_up(self, row: Row) -> None:
         self.given_up.add(self._world.owner_of(row))

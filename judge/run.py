@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from . import findings
+from .anomalies import a21_minority_ack, a23_sync_exposure
 from .anomalies.a16_retained_stale import Retained
-from .anomalies.a21_minority_ack import Place
 from .findings import Finding, Verdict
 from .judging import (
     CLIENT_TYPES,
@@ -101,7 +101,8 @@ class _Passed:
         self.lanes: defaultdict[tuple[SessionKey, Lane], list[Entry]] = defaultdict(list)
         self.topics: defaultdict[tuple[str, str], list[Retained]] = defaultdict(list)
         self.queued: dict[SessionKey, int] = {}
-        self.without_lease: Counter[Place] = Counter()
+        self.without_lease: Counter[a21_minority_ack.Place] = Counter()
+        self.exposed: Counter[a23_sync_exposure.Place] = Counter()
 
     def take(self, judged: Judged, report: Report) -> None:
         """Add what one message leads to."""
@@ -117,6 +118,7 @@ class _Passed:
         for session, stamp in judged.queued.items():
             self.queued[session] = max(stamp, self.queued.get(session, stamp))
         self.without_lease.update(judged.without_lease)
+        self.exposed.update(judged.exposed)
 
 
 def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Report:
@@ -148,6 +150,6 @@ def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Rep
         report.findings += judge_client(of_client, world)
     for owner in world.sessions:
         report.findings += judge_sessions(owner, world)
-    report.findings += judge_cluster(grouped.refusals, passed.without_lease, world)
+    report.findings += judge_cluster(grouped.refusals, passed.without_lease, passed.exposed, world)
     report.findings = findings.in_order(report.findings)
     return report

@@ -1,9 +1,10 @@
 """A16 retained-stale: a new subscription got an older retained message than one that was acknowledged long before.
 
-A node set another retained message of the topic, or removed it, and the publisher had its acknowledgement 10 s before
-the delivery (`stale`). Not judged if the node of either had no lease in that time, and for messages with QoS 0, which
-have no acknowledgement. That a subscriber got none at all is not judged: the log has neither the retain handling of a
-subscription nor the rights of a client.
+A node set another retained message of the topic, or removed it, after the delivered one had been acknowledged, and
+its publisher had the acknowledgement 10 s before the delivery (`stale`). Two that were set at the same time have no
+order. Not judged if the node of either had no lease in that time. A message with QoS 0 has no acknowledgement: it
+never makes another one stale. That a subscriber got none at all is not judged: the log has neither the retain
+handling of a subscription nor the rights of a client.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def judge(steps: Iterable[Retained], world: World) -> Iterator[Finding]:
             continue
         owner, stamp = each.brought
         at = bisect_right(acked, stamp - LAG, key=lambda one: one.acked)
-        if not at or newest[at - 1].set_at <= each.set_at:
+        known = each.acked if each.acked >= 0 else each.set_at + LAG
+        if not at or newest[at - 1].set_at <= known:
             continue
         nodes = newest[at - 1].row[0], each.row[0]
         if not world.partitions.anybody_without_lease(nodes, newest[at - 1].set_at, stamp):

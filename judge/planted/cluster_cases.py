@@ -1,4 +1,4 @@
-"""Planted cases of logs, clean sessions in splits, policies and leases: A0, A1, A19 to A21."""
+"""Planted cases of logs, disks, splits, policies and leases: A0, A1, A19 to A21, A23."""
 
 from __future__ import annotations
 
@@ -183,3 +183,29 @@ def refused_without_a_split(stage: Stage) -> Actor:
 def refused_in_a_split(stage: Stage) -> Actor:
     """Policy `off` refuses while a member is missing."""
     yield from _refused(stage, True)
+
+
+def _in_memory(stage: Stage, copied: bool) -> None:
+    tx, rx = stage.pair()
+    mid = stage.accept(tx, stage.topic)
+    stage.route(mid, tx.node, rx)
+    stage.enqueue(mid, rx, stage.topic, safe=False)
+    stage.of_session(rx, "q.durable", mid=mid, lsn=1, durability="os", copied=copied)
+    stage.ack(mid, tx)
+    stage.got(mid, rx, stage.send(mid, rx))
+    if not copied:
+        stage.expect("A23", "os", Subject(tx.node.name, detail=f"boot {tx.node.boot}"), "metric")
+
+
+@CASES.anomaly
+def only_in_memory(stage: Stage) -> Actor:
+    """A23: the durability is os, and no other node has a copy."""
+    _in_memory(stage, False)
+    yield 0
+
+
+@CASES.near_miss
+def in_the_memory_of_two_machines(stage: Stage) -> Actor:
+    """The durability is os, and another node has a copy."""
+    _in_memory(stage, True)
+    yield 0

@@ -28,5 +28,9 @@ def test_the_newest_one_that_was_acknowledged_in_time_counts() -> None:
     assert stale(old, stored(2, 3), stored(1, 1, 2, brought=9 + LAG)) == []
 
 
-def test_an_older_one_may_be_acknowledged_later() -> None:
-    assert stale(stored(1, 1, 9), stored(2, 3, 4), stored(1, 1, 9, brought=10 + LAG)) == [("n", 1, 1)]
+def test_messages_that_were_set_at_the_same_time_have_no_order() -> None:
+    """The first one was acknowledged after the second had been set; one without acknowledgement has ten seconds."""
+    assert stale(stored(1, 1, 9), stored(2, 3, 4), stored(1, 1, 9, brought=20 + LAG)) == []
+    late = stored(2, 3 + LAG, 4 + LAG)
+    assert stale(stored(1, 1), stored(2, 3, 4), stored(1, 1, brought=20 + LAG)) == []
+    assert stale(stored(1, 1), late, stored(1, 1, brought=20 + 2 * LAG)) == [("n", 1, 1)]
