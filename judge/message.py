@@ -65,8 +65,10 @@ class Safe(Seen):
 
 @dataclass(slots=True)
 class Publish:
-    """A PUBLISH that a node accepted. `retain`: also True if the row does not say."""
+    """A PUBLISH that a node accepted. `retain`: also True if the row does not say. The id of a message need not name
+    the node: a message of a durable session has the session's slot there."""
 
+    node: str
     stamp: int
     client: str
     topic: str
@@ -80,6 +82,7 @@ class Publish:
 class Answer:
     """The acknowledgement to the publisher, which does not refuse the message. `right`: "" if the row does not say."""
 
+    node: str
     stamp: int
     right: str
     row: RowId
@@ -161,7 +164,8 @@ class Message:
         if conn is None:  # older logs do not number connections
             conn = bisect_right(self._world.connections.get((row["node"], self.mountpoint, client), []), stamp)
         lane = (row["node"], row["boot"], client, conn, topic, qos)
-        self.publish = Publish(stamp, client, topic, qos, row.get("retain") is not False, lane, row_id(row))
+        retain = row.get("retain") is not False
+        self.publish = Publish(row["node"], stamp, client, topic, qos, retain, lane, row_id(row))
 
     def _route(self, row: Row) -> None:
         self.made = True
@@ -170,7 +174,7 @@ class Message:
 
     def _ack(self, row: Row) -> None:
         if self.answer is None and (row.get("code") or 0) < REFUSED:
-            self.answer = Answer(row["hlc"], row.get("right") or "", row_id(row))
+            self.answer = Answer(row["node"], row["hlc"], row.get("right") or "", row_id(row))
 
     def _queue(self, row: Row) -> None:
         self.made = True

@@ -75,7 +75,10 @@ class Session:
 
 @dataclass(slots=True)
 class Held:
-    """A subscription of a session, from after `since` until before `until`. Its SUBACK left at `answered`."""
+    """A subscription of a session, from after `since` until before `until`. Its SUBACK left at `answered`.
+
+    Its end is certain at `gone`, when UNSUBACK left or another one replaced it: before, a kill may undo it.
+    """
 
     session: Session
     filter: str
@@ -84,3 +87,4 @@ class Held:
     since: int
     answered: int
     until: int = NEVER
+    gone: int = NEVER

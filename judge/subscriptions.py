@@ -38,6 +38,10 @@ class Holders:
         """Returns those of a session that were in force at any time between two stamps."""
         return (each for each in self.held.get(session, ()) if each.since < until and each.until > since)
 
+    def perhaps_of(self, session: SessionKey, since: int, until: int) -> Iterator[Held]:
+        """The same, also of those whose end a kill may have undone."""
+        return (each for each in self.held.get(session, ()) if each.since < until and each.gone > since)
+
     @property
     def text(self) -> str:
         """The filter as a client subscribes to it."""

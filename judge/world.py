@@ -12,7 +12,7 @@ its slot goes to another node.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -163,8 +163,12 @@ class _Builder:
         self._closed: set[Owner] = set()
         """The client's connection has ended, and its session has not."""
         self._armed: set[Owner] = set()
+        self._lost: set[tuple[str, int]] = set()
+        """Node and view: disks that the cluster has given up. Each node says it when it learns of the view."""
         self._ended: dict[tuple[str, str, int], Row] = {}
         """Mountpoint, client and epoch -> the row with which that session ended."""
+        self._removed: dict[tuple[Owner, str | None, str], Held] = {}
+        """Subscriptions whose UNSUBACK has not left yet."""
         self._held: dict[tuple[Owner, str | None, str], Held] = {}
 
     def life(self, row: Row) -> None:
@@ -265,6 +269,19 @@ class _Builder:
                 session.homes.append(Home(row["hlc"], row["node"], row["boot"]))
                 self.world.moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
 
+    def lose(self, row: Row) -> None:
+        """The cluster gave up a disk with the last copy of slots: their durable sessions have ended, at whatever node
+        the log has seen them last."""
+        key = row["target"], row.get("view") or 0
+        if row.get("view") and key in self._lost:
+            return
+        self._lost.add(key)
+        for slot in slots_of(row["slots"]):
+            for owner in sorted(self._in_slot.get(slot, ())):
+                session = self._open[owner]
+                if session.durable:
+                    self._finish(session, row)
+
     def _current(self, owner: Owner, row: Row) -> Session:
         """Returns the open session. If the log shows no begin of the first one, it began before the log."""
         return self._open.get(owner) or self._begin(owner, row)
@@ -292,6 +309,7 @@ class _Builder:
 
     def subscribe(self, row: Row) -> None:
         self.unsubscribe(row)
+        self._gone(row, row["filter"])
         owner = self.world.owner_of(row)
         group, pattern = parse_shared(row["filter"])
         stamp = row["hlc"]
@@ -309,12 +327,32 @@ class _Builder:
 
     def unsubscribe(self, row: Row) -> None:
         owner = self.world.owner_of(row)
-        held = self._held.pop((owner, *parse_shared(row["filter"])), None)
+        key = (owner, *parse_shared(row["filter"]))
+        held = self._held.pop(key, None)
         if held is not None and held.session is self._open.get(owner):
             held.until = row["hlc"]
+            self._removed[key] = held
+            if row["v"] < ANSWERED_SINCE:
+                self._gone(row, row["filter"])
+
+    def removed(self, row: Row) -> None:
+        for each in row["filters"]:
+            self._gone(row, each)
+
+    def _gone(self, row: Row, filter: str) -> None:
+        held = self._removed.pop((self.world.owner_of(row), *parse_shared(filter)), None)
+        if held is not None:
+            held.gone = row["hlc"]
 
     def bring(self, row: Row) -> None:
         self.world.brought.add((self.world.owner_of(row), row["topic"]))
+
+
+def slots_of(ranges: Iterable[str]) -> Iterator[int]:
+    """Returns the slots in texts such as `0-84` and `90`."""
+    for each in ranges:
+        first, _, last = each.partition("-")
+        yield from range(int(first), int(last or first) + 1)
 
 
 _HANDLERS: Final = {
@@ -335,11 +373,13 @@ _HANDLERS: Final = {
     "sess.expire": _Builder.end,
     "sess.end": _Builder.end,
     "slot.arrive": _Builder.arrive,
+    "slot.lost": _Builder.lose,
     "slot.moved": _Builder.leave,
     "slot.taken": _Builder.leave,
     "sub.add": _Builder.subscribe,
     "sub.ack": _Builder.answered,
     "sub.del": _Builder.unsubscribe,
+    "unsub.ack": _Builder.removed,
     "will.arm": _Builder.arm,
     "will.fire": _Builder.disarm,
     "will.cancel": _Builder.disarm,

@@ -77,7 +77,7 @@ def _never_queued(message: Message, publish: Publish, answer: Answer, session: S
     acked = answer.stamp
     if world.died(session, acked):
         return None
-    origin, home = message.id[0], session.home_at(acked).node
+    origin, home = publish.node, session.home_at(acked).node
     if origin != home:
         if not session.durable and world.partitions.was_out_of_view(origin, home, publish.stamp, acked):
             return None
@@ -124,7 +124,7 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
             for held in holders.at(publish.stamp)
             if held.answered < publish.stamp < held.session.ended and not world.died(held.session, publish.stamp)
         ]
-        if not members or world.partitions.span_without_lease(message.id[0], answer.stamp) is not None:
+        if not members or world.partitions.span_without_lease(publish.node, answer.stamp) is not None:
             continue
         if all(world.knows(each, answer.stamp) for each in members):
             sure = all(world.doubt(each, publish.stamp) >= answer.stamp for each in members)

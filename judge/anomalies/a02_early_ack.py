@@ -43,7 +43,7 @@ def _must_have_waited(
     home = session.home_at(publish.stamp)
     if home is not session.home_at(queued.first) or world.lives.had_died(home.node, home.boot, queued.first):
         return False
-    if world.partitions.was_out_of_view(message.id[0], home.node, publish.stamp, answer.stamp):
+    if world.partitions.was_out_of_view(publish.node, home.node, publish.stamp, answer.stamp):
         return False
     return any(
         held.qos and held.answered < publish.stamp

@@ -3,7 +3,8 @@
 - `never accepted`: no node accepted, made, routed or queued it, and the log has the boot that its id names, from the
   begin to the sending;
 - `no subscription`: between the PUBLISH and the sending no subscription of the session matched. Only sessions whose
-  begin the log has are judged: the others may have subscribed before.
+  begin the log has are judged: the others may have subscribed before. A subscription counts until UNSUBACK has left:
+  before, a kill may undo the UNSUBSCRIBE.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _kind(message: Message, publish: Publish | None, sent: Sent, world: World) -
     if not world.knows_past(sent.session, sent.stamp):
         return ""
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
-        if any(holders.of(sent.key, publish.stamp, sent.stamp)):
+        if any(holders.perhaps_of(sent.key, publish.stamp, sent.stamp)):
             return ""
     return "no subscription"
 

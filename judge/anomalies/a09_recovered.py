@@ -21,7 +21,7 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
     if publish is None or not publish.qos or message.answer is not None or not message.sent:
         return
     sent = message.sent[0]
-    if world.lives.known_up_to(message.id[0]) >= sent.stamp:
+    if world.lives.known_up_to(publish.node) >= sent.stamp:
         subject = Subject.of(sent.owner, sent.key[1], message.id)
         what = publish.stamp, publish.topic, publish.qos
         yield of_message(ID, "unacknowledged", "info", subject, what, (publish.row, sent.row))

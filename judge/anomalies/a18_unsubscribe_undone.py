@@ -22,7 +22,7 @@ def judge(message: Message, unexpected: Finding, world: World) -> Iterator[Findi
         return
     session = (subject.node, subject.mountpoint, subject.client), subject.session
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
-        if any(held.until <= publish.stamp for held in holders.held.get(session, ())):
+        if any(held.gone <= publish.stamp for held in holders.held.get(session, ())):
             what = publish.stamp, publish.topic, publish.qos
             yield of_message(ID, "delivered", "error", Subject.of(*session, message.id), what, unexpected.rows)
             return

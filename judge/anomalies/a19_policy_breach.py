@@ -27,8 +27,8 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
     publish, answer = message.publish, message.answer
     if publish is None or answer is None or answer.right != "policy":
         return
-    if world.setting(message.id[0], FLAG, answer.stamp) not in ("", "on"):
-        subject = Subject(message.id[0], message.mountpoint, publish.client, message=message.id)
+    if world.setting(answer.node, FLAG, answer.stamp) not in ("", "on"):
+        subject = Subject(answer.node, message.mountpoint, publish.client, message=message.id)
         what = publish.stamp, publish.topic, publish.qos
         yield of_message(ID, "accepted", "fatal", subject, what, (publish.row, answer.row))
 

@@ -23,7 +23,7 @@ def judge(message: Message, world: World) -> Iterator[Finding | Place]:
     publish, answer = message.publish, message.answer
     if publish is None or answer is None:
         return
-    node = message.id[0]
+    node = answer.node
     if answer.right == "policy":
         alone = world.partitions.span_without_lease(node, answer.stamp)
         yield node, 0 if alone is None else alone[0]

@@ -69,3 +69,13 @@ def test_sendings_by_session() -> None:
     log.send(mid, "unknown")
     found = {key: len(sent) for key, sent in read(log).sendings.items()}
     assert found == {(RX, 1): 2, ((NODE, "", "unknown"), 0): 1}
+
+
+def test_the_node_of_a_message_is_that_of_its_row() -> None:
+    """A message of a durable session has the session's slot in its id, on all nodes that answer it."""
+    log = Log()
+    log.say("pub.recv", mid=("#152", 39, 4), client="tx")
+    log.ack(("#152", 39, 4))
+    found = read(log)
+    assert found.publish is not None and found.answer is not None and found.id == ("#152", 39, 4)
+    assert found.publish.node == found.answer.node == NODE

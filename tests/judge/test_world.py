@@ -9,7 +9,7 @@ from strogoff.cluster.identity import slot_of
 from strogoff.judge.rows import BEFORE, NEVER
 from strogoff.judge.run import Grouped
 from strogoff.judge.sessions import Session
-from strogoff.judge.world import World
+from strogoff.judge.world import World, slots_of
 
 from ..testing.log_audit.log_builder import NODE, Log
 
@@ -146,3 +146,26 @@ def test_a_world_does_not_depend_on_the_order_of_rows_and_can_be_sent_to_another
     stamp = log.rows[-1]["hlc"] + 1
     both = [list(each.subscriptions.matching("", "t/1")[0].at(stamp)) for each in (first, second)]
     assert both[0] == both[1] and len(both[0]) == 1
+
+
+def test_sessions_on_a_disk_that_the_cluster_gave_up_have_ended() -> None:
+    """Each node says it when it learns of the view; what the target has got since then stays."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    for client in ("rx", "clean"):
+        a.subscriber(client, expiry_s=60 if client == "rx" else 0)
+    slots = ["0-200", "201", "202-255"]
+    b.say("slot.lost", target="a", count=256, slots=slots, view=6)
+    lost = b.rows[-1]["hlc"]
+    a.boot()
+    a.subscriber("rx", expiry_s=60)
+    a.say("slot.lost", target="a", count=256, slots=slots, view=6)
+    found = Grouped([*a.rows, *b.rows]).world()
+    assert [each.ended for each in found.sessions["a", "", "rx"]] == [lost, NEVER]
+    assert [each.ended for each in found.sessions["a", "", "clean"]] == [NEVER]
+    assert not any(each.forgotten for each in found.sessions["a", "", "rx"])
+
+
+def test_ranges_of_slots() -> None:
+    assert list(slots_of(["0-2", "7", "254-255"])) == [0, 1, 2, 7, 254, 255]

@@ -26,6 +26,7 @@ def test_a_session_without_a_matching_subscription() -> None:
     log.send(mid)
     assert kinds(log) == [("A3", "no subscription")]
     log.say("sub.del", client="rx", filter="t/#")
+    log.say("unsub.ack", client="rx", filters=["t/#"], codes=["0"])
     log.send(log.accept())
     assert kinds(log) == [("A3", "no subscription"), ("A3", "no subscription"), ("A18", "delivered")]
 
@@ -37,3 +38,17 @@ def test_a_session_that_is_older_than_the_log() -> None:
     log.subscribe(filter="other")
     log.send(log.accept())
     assert kinds(log) == []
+
+
+def test_a_kill_may_undo_an_unsubscribe_that_was_not_answered() -> None:
+    """Then the subscription is still there."""
+    for answered in (False, True):
+        log = Log()
+        log.subscriber(expiry_s=60)
+        log.say("sub.del", client="rx", filter="t/#")
+        if answered:
+            log.say("unsub.ack", client="rx", filters=["t/#"], codes=["0"])
+        log.boot()
+        log.connect("rx", present=True)
+        log.send(log.accept())
+        assert kinds(log) == [("A3", "no subscription"), ("A18", "delivered")] * answered

@@ -12,6 +12,7 @@ def test_only_a_session_that_had_a_matching_subscription() -> None:
     log.subscriber("ry", "u/1")
     for client, filter in (("rx", "t/1"), ("ry", "u/1")):
         log.say("sub.del", client=client, filter=filter)
+        log.say("unsub.ack", client=client, filters=[filter], codes=["0"])
     mid = log.accept(topic="t/1")
     log.send(mid, "rx")
     log.send(mid, "ry")
