@@ -135,6 +135,7 @@ def _entries(message: Message, owed: Iterable[Session], world: World) -> list[En
                 first_sent=sent[0].stamp if sent and not retained else -1,
                 last_sent=last,
                 ordered=bool(sent) and _is_ordered(message, publish, key, world),
+                lifo=bool(sent) and world.setting(sent[0].row[0], "queue_type", sent[0].stamp) == "lifo",
                 owed=key in waiting,
                 queued=key[0] in message.queued,
                 resumed=waiting[key].resumed_after(last) if key in waiting else NEVER,
@@ -156,9 +157,9 @@ def _is_ordered(message: Message, publish: Publish, key: SessionKey, world: Worl
 def judge_lane(entries: Sequence[Entry], lifo: bool = False) -> tuple[list[Finding], list[Entry]]:
     """Judge all entries of one session and one lane. Returns the findings, and the entries that wait in the queue.
 
-    `lifo`: the queue gives the newest message first, so its order is not judged.
+    `lifo`: the queue gives the newest message first, whatever the log says.
     """
-    if lifo or len(entries) == 1:
+    if lifo or len(entries) == 1 or any(each.lifo for each in entries):
         return [], [each for each in entries if each.owed]
     findings = list(a06_reorder.judge_lane(entries))
     waiting = []

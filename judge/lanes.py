@@ -29,6 +29,8 @@ class Entry:
     """-1 if it was not sent."""
     ordered: bool = False
     """The session had a subscription of its own for it: it must arrive in order."""
+    lifo: bool = False
+    """The queue gives the newest message first, so its order is not judged."""
     owed: bool = False
     """Acknowledged, owed to the session, and without an end."""
     queued: bool = False

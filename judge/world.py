@@ -64,6 +64,8 @@ class World:
     """Topics of retained messages that a session got for a SUBSCRIBE, from rows that do not name the message."""
     left: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """(node, slot) -> stamps at which the slot went to another node."""
+    given_up: dict[str, list[int]] = field(default_factory=dict)
+    """Node -> stamps at which the cluster gave up its disk."""
     moved: dict[Owner, list[tuple[int, Owner]]] = field(default_factory=dict)
     """Node, mountpoint and client -> from which stamp on its rows belong to which owner, which began elsewhere."""
 
@@ -108,6 +110,11 @@ class World:
         else:
             last = sessions[0]
         return last if last.begun <= stamp < last.ended else None
+
+    def was_given_up(self, row: Row) -> bool:
+        """Whether the cluster had given up the disk of the boot that wrote a row."""
+        boot = self.lives.boots[row["node"], row["boot"]]
+        return any(boot.first_hlc < stamp < row["hlc"] for stamp in self.given_up.get(row["node"], ()))
 
     def setting(self, node: str, key: str, stamp: int) -> str:
         """Returns the value of a setting that was in force at a node; "" if the log does not say."""
@@ -276,6 +283,7 @@ class _Builder:
         if row.get("view") and key in self._lost:
             return
         self._lost.add(key)
+        self.world.given_up.setdefault(row["target"], []).append(row["hlc"])
         for slot in slots_of(row["slots"]):
             for owner in sorted(self._in_slot.get(slot, ())):
                 session = self._open[owner]

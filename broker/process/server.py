@@ -61,6 +61,7 @@ PROMISES_DEPEND_ON = (
     "allow_unsubscribe_during_netsplit",
     "max_offline_messages",
     "max_online_messages",
+    "queue_type",
     "persistent_client_expiration",
 )
 """Settings without whose values nobody can tell from the event log what the node has promised."""

@@ -9,6 +9,7 @@ Exceptions that the log shows:
 - A kill may undo the record that a will was published or cancelled: that is final only when it is on a disk. The next
   boot publishes the will once more, unless the first one was safe in a queue.
 - A node without a lease publishes a will at the heal, after the end of its session or beside the next connection.
+- A node whose disk the cluster has given up publishes nothing any more.
 - A client has connected again while its node did not know whether the gateway of the former connection lives. The node
   publishes or drops (`gateway_lost`) the former will later, and keeps the present one.
 """
@@ -81,7 +82,8 @@ def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
     if world.partitions.span_without_lease(owner[0], NEVER - 1) is not None:
         return
     for armed, ended in wills.due:
-        if ended["hlc"] + GRACE <= world.lives.known_up_to(ended["node"]):
+        known = ended["hlc"] + GRACE <= world.lives.known_up_to(ended["node"])
+        if known and not world.was_given_up(ended):
             yield _finding("lost", owner, world, *((armed,) if armed is not None else ()), ended)
 
 

@@ -177,3 +177,12 @@ def will_again_after_a_kill(stage: Stage) -> Actor:
     stage.say(client.node, "will.fire", client=client.name, topic=stage.topic, mid=stage.scene.mid(client.node))
     yield from stage.kill(client.node)
     stage.say(client.node, "will.fire", client=client.name, topic=stage.topic, mid=stage.scene.mid(client.node))
+
+
+@CASES.near_miss
+def will_at_a_disk_that_was_given_up(stage: Stage) -> Actor:
+    """The cluster does not take the node any more: it ends its sessions, and publishes nothing."""
+    client, other = stage.client(stage.node(), expiry_s=0, will=stage.topic), stage.node()
+    stage.say(other, "slot.lost", target=client.node.name, count=1, slots=["300"], view=2)
+    stage.close(client)
+    yield 0

@@ -48,6 +48,17 @@ def order_of_a_group(stage: Stage) -> Actor:
 
 
 @CASES.near_miss
+def newest_first(stage: Stage) -> Actor:
+    """The queue gives the newest message first, as its node's settings say."""
+    tx, rx = stage.pair()
+    stage.say(tx.node, "config.change", key="queue_type", new="lifo")
+    mids = [stage.published(tx, rx) for _ in range(2)]
+    for mid in reversed(mids):
+        stage.got(mid, rx, stage.send(mid, rx))
+    yield 0
+
+
+@CASES.near_miss
 def other_connection(stage: Stage) -> Actor:
     """The publisher has connected again between the messages."""
     tx, rx = stage.pair()

@@ -17,9 +17,18 @@ LANE: Lane = (NODE, 1, "tx", 1, "t", 1)
 
 
 def entry(number: int, first_sent: int = -1, owed: bool = True, resumed: int = NEVER, queued: bool = True) -> Entry:
-    message = (NODE, 1, number)
     return Entry(
-        ((NODE, "", "rx"), 1), LANE, message, number, number, first_sent, first_sent, True, owed, queued, resumed
+        session=((NODE, "", "rx"), 1),
+        lane=LANE,
+        message=(NODE, 1, number),
+        accepted=number,
+        acked=number,
+        first_sent=first_sent,
+        last_sent=first_sent,
+        ordered=True,
+        owed=owed,
+        queued=queued,
+        resumed=resumed,
     )
 
 
