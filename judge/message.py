@@ -98,7 +98,6 @@ class Message:
         "brought",
         "given_up",
         "id",
-        "made",
         "mountpoint",
         "publish",
         "queued",
@@ -107,6 +106,7 @@ class Message:
         "routed",
         "safe",
         "sent",
+        "steps",
     )
 
     def __init__(self, message_id: MessageId, rows: Iterable[Row], world: World) -> None:
@@ -114,8 +114,8 @@ class Message:
         self.publish: Publish | None = None
         self.answer: Answer | None = None
         self.mountpoint = ""
-        self.made = False
-        """A node made it itself, or has routed it: a lost row of its PUBLISH does not make it unexpected."""
+        self.steps: set[tuple[str, str]] = set()
+        """What nodes did with it: node and type of the row; of fwd.send the node that it was sent to."""
         self.routed: set[Owner] = set()
         self.queued: dict[Owner, Queued] = {}
         self.safe: dict[Owner, Safe] = {}
@@ -135,6 +135,12 @@ class Message:
             handler = _HANDLERS.get(row["type"])
             if handler is not None:
                 handler(self, row)
+
+    @property
+    def made(self) -> bool:
+        """Whether a node made it itself, has routed or queued it: then a lost row of its PUBLISH does not make it
+        unexpected."""
+        return bool(self.queued) or any(kind in ("pub.route", "will.fire") for _, kind in self.steps)
 
     @property
     def sendings(self) -> dict[SessionKey, list[Sent]]:
@@ -167,8 +173,14 @@ class Message:
         retain = row.get("retain") is not False
         self.publish = Publish(row["node"], stamp, client, topic, qos, retain, lane, row_id(row))
 
+    def _step(self, row: Row) -> None:
+        self.steps.add((row["node"], row["type"]))
+
+    def _forward(self, row: Row) -> None:
+        self.steps.add((row["target"], row["type"]))
+
     def _route(self, row: Row) -> None:
-        self.made = True
+        self._step(row)
         owner, node, stamp = self._world.owner, row["node"], row["hlc"]
         self.routed.update(owner(node, self.mountpoint, client, stamp) for client in row["targets"])
 
@@ -177,7 +189,6 @@ class Message:
             self.answer = Answer(row["node"], row["hlc"], row.get("right") or "", row_id(row))
 
     def _queue(self, row: Row) -> None:
-        self.made = True
         owner, stamp = self._world.owner_of(row), row["hlc"]
         before = self.queued.get(owner)
         first = stamp if before is None else before.first
@@ -207,13 +218,15 @@ class Message:
         self.retained = self.retained or Seen(row["hlc"], row_id(row))
 
     def _fire(self, row: Row) -> None:
-        self.made = True
+        self._step(row)
         self.mountpoint = self._world.mountpoint(row)
 
 
 _HANDLERS: Final[dict[str, Callable[[Message, Row], None]]] = {
     "pub.recv": Message._accept,
     "pub.route": Message._route,
+    "fwd.send": Message._forward,
+    "fwd.recv": Message._step,
     "pub.ack": Message._ack,
     "q.enq": Message._queue,
     "q.durable": Message._stored,

@@ -5,6 +5,7 @@ node accepted the message. It ends with the subscriber's answer, with a drop or 
 session. A message without an acknowledgement is never lost. Kinds:
 
 - `stale-route`: the node that accepted the message did not route it to the session, or to any member of a group;
+- `forward`: it was sent to the session's node, and did not arrive there;
 - `queue`: the session's queue never had the message, or a kill removed it from the queue;
 - `overtaken`: the session was sent a later message of the same publisher, and never this one;
 - `not-resent`: the broker did not send the message again when the session was resumed;
@@ -87,7 +88,10 @@ def _never_queued(message: Message, publish: Publish, answer: Answer, session: S
                 return ""
             if not session.durable or not _had_subscribed(message, publish, session, alone[0], world):
                 return None
-    return "queue" if session.owner in message.routed else "stale-route"
+    if session.owner in message.routed:
+        return "queue"
+    on_the_link = (home, "fwd.send") in message.steps and (home, "fwd.recv") not in message.steps
+    return "forward" if on_the_link else "stale-route"
 
 
 def _had_subscribed(message: Message, publish: Publish, session: Session, before: int, world: World) -> bool:

@@ -70,6 +70,34 @@ def routed_and_never_queued(stage: Stage) -> Actor:
 
 
 @CASES.anomaly
+def lost_on_a_link(stage: Stage) -> Actor:
+    """A1: it was sent to the session's node, and did not arrive there."""
+    tx, rx = stage.client(stage.node(), "tx", 0), stage.client(stage.node())
+    stage.subscribe(rx, stage.topic)
+    mid = stage.accept(tx, stage.topic)
+    stage.route(mid, tx.node)
+    stage.say(tx.node, "fwd.send", mid=mid, target=rx.node.name)
+    stage.ack(mid, tx)
+    stage.expect_of("A1", "forward", rx, mid)
+    yield 0
+
+
+@CASES.anomaly
+def lost_behind_a_link(stage: Stage) -> Actor:
+    """A1: it arrived at the session's node, which did not know the subscription."""
+    tx, rx = stage.client(stage.node(), "tx", 0), stage.client(stage.node())
+    stage.subscribe(rx, stage.topic)
+    mid = stage.accept(tx, stage.topic)
+    stage.route(mid, tx.node)
+    stage.forward(mid, tx.node, rx.node)
+    stage.route(mid, rx.node)
+    stage.forwarded(mid, tx.node, rx.node)
+    stage.ack(mid, tx)
+    stage.expect_of("A1", "stale-route", rx, mid)
+    yield 0
+
+
+@CASES.anomaly
 def killed_before_the_disk(stage: Stage) -> Actor:
     """A1: acknowledged, not safe, and the node was killed."""
     tx, rx = stage.pair()

@@ -41,6 +41,7 @@ class Audit:
 
     The kinds of `lost_acked` (A1) are
     stale-route: the node that accepted the message did not route it to the session;
+    forward: it was sent to the session's node, and did not arrive there;
     queue: the session's queue never had the message, or a kill removed it from the queue;
     overtaken: the session was sent a later message of the same publisher, and never this one;
     not-resent: the broker did not send the message again when the session was resumed;

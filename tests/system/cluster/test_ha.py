@@ -35,6 +35,7 @@ def test_a_killed_node_loses_nothing(tmp_path: Path) -> None:
         rows = rows_of(tmp_path)
         found = audit(rows)
         assert found.verdict == "valid" and found.acked >= acked, found
+        assert [text for text in found.problems() if not text.startswith("A4 ")] == []
         assert later_than_their_answer(rows) == []
 
     asyncio.run(scenario())
