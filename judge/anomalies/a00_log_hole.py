@@ -1,8 +1,9 @@
 """A0 log-hole: rows of a node's boot are missing.
 
 The `seq` of a (node, boot) has a gap (`gap`), or the node itself dropped rows and says so (`given-up`). What else the
-log shows cannot be trusted then: the verdict of the run is unknown. Rows that are missing at the begin of the first
-boot of a node were deleted with their day (`deleted`), which is no hole.
+log shows cannot be trusted then: the verdict of the run is unknown. These are no holes: rows at the begin of the
+first boot of a node, which were deleted with their day (`deleted`); rows before `node.join`, which are of another
+run; and rows at the end of a boot that a loss of power took (`tail`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
     row: Row | None = None
     for row in sorted(rows, key=_seq):
         first_boot = world.lives.first_boot[row["node"]] == row["boot"]
-        if row["seq"] > last + 1 and row["type"] != "log.gap":
+        joined = row["type"] == "node.join" and not last
+        if row["seq"] > last + 1 and row["type"] != "log.gap" and not joined:
             yield _gap(row, last, first_boot)
         if row["type"] == "log.gap":
             text = f"{row['rows']} rows were given up ({row['reason']})"

@@ -35,12 +35,8 @@ class PlantedLog:
         self._planted: list[Expected] = []
         for at, name in enumerate(cases):
             for position in range(positions):
-                share = (
-                    FIRST + (LAST - FIRST) * self._scene.random.random()
-                    if positions == 1
-                    else (FIRST + (LAST - FIRST) * position / (positions - 1))
-                )
-                self._background.at(share, self._plant(CASES[name], f"c{at}-{position}"))
+                part = position / (positions - 1) if positions > 1 else self._scene.random.random()
+                self._background.at(FIRST + (LAST - FIRST) * part, self._plant(CASES[name], f"c{at}-{position}"))
 
     @property
     def expected(self) -> list[Expected]:

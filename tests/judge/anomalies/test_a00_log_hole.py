@@ -42,3 +42,13 @@ def test_deleted_days_are_no_hole() -> None:
     assert ("A0", "deleted") in kinds(log) and ("A0", "gap") not in kinds(log)
     log.rows[:] = [row for row in first if row["boot"] == 1 or row["seq"] > 1]
     assert ("A0", "gap") in kinds(log)
+
+
+def test_rows_of_another_run_are_no_hole() -> None:
+    """A node that joins goes on with the next number; what it wrote before is of its own run."""
+    log = log_with_rows()
+    log.boot()
+    log.say("node.stop", reason="joined")
+    log.say("node.join", old="own")
+    log.rows[:] = [row for row in log.rows if row["boot"] == 1 or row["type"] == "node.join"]
+    assert kinds(log) == []
