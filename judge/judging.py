@@ -147,7 +147,10 @@ def _entries(message: Message, owed: Iterable[Session], world: World) -> list[En
 
 
 def _is_ordered(message: Message, publish: Publish, key: SessionKey, world: World) -> bool:
-    """Whether the session had a subscription of its own, not as a member of a group, when the message was accepted."""
+    """Whether the session had a subscription of its own, not as a member of a group, when the message was accepted. A
+    message that was dropped is sent late if a kill undoes that."""
+    if key[0] in message.given_up:
+        return False
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         if holders.group is None and any(holders.of(key, publish.stamp, publish.stamp)):
             return True

@@ -2,7 +2,8 @@
 
 A lane is one publisher's connection, one topic and one QoS: MQTT promises an order within it, and not across. Not
 judged are queues that give the newest message first, messages that came through a shared subscription or through a
-subscription that is younger than they are, and those that the session got as retained ones.
+subscription that is younger than they are, those that the session got as retained ones, and those that a node had
+dropped or let expire before: a kill may undo that.
 """
 
 from __future__ import annotations

@@ -48,6 +48,20 @@ def order_of_a_group(stage: Stage) -> Actor:
 
 
 @CASES.near_miss
+def expiry_undone_by_a_kill(stage: Stage) -> Actor:
+    """The first message expired, the second was sent, and a kill undid the expiry: the first one comes late."""
+    tx, rx = stage.pair()
+    first, second = stage.published(tx, rx), stage.published(tx, rx)
+    stage.of_session(rx, "q.expire", topic=stage.topic, mid=first)
+    packet_id = stage.send(second, rx)
+    yield from stage.kill(tx.node)
+    stage.connect(rx, present=True)
+    stage.of_session(rx, "q.depth", count=2)
+    stage.got(first, rx, stage.send(first, rx))
+    stage.got(second, rx, stage.send(second, rx, packet_id=packet_id, dup=True))
+
+
+@CASES.near_miss
 def newest_first(stage: Stage) -> Actor:
     """The queue gives the newest message first, as its node's settings say."""
     tx, rx = stage.pair()
