@@ -19,7 +19,7 @@ USAGE = """usage: strogoff COMMAND ...
              [--found]                           found a cluster if none is found, instead of waiting for others
   config     check FILE | reference              check a vernemq.conf; list every key
   sim        [--seeds N] [...]                   simulate nodes under faults and check their guarantees
-  analytics  summary LOGDIR [...]                PySpark jobs on event logs
+  analytics  summary|ingest LOGDIR [...]         PySpark jobs on event logs
   reset      DIR                                 empty the data directory of a node that its cluster refuses
   repair     DIR                                 repair the damaged databases of a node, and report the loss
   version

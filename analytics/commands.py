@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import output
 from .java import JavaMissing
@@ -14,10 +14,18 @@ from .java import JavaMissing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from .ingest import Report
+
 ATTEMPTS = 3
 """Most tries of a job, because the broker may rename a file that the job reads."""
 
+INCOMPLETE = 4
+"""The exit status of an ingest that has not understood a part of the log."""
+
+Result = TypeVar("Result")
+
 _EXAMPLE = 60
+_GONE = ("FILE_NOT_EXIST", "FileNotFoundException", "FileNotFoundError")
 
 
 class _Trouble(Exception):
@@ -25,15 +33,14 @@ class _Trouble(Exception):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a job. Returns 0, or 1 with the reason on standard error."""
+    """Run a job. Returns its exit status, or 1 with the reason on standard error."""
     try:
-        _check_log(arguments.logdir)
-        _check_out(arguments.out)
-        print(_run(arguments), end="")
+        check: Callable[[argparse.Namespace], None] = arguments.check
+        check(arguments)
+        return _run(arguments)
     except (_Trouble, JavaMissing) as trouble:
         print(f"strogoff analytics: {trouble}", file=sys.stderr)
         return 1
-    return 0
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -41,15 +48,51 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = "Jobs on event logs (eventlog.dir)."
     parser.set_defaults(run=run)
     jobs = parser.add_subparsers(required=True, metavar="JOB", dest="job")
+    add_summary(jobs)
+    add_ingest(jobs)
+
+
+def add_summary(jobs: Any) -> None:
+    """Add the arguments of `summary`."""
     summary = jobs.add_parser(
         "summary",
         help="connects, publishes, deliveries and drops by node and hour, holes in the log, lines that are no events",
     )
+    summary.set_defaults(check=_check_summary, job=_summary)
     summary.add_argument("logdir", metavar="LOGDIR", help="directory of one or more nodes' event logs, or a URL of one")
     summary.add_argument("--format", choices=["text", "json", "csv"], default="text", help="default: text")
     summary.add_argument("--out", metavar="DIR", help="also write the tables there as Parquet, rejected lines included")
-    summary.add_argument("--master", default="local[*]", help="the Spark cluster to run on; default: this machine")
-    summary.add_argument("--memory", default="1g", help="memory of Spark's driver; default: 1g")
+    _add_spark(summary)
+
+
+def add_ingest(jobs: Any) -> None:
+    """Add the arguments of `ingest`."""
+    ingest = jobs.add_parser("ingest", help="typed Parquet tables of event logs; reads only what is new")
+    ingest.set_defaults(check=_check_ingest, job=_ingest)
+    ingest.add_argument("logdir", metavar="LOGDIR", help="directory of one or more nodes' event logs")
+    ingest.add_argument("--out", metavar="DIR", required=True, help="directory of the tables, new or of earlier runs")
+    ingest.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    _add_spark(ingest)
+
+
+def _add_spark(job: argparse.ArgumentParser) -> None:
+    job.add_argument("--master", default="local[*]", help="the Spark cluster to run on; default: this machine")
+    job.add_argument("--memory", default="1g", help="memory of Spark's driver; default: 1g")
+
+
+def _check_summary(arguments: argparse.Namespace) -> None:
+    _check_log(arguments.logdir)
+    _check_out(arguments.out)
+
+
+def _check_ingest(arguments: argparse.Namespace) -> None:
+    for place in (arguments.logdir, arguments.out):
+        if "://" in place:
+            raise _Trouble(f"{place}: ingest needs directories that this machine has, not URLs")
+    if Path(arguments.out).is_file():
+        raise _Trouble(f"--out {arguments.out} is a file; give a directory")
+    if not Path(arguments.logdir).is_dir():
+        raise _Trouble(f"{arguments.logdir}: no such directory")
 
 
 def _check_log(logdir: str) -> None:
@@ -74,7 +117,7 @@ def _check_out(out: str | None) -> None:
         raise _Trouble(f"--out {out}: exists already and is not overwritten")
 
 
-def _run(arguments: argparse.Namespace) -> str:
+def _run(arguments: argparse.Namespace) -> int:
     try:
         from pyspark.sql import SparkSession
 
@@ -84,19 +127,37 @@ def _run(arguments: argparse.Namespace) -> str:
     ours = SparkSession.getActiveSession() is None
     spark = open_session(arguments.master, arguments.memory)
     try:
-        return retry(lambda: summary(spark, arguments.logdir, arguments.format, arguments.out))
+        job: Callable[[SparkSession, argparse.Namespace], int] = arguments.job
+        return job(spark, arguments)
     finally:
         if ours:
             spark.stop()
 
 
-def retry(job: Callable[[], str]) -> str:
-    """Run a job again if the broker renamed a file between its listing and its reading."""
+def _summary(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    print(retry(lambda: summary(spark, arguments.logdir, arguments.format, arguments.out)), end="")
+    return 0
+
+
+def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    from .ingest import ingest
+    from .manifest import Unusable
+
+    try:
+        report = retry(lambda: ingest(spark, Path(arguments.logdir), Path(arguments.out)))
+    except Unusable as trouble:
+        raise _Trouble(str(trouble)) from None
+    print(_ingested(report) if arguments.format == "text" else output.as_json(report.as_dict()), end="")
+    return 0 if report.understood else INCOMPLETE
+
+
+def retry(job: Callable[[], Result]) -> Result:
+    """Run a job again if the broker renamed or deleted a file between its listing and its reading."""
     for _ in range(ATTEMPTS - 1):
         try:
             return job()
         except Exception as error:
-            if "FILE_NOT_EXIST" not in str(error) and "FileNotFoundException" not in str(error):
+            if not any(word in str(error) for word in _GONE):
                 raise
     return job()
 
@@ -171,3 +232,16 @@ def _warnings(boots: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> lis
     if bad:
         lines.append(f"{bad} lines are no events and are not counted; --out writes them with their reasons")
     return lines
+
+
+def _ingested(report: Report) -> str:
+    """What an ingest has done, and then what of the log it has not understood."""
+    lines = [
+        f"{report.new} files new, {report.continued} continued, {report.unchanged} unchanged",
+        f"{report.rows} rows read, {report.repeated} of them were there already",
+    ]
+    lines += [f"{count} lines are no events: {reason}" for reason, count in sorted(report.rejects.items())]
+    lines += [f"not read, the name is not that of an event log: {name}" for name in report.strangers]
+    lines += [f"not read, the content is not what an earlier run has read: {name}" for name in report.changed]
+    lines += [f"read in part, the compressed file is damaged: {name}" for name in report.damaged]
+    return "\n".join(lines) + "\n"

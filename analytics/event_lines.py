@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from .schema import HEADER, TYPES, VERSION, wrong_kind
+from .schema import BOOL, COLUMNS, HEADER, INT, STRING, TYPES, VERSION, wrong_kind
 
 Row = dict[str, Any]
 
@@ -159,8 +159,12 @@ def rows_in(lines: Iterable[bytes]) -> Iterator[Row | Reject]:
 
 
 def _checked(row: Row) -> Row | Reject:
-    if any(wrong_kind(name, value) for name, value in row.items()):
-        return Reject(WRONG_TYPE)
+    for name, value in row.items():
+        kind = type(value)
+        # most values need no more than this: half the time of a row
+        right = kind is _PLAIN.get(name) and (kind is not int or -_INT <= value < _INT)
+        if not right and wrong_kind(name, value):
+            return Reject(WRONG_TYPE)
     if row.get("v", 0) > VERSION:
         return Reject(NEWER_VERSION)
     if any(each.name not in row for each in HEADER):
@@ -177,6 +181,13 @@ def _cut(line: bytes) -> bool:
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 _COMMON = frozenset(each.name for each in HEADER)
+_INT = 1 << 63
+_PLAIN = {
+    each.name: {STRING: str, INT: int, BOOL: bool}[each.kind]
+    for each in COLUMNS.values()
+    if each.kind in (STRING, INT, BOOL)
+}
+"""The types of values that are right, apart from the size of a number."""
 
 
 _Values = Callable[[Mapping[str, Any]], tuple[Any, ...]]

@@ -96,7 +96,7 @@ SHELLS = {
             runtime/node_handle runtime/node_links runtime/running_cluster
         """,
         "sim": "commands step_commands",
-        "analytics": "java spark",
+        "analytics": "java manifest spark",
         "configs": "checks",
         "judge": "",
     }.items()
