@@ -25,6 +25,7 @@ INCOMPLETE = 4
 Result = TypeVar("Result")
 
 _EXAMPLE = 60
+_EXAMPLES = 10
 _GONE = ("FILE_NOT_EXIST", "FileNotFoundException", "FileNotFoundError")
 
 
@@ -91,8 +92,7 @@ def _check_ingest(arguments: argparse.Namespace) -> None:
             raise _Trouble(f"{place}: ingest needs directories that this machine has, not URLs")
     if Path(arguments.out).is_file():
         raise _Trouble(f"--out {arguments.out} is a file; give a directory")
-    if not Path(arguments.logdir).is_dir():
-        raise _Trouble(f"{arguments.logdir}: no such directory")
+    _check_log(arguments.logdir)
 
 
 def _check_log(logdir: str) -> None:
@@ -241,7 +241,12 @@ def _ingested(report: Report) -> str:
         f"{report.rows} rows read, {report.repeated} of them were there already",
     ]
     lines += [f"{count} lines are no events: {reason}" for reason, count in sorted(report.rejects.items())]
-    lines += [f"not read, the name is not that of an event log: {name}" for name in report.strangers]
-    lines += [f"not read, the content is not what an earlier run has read: {name}" for name in report.changed]
-    lines += [f"read in part, the compressed file is damaged: {name}" for name in report.damaged]
+    lines += _named("not read, the name is not that of an event log", report.strangers)
+    lines += _named("not read, the content is not what an earlier run has read", report.changed)
+    lines += _named("read in part, the compressed file is damaged", report.damaged)
     return "\n".join(lines) + "\n"
+
+
+def _named(trouble: str, files: list[str]) -> list[str]:
+    more = len(files) - _EXAMPLES
+    return [f"{trouble}: {name}" for name in files[:_EXAMPLES]] + [f"{trouble}: {more} more"] * (more > 0)

@@ -184,11 +184,11 @@ class _Ingest:
         Returns the files of the table."""
         known = self._known(EVENTS)
         touched = {_hour(path) for path in written} & {_hour(path) for path in known}
-        old = [path for path in known if _hour(path) in touched]
+        old = {path for path in known if _hour(path) in touched}
         again = [path for path in written if _hour(path) in touched]
         final = [path for path in written if _hour(path) not in touched]
         if touched:
-            both = silver.read_files(self.spark, self.out / EVENTS, old).unionByName(
+            both = silver.read_files(self.spark, self.out / EVENTS, sorted(old)).unionByName(
                 silver.read_files(self.spark, self.scratch / "new", again)
             )
             size = _PACKED * sum(path.stat().st_size for path in (*old, *again))

@@ -134,6 +134,11 @@ def test_unusable_directories_are_reported(
     assert "is a file; give the directory" in said("summary", str(tmp_path / "file"))
     LoggedNode.write(_short(), tmp_path / "log")
     assert "is not overwritten" in said("summary", str(tmp_path / "log"), "--out", str(tmp_path / "log"))
+    here, out = str(tmp_path / "log"), str(tmp_path / "out")
+    assert "not URLs" in said("ingest", "hdfs://log", "--out", out)
+    assert "not URLs" in said("ingest", here, "--out", "s3a://out")
+    assert "missing: no such directory" in said("ingest", str(tmp_path / "missing"), "--out", out)
+    assert "is a file; give a directory" in said("ingest", here, "--out", str(tmp_path / "file"))
     for name in [each for each in sys.modules if each.split(".")[0] == "pyspark"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "strogoff.analytics.spark", raising=False)
@@ -168,6 +173,7 @@ def test_a_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) ->
     assert main(["analytics"]) == 2
     assert main(["analytics", "sumary", "x"]) == 2
     assert main(["analytics", "summary"]) == 2
+    assert main(["analytics", "ingest", "x"]) == 2
     assert main(["analytics", "--help"]) == 0
     assert "summary" in capsys.readouterr().out
 

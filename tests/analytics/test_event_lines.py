@@ -55,6 +55,7 @@ CASES = [
     ("whole", "hello", "not_json"),
     ("whole", STOP + ',"ordered",1]', "wrong_type"),
     ("whole", '["node.stop",7,65536,"x"]', "wrong_type"),
+    ("whole", '["node.stop",7,65536,9223372036854775808]', "wrong_type"),
     ("whole", '["slot.arrive",7,65536,9,"x"]', "wrong_type"),
     ("whole", '["pub.route",7,65536,9,["n1",1,2],"x"]', "wrong_type"),
     ("whole", '["node.stop",7,65536]', "missing_header"),
