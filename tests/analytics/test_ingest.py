@@ -1,4 +1,4 @@
-"""The job `ingest` against plain Python that reads the same files; and the job killed at random moments."""
+"""The job `ingest` against plain Python that reads the same files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import json
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strogoff.analytics import schema
-from strogoff.analytics.event_lines import Reject
+from strogoff.analytics.event_lines import Reject, header_line
 from strogoff.analytics.log_content import measure, open_content, rows_from
 from strogoff.analytics.log_sources import find
 from strogoff.analytics.schema import SESSION
@@ -200,14 +197,19 @@ def test_what_is_not_understood_is_said(
         assert report["damaged"] == ["boot=1-900001.jsonl"]
         assert report["rejects"] == {"newer_version": 1, "no_header": 1, "torn": 1}
         assert report["understood"] is False
+    for number in range(20):
+        (log / f"notes-{number:02d}.txt").write_text("mine")
     assert main(["analytics", "ingest", str(log), "--out", str(out)]) == 4
     text = capsys.readouterr().out
     for words in (
         "1 lines are no events: torn",
         "not that of an event log: boot=1-000001.jsonl.zst",
+        "not that of an event log: notes-08.txt",
+        "not that of an event log: 11 more",
         "is damaged: boot",
     ):
         assert words in text
+    assert "notes-09" not in text
 
 
 def test_a_torn_line_is_counted_and_is_no_failure(spark: SparkSession, tmp_path: Path) -> None:
@@ -219,87 +221,19 @@ def test_a_torn_line_is_counted_and_is_no_failure(spark: SparkSession, tmp_path:
     assert report.rejects == {"torn": 1}
 
 
+def test_files_without_rows_are_read_too(spark: SparkSession, tmp_path: Path) -> None:
+    log, out = tmp_path / "log", tmp_path / "out"
+    log.mkdir()
+    (log / "boot=1-000001.jsonl.open").write_bytes(header_line("r", "n1", 1))
+    (log / "boot=1-000002.jsonl").write_bytes(b"")
+    assert ingested(spark, log, out).new == 2
+    assert tables(spark, out) == ([], [])
+    assert ingested(spark, log, out).unchanged == 2
+
+
 def test_tables_within_the_log_are_refused(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logged(tmp_path / "log", minutes=3)
     assert main(["analytics", "ingest", str(tmp_path / "log"), "--out", str(tmp_path / "log" / "out")]) == 1
     assert "is in the directory of the log" in capsys.readouterr().err
-
-
-RUN = """
-import sys
-from collections import Counter
-from pathlib import Path
-from strogoff.analytics.ingest import ingest
-from strogoff.analytics.spark import open_session
-spark = open_session("local[2]", "512m", {"spark.sql.shuffle.partitions": "2"}, "-XX:TieredStopAtLevel=1")
-print("ready", flush=True)
-ingest(spark, Path(sys.argv[1]), Path(sys.argv[2]), batch_bytes=8_000)
-print("done", flush=True)
-"""
-
-KILLS = 10
-LONGEST_S = 8
-FILES_A_RUN = 2
-
-
-@pytest.mark.timeout(1800)
-def test_ten_kills_leave_the_tables_of_one_run(spark: SparkSession, tmp_path: Path) -> None:
-    """Files come and grow between the kills. Half of the kills spare Java, which goes on for a moment."""
-    rng = random.Random(14)
-    log, out, whole = tmp_path / "log", tmp_path / "out", tmp_path / "whole"
-    for node in cluster(30, minutes=60):
-        node.write(whole, size=1500)
-    paths = sorted(whole.rglob("*.jsonl"))
-    rng.shuffle(paths)
-    kills = 0
-    while kills < KILLS:  # some runs have done their work before
-        for opened in [*log.rglob("*.open")]:
-            _complete(opened, whole / opened.relative_to(log).with_suffix(""))
-        assert len(paths) >= FILES_A_RUN
-        for path in [paths.pop() for _ in range(FILES_A_RUN)]:
-            _come(path, log / path.relative_to(whole), rng)
-        kills += _killed(log, out, rng.uniform(0, LONGEST_S), java_too=rng.random() < 0.5)
-    assert not _killed(log, out, 600, java_too=True)
-    check(spark, log, out)
-    ingested(spark, log, tmp_path / "one")
-    assert tables(spark, tmp_path / "one") == tables(spark, out)
-    assert len(parquet_of(out)) == len(parquet_of(tmp_path / "one"))
-
-
-def _come(path: Path, target: Path, rng: random.Random) -> None:
-    """A file of the log is there, under any of its names."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    content = path.read_bytes()
-    match rng.randrange(3):
-        case 0:
-            target.with_name(f"{target.name}.gz").write_bytes(gzip.compress(content))
-        case 1:
-            target.with_name(f"{target.name}.open").write_bytes(content[: rng.randrange(len(content))])
-        case _:
-            target.write_bytes(content)
-
-
-def _complete(opened: Path, whole: Path) -> None:
-    """The broker writes the rest of a file, and completes it."""
-    opened.write_bytes(whole.read_bytes())
-    opened.rename(opened.with_suffix(""))
-
-
-def _killed(log: Path, out: Path, after_s: float, java_too: bool) -> bool:
-    """Run an ingest, and kill it after this time. Returns whether it had not ended before."""
-    command = [sys.executable, "-c", RUN, str(log), str(out)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        try:
-            process.wait(after_s)
-        except subprocess.TimeoutExpired:
-            if java_too:
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
-            return True
-        assert process.returncode == 0
-        return False
