@@ -12,6 +12,7 @@ from strogoff.sim.scenarios.steps import PROTOCOLS, Case
 from strogoff.sim.simulation import Outcome
 
 
+@pytest.mark.slow
 def test_all_cases_of_some_steps(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "--steps", "clean", "--every", "60", "--jobs", "2"]) == 0
     said = re.fullmatch(r"(\d+) cases, 0 failed; [\d.]+ s\n", capsys.readouterr().out)

@@ -118,6 +118,7 @@ def test_a_failed_test_reports_how_to_repeat_it(pytester: pytest.Pytester) -> No
     assert list((pytester.path / "traces").rglob("*.jsonl"))
 
 
+@pytest.mark.slow
 def test_the_cluster_fixture_works_in_every_kind_of_test(pytester: pytest.Pytester) -> None:
     """Arguments override options, options override the marker."""
     run_sample(pytester, CLUSTER.replace("PACE", "10"), "--mqtt-nodes=2").assert_outcomes(passed=3)

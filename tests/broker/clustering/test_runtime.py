@@ -305,7 +305,7 @@ async def refused(harness: ServersInMemory, name: str) -> None:
         await harness.client(name, "c")
 
 
-@pytest.mark.parametrize("others", ["away", "without a majority", "there"])
+@pytest.mark.parametrize("others", ["away", pytest.param("without a majority", marks=pytest.mark.slow), "there"])
 def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: str
 ) -> None:

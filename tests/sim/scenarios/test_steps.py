@@ -53,6 +53,7 @@ def test_an_exception_in_the_node_is_a_violation(monkeypatch: pytest.MonkeyPatch
     assert text.startswith("crash: ValueError: no good, at ") and text.endswith("in broken")
 
 
+@pytest.mark.slow
 def test_a_message_in_flight_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault between a PUBLISH and its PUBACK shows it."""
     detach = DurableQueue.detach
