@@ -93,7 +93,7 @@ def levels(machine: ClusterHost) -> Iterator[Level]:
         return
     relay: Any = node.gateways
     yield "waiting CONNECTs", len(relay._waiting), gateways.WAITING_MOST
-    for waiting in relay._waiting:
+    for waiting in relay._waiting.values():
         yield "bytes behind a CONNECT", sum(map(len, waiting._pending)), gateway_connection.PENDING_BYTES
     for peer in _peers(relay):
         yield "early OPENs", len(peer.early), early_opens.EARLY_MOST

@@ -100,7 +100,8 @@ class Gateways:
         self._policy = policy
         self._tunnel: TunnelPort | None = None
         self._peers: dict[str, _Peer] = {}
-        self._waiting: dict[GatewayConnection, None] = {}
+        self._waiting: dict[bytes, GatewayConnection] = {}
+        """The CONNECTs that wait for an answer: one at most for each client id."""
         self._timer: Timer | None = None
         self._sessions = sessions
         self.registration = Registration(name, env, sessions, self.peer, self._connection_asked)
@@ -144,8 +145,8 @@ class Gateways:
 
         A client that needs a session is relayed to the primary of its client id; so is one with a will, if that primary
         can keep the will in the slot. Another one stays here, once the registrar of its client id knows that. Meanwhile
-        the client waits, and is refused after `OPEN_BOUND_MS`. Without a lease only the policy `on` admits clients:
-        this node serves what it can without the other nodes.
+        the client waits, and is refused after `OPEN_BOUND_MS`, or closed when its client id connects here again.
+        Without a lease only the policy `on` admits clients: this node serves what it can without the other nodes.
         """
         assert isinstance(connection, ClientConnection)
         if self.registration.local.number_of(connection):
@@ -161,6 +162,8 @@ class Gateways:
         if self.joining and not fresh and self.locator.primary_of(slot) == self.name:
             refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "this node is joining a cluster: connect again")
             return True
+        if client in self._waiting:
+            self._waiting[client].end("session_taken_over")  # its answer would take the client id back (H-37)
         if self._policy.view_state is ViewState.MINORITY and (fresh or self.locator.holds(slot)):
             self.registration.unknown_clients = True
             return False  # the policy `on` asks no other node
@@ -172,7 +175,7 @@ class Gateways:
             refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "too many clients wait for another node")
             return True
         waiting = GatewayConnection(self, connection, Wanted(client, packet.clean_start, fresh))
-        self._waiting[waiting] = None
+        self._waiting[client] = waiting
         # a client with enhanced authentication may have sent more packets: they are known at the end of the turn
         if connection.auth.method is None:
             waiting.ask()
@@ -221,11 +224,10 @@ class Gateways:
 
     def settled(self, connection: GatewayConnection) -> None:
         """As `Owner.settled`."""
-        self._waiting.pop(connection, None)
+        self._waiting.pop(connection.wanted.client, None)
 
     def forget(self, connection: GatewayConnection) -> None:
         """As `Owner.forget`."""
-        self._waiting.pop(connection, None)
         if connection.flow is not None:
             connection.flow.out.drop()
             connection.flow.out.peer.blocked.pop(connection, None)
@@ -246,7 +248,7 @@ class Gateways:
         self.env.tick()
         place = self._place
         self.registration.table_changed()
-        for waiting in list(self._waiting):
+        for waiting in list(self._waiting.values()):
             waiting.ask()
         for peer in list(self._peers.values()):
             for connection in list(peer.asked.values()):
@@ -269,7 +271,7 @@ class Gateways:
         """This node has a lease again: registrars have to learn of the clients that it has served without one, and
         after that of the clients that have waited for it."""
         self.registration.lease_is_back()
-        for waiting in list(self._waiting):
+        for waiting in list(self._waiting.values()):
             waiting.ask()
 
     def closed(self, connection: ClientConnection) -> None:
@@ -296,7 +298,7 @@ class Gateways:
 
     def end_all(self, reason: str) -> None:
         """End all connections of this gateway: this node must serve no client."""
-        for waiting in list(self._waiting):
+        for waiting in list(self._waiting.values()):
             waiting.end(reason)
         for peer in self._peers.values():
             for connection in list(peer.asked.values()):
@@ -314,7 +316,7 @@ class Gateways:
         self.env.tick()
         self._peer(node).node.broken()
         self.registration.registrar.opened(node)
-        for waiting in list(self._waiting):
+        for waiting in list(self._waiting.values()):
             waiting.ask()
 
     def tunnel_broken(self, node: str, reason: str) -> None:

@@ -47,7 +47,7 @@ def test_bytes_before_the_answer_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     client = PacketClient(cluster[1], 5)  # type: ignore[arg-type]
     client.send(connect("c", 5, True, 600))
     cluster.settle()
-    (waiting,) = cluster.gateways(1)._waiting
+    (waiting,) = cluster.gateways(1)._waiting.values()
     waiting.receive(bytes(1000))
     assert not client.closed
     waiting.receive(b"1")

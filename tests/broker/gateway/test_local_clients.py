@@ -329,6 +329,34 @@ def test_a_client_whose_node_gets_no_lease_learns_why_it_waits() -> None:
 # -- messages on their way
 
 
+def test_a_connect_that_waits_ends_when_its_client_is_served_without_a_lease() -> None:
+    """H-37: with the lease n1 would serve the older CONNECT as well, and end the newer connection for it."""
+    cluster = RelayHarness(3, **ON)
+    cluster.isolate(1)
+    older = soon(cluster, 1)
+    cluster.state_of(1, ViewState.MINORITY)
+    assert not older.closed and cluster.counts(1)[2] == 1
+    newer = clean(cluster, 1)
+    assert older.closed and older.take() == [] and cluster.counts(1) == (0, 0, 0)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(2)
+    assert not newer.closed and cluster.registered(2) == 1
+
+
+def test_a_connect_that_waits_for_a_former_primary_ends_when_its_client_connects_again() -> None:
+    """H-37: n2 says late that it has made no session, and n3 would serve the older CONNECT after the newer one."""
+    cluster = RelayHarness(3)
+    cluster.network.delay("n1", "n2", 0.5)
+    older = soon(cluster, 1, clean=False, expiry_s=600)
+    cluster.settle()
+    cluster.apply("n3", 2)
+    newer, connack = cluster[1].connect("c", clean=False)
+    assert connack.reason == 0 and older.closed and older.take() == []
+    cluster.pass_s(2)
+    assert not newer.closed and cluster.counts(1) == (1, 0, 0) and cluster.counts(2) == (0, 0, 0)
+
+
 def test_a_taken_over_client_is_served_elsewhere_when_its_publishes_have_arrived() -> None:
     """H-38: else a message of its next connection could overtake them."""
     cluster = RelayHarness(3)
