@@ -149,7 +149,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-@pytest.mark.parametrize("durability", ["os", "sync"])
+@pytest.mark.parametrize("durability", ["os", pytest.param("sync", marks=pytest.mark.slow)])
 def test_a_full_disk_refuses_and_recovers(background: Background, small_disk: Path, durability: str) -> None:
     """QoS 1 is refused with 0x97 while the disk is full, and accepted afterwards without a restart. The one PUBLISH
     that met the full disk is answered then. Acknowledged messages are kept, also after a restart.

@@ -374,6 +374,7 @@ def test_a_node_without_discovery_learns_of_its_lost_disk_from_a_member(tmp_path
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_another_node_at_the_address_of_a_member_keeps_serving(tmp_path: Path) -> None:
     """It has another name, so it is not the member that had this address before."""
 

@@ -69,6 +69,7 @@ def test_an_entering_node_continues_when_the_node_it_asks_dies() -> None:
     assert cluster[4].client("writer").publish("t", b"y", 1)[0].reason == 0
 
 
+@pytest.mark.slow
 def test_a_subscription_during_an_entrance_gets_publishes_of_the_returned_node() -> None:
     """H-04 (a, b): a SUBACK at many moments of an entrance, and then a publish at the returned node at once."""
     for moment in range(0, 40, 2):

@@ -179,6 +179,7 @@ def walk(handover: type[Handover], seeds: int) -> list[World]:
     return worlds
 
 
+@pytest.mark.slow
 def test_no_session_begins_in_a_slot_that_may_still_go() -> None:
     worlds = walk(Handover, 400)
     assert sum(world.given > 0 for world in worlds) > 50 and sum(world.session for world in worlds) > 50
