@@ -308,32 +308,19 @@ class Observer:
         is then the session's."""
         message, commit = entry.message, entry.batch
         assert message is not None
-        mid, client, mountpoint, epoch = message.mid, session.client_id, session.mountpoint, session.epoch
-        self.events.emit(
-            "q.enq",
-            mid=mid,
-            client=client,
-            mountpoint=mountpoint,
-            epoch=epoch,
-            topic=message.topic,
-            qos=entry.qos,
-            group=entry.group or None,
-        )
+        whose: dict[str, Any] = {
+            "mid": message.mid,
+            "client": session.client_id,
+            "mountpoint": session.mountpoint,
+            "epoch": session.epoch,
+        }
+        self.events.emit("q.enq", **whose, topic=message.topic, qos=entry.qos, group=entry.group or None)
         if not commit:
             return
 
         def safe() -> None:
             durability, copied = self.store.durability, self._copied(slot)
-            self.events.emit(
-                "q.durable",
-                mid=mid,
-                client=client,
-                mountpoint=mountpoint,
-                epoch=epoch,
-                lsn=commit,
-                durability=durability,
-                copied=copied,
-            )
+            self.events.emit("q.durable", **whose, lsn=commit, durability=durability, copied=copied)
 
         self.store.when_committed(commit, safe)
         if self._announced < commit and self.store.durability == "sync":

@@ -16,7 +16,7 @@ from .sessions import SessionKey
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message and a session. `accepted` and `acked` are stamps of the publisher's PUBLISH and its acknowledgement."""
+    """One message for one session. `accepted` is the stamp of its PUBLISH, `acked` that of the answer to that."""
 
     session: SessionKey
     lane: Lane

@@ -89,7 +89,7 @@ class Lives:
         return self.death(node, boot) < stamp
 
     def may_be_undone(self, row: Row, later: Row) -> bool:
-        """Whether a kill may have undone what a row says, before a later row: it was among the last of its boot."""
+        """Whether the node was killed before the later row, and its disk may lack what the first row says."""
         key = row["node"], row["boot"]
         if not self.had_died(*key, later["hlc"]):
             return False

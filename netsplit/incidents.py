@@ -255,8 +255,8 @@ class IncidentLog:
             begin = min(begin, absent_since)  # a paused node hears no member
         counted = self._counted()
         self.detected += 1
-        number, worst, whole = self.detected, state.value, self._seen.view
-        incident = Incident(number, begin, now, state.value, worst, peers, view_id, whole, counted)
+        seen, incident_id = state.value, self._incident
+        incident = Incident(self.detected, begin, now, seen, seen, peers, view_id, incident_id, counted)
         self.open = incident
         self.active = True
         self._kept.append(incident)

@@ -15,22 +15,9 @@ from typing import Any
 import pytest
 
 from tests.structure import rules
+from tests.structure.rules import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
-
-PACKAGES = (
-    "mqtt",
-    "storage",
-    "cluster",
-    "netsplit",
-    "broker",
-    "admin",
-    "testing",
-    "sim",
-    "analytics",
-    "configs",
-    "judge",
-)
 
 TOOLS = ("mutants",)
 """Packages that are not installed with the product, and import nothing of it."""

@@ -179,9 +179,8 @@ class LogFiles:
         while True:
             self._part += 1
             final = folder / f"boot={self._boot}-{self._part:06d}.jsonl"
-            if (
-                final.exists() or final.with_name(final.name + PACKED).exists()
-            ):  # a wiped data directory begins with boot 1 again, its old log may still be here
+            # a wiped data directory begins with boot 1 again, and its old log may still be here
+            if final.exists() or final.with_name(final.name + PACKED).exists():
                 continue
             self._path = final.with_name(final.name + OPEN)
             with contextlib.suppress(FileExistsError):

@@ -1,4 +1,4 @@
-"""A1 lost-acked: a message was acknowledged and owed to a session, and neither reached it, ended nor waits.
+"""A1 lost-acked: a session did not get an acknowledged message that it was owed, and nothing in the log excuses that.
 
 A message of QoS 1 or 2 is owed to each session with a matching subscription of QoS 1 or 2, whose SUBACK left before the
 node accepted the message. It ends with the subscriber's answer, with a drop or an expiry that the log has, or with the

@@ -6,9 +6,9 @@ come once for each SUBSCRIBE: that is no duplicate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ..findings import Finding, Subject, of_message
+from ..findings import Finding, Severity, Subject, of_message
 from ..message import Message, Publish, Sent
 from ..sessions import SessionKey
 from ..world import World
@@ -19,16 +19,29 @@ KIND = "sent again after its acknowledgement"
 
 def judge(message: Message, world: World) -> Iterator[Finding]:
     """Judge what was sent to each session; at most one finding for each, with all sendings."""
+    for key, sent, qos in repeated(message, world):
+        if qos != 2 and any(answered_between(message, key, sent[0], each) for each in sent[1:]):
+            yield finding_of(ID, KIND, "info", message, key)
+
+
+def repeated(message: Message, world: World) -> Iterator[tuple[SessionKey, Sequence[Sent], int]]:
+    """Yields each session that a message was sent to more than once, with all sendings and the QoS of the last one. A
+    session that may have got it as a retained message is left out."""
     publish = message.publish
+    if publish is None:
+        return
     for key, sent in message.sendings.items():
-        if len(sent) == 1 or publish is None or message.was_retained_for(key[0]):
-            continue
-        if granted_qos(message, publish, sent[-1], world) == 2:
-            continue
-        if any(answered_between(message, key, sent[0], each) for each in sent[1:]):
-            what = publish.stamp, publish.topic, publish.qos
-            subject = Subject.of(*key, message.id)
-            yield of_message(ID, KIND, "info", subject, what, tuple(each.row for each in sent))
+        if len(sent) > 1 and not message.was_retained_for(key[0]):
+            yield key, sent, _granted_qos(message, publish, sent[-1], world)
+
+
+def finding_of(anomaly: str, kind: str, severity: Severity, message: Message, key: SessionKey) -> Finding:
+    """Returns the finding about a repeated message and one session. All sendings prove it."""
+    publish, sent = message.publish, message.sendings[key]
+    assert publish is not None
+    what = publish.stamp, publish.topic, publish.qos
+    subject = Subject.of(*key, message.id)
+    return of_message(anomaly, kind, severity, subject, what, tuple(each.row for each in sent))
 
 
 def answered_between(message: Message, key: SessionKey, first: Sent, later: Sent) -> bool:
@@ -36,7 +49,7 @@ def answered_between(message: Message, key: SessionKey, first: Sent, later: Sent
     return any(first.stamp < stamp < later.stamp for stamp in message.received.get(key[0], ()))
 
 
-def granted_qos(message: Message, publish: Publish, sent: Sent, world: World) -> int:
+def _granted_qos(message: Message, publish: Publish, sent: Sent, world: World) -> int:
     """Returns the QoS of a sending. Where the row does not say, it is what the session's subscriptions grant."""
     if sent.qos is not None:
         return sent.qos

@@ -26,7 +26,7 @@ class Case:
 
 
 class Catalogue:
-    """Collects cases. Its methods are decorators of their functions, whose names become those of the cases."""
+    """Collects cases. `anomaly` and `near_miss` decorate the function that plants a case; its name names the case."""
 
     def __init__(self) -> None:
         self.cases: dict[str, Case] = {}

@@ -62,14 +62,6 @@ def tail_without_a_doubt(stage: Stage) -> Actor:
     yield from _power_loss(stage, tx.node)
 
 
-def _two_sides(stage: Stage, expiry_s: int = 3600) -> tuple[Client, Client]:
-    """Returns a publisher and a subscriber at different nodes."""
-    tx = stage.client(stage.node(), "tx", 0)
-    rx = stage.client(stage.node(), "rx", expiry_s)
-    stage.subscribe(rx, stage.topic)
-    return tx, rx
-
-
 def _split(stage: Stage, kind: str, node: Node, other: Node, state: str) -> Row:
     begin = stage.scene.now - 20
     if kind == "split.detect":
@@ -87,7 +79,7 @@ def _forwarded(stage: Stage, tx: Client, rx: Client, mid: Any) -> None:
 
 def _alone(stage: Stage, arrives: bool, flag: str) -> Actor:
     """A node without a lease accepts a message for the other side, which gets it after the heal, or not."""
-    tx, rx = _two_sides(stage)
+    tx, rx = stage.far_pair()
     stage.say(tx.node, "config.change", key=FLAG, new=flag)
     detected = _split(stage, "split.detect", tx.node, rx.node, "minority")
     stage.say(tx.node, "lease.lose", view=1)
@@ -128,7 +120,7 @@ def accepted_against_the_policy(stage: Stage) -> Actor:
 @CASES.near_miss
 def clean_session_out_of_the_view(stage: Stage) -> Actor:
     """A clean session has ended for each node out of whose view its node is."""
-    tx, rx = _two_sides(stage, 0)
+    tx, rx = stage.far_pair(0)
     stage.say(tx.node, "mem.down", target=rx.node.name, view=2)
     stage.published(tx)
     yield 5
@@ -138,7 +130,7 @@ def clean_session_out_of_the_view(stage: Stage) -> Actor:
 @CASES.anomaly
 def durable_session_out_of_the_view(stage: Stage) -> Actor:
     """A1: a durable session is still owed everything."""
-    tx, rx = _two_sides(stage)
+    tx, rx = stage.far_pair()
     stage.say(tx.node, "mem.down", target=rx.node.name, view=2)
     stage.expect_of("A1", "stale-route", rx, stage.published(tx))
     yield 5
@@ -158,7 +150,7 @@ def acknowledged_without_the_lease(stage: Stage) -> Actor:
 
 
 def _refused(stage: Stage, in_split: bool) -> Actor:
-    tx, rx = _two_sides(stage)
+    tx, rx = stage.far_pair()
     stage.say(tx.node, "lease.get", view=1)
     if in_split:
         _split(stage, "split.detect", tx.node, rx.node, "majority")

@@ -72,8 +72,7 @@ def routed_and_never_queued(stage: Stage) -> Actor:
 @CASES.anomaly
 def lost_on_a_link(stage: Stage) -> Actor:
     """A1: it was sent to the session's node, and did not arrive there."""
-    tx, rx = stage.client(stage.node(), "tx", 0), stage.client(stage.node())
-    stage.subscribe(rx, stage.topic)
+    tx, rx = stage.far_pair()
     mid = stage.accept(tx, stage.topic)
     stage.route(mid, tx.node)
     stage.say(tx.node, "fwd.send", mid=mid, target=rx.node.name)
@@ -85,8 +84,7 @@ def lost_on_a_link(stage: Stage) -> Actor:
 @CASES.anomaly
 def lost_behind_a_link(stage: Stage) -> Actor:
     """A1: it arrived at the session's node, which did not know the subscription."""
-    tx, rx = stage.client(stage.node(), "tx", 0), stage.client(stage.node())
-    stage.subscribe(rx, stage.topic)
+    tx, rx = stage.far_pair()
     mid = stage.accept(tx, stage.topic)
     stage.route(mid, tx.node)
     stage.forward(mid, tx.node, rx.node)
@@ -108,7 +106,7 @@ def killed_before_the_disk(stage: Stage) -> Actor:
 
 @CASES.near_miss
 def killed_behind_the_disk(stage: Stage) -> Actor:
-    """Safe, killed, and sent after the restart; the same for a clean session, which ends with its node."""
+    """A kill ends a clean session with its messages. A durable one has the message on disk, and gets it later."""
     tx, rx = stage.pair()
     clean = stage.client(tx.node, "ry", 0)
     stage.subscribe(clean, stage.topic)

@@ -51,6 +51,13 @@ class Stage(Acts):
         self.subscribe(subscriber, filter or self.topic, qos)
         return self.client(node, "tx", 0), subscriber
 
+    def far_pair(self, expiry_s: int = 3600) -> tuple[Client, Client]:
+        """Returns a publisher and a subscriber at two new nodes. The subscriber has `topic`."""
+        publisher = self.client(self.node(), "tx", 0)
+        subscriber = self.client(self.node(), expiry_s=expiry_s)
+        self.subscribe(subscriber, self.topic)
+        return publisher, subscriber
+
     @property
     def topic(self) -> str:
         """A topic that only this case has."""

@@ -1,4 +1,4 @@
-"""Lines of the event log: rows come back from arrays and from objects, and every other line has its reason."""
+"""Lines of the event log: a reader gets rows from arrays and from objects, and a reason for every other line."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_rows_have_the_hour_of_their_time(spark: SparkSession) -> None:
 
 
 def test_the_same_row_comes_once_from_its_first_place(spark: SparkSession) -> None:
-    """Another stamp under the same number is another row: a wiped data directory begins with boot 1 again."""
+    """Two stamps under one number are two rows: a node without its data directory counts from boot 1 again."""
     from strogoff.analytics.silver import arrange, rows
 
     same = {"seq": 1, "hlc": 5, "mid": "n/1/1"}

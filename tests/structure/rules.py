@@ -9,6 +9,21 @@ from functools import cache
 from pathlib import PurePath
 
 PRODUCT = "strogoff"
+PACKAGES = (
+    "mqtt",
+    "storage",
+    "cluster",
+    "netsplit",
+    "broker",
+    "admin",
+    "testing",
+    "sim",
+    "analytics",
+    "configs",
+    "judge",
+)
+"""The packages of the product."""
+
 BROAD = ("Exception", "BaseException")
 
 

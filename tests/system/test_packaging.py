@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.broker_process import BrokerProcess, free_port
+from tests.structure.rules import PACKAGES
 
 from .brokers import Background
 from .paho_client import MQTT_5, Paho
@@ -84,19 +85,7 @@ def test_the_wheel_has_its_data(wheel: Path, source: Path) -> None:
     assert all(f"{command} = strogoff." in said for command in COMMANDS)
     assert [name for name in names if name.endswith("/licenses/LICENSE")]
     # every module of a package is in the wheel, and so is everything that is not code
-    for room in (
-        "mqtt",
-        "storage",
-        "cluster",
-        "netsplit",
-        "broker",
-        "admin",
-        "testing",
-        "sim",
-        "analytics",
-        "configs",
-        "judge",
-    ):
+    for room in PACKAGES:
         for path in (source / room).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert f"strogoff/{path.relative_to(source)}" in names

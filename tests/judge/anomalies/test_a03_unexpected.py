@@ -17,7 +17,7 @@ def test_a_message_that_nobody_published() -> None:
 
 
 def test_a_session_without_a_matching_subscription() -> None:
-    """One that matched at any time between PUBLISH and sending is enough."""
+    """A subscription that matched at any time between PUBLISH and sending is enough."""
     log = Log()
     log.subscriber(filter="other")
     mid = log.accept()
