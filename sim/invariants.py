@@ -132,7 +132,7 @@ class Unanswered:
                 self._calm_since.pop(name, None)
             else:
                 self._calm_since.setdefault(name, now)
-        yield from self._connects.judge(now - then, self._unconnected(world))
+        yield from self._connects.judge(now - then, self._unconnected(world), world.swarm.latency_s[1])
         readers = [client for client in world.clients if client.spec.filters]
         homes = {client.server.name for client in readers}
         # a node that was away for too long waits for an empty disk; its former sessions are waited for until then
