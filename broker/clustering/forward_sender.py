@@ -526,10 +526,9 @@ class ForwardSender:
 
     def passing_on(self, up: Callable[[str], bool]) -> bool:
         """True while a reachable node has not acknowledged a message that no publisher would repeat (a will, a message
-        that an ended session handed over), or while the store has uncommitted writes that may lead to one."""
+        that an ended session handed over)."""
         names = [name for name in {**self._under_way, **self._waiting.queues} if up(name)]
-        kept = (copy.kept for name in names for copy in self._copies_for(name))
-        return self._node.env.store.bytes_waiting > 0 or any(kept)
+        return any(copy.kept for name in names for copy in self._copies_for(name))
 
     def void_all(self) -> None:
         """This node left the view: cancel each copy that its target has not acknowledged. The publisher has no

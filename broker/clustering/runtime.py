@@ -50,6 +50,8 @@ SPREAD_S = 10.0
 """How long a change of the configuration may take to be at every node of the view."""
 PASS_ON_S = 2.0
 """How long a node that stops or leaves waits until the other nodes have its wills and its ended sessions' messages."""
+SOON_S = 0.002
+"""How often a node that stops looks whether it can go on: publishers at other nodes wait for it."""
 
 Clocks = tuple[Callable[[], float], Callable[[], float]]
 """Wall clock and monotonic clock, in milliseconds."""
@@ -258,7 +260,6 @@ class ClusterRuntime:
         self._leaving.stop()
         if self.member is not None:
             await self._passed_on()
-            await self._copied()
             await self._goodbye(self.member)
             self.member.close()
             await self._note_that_it_left(self.member)
@@ -277,19 +278,25 @@ class ClusterRuntime:
         node leads, let another one lead: they need not elect one either."""
         if member.goodbye():
             with suppress(ClusterError):
-                await until(lambda: member.has_left_view, GOODBYE_S, "", 0.002)
+                await until(lambda: member.has_left_view, GOODBYE_S, "", SOON_S)
                 consensus = member.consensus
                 if consensus is not None and consensus.hand_over():
-                    await until(lambda: not consensus.leads, HAND_OVER_S, "", 0.002)
+                    await until(lambda: not consensus.leads, HAND_OVER_S, "", SOON_S)
+
+    async def _passed_on(self) -> None:
+        """Wait until the other nodes have all that was written, and the messages that it leads to: with these they have
+        other writes. Not until nothing waits for the disk, which other nodes' publishers may keep busy for long."""
+        await self._copied()
+        passing_on, up = self.clustering.sender.passing_on, self._member.links.up
+        if passing_on(up):
+            with suppress(ClusterError):
+                await until(lambda: not passing_on(up), PASS_ON_S, "", SOON_S)
+            await self._copied()
 
     async def _copied(self) -> None:
         copied = asyncio.Event()
         self.clustering.slots.complete_copies(copied.set)
         await copied.wait()
-
-    async def _passed_on(self) -> None:
-        with suppress(ClusterError):
-            await until(lambda: not self.clustering.sender.passing_on(self._member.links.up), PASS_ON_S, "")
 
     def _misses_somebody(self) -> bool:
         member = self._member

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from strogoff.broker.clustering.runtime import ClusterRuntime
+from strogoff.broker.clustering.runtime import PASS_ON_S, ClusterRuntime
 from tests.harness.servers import ServersInMemory, run
 from tests.harness.waiting import until
 
@@ -97,5 +97,28 @@ def test_with_one_copy_or_alone_a_node_waits_for_nobody(tmp_path: Path) -> None:
         assert one._needed() == two._needed() == ""
         alone = await harness.start("n3")
         assert alone._needed() == ""
+
+    run(tmp_path, scenario)
+
+
+def test_a_disk_that_is_always_busy_does_not_delay_the_stop(tmp_path: Path) -> None:
+    """Publishers at other nodes may keep it so, and wait until this node is gone."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one, _, _ = await three_with_copies(harness)
+        store = harness.servers["n1"].node.env.store
+
+        async def keep_busy() -> None:
+            while True:
+                store.put(b"busy", b"")
+                await asyncio.sleep(0)
+
+        busy = asyncio.create_task(keep_busy())
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(PASS_ON_S / 2):
+                await one._passed_on()
+        finally:
+            busy.cancel()
 
     run(tmp_path, scenario)

@@ -177,9 +177,11 @@ def _opened_later(cluster: CopiedCluster, number: int, monkeypatch: pytest.Monke
     return opening
 
 
+@pytest.mark.parametrize("full", [False, True])
 def test_a_node_that_gets_many_slots_opens_some_in_each_turn(
-    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch, full: bool
 ) -> None:
+    """Fewer if they have sessions; here all or only one of them do."""
     subscriber(cluster).leave()
     primary, follower = cluster.copied()
     cluster.all_copied()
@@ -198,10 +200,13 @@ def test_a_node_that_gets_many_slots_opens_some_in_each_turn(
 
     monkeypatch.setattr(opening, "_open_some", turn)
     monkeypatch.setattr(opening, "reopen", opened)
+    if full:
+        monkeypatch.setattr(opening._node.sessions, "empty", lambda slots: [])
     cluster[primary].kill()
     cluster.taken_over(primary)
     cluster.until(lambda: not opening.unopened and bool(turns))
-    assert len(turns) > 3 and max(map(len, turns)) == slot_opening.OPENED
+    most = slot_opening.WORK // slot_opening.FULL if full else slot_opening.WORK
+    assert len(turns) > 3 and max(map(len, turns)) == most
     assert resumed(cluster, follower) == []
 
 
