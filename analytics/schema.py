@@ -98,6 +98,7 @@ _FIELDS: Final = """
     joining         strings  -          members in the view that do not serve yet
     keepalive_s     int      s          keep alive in force; 0 stands for none
     key             string   -          configuration key
+    known_seq       int      seq        the last number that the boot before is known to have used
     last            int      seq        last missing row
     level           string   -          eventlog.level: session or message
     lsn             int      -          number of the commit that holds it
@@ -128,6 +129,7 @@ _FIELDS: Final = """
     source          string   -          the other node, from which it comes
     split_ms        int      ms         from detection to heal
     state           string   -          state entered
+    tail_lost       bool     -          rows of the boot before may be missing behind known_seq, after a loss of power
     target          string   -          the other node, to which it goes, or the member concerned
     targets         strings  -          client ids of this node that the message goes to
     topic           string   -          topic name
@@ -189,7 +191,7 @@ _TYPES: Final = """
         : an operation was refused, or a PUBLISH deferred; state: how much of the cluster the node saw, see mem.view
     store.sync m lsn bytes : everything up to lsn is on the disk, after fsync; bytes: since the last such row
     store.state s state ?detail : the message store changed its state
-    node.start s retained ?level ?settings
+    node.start s retained ?level ?settings ?known_seq ?tail_lost
         : first row of a boot; settings are those that promises depend on
     node.join s ?old
         : the node has joined a cluster: its rows belong to that run from here on, before they did to the old one

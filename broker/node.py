@@ -6,7 +6,7 @@ writes once per connection that has output, and the store starts to commit the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -78,9 +78,10 @@ class Node:
 
     # -- life
 
-    def open(self, settings: Sequence[str] = ()) -> None:
+    def open(self, settings: Sequence[str] = (), former_log: Mapping[str, Any] | None = None) -> None:
         """Load retained messages, wills, then subscriptions, from the store; handle wills and deadlines that are due.
-        `settings`: those that promises depend on, for the event log.
+        `settings`: those that promises depend on, for the event log. `former_log`: fields about the log of the boot
+        before.
 
         Many subscriptions are loaded in later turns. Until `sessions.startup` is ready, clients can connect, and their
         other packets wait.
@@ -90,7 +91,7 @@ class Node:
         self.retained.load()
         self.wills.load()  # before the sessions: one that ends while it is loaded may store another will
         level = "message" if env.events.messages else "session"
-        env.event("node.start", retained=self.retained.count, level=level, settings=settings)
+        env.event("node.start", retained=self.retained.count, level=level, settings=settings, **(former_log or {}))
         self.policy.loading = True
         self.sessions.startup.loaded = self._loaded
         self.sessions.startup.when_ready(self._ready)

@@ -3,8 +3,8 @@
 A boot has died if a later boot of its node followed it without `node.stop`, or if the log says that it was killed.
 
 The logs of nodes end at different times. A node's log is known up to its last row, and for ever if the node was
-stopped. After a loss of power the last rows of a boot may be lost: `node.start` of the next boot names the last `seq`
-that is known to have been used (`known_seq`).
+stopped. After a loss of power the last rows of a boot may be lost: `node.start` of the next boot says so (`tail_lost`),
+or it names a later `seq` than the log has (`known_seq`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Lives:
         node = row["node"]
         earlier = max((boot for name, boot in self.boots if name == node and boot < row["boot"]), default=0)
         before = self.boots.get((node, earlier))
-        if before is not None and (row.get("known_seq") or 0) > before.last_seq:
+        if before is not None and (row.get("tail_lost") or (row.get("known_seq") or 0) > before.last_seq):
             self.tails.setdefault(node, []).append((before.last_hlc, row["hlc"]))
 
     def known_up_to(self, node: str) -> int:

@@ -11,6 +11,7 @@ dropped when nothing is free. Dropped rows are counted, and a `log.gap` row with
 from __future__ import annotations
 
 import threading
+import zlib
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 from ...analytics.event_lines import header_line, row_line
 from ...analytics.schema import MESSAGE_TYPES
 from .eventlog_files import Limits, LogFiles
+from .eventlog_former import FormerLog, former_log
 from .eventlog_packing import Packer
 from .eventlog_ring import SIZE as RING_SIZE
 from .eventlog_ring import Rescued, Ring, open_ring
@@ -39,7 +41,8 @@ class EventLog:
     """A writer for `Events` that writes the files below `directory`. Its thread runs from construction to `close`.
 
     Calls come from one thread, the event loop's; `log(level, text)` is called from the writer's, too. `ring_size`:
-    bytes of the ring.
+    bytes of the ring. `kernel`: id of this boot of the kernel, "" if there is none. `former`: what is known of the log
+    of the boot before; None without one.
     """
 
     def __init__(
@@ -53,11 +56,11 @@ class EventLog:
         limits: Limits | None = None,
         ring_size: int = RING_SIZE,
         flush_ms: int = 200,
+        kernel: str = "",
     ) -> None:
         self._whose = (node, boot)
         self._log = log
         self._flush_s = flush_ms / 1000
-        self._half = ring_size // 2
         self._new_run: bytes | None = None  # this and the next three are the loop's thread's
         self._overflow: Gap | None = None
         self._behind = False
@@ -68,6 +71,8 @@ class EventLog:
         self._packer = Packer()
         self._files = LogFiles(directory, node, boot, limits, self._packer.add, log)
         self._files.begin(header)
+        self._ring.run_under(kernel)
+        self.former = self._look_back(kernel)
         self._drain = Drain(self._ring, self._files, log)
         self._awake = False
         self._closing = False
@@ -79,9 +84,15 @@ class EventLog:
 
     @classmethod
     def from_settings(
-        cls, settings: _Settings, run_id: str, node: str, boot: int, log: Callable[[str, str], None]
+        cls,
+        settings: _Settings,
+        run_id: str,
+        node: str,
+        boot: int,
+        log: Callable[[str, str], None],
+        kernel: str = "",
     ) -> EventLog:
-        """The event log as `eventlog.*` in vernemq.conf says."""
+        """The event log as `eventlog.*` in vernemq.conf says. `kernel` as in the constructor."""
         limits = Limits(
             size=min(int(settings["eventlog.rotation.size"]), LARGEST),
             age_ms=int(settings["eventlog.rotation.age"]) * 1000,
@@ -90,7 +101,7 @@ class EventLog:
         )
         directory = Path(str(settings["eventlog.dir"]))
         ring_size = RING_SIZE if settings["eventlog.level"] == "message" else RING_SIZE // 4
-        return cls(directory, run_id, node, boot, log, limits=limits, ring_size=ring_size)
+        return cls(directory, run_id, node, boot, log, limits=limits, ring_size=ring_size, kernel=kernel)
 
     def _open_ring(self, directory: Path, header: bytes, size: int, limits: Limits) -> Ring:
         node, boot = self._whose
@@ -99,9 +110,16 @@ class EventLog:
         except OSError as error:
             self._log("warning", f"event log: {error}: a kill of the node loses the last {self._flush_s:g} s of it")
             return Ring(size)
-        if ring.rescued is not None:
+        if ring.rescued is not None and ring.rescued.lines:
             self._rescue(directory, ring.rescued, limits)
         return ring
+
+    def _look_back(self, kernel: str) -> FormerLog | None:
+        try:
+            return former_log(self._files.former(), self._ring.rescued, kernel)
+        except (OSError, EOFError, zlib.error) as error:
+            self._log("warning", f"event log: {error}: the end of the start before is not known")
+            return FormerLog(0, True)
 
     def _rescue(self, directory: Path, rescued: Rescued, limits: Limits) -> None:
         """Write the rows that a killed process has left in its ring to a file of its boot. Its open file gets its final
@@ -142,8 +160,8 @@ class EventLog:
             self._lost += 1
             self._log("error", f"event log: {kind} cannot be written: {error}")
             line = Gap(seq, seq, hlc, mono_ns, "unencodable").line()
-        room = self._half if kind in MESSAGE_TYPES else _GAP_ROOM
         ring = self._ring
+        room = ring.half if kind in MESSAGE_TYPES else _GAP_ROOM
         if (self._behind and not self._catch_up(room + len(line))) or not ring.put(line, room):
             self._behind = True
             self._overflow = widened(self._overflow, Gap(seq, seq, hlc, mono_ns, "overflow"))

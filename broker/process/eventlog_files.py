@@ -108,6 +108,12 @@ class LogFiles:
             self._completed(path)
         return adopted
 
+    def former(self) -> list[Path]:
+        """Returns the files of the newest boot before this one that has any, newest first."""
+        paths = [each for each in self._ours("date=*", "boot=*-*.jsonl*") if not each.name.endswith(PART)]
+        newest = max((boot for path in paths if (boot := boot_of(path)) < self._boot), default=0)
+        return sorted((path for path in paths if boot_of(path) == newest), key=_order, reverse=True)
+
     def last_seq(self) -> int:
         """Cut off the torn last line of the newest file of this boot. Returns the `seq` of its last whole line; 0 if
         there is none. Raises OSError."""
@@ -295,6 +301,11 @@ def _delete_file(path: Path) -> None:
 def _order(path: Path) -> tuple[int, int]:
     match = _NUMBERS.match(path.name)
     return (int(match[1]), int(match[2])) if match is not None else (0, 0)
+
+
+def boot_of(path: Path) -> int:
+    """Returns the boot that wrote a file."""
+    return _order(path)[0]
 
 
 def _last_seq(lines: Sequence[bytes]) -> int:

@@ -8,6 +8,7 @@ rows from here to the files. After a kill the next start of the node finds here 
 
     magic, 16 bytes | boot | written | taken | length and bytes of the directory's path
     from byte 4096: length and bytes of the header line of the rows at `taken`
+    from byte 32640: length and bytes of the id of the kernel's boot under which the process ran
     from byte 32768: lines, among them the header lines of later runs
 
 Numbers have 8 bytes in the machine's order. `written` and `taken` count bytes of lines since the start. A line is
@@ -37,8 +38,12 @@ SHARED = Path("/dev/shm")
 SIZE = 4 << 20
 """Bytes for rows: about 40,000 rows of level `message`."""
 
+_LAST = 64 << 10
+"""Bytes in which the last row is looked for. Longer rows are rare."""
+
 _MAGIC = b"strogoff rows 2\n"
 _HEADER_AT = 4096
+_KERNEL_AT = 32640
 _BEGIN = 32768
 _NUMBERS = slice(16, 40)
 _BOOT, _WRITTEN, _TAKEN = range(3)
@@ -47,11 +52,16 @@ _PATH_AT = 40
 
 class Rescued(NamedTuple):
     """What a killed process has left: the number of its start, the header line of its rows, and the lines that are not
-    known to be in a file. A header line among them is that of the rows behind it."""
+    known to be in a file. A header line among them is that of the rows behind it. `last_seq`: number of its last
+    row, which may be in a file; 0 if that cannot be read. `kernel`: id of the kernel's boot under which it ran, "" if
+    unknown. `crowded`: rows may have been dropped for lack of space, and nobody has said so."""
 
     boot: int
     header: bytes
     lines: list[bytes]
+    last_seq: int = 0
+    kernel: str = ""
+    crowded: bool = False
 
 
 class RingFile:
@@ -76,6 +86,10 @@ class RingFile:
             os.close(self.handle)
             raise
 
+    def run_under(self, kernel: str) -> None:
+        """The process runs under this boot of the kernel."""
+        os.pwrite(self.handle, _sized(kernel.encode())[: _BEGIN - _KERNEL_AT], _KERNEL_AT)
+
     def delete(self) -> None:
         """Delete the file."""
         with contextlib.suppress(OSError):  # somebody has deleted it already
@@ -96,6 +110,7 @@ class Ring:
         """Bytes of all rows so far; in `_numbers`, too, which take longer to read."""
         self.crowded = size // 4
         """Where a quarter of the ring is full: if `written` is larger, it is time to take rows."""
+        self.half = size // 2
         self._file = file
         self._size = size
         self._at = _BEGIN
@@ -153,6 +168,12 @@ class Ring:
         text = _sized(header)
         self._memory[_HEADER_AT : _HEADER_AT + len(text)] = text
 
+    def run_under(self, kernel: str) -> None:
+        """Note the id of this boot of the kernel; call this before the first row. The next start can then tell a kill
+        from a loss of power, which may have cost a part of a file on a disk."""
+        if self._file is not None:
+            self._file.run_under(kernel)
+
     def close(self) -> None:
         """Delete the file. Rows that are still there are lost, and so are later ones: the loop may add some while the
         thread ends, so the memory is freed with this object."""
@@ -207,16 +228,28 @@ def _rescue(handle: int) -> Rescued | None:
         if memory[: len(_MAGIC)] != _MAGIC:
             return None
         boot, written, taken = struct.unpack("=3Q", memory[_NUMBERS])
-        if not 0 < written - taken <= size:
+        if not 0 <= written - taken <= size:
             return None
         text = _part(memory, size, taken, written - taken)
-        length = int.from_bytes(memory[_HEADER_AT : _HEADER_AT + 8], sys.byteorder)
-        front = memory[_HEADER_AT + 8 : min(_HEADER_AT + 8 + length, _BEGIN)]
-    lines = _whole_lines(text, front)
-    return Rescued(boot, front, lines) if lines else None
+        front = _sized_at(memory, _HEADER_AT, _KERNEL_AT)
+        kernel = _sized_at(memory, _KERNEL_AT, _BEGIN).decode("ascii", "replace")
+        # rows stay in the memory when they are in files
+        length = min(written, _LAST, size)
+        end = _part(memory, size, written - length, length)
+    lines, last_seq = _whole_lines(text, front)
+    if written == taken:
+        last_seq = _last_seq(end, front)
+    crowded = written - taken > max(size // 2 - _LAST, size // 4)
+    return Rescued(boot, front, lines, last_seq, kernel, crowded)
 
 
-def _whole_lines(text: bytes, front: bytes) -> list[bytes]:
+def _last_seq(text: bytes, front: bytes) -> int:
+    lines = text.splitlines()
+    header = next((each for line in (*reversed(lines), front) if isinstance(each := read_header(line), Header)), None)
+    return numbers_of(lines[-1], header)[1] if lines else 0
+
+
+def _whole_lines(text: bytes, front: bytes) -> tuple[list[bytes], int]:
     lines: list[bytes] = []
     header, last = read_header(front), 0
     for line in text.splitlines(keepends=True):
@@ -229,7 +262,12 @@ def _whole_lines(text: bytes, front: bytes) -> list[bytes]:
                 break
             last = seq
         lines.append(line)
-    return lines if last else []
+    return (lines if last else []), last
+
+
+def _sized_at(memory: mmap.mmap, at: int, end: int) -> bytes:
+    length = int.from_bytes(memory[at : at + 8], sys.byteorder)
+    return memory[at + 8 : min(at + 8 + length, end)]
 
 
 def _sized(text: bytes) -> bytes:

@@ -195,7 +195,7 @@ class Server:
         run_id = directory.cluster_id
         events = Events(name, directory.boot, run_id, clock.now_ms, time.monotonic_ns, level)
         if level:
-            self.eventlog = EventLog.from_settings(settings, run_id, name, directory.boot, self.log)
+            self.eventlog = EventLog.from_settings(settings, run_id, name, directory.boot, self.log, machine_boot())
             events.write_to(self.eventlog)
         if settings["log.console"] != "off":
             events.set_level(max(level, SESSION))
@@ -214,7 +214,9 @@ class Server:
         startup = self.node.sessions.startup
         startup.failed = known.set_exception
         startup.when_ready(lambda: known.set_result(None))
-        self.node.open([f"{key}={self.runtime.in_force(key)}" for key in PROMISES_DEPEND_ON])
+        former = self.eventlog.former if self.eventlog is not None else None
+        in_force = [f"{key}={self.runtime.in_force(key)}" for key in PROMISES_DEPEND_ON]
+        self.node.open(in_force, None if former is None else former.fields())
         self.systree = Systree(self.node)
         self.systree.start()
         self.runtime.applied, self.runtime.told = self._settings_changed, self.log

@@ -3,7 +3,7 @@
 The `seq` of a (node, boot) has a gap (`gap`), or the node itself dropped rows and says so (`given-up`). What else the
 log shows cannot be trusted then: the verdict of the run is unknown. These are no holes: rows at the begin of the
 first boot of a node, which were deleted with their day (`deleted`); rows before `node.join`, which are of another
-run; and rows at the end of a boot that a loss of power took (`tail`).
+run; and rows at the end of a boot that a loss of power may have taken (`tail`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
             yield _finding("given-up", "fatal", row, str(row["first"]), text)
         last = max(last, row["seq"])
     if row is not None and any(begin == row["hlc"] for begin, _ in world.lives.tails.get(row["node"], ())):
-        yield _finding("tail", "info", row, str(last + 1), f"rows from {last + 1} on were lost when it crashed")
+        yield _finding(
+            "tail", "info", row, str(last + 1), f"rows from {last + 1} on may have been lost when it crashed"
+        )
 
 
 def _gap(row: Row, last: int, first_boot: bool) -> Finding:

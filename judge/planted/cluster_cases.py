@@ -38,10 +38,10 @@ def rows_given_up(stage: Stage) -> Actor:
 
 
 def _power_loss(stage: Stage, node: Node) -> Actor:
-    """The node loses its last rows: the next boot knows of two more than the log has."""
+    """The node loses power, and perhaps its last rows."""
     boot, last = node.boot, node.seq
     yield from stage.kill(node)
-    stage.scene.written[-1] = {**stage.scene.written[-1], "known_seq": last + 2}
+    stage.scene.written[-1] = {**stage.scene.written[-1], "known_seq": last, "tail_lost": True}
     stage.expect("A0", "tail", Subject(node.name, detail=f"boot {boot}, row {last + 1}"), "info")
 
 

@@ -85,10 +85,11 @@ class Scene:
 
     def boot(self, node: Node) -> Row:
         """Start a node, perhaps after a kill."""
+        before = {"known_seq": node.seq, "tail_lost": False} if node.boot else {}
         node.boot += 1
         node.seq = node.mids = node.conns = 0
         node.up = True
-        return self.say(node, "node.start", retained=0, level="message")
+        return self.say(node, "node.start", retained=0, level="message", **before)
 
     def stop(self, node: Node) -> None:
         """Stop a node in order."""

@@ -68,6 +68,8 @@ def test_the_log_has_all_that_clients_saw_before_a_kill(tmp_path: Path) -> None:
     for boot in range(1, KILLS + 2):
         numbers_there = [row["seq"] for row in rows if row["boot"] == boot]
         assert numbers_there == list(range(1, len(numbers_there) + 1)), f"boot {boot}"
+        for after in (row for row in rows if (row["boot"], row["seq"]) == (boot + 1, 1)):
+            assert (after["known_seq"], after["tail_lost"]) == (len(numbers_there), False)
     mids = {row["topic"]: tuple(row["mid"]) for row in rows if row["type"] == "pub.recv"}
     answered = {tuple(row["mid"]) for row in rows if row["type"] == "pub.ack"}
     sent = {tuple(row["mid"]) for row in rows if row["type"] == "dlv.send"}

@@ -415,10 +415,15 @@ def test_the_event_log(tmp_path: Path, level: str) -> None:
             await client.disconnect()
 
         await during(make(tmp_path, eventlog__level=level), work)
+        await during(make(tmp_path, eventlog__level=level), work)
 
     run(test())
     rows, _ = read_log(tmp_path)
     assert ("eventful" in [row.get("client") for row in rows]) is (level == "session")
+    if rows:
+        first, second = (row for row in rows if row["type"] == "node.start")
+        last = max(row["seq"] for row in rows if row["boot"] == first["boot"])
+        assert "known_seq" not in first and (second["known_seq"], second["tail_lost"]) == (last, False)
 
 
 def test_a_stop_waits_for_the_disk_for_a_bounded_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

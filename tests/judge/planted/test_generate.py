@@ -35,7 +35,7 @@ def test_a_clean_log_is_valid(seed: int) -> None:
 
 def test_rows_are_right_by_the_schema() -> None:
     log = PlantedLog(1, 2000, CASES)
-    rows = [{key: value for key, value in row.items() if key != "known_seq"} for row in log.rows()]
+    rows = list(log.rows())
     assert [text for row in rows for text in validate(row)] == []
     assert rows == sorted(rows, key=lambda row: row["hlc"])
     assert len({row["type"] for row in rows}) > 40
