@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-VERSION: Final = 6
+VERSION: Final = 7
 """Version of the schema. Readers accept rows up to their own version. A new type or a new required field raises it."""
 
 OFF: Final = 0
@@ -180,10 +180,11 @@ _TYPES: Final = """
     dlv.ack m mid client conn packet_id code : a subscriber has a message, or refuses it (PUBACK or PUBREC)
     dlv.rel m client conn packet_id : PUBREL was sent to the subscriber
     dlv.comp m client conn packet_id : PUBCOMP came from the subscriber
-    will.arm s client epoch topic ?mountpoint : a client connected with a will
+    will.arm s client epoch topic ?mountpoint
+        : the node has the will of a client that connects; conn.open follows, unless the connection ends before CONNACK
     will.fire s client topic mid ?mountpoint : a will was published
     will.cancel s client reason ?topic ?mountpoint ?epoch : a will will not be published
-    ret.set m topic bytes digest ?mid
+    ret.set m topic bytes digest ?mid ?mountpoint
         : this node has another retained message for a topic; 0 bytes: none. Each node of a cluster writes such a row
     ret.deliver m client epoch topic mid ?mountpoint : a retained message went to a new subscription
     ret.refuse s topic client reason : a retained message was refused

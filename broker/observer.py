@@ -118,9 +118,7 @@ class Observer:
             drops=dict(counters.drops_by_reason),
         )
 
-    def connection_opened(
-        self, connection: Connection, session: Session, present: bool, will_topic: str | None, asked: Asked
-    ) -> None:
+    def connection_opened(self, connection: Connection, session: Session, present: bool, asked: Asked) -> None:
         """A client has its session and its CONNACK. `present` is True if the session existed before."""
         if not present:
             self.counters.queue_setup += 1
@@ -141,8 +139,6 @@ class Observer:
             will_delay_s=asked.will_delay_s,
         )
         self.session_event("sess.resume" if present else "sess.create", session)
-        if will_topic is not None:
-            self.session_event("will.arm", session, topic=will_topic)
         if connection.version == 5:
             self.hooks.notify("on_register_m5", connection.peer, connection.subscriber, connection.username, {})
         else:

@@ -205,7 +205,8 @@ class _Builder:
 
     def connected(self, row: Row) -> None:
         owner = self.world.owner_of(row)
-        self._armed.discard(owner)
+        if row.get("will_delay_s") is None:
+            self._armed.discard(owner)
         (self._outlives.add if row.get("expiry_s") else self._outlives.discard)(owner)
         node, mountpoint, client = row["node"], row.get("mountpoint") or "", row["client"]
         self.world.connections.setdefault((node, mountpoint, client), []).append(row["hlc"])
@@ -223,7 +224,10 @@ class _Builder:
         if before is not None:
             before.durable = before.durable or owner in self._closed
             before.forgotten = before.durable
+            armed = owner in self._armed  # by this connection already
             self._finish(before, row)
+            if armed:
+                self._armed.add(owner)
         session = self._begin(owner, row)
         session.known = True
         session.durable = owner in self._outlives

@@ -47,8 +47,8 @@ class SharedRetained:
         if where is not None:
             self._node.retained.report(*where)
 
-    def _restore(self, key: bytes, value: bytes | None) -> tuple[str, Message | None] | None:
-        """Returns the topic and its retained message; None if the entry cannot be read."""
+    def _restore(self, key: bytes, value: bytes | None) -> tuple[str, str, Message | None] | None:
+        """Returns mountpoint, topic and its retained message; None if the entry cannot be read."""
         node = self._node
         length = int.from_bytes(key[1:3], "big")
         try:
@@ -58,7 +58,7 @@ class SharedRetained:
             node.env.log("error", f"a retained message of the cluster is left out, key {key!r}: {error}")
             return None
         node.retained.table(mountpoint).restore(topic, message)
-        return topic, message
+        return mountpoint, topic, message
 
 
 def _key(mountpoint: str, topic: str) -> bytes:

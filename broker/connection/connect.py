@@ -388,7 +388,7 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
     asked = Asked(
         packet.clean_start, session.expiry_s, handshake.window, keepalive, None if will is None else will.delay_s
     )
-    env.observer.connection_opened(connection, session, present, None if will is None else will.topic, asked)
+    env.observer.connection_opened(connection, session, present, asked)
     if present and env.events.messages and session.queue.counted >= 0:  # else the count would read the disk
         env.observer.message_depth(session, session.queue.size + len(session.queue.inflight))
     connection.handshake = None

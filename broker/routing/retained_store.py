@@ -91,24 +91,26 @@ class RetainedStore:
         else:
             # this node may have deleted it a moment ago; the acknowledgement promises that no other node has it
             env.cluster.confirm_deleted(message.mountpoint, message.topic, context)
-        self.report(message.topic, message)
+        self.report(message.mountpoint, message.topic, message)
         # also wait for a write of another client a moment ago: this acknowledgement promises the same state
         return AFTER_COMMIT if env.store.bytes_waiting else 0
 
-    def report(self, topic: str, message: Message | None) -> None:
-        """Report the retained message that a topic has now. A client of this node has set it, or another node."""
+    def report(self, mountpoint: str, topic: str, message: Message | None) -> None:
+        """Report the retained message that a topic has now, or that it has none. A client or an operator of this node
+        has changed that, or another node; or it has expired."""
         env = self._env
         if env.events.messages:
             payload = message.payload if message is not None else b""
             mid = message.mid if message is not None else None
             digest = hashlib.blake2b(payload, digest_size=8).hexdigest()
-            env.event("ret.set", topic=topic, mid=mid, bytes=len(payload), digest=digest)
+            env.event("ret.set", topic=topic, mountpoint=mountpoint, mid=mid, bytes=len(payload), digest=digest)
 
     def delete(self, mountpoint: str, topic: str, context: AckContext) -> bool:
         """Delete the retained message of a topic; False if there was none."""
         if self.table(mountpoint).delete(topic) is None:
             return False
         self._write(mountpoint, topic, None, context)
+        self.report(mountpoint, topic, None)
         return True
 
     def sweep(self, mountpoint: str, now_ms: int, limit: int, context: AckContext) -> int:
@@ -116,6 +118,7 @@ class RetainedStore:
         removed = self.table(mountpoint).sweep(now_ms, limit)
         for message in removed:
             self._write(mountpoint, message.topic, None, context)
+            self.report(mountpoint, message.topic, None)
         return len(removed)
 
     def _refuse(self, message: Message, reason: str) -> int:

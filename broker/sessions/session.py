@@ -398,6 +398,8 @@ class Session:
         if self.grouped:
             self.env.cluster.presence_changed(self)
         self.save()
+        if self.will is not None:  # CONNACK may never leave, and the will is published nevertheless
+            self.env.observer.session_event("will.arm", self, topic=self.will.topic)
 
     def _lose_due(self) -> None:
         """Mark the filters whose SUBACK did not leave: when the client subscribes again, they count as new."""

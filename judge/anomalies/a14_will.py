@@ -12,6 +12,7 @@ Exceptions that the log shows:
 - A node whose disk the cluster has given up publishes nothing any more.
 - A client has connected again while its node did not know whether the gateway of the former connection lives. The node
   publishes or drops (`gateway_lost`) the former will later, and keeps the present one.
+- A connection that ended by a kill before its CONNACK: its will may not have been on a disk.
 """
 
 from __future__ import annotations
@@ -29,25 +30,41 @@ ID = "A14"
 
 @dataclass
 class _Wills:
-    """The wills of one client. `state`: armed, fired, cancelled, or "" if it has none. `last`: the row with which the
-    last one was published or cancelled. `due`: the rows of wills, and those that made them due, that are not published
-    yet. `ends`: when sessions of the client ended."""
+    """The wills of one client. `state`: armed, fired, cancelled, or "" if it has none. `promised`: the client of the
+    armed one has its CONNACK. `last`: the row with which the last one was published or cancelled. `due`: the rows of
+    wills, and those that made them due, that are not published yet. `ends`: when sessions of the client ended."""
 
     ends: frozenset[int]
     state: str = ""
     armed: Row | None = None
+    promised: bool = False
     last: Row | None = None
     due: list[tuple[Row | None, Row]] = field(default_factory=list)
 
-    def end(self, row: Row) -> None:
+    def arm(self, row: Row, world: World) -> None:
+        """A connection has a will. In logs before version 7 of the schema its conn.open stands before this row."""
+        self.end(row, world)
+        self.state, self.armed, self.promised = "armed", row, row["v"] < ARMED_FIRST
+
+    def open(self, row: Row, world: World) -> None:
+        """A connection has its CONNACK: that of the armed will, or the next one."""
+        armed = self.armed if self.state == "armed" and not self.promised else None
+        with_will = row.get("will_delay_s") is not None
+        if armed is not None and with_will and (armed["node"], armed["boot"]) == (row["node"], row["boot"]):
+            self.promised = True
+        else:
+            self.end(row, world)
+
+    def end(self, row: Row, world: World) -> None:
         """The connection with the will has ended: note that its will is due if the log has not shown its end."""
-        if self.state == "armed":
+        if self.state == "armed" and (self.promised or not _died(self.armed, row, world)):
             self.due.append((self.armed, row))
-            self.state = ""
-        if row["hlc"] in self.ends:
+        if self.state == "armed" or row["hlc"] in self.ends:
             self.state = ""
 
 
+ARMED_FIRST: Final = 7
+"""The version of the schema from which on `will.arm` stands before `conn.open`."""
 TYPES: Final = frozenset(
     ("conn.open", "sess.create", "sess.end", "sess.expire", "will.arm", "will.fire", "will.cancel")
 )
@@ -67,15 +84,21 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
             clients[owner] = _Wills(frozenset(each.ended for each in world.sessions.get(owner, ())))
         wills = clients[owner]
         if row["type"] == "will.arm":
-            wills.state, wills.armed = "armed", row
+            wills.arm(row, world)
         elif row["type"] == "will.fire":
             yield from _fired(owner, wills, row, world)
         elif row["type"] == "will.cancel":
             _cancelled(wills, row)
-        elif row["type"] == "conn.open" or row["hlc"] in wills.ends:
-            wills.end(row)
+        elif row["type"] == "conn.open":
+            wills.open(row, world)
+        elif row["hlc"] in wills.ends and (row["type"] != "sess.create" or wills.state != "armed"):
+            wills.end(row, world)
     for owner, wills in clients.items():
         yield from _lost(owner, wills, world)
+
+
+def _died(row: Row | None, later: Row, world: World) -> bool:
+    return row is not None and world.lives.had_died(row["node"], row["boot"], later["hlc"])
 
 
 def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:

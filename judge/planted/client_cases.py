@@ -186,3 +186,15 @@ def will_at_a_disk_that_was_given_up(stage: Stage) -> Actor:
     stage.say(other, "slot.lost", target=client.node.name, count=1, slots=["300"], view=2)
     stage.close(client)
     yield 0
+
+
+@CASES.near_miss
+def will_of_a_connection_without_connack(stage: Stage) -> Actor:
+    """Two connections end before their CONNACK: the will of one is published, a kill may have taken the other's."""
+    client = stage.client(stage.node(), expiry_s=0)
+    stage.close(client)
+    stage.of_session(client, "will.arm", topic=stage.topic)
+    stage.say(client.node, "will.fire", client=client.name, topic=stage.topic, mid=stage.scene.mid(client.node))
+    stage.of_session(client, "will.arm", topic=stage.topic)
+    yield from stage.kill(client.node)
+    stage.connect(client)

@@ -51,6 +51,8 @@ class Acts:
             client.epoch = self._epochs if client.durable else 0
             client.filters = {}
         wills = {"will_delay_s": 0} if will else {}
+        if will:
+            self.of_session(client, "will.arm", topic=will)
         self.say(
             client.node,
             "conn.open",
@@ -68,8 +70,6 @@ class Acts:
             **more,
         )
         self.of_session(client, "sess.resume" if present else "sess.create")
-        if will:
-            self.of_session(client, "will.arm", topic=will)
 
     def close(self, client: Client, reason: str = "peer_closed") -> None:
         """Its connection ends; a session that does not outlive it, too."""

@@ -212,3 +212,18 @@ def test_a_message_is_an_event_at_the_level_of_messages() -> None:
     (event,) = broker.events("ret.set")
     assert (event["topic"], event["bytes"], event["digest"]) == ("a", 1, blake2b(b"1", digest_size=8).hexdigest())
     assert silent.events("ret.set") == []
+
+
+def test_the_end_of_a_message_is_an_event() -> None:
+    """An operator deletes it, or it expires: nobody publishes an empty message then."""
+    broker = Keeper(level=2)
+    broker.retain("a", b"1", "m")
+    broker.retain("b", b"2", lasts_ms=1000)
+    broker.node.retained.delete("m", "a", AckContext())
+    broker.node.retained.delete("m", "a", AckContext())
+    broker.node.retained.sweep("", broker.node.env.now + 999, 10, AckContext())
+    broker.node.retained.sweep("", broker.node.env.now + 1000, 10, AckContext())
+    found = [
+        (row["mountpoint"], row["topic"], row["bytes"], row.get("mid") is None) for row in broker.events("ret.set")
+    ]
+    assert found == [("m", "a", 1, False), ("", "b", 1, False), ("m", "a", 0, True), ("", "b", 0, True)]

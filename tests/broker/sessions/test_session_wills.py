@@ -43,6 +43,22 @@ def test_a_lost_connection(version: int, persistent: bool) -> None:
     assert watcher.messages() == []
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_the_log_has_the_will_of_a_connection_without_connack(persistent: bool) -> None:
+    """The node has the will when CONNACK waits for the disk, and the log says so before."""
+    broker, watcher = watched()
+    broker.hold_disk()
+    caller = RawClient(broker, 5)
+    assert caller.says(connect("c", 5, not persistent, 60 if persistent else None, will=will("will/c"))) == []
+    assert [row["topic"] for row in broker.events("will.arm")] == ["will/c"]
+    caller.vanish()
+    broker.disk.stall_until = 0.0
+    broker.pass_s(100)
+    rows = [row["type"] for row in broker.events("will.arm", "will.fire", "will.cancel", "conn.open")]
+    assert rows[rows.index("will.arm") :] == ["will.arm", "will.fire"]
+    assert [message.topic for message in watcher.messages()] == ["will/c"]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_the_will_has_its_own_qos(version: int, qos: int) -> None:

@@ -65,10 +65,11 @@ class Log:
     def connect(self, client: str, present: bool = False, will: bool = False, expiry_s: int = 0) -> None:
         """A connection gets its session, which outlives it by `expiry_s`."""
         self._conns[client] = next(self._numbers)
-        self.say("conn.open", client=client, present=present, expiry_s=expiry_s)
-        self.say("sess.resume" if present else "sess.create", client=client)
         if will:
             self.say("will.arm", client=client, topic="will")
+        delay = {"will_delay_s": 0} if will else {}
+        self.say("conn.open", client=client, present=present, expiry_s=expiry_s, **delay)
+        self.say("sess.resume" if present else "sess.create", client=client)
 
     def subscriber(self, client: str = "rx", filter: str = "t/#", qos: int = 2, expiry_s: int = 0) -> None:
         """A client with a subscription."""
