@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import output
+from . import follow_command, output
 from .java import JavaMissing
+from .trouble import Trouble as _Trouble
+from .trouble import check_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,16 +31,13 @@ _EXAMPLES = 10
 _GONE = ("FILE_NOT_EXIST", "FileNotFoundException", "FileNotFoundError")
 
 
-class _Trouble(Exception):
-    """An error that the user can correct. The text is for the user."""
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Run a job. Returns its exit status, or 1 with the reason on standard error."""
     try:
         check: Callable[[argparse.Namespace], None] = arguments.check
         check(arguments)
-        return _run(arguments)
+        alone: Callable[[argparse.Namespace], int] | None = getattr(arguments, "alone", None)
+        return _run(arguments) if alone is None else alone(arguments)
     except (_Trouble, JavaMissing) as trouble:
         print(f"strogoff analytics: {trouble}", file=sys.stderr)
         return 1
@@ -51,6 +50,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(required=True, metavar="JOB", dest="job")
     add_summary(jobs)
     add_ingest(jobs)
+    follow_command.add(jobs)
 
 
 def add_summary(jobs: Any) -> None:
@@ -82,7 +82,7 @@ def _add_spark(job: argparse.ArgumentParser) -> None:
 
 
 def _check_summary(arguments: argparse.Namespace) -> None:
-    _check_log(arguments.logdir)
+    check_log(arguments.logdir)
     _check_out(arguments.out)
 
 
@@ -92,19 +92,7 @@ def _check_ingest(arguments: argparse.Namespace) -> None:
             raise _Trouble(f"{place}: ingest needs directories that this machine has, not URLs")
     if Path(arguments.out).is_file():
         raise _Trouble(f"--out {arguments.out} is a file; give a directory")
-    _check_log(arguments.logdir)
-
-
-def _check_log(logdir: str) -> None:
-    if "://" in logdir:
-        return
-    directory = Path(logdir)
-    if not directory.exists():
-        raise _Trouble(f"{logdir}: no such directory")
-    if not directory.is_dir():
-        raise _Trouble(f"{logdir} is a file; give the directory, as in eventlog.dir")
-    if next(directory.rglob("boot=*-*.jsonl*"), None) is None:
-        raise _Trouble(f"{logdir}: no event log in it (no files named boot=*.jsonl). Is eventlog.level = off?")
+    check_log(arguments.logdir)
 
 
 def _check_out(out: str | None) -> None:

@@ -16,6 +16,8 @@ import pyarrow as pa
 from . import schema
 from .event_lines import Reject, Row
 from .log_content import Extent, Place, measure, open_content, rows_from
+from .message_ids import mid_key as mid_key
+from .message_ids import mid_of as mid_of
 
 PIECE: Final = "file string, complete boolean, begin bigint, end bigint"
 """A piece of a file to read. For `extents`, `begin` is where the last run stopped, and `end` is ignored."""
@@ -52,18 +54,6 @@ SCHEMA: Final = pa.schema(
 
 Batches = Iterable[pa.RecordBatch]
 _Map = Callable[[Batches], Iterator[pa.RecordBatch]]
-
-
-def mid_key(mid: Sequence[Any]) -> str:
-    """The identity of a message as one string. It is unique, and sorts by node, boot and counter."""
-    node, boot, counter = mid
-    return f"{node}/{boot:06d}/{counter:012d}"
-
-
-def mid_of(key: str) -> tuple[str, int, int]:
-    """Node, boot and counter of a key. Raises ValueError for what is none."""
-    node, boot, counter = key.rsplit("/", 2)
-    return node, int(boot), int(counter)
 
 
 def extents(logdir: str) -> _Map:

@@ -19,7 +19,8 @@ from .log_sources import PACKED, SUFFIXES
 
 _BLOCK: Final = 1 << 20
 _DIGEST_BYTES: Final = 16
-_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile)
+"""What the reader of a compressed file raises where the file breaks off."""
 
 
 class Extent(NamedTuple):
@@ -65,7 +66,7 @@ def measure(content: BufferedIOBase, complete: bool, before: int = 0) -> Extent:
     while not ended:
         try:
             block = content.read(_BLOCK)
-        except _DAMAGED:
+        except DAMAGED:
             block, damaged = b"", True
         ended = not block
         whole = rest + block

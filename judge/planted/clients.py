@@ -22,6 +22,8 @@ class Client:
     receive_max: int = 20
     filters: dict[str, int] = field(default_factory=dict)
     """Filters as subscribed, with their QoS."""
+    published: dict[MessageId, int] = field(default_factory=dict)
+    """The packet ids of its messages without an acknowledgement."""
 
     @property
     def durable(self) -> bool:
@@ -102,7 +104,9 @@ class Acts:
     def accept(self, client: Client, topic: str, qos: int = 1, retain: bool = False) -> MessageId:
         """The client's node accepts a PUBLISH. Returns its id."""
         mid = self.scene.mid(client.node)
-        packet = {"packet_id": client.next_packet_id()} if qos else {}
+        packet = {}
+        if qos:
+            packet["packet_id"] = client.published[mid] = client.next_packet_id()
         of = {"client": client.name, "conn": client.conn, "topic": topic, "qos": qos}
         self.say(client.node, "pub.recv", mid=mid, **of, **packet, retain=retain, bytes=100)
         return mid
@@ -125,7 +129,8 @@ class Acts:
 
     def ack(self, mid: MessageId, client: Client, qos: int = 1, code: int = 0, right: str = "lease") -> None:
         """The publisher gets its PUBACK or PUBREC."""
-        of = {"client": client.name, "conn": client.conn, "packet_id": client.packet_id}
+        packet_id = client.published.pop(mid)
+        of = {"client": client.name, "conn": client.conn, "packet_id": packet_id}
         self.say(client.node, "pub.ack", mid=mid, **of, qos=qos, code=code, right=right)
         if qos == 2:
             self.say(client.node, "pub.rel", mid=mid, **of)

@@ -1,0 +1,22 @@
+"""Errors of jobs that the user can correct."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class Trouble(Exception):
+    """What is wrong, where, and what to do: a text for the user."""
+
+
+def check_log(logdir: str) -> None:
+    """Raise Trouble if a directory has no event log. A URL is not looked at."""
+    if "://" in logdir:
+        return
+    directory = Path(logdir)
+    if not directory.exists():
+        raise Trouble(f"{logdir}: no such directory")
+    if not directory.is_dir():
+        raise Trouble(f"{logdir} is a file; give the directory, as in eventlog.dir")
+    if next(directory.rglob("boot=*-*.jsonl*"), None) is None:
+        raise Trouble(f"{logdir}: no event log in it (no files named boot=*.jsonl). Is eventlog.level = off?")
