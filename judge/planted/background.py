@@ -1,4 +1,4 @@
-"""A right log of a cluster under load: three nodes, QoS 0 to 2, groups, retained messages, wills, restarts, a split.
+"""A right log of a cluster under load: at least three nodes, QoS 0 to 2, groups, retained messages, wills, restarts.
 
 Publishers send one message after the other. Between them sessions come and go, a slot moves, nodes are stopped and
 killed, and one node is cut off while policy `on` lets it go on.
@@ -17,9 +17,13 @@ from .clients import Acts, Client
 from .expected import Expected
 from .scene import Actor, Node, Scene
 
-PUBLISHERS: Final = 6
-SUBSCRIBERS: Final = 9
-"""Subscribers with a topic of their own; each third has a clean session."""
+PUBLISHERS: Final = 2
+"""For each node."""
+SUBSCRIBERS: Final = 3
+"""The same: subscribers with a topic of their own; each third has a clean session."""
+LEAST_NODES: Final = 3
+PAUSES_MS: Final = (1, 6)
+"""From which range a publisher takes the pause between two messages, without its end."""
 JOBS: Final = "$share/workers/jobs/#"
 
 
@@ -42,14 +46,19 @@ class Subscriber(Client):
 
 
 class Background:
-    """The load. `messages` PUBLISH packets in all; at given numbers of them other actors begin."""
+    """The load. `messages` PUBLISH packets in all; at given numbers of them other actors begin. With another `pace` the
+    pauses between messages are so many times as long."""
 
-    def __init__(self, scene: Scene, messages: int) -> None:
+    def __init__(self, scene: Scene, messages: int, nodes: int = LEAST_NODES, pace: float = 1) -> None:
+        assert nodes >= LEAST_NODES
+        assert pace >= 1
         self.scene = scene
         self.acts = Acts(scene)
         self.messages = messages
+        self.pace = pace
         self.published = 0
-        self.nodes = [Node(f"n{number}@192.0.2.{number}") for number in (1, 2, 3)]
+        self.nodes = [Node(f"n{number}@192.0.2.{number}") for number in range(1, nodes + 1)]
+        self.own_topics = SUBSCRIBERS * nodes
         self.subscribers: list[Subscriber] = []
         self.expected: list[Expected] = []
         self.busy: set[str] = set()
@@ -75,16 +84,17 @@ class Background:
             for other in self.nodes:
                 if other is not node:
                     self.scene.say(node, "mem.up", target=other.name, view=1)
-        for number in range(SUBSCRIBERS):
+        for number in range(self.own_topics):
             expiry = 0 if number % 3 == 2 else 3600
-            client = Subscriber(f"rx{number}", self.nodes[(number // 3) % 3], expiry)
+            client = Subscriber(f"rx{number}", self.nodes[number // SUBSCRIBERS], expiry)
             self._arrive(client, {f"own/{number}/#": number % 3 if number < 3 else 1 + number % 2})
         for number, node in enumerate(self.nodes):
             self._arrive(Subscriber(f"worker{number}", node, 3600), {JOBS: 1})
         self._arrive(Subscriber("mourner", self.nodes[0], 3600), {"wills/#": 1})
         self._arrive(Subscriber("watcher", self.nodes[1], 3600), {"state/+": 1})
-        for number in range(PUBLISHERS):
-            self.scene.start(self._publisher(Client(f"tx{number}", self.nodes[number % 3])))
+        for number in range(PUBLISHERS * len(self.nodes)):
+            node = self.nodes[number % len(self.nodes)]
+            self.scene.start(self._publisher(Client(f"tx{number}", node)))
         for share, actor in (
             (0.15, self._away(self.subscribers[0], rude=False)),
             (0.2, self._mortal("mortal", dies=True)),
@@ -118,7 +128,7 @@ class Background:
             if client.node.name not in self.busy:
                 self._count()
                 self.scene.start(self._publish(client, *self._topic()))
-            yield self.scene.random.randrange(1, 6)
+            yield int(self.scene.random.randrange(*PAUSES_MS) * self.pace)
         while not client.node.up or client.node.name in self.busy:
             yield 10
 
@@ -134,7 +144,7 @@ class Background:
             return f"jobs/{random.randrange(3)}", 1, False
         if kind == 1:
             return f"state/{random.randrange(4)}", 1, True
-        return f"own/{random.randrange(SUBSCRIBERS)}/x", random.randrange(3), False
+        return f"own/{random.randrange(self.own_topics)}/x", random.randrange(3), False
 
     def _targets(self, topic: str) -> list[tuple[Subscriber, int]] | None:
         """Returns the sessions that get a message, with their QoS: one member of a group. None if that must wait."""

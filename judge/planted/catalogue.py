@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,6 +24,11 @@ class Case:
     def about(self) -> str:
         """What happens."""
         return (self.plant.__doc__ or "").strip()
+
+    @property
+    def anomalies(self) -> tuple[str, ...]:
+        """The anomalies that it plants, as its docstring names them before the colon; none for a near miss."""
+        return tuple(re.findall(r"A[0-9]+", self.about.partition(":")[0])) if self.wrong else ()
 
 
 class Catalogue:

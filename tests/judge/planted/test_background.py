@@ -32,3 +32,13 @@ def test_everything_happens() -> None:
 def test_small_logs_are_complete(messages: int) -> None:
     found, _ = types_of(messages)
     assert found["node.stop"] == 4
+
+
+def test_more_nodes_have_more_clients_and_a_pace_makes_pauses_longer() -> None:
+    scene = Scene(Random(3))
+    background = Background(scene, 500, nodes=5, pace=20)
+    rows = [*scene.play(background.run()), *scene.play(background.stop())]
+    assert len({row["client"] for row in rows if row["type"] == "pub.recv"}) == 10
+    assert len({row["node"] for row in rows if row["type"] == "dlv.ack"}) == 5
+    lasted = (rows[-1]["hlc"] - rows[0]["hlc"]) >> 16
+    assert 0.7 < lasted / (500 * 3 * 20 / 10) < 1.5

@@ -21,6 +21,7 @@ def test_names_and_kinds() -> None:
     assert list(catalogue.cases) == ["one-thing"]
     case = catalogue.cases["one-thing"]
     assert case.wrong and case.about == "A1: it is wrong."
+    assert case.anomalies == ("A1",)
     with pytest.raises(AssertionError):
         catalogue.near_miss(one_thing)
     with pytest.raises(AssertionError):
@@ -32,3 +33,5 @@ def test_each_case_says_what_happens_and_an_anomaly_its_number() -> None:
     for case in CASES.values():
         assert case.about
         assert not case.wrong or (case.about[0] == "A" and case.about[1].isdigit())
+        assert bool(case.anomalies) == case.wrong
+    assert CASES["unsubscribe-undone"].anomalies == ("A3", "A18")
