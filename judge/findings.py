@@ -93,13 +93,18 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 
 def verdict(findings: Iterable[Finding]) -> Verdict:
     """`unknown` if rows are missing, or what decides a broken promise may be; `invalid` if a promise was broken."""
-    found: Verdict = "valid"
-    for each in findings:
-        if each.severity == "fatal":
-            if each.anomaly == "A0":
+    return verdict_of((each.anomaly, each.severity, each.sure) for each in findings)
+
+
+def verdict_of(found: Iterable[tuple[str, Severity, bool]]) -> Verdict:
+    """The same by anomaly, severity and `sure` of the findings."""
+    verdict: Verdict = "valid"
+    for anomaly, severity, sure in found:
+        if severity == "fatal":
+            if anomaly == "A0":
                 return "unknown"
-            if each.sure:
-                found = "invalid"
-            elif found == "valid":
-                found = "unknown"
-    return found
+            if sure:
+                verdict = "invalid"
+            elif verdict == "valid":
+                verdict = "unknown"
+    return verdict

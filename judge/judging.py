@@ -30,6 +30,7 @@ from .anomalies import (
     a21_minority_ack,
     a23_sync_exposure,
 )
+from .anomalies.a00_log_hole import Stretch
 from .anomalies.a16_retained_stale import Retained
 from .findings import Finding
 from .lanes import Entry
@@ -157,32 +158,39 @@ def _is_ordered(message: Message, publish: Publish, key: SessionKey, world: Worl
     return False
 
 
-def judge_lane(entries: Sequence[Entry], lifo: bool = False) -> tuple[list[Finding], list[Entry]]:
-    """Judge all entries of one session and one lane. Returns the findings, and the entries that wait in the queue.
+def judge_lane(entries: Iterable[Entry], lifo: bool = False) -> Iterator[Finding | Entry]:
+    """Judge all entries of one session and one lane, in `lane_order`. Yields findings, and the entries that wait in
+    the queue.
 
     `lifo`: the queue gives the newest message first, whatever the log says.
     """
-    if lifo or len(entries) == 1 or any(each.lifo for each in entries):
-        return [], [each for each in entries if each.owed]
-    findings = list(a06_reorder.judge_lane(entries))
-    waiting = []
-    for each in a01_lost_acked.judge_lane(entries):
-        if isinstance(each, Entry):
-            waiting.append(each)
-        else:
-            findings.append(each)
-    return findings, waiting
+    order, losses = a06_reorder.Lane(), a01_lost_acked.Lane()
+    for each in entries:
+        lifo = lifo or each.lifo
+        lost = None
+        if not lifo:
+            behind = order.judge(each)
+            if behind is not None:
+                yield behind
+            lost = losses.judge(each)
+        if lost is not None:
+            yield lost
+        elif each.owed:
+            yield each
 
 
-def judge_queue(session: SessionKey, waiting: Sequence[Entry], newest_queued: int, world: World) -> list[Finding]:
-    """Judge what waits in the queue of one session; `newest_queued` is the stamp of its last q.enq, -1 without one."""
+def judge_queue(
+    session: SessionKey, waiting: Iterable[Entry], newest_queued: int, world: World
+) -> Iterator[Finding | Entry]:
+    """Judge what waits in the queue of one session, in `queue_order`; `newest_queued` is the stamp of its last q.enq,
+    -1 without one. Yields findings, and the entries that still wait."""
     owner, number = session
     depth = world.sessions[owner][number - 1].depth if number else (-1, 0)
-    return list(a01_lost_acked.judge_queue(waiting, depth, newest_queued))
+    return a01_lost_acked.judge_queue(waiting, depth, newest_queued)
 
 
 def judge_topic(retained: Iterable[Retained], world: World) -> Iterator[Finding]:
-    """Judge all retained messages of one topic of one mountpoint."""
+    """Judge all retained messages of one topic of one mountpoint, in the order of `Retained.due`."""
     return a16_retained_stale.judge(retained, world)
 
 
@@ -203,19 +211,22 @@ def judge_sessions(owner: Owner, world: World) -> Iterator[Finding]:
     yield from a13_session_zombie.judge(world.sessions.get(owner, ()))
 
 
-def judge_boot(rows: Iterable[Row], world: World) -> Iterator[Finding]:
-    """Judge whether the log has all rows of a boot. `rows` are all of them."""
-    return a00_log_hole.judge(rows, world)
+def judge_boot(stretches: Iterable[Stretch], world: World) -> Iterator[Finding]:
+    """Judge whether the log has all rows of a boot. `stretches` are all of them, in the order of `seq`."""
+    return a00_log_hole.judge(stretches, world)
+
+
+def judge_refusals(rows: Iterable[Row], world: World) -> Iterator[Finding]:
+    """Judge rows of policy.deny, each alone."""
+    return a19_policy_breach.judge_refusals(rows, world)
 
 
 def judge_cluster(
-    refusals: Iterable[Row],
     without_lease: Mapping[a21_minority_ack.Place, int],
     exposed: Mapping[a23_sync_exposure.Place, int],
     world: World,
 ) -> Iterator[Finding]:
-    """Judge the run: its rows of policy.deny, and the counts of what `Judged` has of its messages."""
-    yield from a19_policy_breach.judge_refusals(refusals, world)
+    """Judge the run: its incidents, and the counts of what `Judged` has of its messages."""
     yield from a20_split_incident.judge(world)
     yield from a21_minority_ack.counted(without_lease.items())
     yield from a23_sync_exposure.counted(exposed.items())

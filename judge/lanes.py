@@ -3,10 +3,13 @@
 The judge of messages yields an entry for each session that a message was sent to, or that it is owed to and has not
 reached. Entries are then judged by (session, lane): order, and messages that later ones have overtaken. Of what still
 waits after that, each session is judged against the depth of its queue.
+
+Both judges take the newest entry first, and remember no more than one. So a lane or a queue may have any length.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .message import Lane
@@ -45,3 +48,14 @@ class Entry:
     def key(self) -> tuple[SessionKey, Lane]:
         """Returns the key by which entries are judged together."""
         return self.session, self.lane
+
+
+def lane_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Returns the entries of one lane in the order in which they are judged: those of queues that give the newest
+    message first, then the last accepted first."""
+    return sorted(entries, key=lambda each: (each.lifo, each.accepted), reverse=True)
+
+
+def queue_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Returns what waits in one queue in the order in which it is judged: the last acknowledged first."""
+    return sorted(entries, key=lambda each: (each.acked, each.message), reverse=True)

@@ -238,3 +238,24 @@ _HANDLERS: Final[dict[str, Callable[[Message, Row], None]]] = {
     "ret.set": Message._retain,
     "will.fire": Message._fire,
 }
+TYPES: Final = frozenset(_HANDLERS)
+"""The types of rows that are read."""
+FIELDS: Final = (
+    *(
+        "type",
+        "node",
+        "boot",
+        "seq",
+        "hlc",
+        "client",
+        "mountpoint",
+        "conn",
+        "topic",
+        "qos",
+        "retain",
+        "targets",
+        "target",
+    ),
+    *("code", "right", "durability", "copied", "packet_id", "dup"),
+)
+"""The fields that are read."""

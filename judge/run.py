@@ -6,31 +6,33 @@ functions.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from . import findings
-from .anomalies import a21_minority_ack, a23_sync_exposure
+from .anomalies.a00_log_hole import stretches
 from .anomalies.a16_retained_stale import Retained
 from .findings import Finding, Verdict
 from .judging import (
     CLIENT_TYPES,
-    Judged,
     judge_boot,
     judge_client,
     judge_cluster,
     judge_lane,
     judge_message,
     judge_queue,
+    judge_refusals,
     judge_sessions,
     judge_topic,
 )
-from .lanes import Entry
+from .lanes import Entry, lane_order, queue_order
 from .lives import BootRows
 from .message import Lane
 from .rows import MessageId, Row
 from .sessions import SessionKey
+from .tally import Tally
 from .world import TYPES, Summary, World
 
 
@@ -46,6 +48,16 @@ class Report:
     waiting: int = 0
     open: int = 0
     """Acknowledged messages, per session, that may be lost or not: the logs end too early to tell."""
+
+    def take(self, judged: Iterable[Finding | Entry]) -> list[Entry]:
+        """Add the findings among what was judged. Returns the entries."""
+        entries = []
+        for each in judged:
+            if isinstance(each, Entry):
+                entries.append(each)
+            else:
+                self.findings.append(each)
+        return entries
 
     @property
     def verdict(self) -> Verdict:
@@ -94,33 +106,6 @@ class Grouped:
         return World.of(self.others, Summary(boots, self._stored.values(), frozenset(safe), complete))
 
 
-class _Passed:
-    """What the judges of messages hand on, by the keys of the next judges."""
-
-    def __init__(self) -> None:
-        self.lanes: defaultdict[tuple[SessionKey, Lane], list[Entry]] = defaultdict(list)
-        self.topics: defaultdict[tuple[str, str], list[Retained]] = defaultdict(list)
-        self.queued: dict[SessionKey, int] = {}
-        self.without_lease: Counter[a21_minority_ack.Place] = Counter()
-        self.exposed: Counter[a23_sync_exposure.Place] = Counter()
-
-    def take(self, judged: Judged, report: Report) -> None:
-        """Add what one message leads to."""
-        report.findings += judged.findings
-        report.published += judged.published
-        report.acked += judged.acked
-        report.delivered += judged.delivered
-        report.open += judged.open
-        for entry in judged.entries:
-            self.lanes[entry.key].append(entry)
-        for step in judged.retained:
-            self.topics[step.key].append(step)
-        for session, stamp in judged.queued.items():
-            self.queued[session] = max(stamp, self.queued.get(session, stamp))
-        self.without_lease.update(judged.without_lease)
-        self.exposed.update(judged.exposed)
-
-
 def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Report:
     """Judge the rows of one run, of all nodes and boots, in any order. `lifo` queues are not judged for order.
 
@@ -128,28 +113,35 @@ def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Rep
     """
     grouped = Grouped(rows)
     world = grouped.world(complete)
+    tally = Tally()
     report = Report()
-    passed = _Passed()
+    lanes: defaultdict[tuple[SessionKey, Lane], list[Entry]] = defaultdict(list)
+    topics: defaultdict[tuple[str, str], list[Retained]] = defaultdict(list)
     for message_id, of_message in grouped.messages.items():
-        passed.take(judge_message(message_id, of_message, world), report)
+        judged = judge_message(message_id, of_message, world)
+        tally.take(judged)
+        report.findings += judged.findings
+        for entry in judged.entries:
+            lanes[entry.key].append(entry)
+        for step in judged.retained:
+            topics[step.key].append(step)
     waiting: defaultdict[SessionKey, list[Entry]] = defaultdict(list)
-    for (session, _), entries in passed.lanes.items():
-        found, wait = judge_lane(entries, lifo)
-        report.findings += found
-        if wait:
-            waiting[session] += wait
-    for session, wait in waiting.items():
-        gone = judge_queue(session, wait, passed.queued.get(session, -1), world)
-        report.waiting += len(wait) - len(gone)
-        report.findings += gone
-    for retained in passed.topics.values():
-        report.findings += judge_topic(retained, world)
+    for (session, _), entries in lanes.items():
+        waiting[session] += report.take(judge_lane(lane_order(entries), lifo))
+    for session, entries in waiting.items():
+        still = judge_queue(session, queue_order(entries), tally.queued.get(session, -1), world)
+        report.waiting += len(report.take(still))
+    for retained in topics.values():
+        report.findings += judge_topic(sorted(retained, key=attrgetter("due")), world)
     for of_boot in grouped.boots.values():
-        report.findings += judge_boot(of_boot, world)
+        report.findings += judge_boot(stretches(of_boot), world)
     for of_client in grouped.clients.values():
         report.findings += judge_client(of_client, world)
     for owner in world.sessions:
         report.findings += judge_sessions(owner, world)
-    report.findings += judge_cluster(grouped.refusals, passed.without_lease, passed.exposed, world)
+    report.findings += judge_refusals(grouped.refusals, world)
+    report.findings += judge_cluster(tally.without_lease, tally.exposed, world)
     report.findings = findings.in_order(report.findings)
+    report.published, report.acked = tally.published, tally.acked
+    report.delivered, report.open = tally.delivered, tally.open
     return report

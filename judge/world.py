@@ -72,8 +72,14 @@ class World:
     @classmethod
     def of(cls, rows: Iterable[Row], summary: Summary) -> World:
         """Build a world from rows of `TYPES`; others are ignored. They may come in any order."""
+        return cls.of_ordered(in_order((*rows, *summary.stored)), summary)
+
+    @classmethod
+    def of_ordered(cls, rows: Iterable[Row], summary: Summary) -> World:
+        """The same from rows that are in order already, those of `summary.stored` among them. It holds one row at a
+        time."""
         builder = _Builder(cls(Lives(summary.boots, summary.complete), safe_wills=summary.safe_wills))
-        for row in in_order((*rows, *summary.stored)):
+        for row in rows:
             handler = _HANDLERS.get(row["type"])
             if handler is not None:
                 handler(builder, row)

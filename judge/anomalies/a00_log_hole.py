@@ -9,6 +9,7 @@ run; and rows at the end of a boot that a loss of power may have taken (`tail`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ..findings import Finding, Severity, Subject
 from ..rows import Row, row_id
@@ -17,11 +18,23 @@ from ..world import World
 ID = "A0"
 
 
-def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
-    """Judge all rows of one boot."""
+class Stretch(NamedTuple):
+    """The first and the last of rows that follow each other without a gap. A row of log.gap is a stretch of its own."""
+
+    first: Row
+    last: Row
+
+
+def stretches(rows: Iterable[Row]) -> Iterator[Stretch]:
+    """Returns each row of a boot as a stretch, in order."""
+    return (Stretch(row, row) for row in sorted(rows, key=_seq))
+
+
+def judge(stretches: Iterable[Stretch], world: World) -> Iterator[Finding]:
+    """Judge all rows of one boot, in the order of `seq`."""
     last = 0
-    row: Row | None = None
-    for row in sorted(rows, key=_seq):
+    end: Row | None = None
+    for row, end in stretches:
         first_boot = world.lives.first_boot[row["node"]] == row["boot"]
         joined = row["type"] == "node.join" and not last
         if row["seq"] > last + 1 and row["type"] != "log.gap" and not joined:
@@ -29,10 +42,10 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
         if row["type"] == "log.gap":
             text = f"{row['rows']} rows were given up ({row['reason']})"
             yield _finding("given-up", "fatal", row, str(row["first"]), text)
-        last = max(last, row["seq"])
-    if row is not None and any(begin == row["hlc"] for begin, _ in world.lives.tails.get(row["node"], ())):
+        last = max(last, end["seq"])
+    if end is not None and any(begin == end["hlc"] for begin, _ in world.lives.tails.get(end["node"], ())):
         yield _finding(
-            "tail", "info", row, str(last + 1), f"rows from {last + 1} on may have been lost when it crashed"
+            "tail", "info", end, str(last + 1), f"rows from {last + 1} on may have been lost when it crashed"
         )
 
 

@@ -23,7 +23,7 @@ A loss is judged only if the log of the session's node goes on to the acknowledg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ..findings import Finding, Subject, of_message
@@ -147,41 +147,45 @@ def _reached(message: Message, publish: Publish, holders: Holders, world: World)
     return False
 
 
-def judge_lane(entries: Iterable[Entry]) -> Iterator[Finding | Entry]:
-    """Judge what one session was sent, or is owed, of one lane. Yields what is lost, and entries that still wait."""
-    entries = list(entries)
-    newest = max(
-        (each for each in entries if each.first_sent >= 0),
-        key=lambda each: (each.accepted, -each.first_sent),
-        default=None,
-    )
-    for each in entries:
-        if not each.owed:
-            continue
-        kind = ""
-        if newest is not None and newest.accepted > each.accepted and (each.queued or each.last_sent >= 0):
-            if each.last_sent < 0:
-                kind = "overtaken"
-            elif each.resumed < newest.first_sent:
-                kind = "not-resent"
-        if kind and newest is not None:
-            yield _of_entry(kind, each, (*each.rows, *newest.rows), newest.first_sent)
-        else:
-            yield each
+class Lane:
+    """What one session was sent, or is owed, of one lane. It remembers the newest message that was sent."""
+
+    __slots__ = ("_newest",)
+
+    def __init__(self) -> None:
+        self._newest: Entry | None = None
+
+    def judge(self, entry: Entry) -> Finding | None:
+        """Judge the next entry, whether it is lost; the last accepted one comes first."""
+        newest = self._newest
+        if newest is None:
+            if entry.first_sent >= 0:
+                self._newest = entry
+            return None
+        if not entry.owed or entry.accepted == newest.accepted or not (entry.queued or entry.last_sent >= 0):
+            return None
+        if entry.last_sent < 0:
+            return _of_entry("overtaken", entry, (*entry.rows, *newest.rows), newest.first_sent)
+        if entry.resumed < newest.first_sent:
+            return _of_entry("not-resent", entry, (*entry.rows, *newest.rows), newest.first_sent)
+        return None
 
 
-def judge_queue(waiting: Sequence[Entry], depth: tuple[int, int], newest_queued: int) -> Iterator[Finding]:
-    """Judge what waits in one session's queue, by its last q.depth (stamp and count) and the stamp of its last q.enq.
+def judge_queue(waiting: Iterable[Entry], depth: tuple[int, int], newest_queued: int) -> Iterator[Finding | Entry]:
+    """Judge what waits in one session's queue, the last acknowledged first, by its last q.depth (stamp and count) and
+    the stamp of its last q.enq. Yields what is gone, and entries that still wait.
 
     The depth counts if nothing has entered the queue since. The log does not show which messages are missing then: the
     oldest are named.
     """
     stamp, count = depth
-    if stamp <= newest_queued:
-        return
-    queued = sorted((each for each in waiting if each.queued), key=lambda each: (each.acked, each.message))
-    for each in queued[: max(len(queued) - count, 0)]:
-        yield _of_entry("gone", each, each.rows, stamp)
+    there = 0
+    for each in waiting:
+        there += each.queued
+        if stamp > newest_queued and each.queued and there > count:
+            yield _of_entry("gone", each, each.rows, stamp)
+        else:
+            yield each
 
 
 def _of_entry(kind: str, entry: Entry, rows: tuple[RowId, ...], until: int) -> Finding:

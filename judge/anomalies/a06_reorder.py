@@ -8,8 +8,6 @@ dropped or let expire before: a kill may undo that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from ..findings import Finding, Subject, of_message
 from ..lanes import Entry
 
@@ -17,18 +15,22 @@ ID = "A6"
 KIND = "behind a later one"
 
 
-def judge_lane(entries: Iterable[Entry]) -> Iterator[Finding]:
-    """Judge the first sendings of one lane to one session. A finding names the newest message that went before."""
-    newest: Entry | None = None
-    for each in sorted((each for each in entries if each.first_sent >= 0 and each.ordered), key=_sent):
-        if newest is not None and each.accepted < newest.accepted:
-            *_, topic, qos = each.lane
-            subject = Subject.of(*each.session, each.message)
-            rows = (*newest.rows, *each.rows)
-            yield of_message(ID, KIND, "fatal", subject, (each.accepted, topic, qos), rows)
-        else:
-            newest = each
+class Lane:
+    """The first sendings of one lane to one session. It remembers the later message that was sent first."""
 
+    __slots__ = ("_ahead",)
 
-def _sent(entry: Entry) -> tuple[int, int]:
-    return entry.first_sent, entry.accepted
+    def __init__(self) -> None:
+        self._ahead: Entry | None = None
+
+    def judge(self, entry: Entry) -> Finding | None:
+        """Judge the next entry; the last accepted one comes first. A finding names the message that went before."""
+        if entry.first_sent < 0 or not entry.ordered:
+            return None
+        ahead = self._ahead
+        if ahead is None or entry.first_sent < ahead.first_sent:
+            self._ahead = entry
+            return None
+        *_, topic, qos = entry.lane
+        subject = Subject.of(*entry.session, entry.message)
+        return of_message(ID, KIND, "fatal", subject, (entry.accepted, topic, qos), (*ahead.rows, *entry.rows))

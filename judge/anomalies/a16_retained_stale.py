@@ -9,10 +9,8 @@ handling of a subscription nor the rights of a client.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final
 
 from ..findings import Finding, Subject, of_message
@@ -42,6 +40,11 @@ class Retained:
         """Returns the key by which they are judged together."""
         return self.mountpoint, self.topic
 
+    @property
+    def due(self) -> tuple[int, bool]:
+        """Returns the order in which they are judged: when each node must know it, or when it was brought."""
+        return (self.acked + LAG, False) if self.brought is None else (self.brought[1], True)
+
 
 def of_message_rows(message: Message) -> Iterator[Retained]:
     """Returns what one message is for its topic: it was set, and brought to sessions."""
@@ -60,25 +63,22 @@ def of_message_rows(message: Message) -> Iterator[Retained]:
 
 
 def judge(steps: Iterable[Retained], world: World) -> Iterator[Finding]:
-    """Judge all retained messages of one topic."""
-    steps = list(steps)
-    acked = sorted((each for each in steps if each.brought is None and each.acked >= 0), key=lambda each: each.acked)
-    newest = list(accumulate(acked, _later))
+    """Judge all retained messages of one topic, in the order of `due`."""
+    newest: Retained | None = None
     for each in steps:
         if each.brought is None:
-            continue
-        owner, stamp = each.brought
-        at = bisect_right(acked, stamp - LAG, key=lambda one: one.acked)
-        known = each.acked if each.acked >= 0 else each.set_at + LAG
-        if not at or newest[at - 1].set_at <= known:
-            continue
-        nodes = newest[at - 1].row[0], each.row[0]
-        if not world.partitions.anybody_without_lease(nodes, newest[at - 1].set_at, stamp):
-            session = world.session_at(owner, stamp)
-            subject = Subject.of(owner, 0 if session is None else session.number, each.message)
-            rows = (newest[at - 1].row, each.row)
-            yield of_message(ID, "stale", "error", subject, (stamp, each.topic, 1), rows)
+            if each.acked >= 0 and (newest is None or each.set_at >= newest.set_at):
+                newest = each
+        elif newest is not None:
+            yield from _brought(each, *each.brought, newest, world)
 
 
-def _later(one: Retained, other: Retained) -> Retained:
-    return one if one.set_at > other.set_at else other
+def _brought(step: Retained, owner: Owner, stamp: int, newest: Retained, world: World) -> Iterator[Finding]:
+    known = step.acked if step.acked >= 0 else step.set_at + LAG
+    if newest.set_at <= known:
+        return
+    nodes = newest.row[0], step.row[0]
+    if not world.partitions.anybody_without_lease(nodes, newest.set_at, stamp):
+        session = world.session_at(owner, stamp)
+        subject = Subject.of(owner, 0 if session is None else session.number, step.message)
+        yield of_message(ID, "stale", "error", subject, (stamp, step.topic, 1), (newest.row, step.row))

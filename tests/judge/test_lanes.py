@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strogoff.judge.judging import judge_message
-from strogoff.judge.lanes import Entry
+from strogoff.judge.lanes import Entry, lane_order, queue_order
 from strogoff.judge.rows import NEVER
 from strogoff.judge.run import Grouped
 
@@ -53,3 +53,15 @@ def test_what_was_sent_as_a_retained_message_has_no_place_in_the_lane() -> None:
     log.send(mid)
     (entry,) = entries(log)
     assert entry.first_sent == -1 and entry.last_sent > 0
+
+
+def test_the_newest_entry_comes_first() -> None:
+    """Those of a queue that gives the newest message first before all others: then no order is judged."""
+
+    def entry(number: int, acked: int = 0, lifo: bool = False) -> Entry:
+        return Entry(RX, (NODE, 1, "tx", 1, "t", 1), (NODE, 1, number), number, acked, lifo=lifo)
+
+    old, new, lifo = entry(1, acked=9), entry(2, acked=8), entry(0, lifo=True)
+    assert lane_order([lifo, old, new]) == [lifo, new, old]
+    assert queue_order([lifo, new, old]) == [old, new, lifo]
+    assert queue_order([entry(1), entry(2)]) == [entry(2), entry(1)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.judge.anomalies.a01_lost_acked import judge_lane, judge_queue
+from strogoff.judge.anomalies.a01_lost_acked import Lane as JudgedLane
+from strogoff.judge.anomalies.a01_lost_acked import judge_queue
 from strogoff.judge.findings import Finding
-from strogoff.judge.lanes import Entry
+from strogoff.judge.lanes import Entry, lane_order, queue_order
 from strogoff.judge.message import Lane
 from strogoff.judge.rows import NEVER
 
@@ -33,11 +34,9 @@ def entry(number: int, first_sent: int = -1, owed: bool = True, resumed: int = N
 
 
 def lost(*entries: Entry) -> list[tuple[str, int]]:
-    return [
-        (each.kind, each.subject.message[2])
-        for each in judge_lane(entries)
-        if isinstance(each, Finding) and each.subject.message is not None
-    ]
+    lane = JudgedLane()
+    judged = [lane.judge(each) for each in lane_order(entries)]
+    return [(each.kind, each.subject.message[2]) for each in judged if each is not None and each.subject.message]
 
 
 def test_what_later_messages_of_a_lane_say() -> None:
@@ -56,7 +55,10 @@ def test_what_the_depth_of_a_queue_says() -> None:
     waiting = [entry(3), entry(1), entry(2), entry(9, queued=False)]
 
     def gone(depth: tuple[int, int], queued: int = 5) -> list[int]:
-        return [each.subject.message[2] for each in judge_queue(waiting, depth, queued) if each.subject.message]
+        judged = [*judge_queue(queue_order(waiting), depth, queued)]
+        assert len(judged) == len(waiting)
+        found = [each.subject.message for each in judged if isinstance(each, Finding)]
+        return sorted(each[2] for each in found if each)
 
     assert gone((6, 1)) == [1, 2]
     assert gone((6, 3)) == gone((6, 4)) == gone((5, 0)) == gone((-1, 0), -1) == []

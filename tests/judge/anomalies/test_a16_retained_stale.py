@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from strogoff.judge.anomalies.a16_retained_stale import LAG, Retained, judge
@@ -17,7 +18,7 @@ def stored(number: int, set_at: int, acked: int = -1, brought: int = 0) -> Retai
 
 
 def stale(*steps: Retained) -> list[Any]:
-    return [each.subject.message for each in judge(steps, World(Lives({})))]
+    return [each.subject.message for each in judge(sorted(steps, key=attrgetter("due")), World(Lives({})))]
 
 
 def test_the_newest_one_that_was_acknowledged_in_time_counts() -> None:
