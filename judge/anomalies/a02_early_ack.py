@@ -4,8 +4,9 @@
 - `queue`: it entered the queue of a session that it was owed to only after the acknowledgement.
 
 Not judged are acknowledgements without a lease, whose other side gets the messages after the heal, and sessions whose
-node had died, was out of the publisher's view, or was just getting the session from another node. Logs before version 5
-of the schema do not order rows of different nodes well enough.
+node had died, was out of the publisher's view, or was just getting the session from another node. A node that stood still
+may say only later that the message is safe there; if another node has the session by then, that one has answered. Logs
+before version 5 of the schema do not order rows of different nodes well enough.
 """
 
 from __future__ import annotations
@@ -28,10 +29,18 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
     for owner, queued in message.queued.items():
         stored = message.safe.get(owner)
         if queued.first < answer.stamp:
-            if stored is not None and stored.stamp > answer.stamp:
+            if stored is None or stored.stamp <= answer.stamp:
+                continue
+            if not _has_moved(publish, answer, owner, queued, world):
                 yield _finding("disk", message, publish, owner, (answer.row, stored.row), world)
         elif _must_have_waited(message, publish, answer, owner, queued, world):
             yield _finding("queue", message, publish, owner, (answer.row, queued.row), world)
+
+
+def _has_moved(publish: Publish, answer: Answer, owner: Owner, queued: Queued, world: World) -> bool:
+    """Whether another node had got the session between the queue and the acknowledgement."""
+    session = world.session_at(owner, publish.stamp)
+    return session is not None and session.home_at(queued.first) is not session.home_at(answer.stamp)
 
 
 def _must_have_waited(

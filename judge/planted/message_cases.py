@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ...cluster.identity import slot_of
 from ..findings import Subject
 from .catalogue import Catalogue
 from .clients import Client
@@ -262,6 +265,28 @@ def acknowledged_for_an_absent_node(stage: Stage) -> Actor:
     stage.route(mid, other.node, other)
     stage.enqueue(mid, other, stage.topic)
     stage.got(mid, other, stage.send(mid, other))
+
+
+@CASES.near_miss
+def safe_too_late_at_its_former_node(stage: Stage) -> Actor:
+    """The session's node stood still. Another one got the session with the message, and the publisher its answer."""
+    tx, rx = stage.far_pair()
+    stage.close(rx)
+    mid = stage.accept(tx, stage.topic)
+    stage.route(mid, tx.node)
+    stage.forward(mid, tx.node, rx.node)
+    stage.route(mid, rx.node, rx)
+    stage.enqueue(mid, rx, stage.topic, safe=False)
+    former = replace(rx)
+    rx.node = stage.node()
+    stage.say(rx.node, "slot.arrive", slot=slot_of("", rx.name))
+    yield 5
+    stage.ack(mid, tx)
+    stage.connect(rx, present=True)
+    stage.of_session(rx, "q.depth", count=1)
+    stage.got(mid, rx, stage.send(mid, rx))
+    yield 5
+    stage.safe(mid, former)
 
 
 @CASES.anomaly

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
+
 from ...testing.log_audit.log_builder import Log
 from .found import findings, kinds, proof
 
@@ -48,3 +50,18 @@ def test_an_entry_that_the_publish_did_not_make_is_no_reason_to_wait() -> None:
         log.ack(mid)
         log.say("q.enq", mid=mid, client="rx")
         assert ("A2", "queue") not in kinds(log)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_node_that_stood_still_may_say_later_that_the_message_is_safe(moves: bool) -> None:
+    """Another node has the session by then, and the acknowledgement is its own."""
+    log = Log()
+    log.subscriber(expiry_s=60)
+    mid = log.accept()
+    log.say("pub.route", mid=mid, targets=["rx"])
+    log.say("q.enq", mid=mid, client="rx")
+    if moves:
+        log.say("slot.arrive", node="n2", slot=slot_of("", "rx"))
+    log.ack(mid)
+    log.say("q.durable", mid=mid, client="rx")
+    assert (("A2", "disk") in kinds(log)) is not moves
