@@ -4,9 +4,9 @@
 - `queue`: it entered the queue of a session that it was owed to only after the acknowledgement.
 
 Not judged are acknowledgements without a lease, whose other side gets the messages after the heal, and sessions whose
-node had died, was out of the publisher's view, or was just getting the session from another node. A node that stood still
-may say only later that the message is safe there; if another node has the session by then, that one has answered. Logs
-before version 5 of the schema do not order rows of different nodes well enough.
+node had died, was out of the publisher's view, or was just getting the session from another node. A node that stood
+still may say only later that the message is safe there; if another node has the session by then, that one has answered.
+Logs before version 5 of the schema do not order rows of different nodes well enough.
 """
 
 from __future__ import annotations
