@@ -68,7 +68,6 @@ HEADER: Final = (
 """The fields of every row."""
 
 _FIELDS: Final = """
-    acked           int      messages   acknowledged by the slot's followers or links
     begin_ms        int      ms         cluster time of the last common contact, where an incident begins
     bytes           int      bytes      size of the payload; of a slot that moved: of its rows
     client          string   -          client id; for a shared subscription without a member its group
@@ -146,7 +145,7 @@ _TYPES: Final = """
     conn.open s client peer version conn epoch clean present expiry_s receive_max keepalive_s
         ?mountpoint ?username ?will_delay_s
         : a connection got its session; will_delay_s: it has a will
-    conn.close s client reason conn ?mountpoint ?code ?peer ?username ?detail : a connection with a session ended
+    conn.close s client reason conn ?mountpoint ?peer ?username ?detail : a connection with a session ended
     conn.pause s client reason count ?mountpoint
         : the node stopped reading a connection, because `count` of its packets wait
     conn.refuse s client peer version code reason ?mountpoint ?username : a CONNECT was refused
@@ -201,12 +200,12 @@ _TYPES: Final = """
     node.stats s connects publishes deliveries drops : counters, each minute and before node.stop
     config.change s key ?old ?new : another value of a setting is in force at this node, while it runs
     log.gap s first last rows reason : rows that the writer dropped: overflow, disk or unencodable
-    fwd.send m mid target ?topic ?count : a message went onto the link to a node
+    fwd.send m mid target ?topic : a message went onto the link to a node
     fwd.recv m mid source ?topic : a message arrived from a node
-    fwd.ack m mid target ?acked : the other node acknowledged the message
+    fwd.ack m mid target : the other node acknowledged the message
     fwd.drop s target reason ?mid ?topic ?qos ?source ?bytes ?detail
         : a message was not forwarded; with reason unreadable: what came from the source cannot be read
-    mem.down s target ?reason ?view : a member left the view
+    mem.down s target ?view : a member left the view
     mem.up s target ?view : a member entered the view
     mem.view s view nodes ?joining ?missing : another view is in force: who serves, who is joining, who is missing
     mem.slow s target state ?detail ?view : the disk of a member is slow, or quick again; detail: a commit's time
@@ -218,14 +217,14 @@ _TYPES: Final = """
         : the target is primary of the slots now, and may lack acknowledged changes that the nodes had
     lease.get s view : this node has a lease: it may accept and acknowledge
     lease.lose s view ?detail ?nodes : this node has lost its lease; detail is the cause, nodes are not heard
-    split.suspect s nodes incident begin_ms window_ms ?detail : a member is silent: perhaps an incident
-    split.pass s nodes incident begin_ms window_ms ?detail
+    split.suspect s nodes incident begin_ms window_ms : a member is silent: perhaps an incident
+    split.pass s nodes incident begin_ms window_ms
         : a silent member was heard again before an incident was detected
-    split.detect s nodes incident ?state ?view ?begin_ms ?detected_ms ?window_ms ?counts ?detail
+    split.detect s nodes incident ?state ?view ?begin_ms ?detected_ms ?window_ms ?counts
         : an incident: members are missing, or the lease is lost; nodes: the missing ones, state: what this node sees
-    split.change s nodes incident state ?view ?detail
+    split.change s nodes incident state ?view
         : an incident continues with other missing nodes, or another state of this node
-    split.heal s nodes incident ?state ?view ?begin_ms ?detected_ms ?healed_ms ?window_ms ?split_ms ?counts ?detail
+    split.heal s nodes incident ?state ?view ?begin_ms ?detected_ms ?healed_ms ?window_ms ?split_ms ?counts
         : the incident is over: all members are back and all is merged; state is the worst one
     slot.move s slot target : this node begins to give a slot with its sessions to another node
     slot.moved s slot target sessions bytes : the target is the primary of the slot now, and has its sessions
@@ -243,11 +242,11 @@ _TYPES: Final = """
     gateway.open s client target slot ?mountpoint ?username ?peer
         : the node relays a connection to the target, which serves the client
     gateway.close s client target reason ?mountpoint ?peer : it relays the connection no more
-    fault.pair_cut s nodes ?detail : injected: two nodes do not hear each other
-    fault.one_way_cut s nodes ?detail : injected: the second does not hear the first
+    fault.pair_cut s nodes : injected: two nodes do not hear each other
+    fault.one_way_cut s nodes : injected: the second does not hear the first
     fault.loss s nodes ?detail : injected: links lose packets
-    fault.kill s nodes ?detail : injected: kill -9
-    fault.pause s nodes ?detail : injected: SIGSTOP
+    fault.kill s nodes : injected: kill -9
+    fault.pause s nodes : injected: SIGSTOP
     fault.end s nodes ?detail : the injected fault is over
 """
 

@@ -36,7 +36,7 @@ _ORDINARY = frozenset(
 )
 """Ends of connections that clients or operators wanted, that the network made, or that have a line of their own."""
 
-_LEFT_OUT = frozenset({"begin_ms", "detected_ms", "healed_ms", "mid", "level", "slots"})
+_LEFT_OUT = frozenset({"begin_ms", "detected_ms", "healed_ms", "known_seq", "mid", "level", "slots"})
 """Fields of events that people cannot read, or that mean something else in a line; the event log has them."""
 
 

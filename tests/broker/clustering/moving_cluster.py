@@ -14,8 +14,8 @@ from tests.harness.broker import PacketClient
 class MovingCluster(SlotCluster):
     """Three nodes; the slot of client `sub` is at n1."""
 
-    def __init__(self, nodes: int = 3) -> None:
-        super().__init__(nodes)
+    def __init__(self, nodes: int = 3, **options: object) -> None:
+        super().__init__(nodes, **options)
         self.slot = slot_of("", "sub")
         self.outcome: list[str] = []
 
