@@ -6,7 +6,7 @@ import asyncio
 import signal
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -145,7 +145,7 @@ async def whole(nodes: Iterable[Node], count: int = 0, within_s: float = WITHIN_
     return time.monotonic() - began
 
 
-async def start_joined(nodes: list[Node]) -> None:
+async def start_joined(nodes: Sequence[Node]) -> None:
     """Start nodes that find each other by discovery."""
     places = " ".join(node.address for node in nodes)
     for node in nodes:
