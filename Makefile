@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test gateway-test ha-test turns-test fuzz siege sim mutants format conformance lock clean
+.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test gateway-test ha-test turns-test fuzz siege demo sim mutants format conformance lock clean
 KILLS ?= 200
 ROUNDS ?= 200
 TAKEOVERS ?= 10000
@@ -75,6 +75,9 @@ fuzz: venv-test               ## feed wrong bytes to the decoder for ten minutes
 
 siege: venv-test                  ## ten minutes of many attacks on a cluster at the same time
 	$(BIN)/python -m bench.siege --minutes $(MINUTES) --clients $(CLIENTS) --attacks "$(ATTACKS)"
+
+demo: venv-test               ## two minutes: three nodes, a kill, a pause, a netsplit under each policy, the verdicts
+	$(BIN)/python -m bench.demo
 
 sim: venv-test                ## 5,000 seeds of the simulator
 	$(BIN)/strogoff sim --seeds $(SEEDS) --jobs 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -81,6 +83,14 @@ def time_of(option: str, text: str | None) -> int | None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    try:
+        return _follow(arguments)
+    except BrokenPipeError:  # the reader has seen enough, as `head` does; Python would complain once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _follow(arguments: argparse.Namespace) -> int:
     life: Life
     if arguments.mid is not None:
         life = MessageLife(message_of(arguments.mid))

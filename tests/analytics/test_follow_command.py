@@ -151,3 +151,10 @@ def test_it_needs_neither_spark_nor_java(log: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert "c0-0-tx published to case/c0-0" in run.stdout
+
+
+def test_a_reader_may_end_before_the_output(log: Path) -> None:
+    command = f"{sys.executable} -m strogoff analytics follow {log} --client tx1 --limit 100000 | head -1"
+    run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert run.stdout.count("\n") == 1
+    assert run.stderr == ""
