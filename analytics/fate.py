@@ -14,6 +14,7 @@ from .schema import LOGICAL_BITS
 
 Row = Mapping[str, Any]
 
+MOST_RECEIVERS: Final = 10_000
 _REFUSED: Final = 0x80
 """Reason codes from here on are refusals."""
 
@@ -22,16 +23,17 @@ _REFUSED: Final = 0x80
 class _Receiver:
     """How far the message came for one client."""
 
-    node: str
     text: str
     epoch: int | None = None
     over: bool = False
 
 
 class Fate:
-    """Takes the rows of one message in their order. Its size is that of the receivers of the message."""
+    """Takes the rows of one message in their order. It tells `most` receivers apart, and counts the rows of others."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_RECEIVERS) -> None:
+        self._most = most
+        self._others = 0
         self._publish: Row | None = None
         self._answer = ""
         self._released = False
@@ -61,6 +63,8 @@ class Fate:
         if self._publish is not None and self._routed and not self._receivers and not self._links:
             lines.append("it was for no session")
         lines += [f"{printable(client)}: {each.text}" for client, each in self._receivers.items()]
+        if self._others:
+            lines.append(f"more clients than {self._most}: {self._others} rows are about others")
         return lines + [f"node {printable(node)}: {text}" for node, text in self._links.items() if text]
 
     def open_ends(self) -> list[str]:
@@ -91,13 +95,26 @@ class Fate:
     def _went(self, _: Row) -> None:
         self._routed = True
 
+    def _receiver(self, row: Row) -> _Receiver:
+        known = self._receivers.get(row["client"])
+        if known is None:
+            known = _Receiver("")
+            if len(self._receivers) < self._most:
+                self._receivers[row["client"]] = known
+            else:
+                self._others += 1
+        return known
+
     def _queued(self, row: Row) -> None:
-        text = f"waits in the queue at {printable(row['node'])}"
-        self._receivers[row["client"]] = _Receiver(row["node"], text, row["epoch"])
+        receiver = self._receiver(row)
+        receiver.text, receiver.epoch, receiver.over = (
+            f"waits in the queue at {printable(row['node'])}",
+            row["epoch"],
+            False,
+        )
 
     def _sent(self, row: Row) -> None:
-        receiver = self._receivers.setdefault(row["client"], _Receiver(row["node"], ""))
-        receiver.node = row["node"]
+        receiver = self._receiver(row)
         if row["qos"] == 0:
             receiver.text, receiver.over = f"sent with QoS 0{self._from(row)}", True
         elif not receiver.over:
@@ -105,12 +122,12 @@ class Fate:
 
     def _answered(self, row: Row) -> None:
         verb = "delivered" if row["code"] < _REFUSED else f"refused with code {value_of('code', row['code'])}"
-        receiver = self._receivers.setdefault(row["client"], _Receiver(row["node"], ""))
+        receiver = self._receiver(row)
         receiver.text, receiver.over = f"{verb}{self._from(row)}", True
 
     def _dropped(self, row: Row) -> None:
         reason = f"dropped: {printable(row['reason'])}" if row["type"] == "q.drop" else "expired"
-        receiver = self._receivers.setdefault(row["client"], _Receiver(row["node"], ""))
+        receiver = self._receiver(row)
         receiver.text, receiver.over = f"{reason}, at {printable(row['node'])}{self._after(row)}", True
 
     def _ended(self, row: Row) -> None:

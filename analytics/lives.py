@@ -20,6 +20,8 @@ Mid = tuple[str, int, int]
 MOST_MESSAGES: Final = 10_000
 """How many messages of a client are followed through the cluster at the same time; later ones replace the oldest."""
 
+MOST_RECEIVERS: Final = 20
+"""How many receivers of each of them are told apart."""
 MOST_OPEN: Final = 20
 """How many messages without an end are named."""
 
@@ -168,7 +170,7 @@ class ClientLife:
         kind = row["type"]
         self._counts[kind] = self._counts.get(kind, 0) + 1
         if kind == "pub.recv" and mid is not None:
-            fate = self._published[mid] = Fate()
+            fate = self._published[mid] = Fate(MOST_RECEIVERS)
             fate.add(row)
             self._bytes[_bytes(mid)] = mid
             if len(self._published) > MOST_MESSAGES:

@@ -9,9 +9,9 @@ from strogoff.analytics.fate import Fate
 MS = 1 << 16
 
 
-def fate(*rows: dict[str, Any]) -> Fate:
+def fate(*rows: dict[str, Any], most: int = 10) -> Fate:
     """Returns the fate after these rows, a millisecond apart, at n1."""
-    made = Fate()
+    made = Fate(most)
     for at, row in enumerate(rows):
         made.add({"node": "n1", "boot": 1, "hlc": (1000 + at) * MS, **row})
     return made
@@ -87,3 +87,17 @@ def test_a_message_whose_begin_is_not_in_the_log() -> None:
 
 def test_a_second_sending_does_not_undo_the_answer() -> None:
     assert fate(RECV, ENQ, SEND, GOT, SEND | {"dup": True}).lines()[1] == "rx: delivered by n1 after 3 ms"
+
+
+def test_the_receivers_are_bounded_and_the_rows_of_others_are_counted() -> None:
+    rows = [{**row, "client": client} for client in ("a", "b", "c") for row in (ENQ, SEND, GOT)]
+    assert fate(RECV, *rows, most=2).lines()[1:] == [
+        "a: delivered by n1 after 3 ms",
+        "b: delivered by n1 after 6 ms",
+        "more clients than 2: 3 rows are about others",
+    ]
+
+
+def test_the_same_message_may_enter_a_queue_again() -> None:
+    """After a restart, or at the next primary."""
+    assert fate(RECV, ENQ, SEND, GOT, ENQ | {"epoch": 4}).open_ends() == ["rx: waits in the queue at n1"]
