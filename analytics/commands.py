@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import follow_command, generate_command, output
+from . import follow_command, generate_command, output, view_command
 from .java import JavaMissing
 from .trouble import Trouble as _Trouble
 from .trouble import check_log
@@ -52,6 +52,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_ingest(jobs)
     follow_command.add(jobs)
     generate_command.add(jobs)
+    view_command.add(jobs, _add_spark)
 
 
 def add_summary(jobs: Any) -> None:

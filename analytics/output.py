@@ -47,6 +47,10 @@ def _text(value: object) -> str:
     if isinstance(value, Mapping):
         most_first = sorted(value.items(), key=lambda each: (-each[1], each[0]))
         return " ".join(f"{key}={count}" for key, count in most_first) or "-"
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(_text, value)) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     text = "-" if value is None else str(value)
     # a damaged log must not break the lines of the table
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -2,7 +2,7 @@
 
 Connects, publishes, deliveries and drops come from two sources. The first are events with their times. The log has
 events of connects and drops at every level, and those of publishes and deliveries at level `message`. The second are
-snapshots of counters: `node.stats` has, each minute and at every level, the totals since the start of the boot.
+the counters of `node.stats` (`counters.py`).
 
 Between two snapshots each event counts in its own hour. The counters may have more than the events: all publishes at
 level `session`, QoS 0 deliveries, dropped rows. This excess counts in the hour in which the interval began. So totals
@@ -19,26 +19,18 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from . import reading, schema
+from . import counters, reading
+from .counters import BOOT, COUNTERS, NEEDED
 from .event_lines import TORN
-
-BOOT = ["run_id", "node", "boot"]
-"""The columns of one sequence of `seq`."""
 
 KINDS = {
     "conn.open": "connects",
     "pub.recv": "publishes",
     "dlv.send": "deliveries",
-    "q.drop": "drops",
-    "q.expire": "drops",
 }
-"""Type of an event -> the count to which it belongs. A message that expired in its queue is a drop."""
+"""Type of an event -> the count to which it belongs. Those of `counters.DROPS` are drops."""
 
 _ALWAYS_EVENTS = ("connects", "drops")
-_COUNTERS = ["connects", "publishes", "deliveries"]
-_NEEDED = reading.columns(*BOOT, "seq", "hlc", "type", "reason", "first", *_COUNTERS, "drops")
-_HOUR_MS = 3_600_000
-_MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +44,8 @@ class Summary:
 
 def compact(parsed: DataFrame) -> DataFrame:
     """The columns of `reading.parse` that a summary needs. Persist them, because three tables use them."""
-    reading.require(parsed, "event log", _NEEDED)
-    return parsed.select(*_NEEDED, "path", "line", "reject").withColumn(
+    reading.require(parsed, "event log", NEEDED)
+    return parsed.select(*NEEDED, "path", "line", "reject").withColumn(
         "line", F.when(F.col("reject").isNotNull(), F.col("line"))
     )
 
@@ -70,19 +62,19 @@ def hours(events: DataFrame) -> DataFrame:
 
     Columns: run_id, node, hour, events (rows in the log), connects, publishes, deliveries, drops, drops_by_reason.
     """
-    reading.require(events, "event log", _NEEDED)
-    tallies = _tallies(events, _intervals(events))
+    reading.require(events, "event log", NEEDED)
+    tallies = _tallies(events, counters.intervals(events))
     per_reason = tallies.groupBy("run_id", "node", "hour", "kind", "reason").agg(
         F.sum("value").alias("value"), F.sum("logged").alias("logged")
     )
     dropped = F.when((F.col("kind") == "drops") & (F.col("value") > 0), F.struct("reason", "value"))
     table = per_reason.groupBy("run_id", "node", "hour").agg(
         F.sum("logged").alias("events"),
-        *(_total(kind) for kind in (*_COUNTERS, "drops")),
+        *(_total(kind) for kind in (*COUNTERS, "drops")),
         F.map_from_entries(F.sort_array(F.collect_list(dropped))).alias("drops_by_reason"),
     )
-    hour = F.timestamp_millis(F.col("hour") * _HOUR_MS).alias("hour")
-    return table.select("run_id", "node", hour, "events", *_COUNTERS, "drops", "drops_by_reason")
+    hour = counters.time_of(F.col("hour")).alias("hour")
+    return table.select("run_id", "node", hour, "events", *COUNTERS, "drops", "drops_by_reason")
 
 
 def boots(events: DataFrame, bad: DataFrame) -> DataFrame:
@@ -93,7 +85,7 @@ def boots(events: DataFrame, bad: DataFrame) -> DataFrame:
     row about it), holes (missing without a reason), torn (lines cut by a crash), ending: `stopped`, `crashed` (a later
     boot exists), `open` (running or crashed).
     """
-    whole = _extent(events)
+    whole = counters.extent(events)
     torn = bad.where(F.col("reason") == TORN).groupBy("node", "boot").agg(F.count("*").alias("torn"))
     later = F.lead("boot").over(Window.partitionBy("run_id", "node").orderBy("boot"))
     ending = F.when(F.col("stops") > 0, "stopped").when(later.isNotNull(), "crashed").otherwise("open")
@@ -119,102 +111,26 @@ def _total(kind: str) -> Column:
     return F.sum(F.when(F.col("kind") == kind, F.col("value")).otherwise(0)).alias(kind)
 
 
-def _extent(events: DataFrame) -> DataFrame:
-    """The range of `seq` that the rows of each boot cover. A `log.gap` row covers the numbers that it names."""
-    gap = F.col("type") == "log.gap"
-    low = F.when(gap, F.col("first")).otherwise(F.col("seq"))
-    covers = F.col("seq") - low + 1
-    return events.groupBy(*BOOT).agg(
-        F.count("*").alias("events"),
-        F.min(low).alias("first_seq"),
-        F.max("seq").alias("last_seq"),
-        F.min("hlc").alias("first_hlc"),
-        F.sum(covers).alias("covered"),
-        F.sum(F.when(gap, covers).otherwise(0)).alias("given_up"),
-        F.sum(F.when(F.col("type") == "node.stop", 1).otherwise(0)).alias("stops"),
-        F.sum(F.when(F.col("type") == "node.join", 1).otherwise(0)).alias("joins"),
-    )
-
-
-def _intervals(events: DataFrame) -> DataFrame:
-    """The intervals between snapshots of the counters. The first begins at the start of the boot, if the log has it.
-
-    Columns: those of `BOOT`, low (seq before the first of the interval), high (seq of the snapshot), low_hlc, high_hlc,
-    and `totals`: an array of (kind, reason, total) with the increase of the counters.
-    """
-    snapshots = events.where(F.col("type") == "node.stats").select(*BOOT, "seq", "hlc", *_COUNTERS, "drops")
-    begun = _extent(events).where(F.col("first_seq") == 1).select(*BOOT, F.col("first_hlc").alias("start_hlc"))
-    before = Window.partitionBy(*BOOT).orderBy("seq")
-    pairs = snapshots.select("*", *(F.lag(name).over(before).alias(f"last_{name}") for name in (*_COUNTERS, "drops")))
-    pairs = pairs.withColumn("low", F.lag("seq").over(before)).withColumn("low_hlc", F.lag("hlc").over(before))
-    # counters begin at 0 with the boot; without its first rows the first snapshot is only a starting point
-    known = pairs.join(F.broadcast(begun), BOOT, "left").where(
-        F.col("low").isNotNull() | F.col("start_hlc").isNotNull()
-    )
-    gains = [
-        F.struct(F.lit(name).alias("kind"), F.lit("").alias("reason"), _gain(F.col(name), F.col(f"last_{name}")))
-        for name in _COUNTERS
-    ]
-    drops = F.transform(
-        F.map_entries("drops"),
-        lambda entry: F.struct(
-            F.lit("drops").alias("kind"),
-            entry["key"].alias("reason"),
-            _gain(entry["value"], F.col("last_drops")[entry["key"]]),
-        ),
-    )
-    return known.select(
-        *BOOT,
-        F.coalesce("low", F.lit(0)).alias("low"),
-        F.col("seq").alias("high"),
-        F.coalesce("low_hlc", "start_hlc").alias("low_hlc"),
-        F.col("hlc").alias("high_hlc"),
-        F.concat(F.array(*gains), F.coalesce(drops, F.array().cast(_TOTALS))).alias("totals"),
-    )
-
-
-_TOTALS = "array<struct<kind:string,reason:string,total:bigint>>"
-
-
-def _gain(now: Column, before: Column) -> Column:
-    return (F.coalesce(now, F.lit(0)) - F.coalesce(before, F.lit(0))).alias("total")
-
-
-def _unit(hlc: str, length_ms: int) -> Column:
-    return F.floor(F.shiftright(hlc, schema.LOGICAL_BITS) / length_ms)
-
-
 def _tallies(events: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Counts by boot, interval, hour, kind and reason: `logged` from events, `value` with the counters' excess added.
-
-    A join over the minutes of the intervals finds the interval of each event without sorting a boot.
-    """
-    minutes = F.sequence(_unit("low_hlc", _MINUTE_MS), _unit("high_hlc", _MINUTE_MS))
-    spans = intervals.select(*BOOT, F.explode(minutes).alias("minute"), "low", "high")
-    kind = F.when(F.col("type") == "log.gap", "gap").otherwise("other")
+    """Counts by boot, interval, hour, kind and reason: `logged` from events, `value` with the excess of counters."""
+    kind = F.when(F.col("type") == "log.gap", "gap").when(F.col("type").isin(*counters.DROPS), "drops")
     for name, number in KINDS.items():
-        kind = F.when(F.col("type") == name, number).otherwise(kind)
-    reason = F.when(F.col("type") == "q.drop", F.coalesce("reason", F.lit("unknown"))).when(
-        F.col("type") == "q.expire", "expired"
-    )
+        kind = kind.when(F.col("type") == name, number)
     counted = events.select(
         *BOOT,
         "seq",
-        _unit("hlc", _MINUTE_MS).alias("minute"),
-        _unit("hlc", _HOUR_MS).alias("hour"),
-        kind.alias("kind"),
-        F.coalesce(reason, F.lit("")).alias("reason"),
+        "hlc",
+        counters.hour("hlc").alias("hour"),
+        kind.otherwise("other").alias("kind"),
+        F.coalesce(counters.reason(), F.lit("")).alias("reason"),
     )
-    inside = [F.col(f"event.{name}") == F.col(f"span.{name}") for name in (*BOOT, "minute")]
-    inside += [F.col("event.seq") > F.col("span.low"), F.col("event.seq") <= F.col("span.high")]
-    joined = counted.alias("event").join(F.broadcast(spans).alias("span"), inside, "left")
-    found = joined.select("event.*", "span.high")
+    found = counters.placed(counted, intervals)
     key = [*BOOT, "high", "kind", "reason"]
     nothing = F.lit(0).cast("long")
     logged = (
         found.groupBy(*key, "hour").agg(F.count("*").alias("logged")).withColumns({"total": nothing, "rows": nothing})
     )
-    hour = _unit("low_hlc", _HOUR_MS).alias("hour")
+    hour = counters.hour("low_hlc").alias("hour")
     gained = intervals.select(*BOOT, "high", hour, F.inline("totals"), (F.col("high") - F.col("low")).alias("rows"))
     both = logged.unionByName(gained.where(F.col("total") > 0).withColumn("logged", nothing))
     beyond = F.greatest(F.col("total") - F.sum("logged").over(Window.partitionBy(*key)), nothing)
