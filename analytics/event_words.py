@@ -16,7 +16,7 @@ from .schema import COUNTS, FIELDS, HEADER, STRINGS
 _SENTENCES: Final = """
     conn.open       {client} connected from {peer}: MQTT {version}, connection {conn}, [present: resumed its session]\
 [!present: new session][epoch:  {epoch}]
-    conn.close      connection {conn} of {client} ended: {reason}[code: , code {code}]
+    conn.close      connection {conn} of {client} ended: {reason}
     conn.pause      the node reads {client} no more for a while: {reason}, {count} packets wait
     conn.refuse     CONNECT of {client} from {peer} was refused: {reason}, code {code}
     sess.create     session {epoch} of {client} began
@@ -66,7 +66,7 @@ _SENTENCES: Final = """
     fwd.recv        arrived from node {source}
     fwd.ack         node {target} has it
     fwd.drop        not forwarded to node {target}: {reason}
-    mem.down        {target} left the view[reason: : {reason}]
+    mem.down        {target} left the view
     mem.up          {target} entered the view
     mem.view        view {view}: {nodes} serve[missing: , {missing} missing][joining: , {joining} joining]
     mem.slow        the disk of {target} is {state}
