@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .rows import NEVER, Row, RowId, row_id
@@ -9,7 +10,7 @@ from .rows import NEVER, Row, RowId, row_id
 
 @dataclass(slots=True)
 class Incident:
-    """One incident of one node, from its detection to its heal.
+    """One incident of one node, from its detection to its heal, or to the next start of the node.
 
     `name`: the number of the incident, the same at all nodes, or in older logs its begin. `window_ms`: how long the
     node went on before it knew. `state`: minority if the node ever was without a lease.
@@ -48,6 +49,19 @@ class Incidents:
         if row["type"] == "split.heal":
             incident.healed = row["hlc"]
             del self._open[node]
+
+    def started(self, row: Row) -> None:
+        """Read a `node.start`: what the node saw before has ended."""
+        incident = self._open.pop(row["node"], None)
+        if incident is not None:
+            incident.healed = row["hlc"]
+
+    def last_heal(self, nodes: Iterable[str]) -> int:
+        """Returns when the last incident of these nodes was over: a stamp, `NEVER` if one is not, -1 without any."""
+        return max((each.healed for node in nodes for each in self._of(node)), default=-1)
+
+    def _of(self, node: str) -> Iterator[Incident]:
+        return (each for each in self.all if each.node == node)
 
     def contains(self, node: str, stamp: int) -> bool:
         """Whether a node was in an incident at a stamp."""

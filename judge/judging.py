@@ -23,6 +23,7 @@ from .anomalies import (
     a12_session_amnesia,
     a13_session_zombie,
     a14_will,
+    a15_retained_divergence,
     a16_retained_stale,
     a18_unsubscribe_undone,
     a19_policy_breach,
@@ -192,6 +193,15 @@ def judge_queue(
 def judge_topic(retained: Iterable[Retained], world: World) -> Iterator[Finding]:
     """Judge all retained messages of one topic of one mountpoint, in the order of `Retained.due`."""
     return a16_retained_stale.judge(retained, world)
+
+
+RETAINED_TYPES: Final = a15_retained_divergence.TYPES
+"""The types of rows that are judged by mountpoint and topic."""
+
+
+def judge_retained(rows: Iterable[Row], world: World) -> Iterator[Finding]:
+    """Judge what all nodes keep as the retained message of one topic of one mountpoint. The rows come in any order."""
+    return a15_retained_divergence.judge(rows, world)
 
 
 CLIENT_TYPES: Final = a10_double_owner.TYPES | a11_takeover_hang.TYPES | a14_will.TYPES

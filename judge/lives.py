@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from .rows import LOGICAL_BITS, NEVER, Row
+from .rows import BEFORE, LOGICAL_BITS, NEVER, Row
 
 UNDONE: Final = 1_000 << LOGICAL_BITS
 """What a node did in its last second may not have come to its disk."""
@@ -55,6 +55,7 @@ class Lives:
             node: NEVER if complete or boots[node, boot].stopped else boots[node, boot].last_hlc
             for node, boot in before.items()
         }
+        self._end = max((boot.last_hlc for boot in boots.values()), default=BEFORE)
         self.known_everywhere = min(self._known.values(), default=NEVER)
         """The stamp up to which the logs of all nodes are known."""
 
@@ -87,6 +88,16 @@ class Lives:
     def had_died(self, node: str, boot: int, stamp: int) -> bool:
         """Whether a boot had died before a stamp, as the log shows it."""
         return self.death(node, boot) < stamp
+
+    def was_up(self, node: str, begin: int, end: int) -> bool:
+        """Whether one boot of the node lasted from before `begin` until after `end`. False if the log ends before."""
+        newest = max((boot for name, boot in self.boots if name == node), default=0)
+        for (name, number), boot in self.boots.items():
+            if name == node and boot.first_hlc <= begin:
+                lasts = number == newest and not boot.stopped and end <= min(self._end, self.death(node, number))
+                if end <= boot.last_hlc or (lasts and end <= self.known_up_to(node)):
+                    return True
+        return False
 
     def may_be_undone(self, row: Row, later: Row) -> bool:
         """Whether the node was killed before the later row, and its disk may lack what the first row says."""

@@ -7,7 +7,7 @@ functions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -17,6 +17,7 @@ from .anomalies.a16_retained_stale import Retained
 from .findings import Finding, Verdict
 from .judging import (
     CLIENT_TYPES,
+    RETAINED_TYPES,
     judge_boot,
     judge_client,
     judge_cluster,
@@ -24,6 +25,7 @@ from .judging import (
     judge_message,
     judge_queue,
     judge_refusals,
+    judge_retained,
     judge_sessions,
     judge_topic,
 )
@@ -73,6 +75,7 @@ class Grouped:
         self.boots: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
         self.clients: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
         self.others: list[Row] = []
+        self.retained: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
         self.refusals: list[Row] = []
         self._stored: dict[tuple[str, int, str, str, int], Row] = {}
         for row in rows:
@@ -89,6 +92,8 @@ class Grouped:
             self.others.append(row)
         if kind in CLIENT_TYPES:
             self.clients[row.get("mountpoint") or "", row["client"]].append(row)
+        elif kind in RETAINED_TYPES:
+            self.retained[row.get("mountpoint") or "", row["topic"]].append(row)
         elif kind == "policy.deny":
             self.refusals.append(row)
 
@@ -104,6 +109,18 @@ class Grouped:
         safe = {each for each in wills if any(row["type"] == "q.durable" for row in self.messages[each])}
         boots = {key: BootRows.of(rows) for key, rows in self.boots.items()}
         return World.of(self.others, Summary(boots, self._stored.values(), frozenset(safe), complete))
+
+
+def _without_messages(grouped: Grouped, world: World) -> Iterator[Finding]:
+    for of_topic in grouped.retained.values():
+        yield from judge_retained(of_topic, world)
+    for of_boot in grouped.boots.values():
+        yield from judge_boot(stretches(of_boot), world)
+    for of_client in grouped.clients.values():
+        yield from judge_client(of_client, world)
+    for owner in world.sessions:
+        yield from judge_sessions(owner, world)
+    yield from judge_refusals(grouped.refusals, world)
 
 
 def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Report:
@@ -133,13 +150,7 @@ def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Rep
         report.waiting += len(report.take(still))
     for retained in topics.values():
         report.findings += judge_topic(sorted(retained, key=attrgetter("due")), world)
-    for of_boot in grouped.boots.values():
-        report.findings += judge_boot(stretches(of_boot), world)
-    for of_client in grouped.clients.values():
-        report.findings += judge_client(of_client, world)
-    for owner in world.sessions:
-        report.findings += judge_sessions(owner, world)
-    report.findings += judge_refusals(grouped.refusals, world)
+    report.findings += _without_messages(grouped, world)
     report.findings += judge_cluster(tally.without_lease, tally.exposed, world)
     report.findings = findings.in_order(report.findings)
     report.published, report.acked = tally.published, tally.acked

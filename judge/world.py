@@ -25,6 +25,7 @@ from .partitions import Partitions
 from .rows import BEFORE, NEVER, MessageId, Owner, Row, in_order, row_id
 from .sessions import Held, Home, Session
 from .subscriptions import SubscriptionTable
+from .views import Views
 
 ANSWERED_SINCE: Final = 4
 """The version of the schema from which on the log has each SUBACK. In an older log a subscription counts from its row
@@ -50,6 +51,7 @@ class World:
 
     lives: Lives
     partitions: Partitions = field(default_factory=Partitions)
+    views: Views = field(default_factory=Views)
     incidents: Incidents = field(default_factory=Incidents)
     settings: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)
     """Node and key -> from which stamp on which value is in force."""
@@ -186,6 +188,7 @@ class _Builder:
 
     def life(self, row: Row) -> None:
         self.world.partitions.note(row)
+        self.world.views.note(row)
 
     def incident(self, row: Row) -> None:
         self.life(row)
@@ -194,6 +197,7 @@ class _Builder:
     def started(self, row: Row) -> None:
         self.life(row)
         self.world.lives.started(row)
+        self.world.incidents.started(row)
         for each in row.get("settings") or ():
             key, _, value = each.partition("=")
             self.world.settings.setdefault((row["node"], key), []).append((row["hlc"], value))
@@ -380,6 +384,7 @@ _HANDLERS: Final = {
     "lease.lose": _Builder.life,
     "mem.down": _Builder.life,
     "mem.up": _Builder.life,
+    "mem.view": _Builder.life,
     "split.detect": _Builder.incident,
     "split.change": _Builder.incident,
     "split.heal": _Builder.incident,

@@ -169,8 +169,7 @@ class Background:
             return  # their rules in a split are not shown here
         mid = acts.accept(client, topic, qos, retain)
         if retain:
-            self.retained[topic] = mid
-            acts.retain(mid, origin, topic)
+            self._retain(mid, topic)
         there: dict[str, list[tuple[Subscriber, int]]] = {}
         for each, granted in targets:
             there.setdefault(each.node.name, []).append((each, min(qos, granted)))
@@ -195,6 +194,12 @@ class Background:
             self._alone = self._alone[0], self._alone[1] + (origin is self._cut)
         yield 1
         self._answer(sent)
+
+    def _retain(self, mid: MessageId, topic: str) -> None:
+        self.retained[topic] = mid
+        for node in self.nodes:
+            if node.up:
+                self.acts.retain(mid, node, topic)
 
     def _arrives(
         self, mid: MessageId, node: Node, topic: str, targets: list[tuple[Subscriber, int]]

@@ -1,9 +1,12 @@
-"""Planted cases of the order of messages and of retained messages: A6, A16."""
+"""Planted cases of the order of messages and of retained messages: A6, A15, A16."""
 
 from __future__ import annotations
 
+from ..findings import Subject
+from ..rows import MessageId
 from .catalogue import Catalogue
-from .scene import Actor
+from .clients import Client
+from .scene import Actor, Node
 from .stage import Stage
 
 CASES = Catalogue()
@@ -112,3 +115,115 @@ def retained_stale(stage: Stage) -> Actor:
 def retained_on_its_way(stage: Stage) -> Actor:
     """The newer one was acknowledged 5 s ago: another node may not know it yet."""
     yield from _retained(stage, 5_000, False)
+
+
+MINUTE = 61_000
+"""Longer than a node may not know of another retained message, in ms."""
+
+
+def _kept(stage: Stage, first: bool) -> tuple[Client, Node]:
+    """Returns a publisher at one of two nodes that see each other, and the other one. `first`: both keep a message."""
+    tx, other = stage.client(stage.node(), "tx", 0), stage.node()
+    for node, seen in ((tx.node, other), (other, tx.node)):
+        stage.say(node, "mem.up", target=seen.name, view=1)
+    if first:
+        mid = stage.accept(tx, stage.topic, retain=True)
+        for node in (tx.node, other):
+            stage.retain(mid, node, stage.topic)
+        stage.ack(mid, tx)
+    return tx, other
+
+
+def _changed(stage: Stage, tx: Client) -> MessageId:
+    mid = stage.accept(tx, stage.topic, retain=True)
+    stage.retain(mid, tx.node, stage.topic)
+    stage.ack(mid, tx)
+    return mid
+
+
+@CASES.anomaly
+def retained_differs(stage: Stage) -> Actor:
+    """A15: a node still keeps the message before the last one, a minute later."""
+    tx, other = _kept(stage, True)
+    _changed(stage, tx)
+    stage.expect("A15", "different", Subject(other.name, topic=stage.topic))
+    yield MINUTE
+
+
+@CASES.anomaly
+def retained_missing(stage: Stage) -> Actor:
+    """A15: a node never gets the retained message of a topic."""
+    tx, other = _kept(stage, False)
+    _changed(stage, tx)
+    stage.expect("A15", "missing", Subject(other.name, topic=stage.topic))
+    yield MINUTE
+
+
+@CASES.anomaly
+def retained_kept_by_one(stage: Stage) -> Actor:
+    """A15: a message has expired at one node, and the other one keeps it."""
+    tx, other = _kept(stage, True)
+    stage.say(tx.node, "ret.set", topic=stage.topic, bytes=0, digest="0")
+    stage.expect("A15", "different", Subject(other.name, topic=stage.topic))
+    yield MINUTE
+
+
+@CASES.near_miss
+def retained_takes_a_while(stage: Stage) -> Actor:
+    """A node takes the last change over after half a minute, and the end of the message as well."""
+    tx, other = _kept(stage, True)
+    mid = _changed(stage, tx)
+    yield MINUTE // 2
+    stage.retain(mid, other, stage.topic)
+    yield MINUTE
+    for node in (other, tx.node):
+        stage.say(node, "ret.set", topic=stage.topic, bytes=0, digest="0")
+        yield 10
+    yield MINUTE
+
+
+@CASES.near_miss
+def retained_at_a_node_that_was_away(stage: Stage) -> Actor:
+    """One node was killed after the change, and another one is out of the view."""
+    tx, other = _kept(stage, True)
+    third = stage.node()
+    stage.say(tx.node, "mem.up", target=third.name, view=2)
+    stage.say(tx.node, "mem.down", target=third.name, view=3)
+    _changed(stage, tx)
+    yield from stage.kill(other)
+    yield MINUTE
+
+
+@CASES.near_miss
+def retained_late_in_the_log(stage: Stage) -> Actor:
+    """The logs end half a minute after the change."""
+    tx, _ = _kept(stage, True)
+    _changed(stage, tx)
+    yield MINUTE // 2
+
+
+@CASES.near_miss
+def retained_in_a_split(stage: Stage) -> Actor:
+    """The logs end half a minute after the heal."""
+    tx, other = _kept(stage, True)
+    split = {"nodes": [other.name], "incident": 1, "state": "majority", "window_ms": 20}
+    stage.say(tx.node, "split.detect", **split)
+    _changed(stage, tx)
+    yield MINUTE
+    stage.say(tx.node, "split.heal", **split)
+    stage.expect("A20", "majority", Subject(tx.node.name, detail="incident 1"), "metric")
+    yield MINUTE // 2
+
+
+@CASES.anomaly
+def retained_not_merged(stage: Stage) -> Actor:
+    """A15: the change does not come over after the heal."""
+    tx, other = _kept(stage, True)
+    split = {"nodes": [other.name], "incident": 1, "state": "majority", "window_ms": 20}
+    stage.say(tx.node, "split.detect", **split)
+    _changed(stage, tx)
+    yield MINUTE
+    stage.say(tx.node, "split.heal", **split)
+    stage.expect("A20", "majority", Subject(tx.node.name, detail="incident 1"), "metric")
+    stage.expect("A15", "different", Subject(other.name, topic=stage.topic))
+    yield MINUTE

@@ -8,10 +8,12 @@ from strogoff.broker.clustering.retained import RETAINED
 from strogoff.broker.clustering.routes import prefix_to_node, prefix_to_slot
 from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.ports import Settings
+from strogoff.judge.run import judge
 from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
 from strogoff.sim.engine import cluster_host
 from tests.harness.broker import publish
-from tests.harness.cluster import ClusterHarness
+from tests.harness.cluster import ON, ClusterHarness
 
 NO_RECORD = b"\xc1"
 MESSAGE = RETAINED + b"\0\0"
@@ -93,3 +95,37 @@ def test_many_retained_messages_in_one_turn_reach_every_node(monkeypatch: pytest
     assert len(writer.take()) == 140
     for harness in cluster.nodes:
         assert len(harness.node.retained.table("")) == 140
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_audit_sees_whether_all_nodes_keep_the_same(right: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a split in which both sides set and deleted messages. It finds a node that does not take over what others
+    set."""
+    cluster = ClusterHarness(3, level=2, **ON)
+    run = cluster[1].host.events[0]["run_id"]
+    writers = [cluster[number].client(f"w{number}") for number in (1, 2, 3)]
+    for number, writer in enumerate(writers, 1):
+        writer.publish(f"t/{number}", b"1", 1, number, retain=True)
+    cluster.isolate(3)
+    cluster.state_of(3, ViewState.MINORITY)
+    if not right:
+        table = cluster[3].node.retained
+        monkeypatch.setattr(table, "report", lambda *_: None)
+    writers[0].publish("t/1", b"2", 1, 4, retain=True)
+    writers[0].publish("t/2", b"", 1, 5, retain=True)
+    cluster.network.heal()
+    cluster.whole()
+    writers[1].publish("t/new", b"3", 1, 6, retain=True)
+    for _ in range(20):
+        cluster.pass_s(10.0)
+        for harness in cluster.nodes:
+            harness.node.env.observer.emit_stats()
+    rows = [row for harness in cluster.nodes for row in harness.host.events if row["run_id"] == run]
+    for complete in (True, False):
+        found = [
+            (each.kind, each.subject.node, each.subject.topic)
+            for each in judge(rows, complete=complete).findings
+            if each.anomaly == "A15"
+        ]
+        wrong = [("different", "n3", "t/1"), ("different", "n3", "t/2"), ("missing", "n3", "t/new")]
+        assert sorted(found) == ([] if right else wrong)

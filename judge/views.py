@@ -1,0 +1,49 @@
+"""Which nodes were in the view of which node, and when, as the rows of that node say."""
+
+from __future__ import annotations
+
+from .rows import NEVER, Row
+
+TYPES = frozenset(("mem.down", "mem.up", "mem.view", "node.start"))
+"""The types of rows that are read."""
+
+
+class Views:
+    """The views of all nodes. `note` takes rows of `TYPES`, in order."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, dict[str, list[tuple[int, int]]]] = {}
+
+    def note(self, row: Row) -> None:
+        """Read a row; others than those of `TYPES` have no effect."""
+        kind, stamp = row["type"], row["hlc"]
+        there = self._spans.setdefault(row["node"], {})
+        if kind == "mem.up":
+            _enter(there, row["target"], stamp)
+        elif kind == "mem.down":
+            _leave(there, row["target"], stamp)
+        elif kind == "mem.view":
+            for each in row["nodes"]:
+                _enter(there, each, stamp)
+            for each in there.keys() - {*row["nodes"]}:
+                _leave(there, each, stamp)
+        elif kind == "node.start":
+            for each in there:
+                _leave(there, each, stamp)
+
+    def had(self, origin: str, node: str, begin: int, end: int) -> bool:
+        """Whether `node` was in the view of `origin` all the time from `begin` to `end`."""
+        spans = self._spans.get(origin, {}).get(node, ())
+        return any(entered <= begin and end < left for entered, left in spans)
+
+
+def _enter(there: dict[str, list[tuple[int, int]]], node: str, stamp: int) -> None:
+    spans = there.setdefault(node, [])
+    if not spans or spans[-1][1] != NEVER:
+        spans.append((stamp, NEVER))
+
+
+def _leave(there: dict[str, list[tuple[int, int]]], node: str, stamp: int) -> None:
+    spans = there.get(node)
+    if spans and spans[-1][1] == NEVER:
+        spans[-1] = (spans[-1][0], stamp)
