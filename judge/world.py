@@ -255,6 +255,8 @@ class _Builder:
     def end(self, row: Row) -> None:
         owner = self.world.owner_of(row)
         session = self._open.get(owner)
+        if session is not None and session.home.node != row["node"]:
+            return  # a node that stood still ends what another one has taken over
         if session is not None:
             self._finish(session, row)
         self._closed.discard(owner)

@@ -198,3 +198,18 @@ def will_of_a_connection_without_connack(stage: Stage) -> Actor:
     stage.of_session(client, "will.arm", topic=stage.topic)
     yield from stage.kill(client.node)
     stage.connect(client)
+
+
+@CASES.near_miss
+def ended_late_by_its_former_node(stage: Stage) -> Actor:
+    """A node stands still, and ends the session with its will when another node has had both for long."""
+    client = stage.client(stage.node(), will=stage.topic)
+    stage.close(client)
+    former, client.node = client.node, stage.node()
+    stage.say(client.node, "slot.arrive", slot=slot_of("", client.name))
+    stage.of_session(client, "will.cancel", reason="resumed")
+    yield 5
+    stage.connect(client, present=True, will=stage.topic)
+    stage.say(former, "sess.end", client=client.name, epoch=client.epoch, reason="disconnected")
+    yield 6000
+    stage.of_session(client, "will.cancel", reason="disconnected")
