@@ -30,6 +30,7 @@ from .anomalies import (
     a20_split_incident,
     a21_minority_ack,
     a23_sync_exposure,
+    a24_post_restart_loss,
 )
 from .anomalies.a00_log_hole import Stretch
 from .anomalies.a16_retained_stale import Retained
@@ -240,3 +241,4 @@ def judge_cluster(
     yield from a20_split_incident.judge(world)
     yield from a21_minority_ack.counted(without_lease.items())
     yield from a23_sync_exposure.counted(exposed.items())
+    yield from a24_post_restart_loss.judge(world)

@@ -64,6 +64,8 @@ class World:
     """(node, boot, conn) -> mountpoint, where it is not the default one."""
     brought: set[tuple[Owner, str]] = field(default_factory=set)
     """Topics of retained messages that a session got for a SUBSCRIBE, from rows that do not name the message."""
+    damaged: dict[tuple[str, int], Row] = field(default_factory=dict)
+    """(node, boot) -> the first row that reports damage of its message store."""
     left: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """(node, slot) -> stamps at which the slot went to another node."""
     given_up: dict[str, list[int]] = field(default_factory=dict)
@@ -207,6 +209,10 @@ class _Builder:
 
     def killed(self, row: Row) -> None:
         self.world.lives.killed(row)
+
+    def store(self, row: Row) -> None:
+        if row["state"] == "damaged":
+            self.world.damaged.setdefault((row["node"], row["boot"]), row)
 
     def leave(self, row: Row) -> None:
         self.world.left.setdefault((row["node"], row["slot"]), []).append(row["hlc"])
@@ -382,6 +388,7 @@ def slots_of(ranges: Iterable[str]) -> Iterator[int]:
 _HANDLERS: Final = {
     "node.start": _Builder.started,
     "config.change": _Builder.changed,
+    "store.state": _Builder.store,
     "lease.get": _Builder.life,
     "lease.lose": _Builder.life,
     "mem.down": _Builder.life,

@@ -1,4 +1,4 @@
-"""Planted cases of logs, disks, splits, policies and leases: A0, A1, A19 to A21, A23."""
+"""Planted cases of logs, disks, splits, policies and leases: A0, A1, A19 to A21, A23, A24."""
 
 from __future__ import annotations
 
@@ -201,3 +201,24 @@ def in_the_memory_of_two_machines(stage: Stage) -> Actor:
     """The durability is os, and another node has a copy."""
     _in_memory(stage, True)
     yield 0
+
+
+@CASES.anomaly
+def damaged_records(stage: Stage) -> Actor:
+    """A24: after a restart a node meets records that it cannot read, twice."""
+    tx, rx = stage.pair()
+    stage.delivered(tx, rx)
+    yield from stage.kill(tx.node)
+    for _ in range(2):
+        stage.say(tx.node, "store.state", state="damaged", detail="checksum mismatch")
+    stage.expect("A24", "damaged", Subject(tx.node.name, detail="boot 2"), "error")
+
+
+@CASES.near_miss
+def full_disk(stage: Stage) -> Actor:
+    """A store that is full acknowledges nothing, and loses nothing."""
+    tx, rx = stage.pair()
+    stage.say(tx.node, "store.state", state="full", detail="no space")
+    yield 100
+    stage.say(tx.node, "store.state", state="serving")
+    stage.delivered(tx, rx)
