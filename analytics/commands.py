@@ -6,10 +6,11 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from . import follow_command, generate_command, output, view_command
 from .java import JavaMissing
+from .retrying import retry
 from .trouble import Trouble as _Trouble
 from .trouble import check_log
 
@@ -18,17 +19,11 @@ if TYPE_CHECKING:
 
     from .ingest import Report
 
-ATTEMPTS = 3
-"""Most tries of a job, because the broker may rename a file that the job reads."""
-
 INCOMPLETE = 4
 """The exit status of an ingest that has not understood a part of the log."""
 
-Result = TypeVar("Result")
-
 _EXAMPLE = 60
 _EXAMPLES = 10
-_GONE = ("FILE_NOT_EXIST", "FileNotFoundException", "FileNotFoundError")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -139,17 +134,6 @@ def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
         raise _Trouble(str(trouble)) from None
     print(_ingested(report) if arguments.format == "text" else output.as_json(report.as_dict()), end="")
     return 0 if report.understood else INCOMPLETE
-
-
-def retry(job: Callable[[], Result]) -> Result:
-    """Run a job again if the broker renamed or deleted a file between its listing and its reading."""
-    for _ in range(ATTEMPTS - 1):
-        try:
-            return job()
-        except Exception as error:
-            if not any(word in str(error) for word in _GONE):
-                raise
-    return job()
 
 
 def summary(spark: SparkSession, logdir: str, form: str, out: str | None) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import output, schema
 from .manifest import NAME, Unusable
+from .retrying import retry
 from .trouble import Trouble, check_log
 from .views.registry import NAMES, view_of
 
@@ -115,16 +116,23 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    from .sources import open_tables
-
     with TemporaryDirectory(prefix="strogoff-view-") as scratch:
         try:
-            tables = open_tables(spark, Path(arguments.source), Path(scratch))
+            text, understood = retry(lambda: _made(spark, Path(scratch), arguments))
         except Unusable as trouble:
             raise Trouble(str(trouble)) from None
-        events = between(tables.events, arguments.since, arguments.until)
-        print(view(events, arguments.view, arguments.limit, arguments.format), end="")
-    if tables.report is None or tables.report.understood:
+    print(text, end="")
+    if understood:
         return 0
     print("a part of the log was not understood and is not counted: run ingest to see which", file=sys.stderr)
     return INCOMPLETE
+
+
+def _made(spark: SparkSession, scratch: Path, arguments: argparse.Namespace) -> tuple[str, bool]:
+    """The text of the view, and whether all of the log was understood."""
+    from .sources import open_tables
+
+    tables = open_tables(spark, Path(arguments.source), scratch)
+    events = between(tables.events, arguments.since, arguments.until)
+    text = view(events, arguments.view, arguments.limit, arguments.format)
+    return text, tables.report is None or tables.report.understood

@@ -2,20 +2,21 @@
 
     python -m bench.views DIR --events 1000000
 
-It writes a log below DIR and ingests it if there is none of this size, as `bench/ingest.py` does. Each view runs twice in
-one Java: the first run compiles, the second one is what a warm Spark needs.
+It writes a log below DIR and ingests it if there is none of this size, as `bench/ingest.py` does. Each view runs twice
+in one Java: the first run compiles, the second one is what a warm Spark needs.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.eventlog_lines import write
+from bench.ingest import Usage
 from strogoff.analytics.spark import open_session
 from strogoff.analytics.view_command import LIMIT, view
 from strogoff.analytics.views.registry import NAMES
@@ -26,13 +27,11 @@ if TYPE_CHECKING:
 RUNS: Final = ("first", "warm")
 
 
-def cpu_s(spark: SparkSession) -> float:
+def cpu_s() -> float:
     """CPU seconds of Java and of this process so far."""
-    java = spark._jvm  # the bridge to Java has no public name
-    assert java is not None
-    bean = java.java.lang.management.ManagementFactory.getOperatingSystemMXBean()
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    return float(bean.getProcessCpuTime()) / 1e9 + own.ru_utime + own.ru_stime
+    usage = Usage()
+    usage.sample(os.getpid())
+    return sum(usage.cpu_s(kind) for kind in ("java", "driver", "worker"))
 
 
 def tables_of(spark: SparkSession, directory: Path, events: int) -> DataFrame:
@@ -57,9 +56,9 @@ def main() -> Iterator[str]:
     events = tables_of(spark, arguments.directory, arguments.events)
     for name in arguments.views:
         for run in RUNS:
-            begin_s, begin_cpu_s = time.monotonic(), cpu_s(spark)
+            begin_s, begin_cpu_s = time.monotonic(), cpu_s()
             text = view(events, name, LIMIT, "text")
-            used_s, used_cpu_s = time.monotonic() - begin_s, cpu_s(spark) - begin_cpu_s
+            used_s, used_cpu_s = time.monotonic() - begin_s, cpu_s() - begin_cpu_s
             yield f"{name}, {run}: {used_s:.1f} s wall, {used_cpu_s:.1f} s CPU, {len(text.splitlines()) - 1} rows"
     spark.stop()
 

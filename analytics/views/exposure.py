@@ -1,5 +1,7 @@
 """exposure: acknowledged messages that one machine alone keeps, second by second.
 
+It needs logs of level `message`.
+
 A message is exposed from its PUBACK or PUBREC on, while the queue of a durable session has it and
 
 - `unsynced`: no fsync has put it on the disk of the node. With the durability `sync` it is there before q.durable;

@@ -1,5 +1,7 @@
 """latency: how long messages take from step to step.
 
+It needs logs of level `message`.
+
 A hop is the time from one step of a message to a later one:
 
 - `received-acknowledged`: PUBLISH came, its PUBACK or PUBREC was sent

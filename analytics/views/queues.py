@@ -1,5 +1,7 @@
 """queues: how many messages wait for each client, and which queues grow.
 
+It needs logs of level `message`.
+
 The queue with the most messages at the end of the log comes first. Messages that a queue had before the log begins do
 not count.
 

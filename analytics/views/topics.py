@@ -1,5 +1,7 @@
 """topics: publishes, deliveries, fan-out and skew by topic, the busiest first.
 
+It needs logs of level `message`.
+
 Each run has rows for its 100 topics with the most publishes and deliveries, and one row for all others together.
 
 Columns:

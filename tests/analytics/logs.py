@@ -14,7 +14,7 @@ from strogoff.testing.log_audit.log_files import write_log
 
 MINUTE_MS = 60_000
 START_MS = 1_772_362_800_000  # 2026-03-01 11:00 UTC
-REASONS = ("queue_full", "max_packet_size_exceeded", "no_member")
+REASONS = ("queue_full", "max_packet_size_exceeded", "no_member", "absent", "retained_limit")
 
 
 class LoggedNode:
@@ -91,7 +91,12 @@ class LoggedNode:
             self._count("deliveries", "", seen)
         elif what == "drop":
             reason = self.rng.choice(REASONS)
-            emit("q.drop", client="d", topic="t", reason=reason, mid=mid)
+            if reason == "absent":
+                emit("fwd.drop", target="other", topic="t", reason=reason, mid=mid, qos=0)
+            elif reason == "retained_limit":
+                emit("ret.refuse", client="c", topic="t", reason=reason)
+            else:
+                emit("q.drop", client="d", topic="t", reason=reason, mid=mid)
             self._count("drops", reason, True)
         elif what == "expire":
             emit("q.expire", client="d", topic="t", mid=mid)

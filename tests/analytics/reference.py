@@ -79,7 +79,7 @@ class Reference:
             hour = _hour(row)
             self.logged[run, node, hour] += 1
             kind, reason = KINDS.get(row["type"], ""), ""
-            if row["type"] in ("q.drop", "q.expire"):
+            if row["type"] in ("q.drop", "q.expire", "fwd.drop", "ret.refuse"):
                 kind, reason = "drops", row.get("reason") or "expired"
             if kind:
                 self.values[run, node, hour, kind, reason] += 1

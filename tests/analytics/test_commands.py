@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from strogoff.analytics.commands import retry
+from strogoff.analytics.retrying import retry
 from strogoff.analytics.schema import SESSION
 from strogoff.cli import main
 
@@ -105,18 +105,6 @@ def test_a_file_renamed_while_it_is_read_is_no_error(spark: SparkSession, tmp_pa
 
     assert retry(job) == str(len(node.rows) + 1)  # with the header line
     assert tried == 2
-
-
-def test_other_errors_are_not_tried_again() -> None:
-    tried = []
-
-    def job() -> str:
-        tried.append(1)
-        raise ValueError("ours")
-
-    with pytest.raises(ValueError, match="ours"):
-        retry(job)
-    assert len(tried) == 1
 
 
 def test_unusable_directories_are_reported(
