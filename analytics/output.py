@@ -17,7 +17,7 @@ def as_text(columns: Sequence[str], records: Records) -> str:
     if len({record.get("run_id") for record in records}) < 2:
         columns = [name for name in columns if name != "run_id"]
     cells = [[_text(record[name]) for name in columns] for record in records]
-    right = [all(isinstance(record[name], (int, float)) for record in records) for name in columns]
+    right = [_numeric([record[name] for record in records]) for name in columns]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     lines = []
     for line in [list(columns), *cells]:
@@ -41,6 +41,12 @@ def as_csv(columns: Sequence[str], records: Records) -> str:
 def as_json(tables: Mapping[str, Records]) -> str:
     """One object with an array of objects for each table."""
     return json.dumps(tables, indent=2, ensure_ascii=False) + "\n"
+
+
+def _numeric(values: Sequence[object]) -> bool:
+    """Whether a column has numbers, and nothing else but missing ones."""
+    kinds = {type(value) for value in values if value is not None}
+    return bool(kinds) and kinds <= {int, float}
 
 
 def _text(value: object) -> str:

@@ -31,6 +31,12 @@ def test_an_empty_table_is_its_header() -> None:
     assert as_text(["node", "drops"], []) == "node  drops\n"
 
 
+def test_lists_truths_and_missing_numbers() -> None:
+    """A column of numbers stands right, also if one is missing; one of truths does not."""
+    records = [{"nodes": ["n1", "n\n2"], "ok": True, "ms": None}, {"nodes": [], "ok": False, "ms": 5}]
+    assert as_text(["nodes", "ok", "ms"], records) == "nodes   ok   ms\nn1 n?2  yes   -\n-       no    5\n"
+
+
 def test_unprintable_text_does_not_break_the_table() -> None:
     assert as_text(["line"], [{"line": "a\x00b\nc\x1b[31m"}, {"line": None}]) == "line\na?b?c?[31m\n-\n"
 

@@ -51,11 +51,13 @@ def test_other_docstrings_are_errors(text: str) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_view_has_the_columns_that_it_explains(spark: SparkSession, name: str) -> None:
-    """Also of a log without rows; and it refuses a table that is none of events."""
+    """Also of a log without rows. No row passes Python. It refuses a table that is none of events."""
     from strogoff.analytics.reading import SchemaError
 
     made = view_of(name).make(Story().events(spark))
     assert made.columns == list(view_of(name).columns)
     assert made.collect() == []
+    plan = made._jdf.queryExecution().executedPlan().toString()
+    assert "Sort" in plan and "Python" not in plan and "Arrow" not in plan
     with pytest.raises(SchemaError, match="events: no column"):
         view_of(name).make(spark.createDataFrame([("m",)], "mid string"))
