@@ -31,6 +31,8 @@ class Session:
     begun: int
     homes: list[Home]
     """Where it was, in order of time; a session moves with its slot."""
+    served: str = ""
+    """The node that began it, or resumed it last. A clean session with a will may stay there when its slot moves."""
     durable: bool = False
     known: bool = False
     ended: int = NEVER

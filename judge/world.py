@@ -253,6 +253,7 @@ class _Builder:
         session = self._current(owner, row)
         self._closed.discard(owner)
         session.durable = True
+        session.served = row["node"]
         session.resumed.append(row["hlc"])
         ended = self._ended.get((owner[1], owner[2], row.get("epoch") or 0))
         if ended is not None and not self.world.lives.may_be_undone(ended, row):
@@ -261,7 +262,7 @@ class _Builder:
     def end(self, row: Row) -> None:
         owner = self.world.owner_of(row)
         session = self._open.get(owner)
-        if session is not None and session.home.node != row["node"]:
+        if session is not None and row["node"] not in (session.home.node, session.served):
             return  # a node that stood still ends what another one has taken over
         if session is not None:
             self._finish(session, row)
@@ -322,6 +323,7 @@ class _Builder:
         begun = row["hlc"] if sessions or row["type"] == "sess.create" else BEFORE
         slot = slot_of(owner[1], owner[2])
         session = Session(owner, len(sessions) + 1, slot, begun, [Home(begun, row["node"], row["boot"])])
+        session.served = row["node"]
         session.rows.append(row_id(row))
         sessions.append(session)
         self._open[owner] = session

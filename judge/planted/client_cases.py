@@ -213,3 +213,14 @@ def ended_late_by_its_former_node(stage: Stage) -> Actor:
     stage.say(former, "sess.end", client=client.name, epoch=client.epoch, reason="disconnected")
     yield 6000
     stage.of_session(client, "will.cancel", reason="disconnected")
+
+
+@CASES.near_miss
+def ended_where_it_was_served(stage: Stage) -> Actor:
+    """The slot of a clean session with a will goes to another node, and the client stays where it is connected."""
+    client = stage.client(stage.node(), expiry_s=0, will=stage.topic)
+    stage.say(stage.node(), "slot.arrive", slot=slot_of("", client.name))
+    yield 5
+    stage.of_session(client, "will.cancel", reason="disconnected")
+    stage.close(client)
+    stage.connect(client)
