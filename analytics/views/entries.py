@@ -38,7 +38,7 @@ def entries(events: DataFrame) -> DataFrame:
             F.min(_of(F.col("hlc"), "dlv.send")).alias("sent"),
             # a session that went to another node has its entry there, too: what counts is the last end
             F.max(_of(F.col("hlc"), *_ENDS)).alias("ended"),
-            F.min(F.when(F.col("code") < REFUSED, _of(F.col("hlc"), "pub.ack"))).alias("acked"),
+            F.min(F.when(F.coalesce("code", F.lit(0)) < REFUSED, _of(F.col("hlc"), "pub.ack"))).alias("acked"),
         )
     )
     of_message = F.min("acked").over(Window.partitionBy(*_MESSAGE))

@@ -9,7 +9,7 @@ A message is exposed from its PUBACK or PUBREC on, while the queue of a durable 
 - `alone`: both. So many messages a loss of the node's power may take. A23 counts them over the whole run.
 
 A row stands for one second in which messages became exposed or ceased to be, and for the last second of the log. The
-seconds behind it are as its end, until the next row.
+seconds behind it are as its end, until the next row. Older logs, which do not say how safe an entry is, have no rows.
 
 Columns:
     run_id       the cluster
@@ -45,7 +45,7 @@ def view(events: DataFrame) -> DataFrame:
 
 def _kept(events: DataFrame) -> DataFrame:
     """Entries of acknowledged messages that a disk keeps: run_id, mid, left, acked, and what q.durable says."""
-    found = entries(events).where(F.col("safe").isNotNull() & F.col("acked").isNotNull())
+    found = entries(events).where(F.col("safe.durability").isNotNull() & F.col("acked").isNotNull())
     return found.select("run_id", "mid", "left", "acked", "safe.*")
 
 

@@ -45,6 +45,7 @@ def test_messages_and_their_age_by_second(spark: SparkSession) -> None:
     answered(story, 3500, one)
     acked(story, 5000, kept(story, 5000, 3))
     kept(story, 5100, 4)  # never acknowledged
+    acked(story, 5200, kept(story, 5200, 5, durability=None))  # as in older logs
     story.at(7000, "node.stop")
     expected = [
         (second("00"), 1, 1, 700),
