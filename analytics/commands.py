@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import follow_command, generate_command, output, view_command
+from . import audit_command, follow_command, generate_command, output, view_command
 from .java import JavaMissing
 from .retrying import retry
 from .trouble import Trouble as _Trouble
@@ -45,6 +45,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(required=True, metavar="JOB", dest="job")
     add_summary(jobs)
     add_ingest(jobs)
+    audit_command.add(jobs)
     follow_command.add(jobs)
     generate_command.add(jobs)
     view_command.add(jobs, _add_spark)

@@ -25,6 +25,8 @@ SCRATCH: Final = "_scratch"
 EVENTS: Final = "events"
 REJECTS: Final = "rejects"
 TABLES: Final = (EVENTS, REJECTS)
+FINDINGS: Final = "findings"
+"""Where an audit writes. No manifest names it: the next audit replaces it."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ def load(out: Path) -> Manifest:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        others = [each.name for each in out.iterdir() if each.name not in (LOCK, SCRATCH, *TABLES)]
+        others = [each.name for each in out.iterdir() if each.name not in (LOCK, SCRATCH, FINDINGS, *TABLES)]
         if others:
             raise Unusable(f"{out} has no {NAME}, but {others[0]!r:.60}; give a new or empty directory") from None
         return Manifest()

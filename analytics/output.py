@@ -57,6 +57,9 @@ def _text(value: object) -> str:
         return " ".join(map(_text, value)) or "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = "-" if value is None else str(value)
-    # a damaged log must not break the lines of the table
+    return printable("-" if value is None else str(value))
+
+
+def printable(text: str) -> str:
+    """A text that keeps to its line, whatever a damaged log has in it."""
     return "".join(char if char.isprintable() else "?" for char in text)

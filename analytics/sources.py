@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from . import manifest, silver
+from .event_lines import TORN
 from .ingest import Report, ingest
+
+MOST_NAMES: Final = 10
+"""So many files of a kind are named."""
 
 
 class Tables(NamedTuple):
@@ -30,3 +35,24 @@ def open_tables(spark: SparkSession, source: Path, out: Path) -> Tables:
     place = source if report is None else out
     read = manifest.load(place)
     return Tables(silver.read_events(spark, place, read), silver.read_rejects(spark, place, read), report)
+
+
+def gaps(tables: Tables, source: Path) -> list[str]:
+    """What of the log is not in the tables, as texts; nothing if an audit can rely on them. A line that a crash has cut
+    is expected."""
+    report = tables.report
+    if report is None:
+        damaged = [file for file, entry in sorted(manifest.load(source).sources.items()) if entry.damaged]
+        report = Report(damaged=damaged)
+        report.rejects.update(dict(tables.rejects.groupBy("reason").agg(F.count("*")).collect()))
+    texts = [
+        f"{count} lines are no events: {reason}" for reason, count in sorted(report.rejects.items()) if reason != TORN
+    ]
+    texts += _named("not read, the name is not that of an event log", report.strangers)
+    texts += _named("not read, the content is not what an earlier run has read", report.changed)
+    return texts + _named("read in part, the compressed file is damaged", report.damaged)
+
+
+def _named(trouble: str, files: list[str]) -> list[str]:
+    more = len(files) - MOST_NAMES
+    return [f"{trouble}: {name}" for name in files[:MOST_NAMES]] + [f"{trouble}: {more} more"] * (more > 0)
