@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from ..judge.findings import Finding, Severity, in_order, verdict_of
-from ..judge.judging import CLIENT_TYPES, judge_cluster, judge_sessions
+from ..judge.judging import CLIENT_TYPES, RETAINED_TYPES, judge_cluster, judge_sessions
 from ..judge.message import FIELDS, TYPES
 from ..judge.rows import ms_of
 from ..judge.world import World
@@ -33,6 +33,7 @@ FIRST: Final = 100
 _KIND: Final = ["run_id", "anomaly", "kind", "severity"]
 _REFUSAL: Final = ("node", "boot", "seq", "hlc", "client", "mountpoint", "operation", "reason", "state", "policy")
 _CLIENT: Final = ("node", "boot", "seq", "hlc", "type", "client", "mountpoint", "conn", "mid", "reason")
+_RETAINED: Final = ("v", "node", "boot", "seq", "hlc", "type", "mountpoint", "topic", "bytes", "digest")
 _TABLE: Final = StorageLevel.MEMORY_AND_DISK
 
 
@@ -87,6 +88,7 @@ class _Audit:
             of_lanes,
             of_queues,
             _mapped(by_topic(judged), judges.topics(shared)),
+            _mapped(by_retained(self.events), judges.retained(shared)),
             _mapped(by_client(self.events), judges.clients(shared)),
             _mapped(self.events.where("type = 'policy.deny'").select("run_id", *_REFUSAL), judges.refusals(shared)),
             _mapped(by_boot(ends), judges.boots(shared)),
@@ -138,6 +140,13 @@ def by_topic(judged: DataFrame) -> DataFrame:
     """Retained messages, one topic after the other, each in the order of `Retained.due`."""
     rows = judged.where(F.col("retained").isNotNull()).select("run_id", "due", "retained")
     return _grouped(rows, [F.col("run_id"), F.col("retained.mountpoint"), F.col("retained.topic")], F.col("due"))
+
+
+def by_retained(events: DataFrame) -> DataFrame:
+    """The rows that say what a node keeps for a topic, one topic after the other; `at` is the mountpoint."""
+    at = F.coalesce("mountpoint", F.lit("")).alias("at")
+    rows = events.where(F.col("type").isin(*RETAINED_TYPES)).select("run_id", at, *_RETAINED)
+    return _grouped(rows, [F.col("run_id"), F.col("at"), F.col("topic")])
 
 
 def by_client(events: DataFrame) -> DataFrame:

@@ -37,7 +37,7 @@ def add(jobs: Any) -> None:
     audit.set_defaults(check=check, job=run)
     audit.add_argument("source", metavar="SOURCE", help="directory of tables that ingest made, or of event logs")
     audit.add_argument("--out", metavar="DIR", help="write all findings there; of logs also the tables of an ingest")
-    audit.add_argument("--run", metavar="RUN_ID", help="judge this run alone; default: all")
+    audit.add_argument("--run", dest="run_id", metavar="RUN_ID", help="judge this run alone; default: all")
     audit.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     audit.add_argument("--limit", metavar="N", type=int, default=LIMIT, help=f"findings of a kind; default: {LIMIT}")
     audit.add_argument("--explain", metavar="ID", help="print the finding with this id, and the rows that prove it")
@@ -86,15 +86,15 @@ def _run(spark: SparkSession, source: Path, out: Path, arguments: argparse.Names
     tables = sources.open_tables(spark, source, out)
     gaps = sources.gaps(tables, source)
     events = tables.events
-    if arguments.run is not None:
-        events = events.where(F.col("run_id") == arguments.run)
+    if arguments.run_id is not None:
+        events = events.where(F.col("run_id") == arguments.run_id)
     with audited(spark, events, arguments.limit) as done:
         if not done.runs:
-            raise Trouble(f"{source}: no events" + (f" of run {arguments.run}" if arguments.run else ""))
+            raise Trouble(f"{source}: no events" + (f" of run {arguments.run_id}" if arguments.run_id else ""))
         if arguments.out:
             findings_table.write(done.findings, out)
         if arguments.explain is None:
-            print(_json(done.runs, gaps) if arguments.format == "json" else _text(done.runs, gaps), end="")
+            print(_json(done.runs, gaps) if arguments.format == "json" else text(done.runs, gaps), end="")
         else:
             found = findings_table.with_id(done.findings, arguments.explain)
             if not found:
@@ -120,7 +120,8 @@ def _json(runs: Sequence[RunAudit], gaps: Sequence[str]) -> str:
     return output.as_json({"runs": found, "gaps": [{"text": each} for each in gaps]})
 
 
-def _text(runs: Sequence[RunAudit], gaps: Sequence[str]) -> str:
+def text(runs: Sequence[RunAudit], gaps: Sequence[str]) -> str:
+    """The results for people."""
     parts = ["\n".join(_lines(each)) + "\n" for each in runs]
     if gaps:
         parts.append("".join(f"{each}\n" for each in gaps) + "so the verdicts are not known for certain\n")

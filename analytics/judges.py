@@ -27,6 +27,7 @@ from ..judge.judging import (
     judge_message,
     judge_queue,
     judge_refusals,
+    judge_retained,
     judge_topic,
 )
 from ..judge.lanes import Entry
@@ -237,6 +238,19 @@ def topics(worlds: Worlds) -> Map:
         )
         for (run_id, _), of_topic in groupby(steps, lambda each: (each[0], each[1].key)):
             output.find(run_id, judge_topic((step for _, step in of_topic), of_run[run_id]))
+            yield from output.full()
+        yield from output.rest()
+
+    return run
+
+
+def retained(worlds: Worlds) -> Map:
+    """Judge what nodes keep for a topic: rows by run, mountpoint and topic. Hands on findings."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        of_run, output = worlds.value, _Output()
+        for (run_id, _, _), rows in groupby(rows_of(batches), itemgetter("run_id", "at", "topic")):
+            output.find(run_id, judge_retained(rows, of_run[run_id]))
             yield from output.full()
         yield from output.rest()
 

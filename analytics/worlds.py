@@ -24,8 +24,9 @@ from .decoding import mid_of
 from .judges import rows_of
 from .trouble import Trouble
 
-WORLD_ROWS: Final = 2_000_000
-"""Most rows about other things than messages, of all runs together. Docs: docs/analytics.md, audit."""
+WORLD_ROWS: Final = 1_000_000
+"""Most rows about other things than messages, of all runs together. A worker needs about 0.8 GB for so many
+(docs/analytics.md)."""
 
 _HEADER: Final = ("v", "run_id", "node", "boot", "seq", "hlc", "type")
 _FIELDS: Final = (

@@ -15,7 +15,7 @@ from strogoff.analytics.decoding import mid_key
 from strogoff.analytics.records import values
 from strogoff.judge.anomalies.a00_log_hole import stretches
 from strogoff.judge.findings import Finding, in_order
-from strogoff.judge.judging import CLIENT_TYPES
+from strogoff.judge.judging import CLIENT_TYPES, RETAINED_TYPES, judge_message
 from strogoff.judge.message import FIELDS, TYPES
 from strogoff.judge.planted.generate import CASES, PlantedLog
 from strogoff.judge.rows import Row
@@ -83,8 +83,8 @@ def report_of(rows: list[Row]) -> Report:
     ours = {str(row["entry"]) for batch in of_lanes for row in batch.to_pylist() if row["entry"]}
     waiting = [row for row in waiting if row["entry"] is None or str(row["entry"]) in ours]
     schema = pa.schema([judges.SCHEMA.field(name) for name in ("run_id", "entry", "queued")])
-    waiting = {str(row): row for row in waiting}
-    of_queues = [*judges.queues(shared)(pa.Table.from_pylist([*waiting.values()], schema).to_batches(5))]
+    once = {str(row): row for row in waiting}
+    of_queues = [*judges.queues(shared)(pa.Table.from_pylist([*once.values()], schema).to_batches(5))]
 
     def topic(row: dict[str, Any]) -> Any:
         return row["retained"]["topic"], row["due"]["_1"], row["due"]["_2"]
@@ -97,6 +97,9 @@ def report_of(rows: list[Row]) -> Report:
         if row["type"] in CLIENT_TYPES
     ]
     of_clients.sort(key=lambda row: str(row["client"]))
+    kept = ("v", "node", "boot", "seq", "hlc", "type", "mountpoint", "topic", "bytes", "digest")
+    of_topics = [{**taken(row, kept), "at": ""} for row in rows if row["type"] in RETAINED_TYPES]
+    of_topics.sort(key=lambda row: str(row["topic"]))
     fields = ("node", "boot", "seq", "hlc", "client", "mountpoint", "operation", "reason", "state", "policy")
     refused = [taken(row, fields) for row in rows if row["type"] == "policy.deny"]
     ends = [
@@ -107,6 +110,7 @@ def report_of(rows: list[Row]) -> Report:
     made = [
         *(judged + of_lanes + of_queues),
         *judges.topics(shared)(steps),
+        *judges.retained(shared)(batches(of_topics)),
         *judges.clients(shared)(batches(of_clients)),
         *(judges.refusals(shared)(batches(refused)) if refused else ()),
         *judges.boots(shared)(batches(ends)),
@@ -132,7 +136,7 @@ def test_judges_find_in_batches_what_they_find_in_memory(monkeypatch: pytest.Mon
     whole = judge(rows, complete=False)
     random.Random(4).shuffle(rows)
     found = report_of(rows)
-    driver = {"A12", "A13", "A20", "A23"}
+    driver = {"A12", "A13", "A20", "A23", "A24"}
     wanted = [
         each for each in whole.findings if each.anomaly not in driver and (each.anomaly, each.kind) != ("A21", "policy")
     ]
@@ -183,5 +187,5 @@ def test_the_judge_of_messages_reads_the_fields_that_it_gets() -> None:
     world = grouped.world()
     Watched.read.clear()
     for mid, of_message in grouped.messages.items():
-        judges.judge_message(mid, of_message, world)
+        judge_message(mid, of_message, world)
     assert Watched.read == set(FIELDS)

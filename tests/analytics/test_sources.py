@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,14 @@ import pytest
 from strogoff.analytics.schema import SESSION
 
 from .logs import LoggedNode
+from .test_commands import spark_tests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+    from strogoff.analytics.sources import Tables
 
-
+@spark_tests
 def test_a_log_is_ingested_and_tables_are_read(spark: SparkSession, tmp_path: Path) -> None:
     from strogoff.analytics.sources import is_tables, open_tables
 
@@ -32,3 +34,26 @@ def test_a_log_is_ingested_and_tables_are_read(spark: SparkSession, tmp_path: Pa
     again = open_tables(spark, tmp_path / "out", tmp_path / "unused")
     assert again.report is None and again.events.count() == len(node.rows)
     assert not (tmp_path / "unused").exists()
+
+
+def after(**found: object) -> Tables:
+    """Tables after an ingest that found this."""
+    from strogoff.analytics.ingest import Report
+    from strogoff.analytics.sources import Tables
+
+    return Tables(None, None, Report(**found))  # type: ignore[arg-type]
+
+
+def test_gaps_are_named_but_for_lines_that_a_crash_has_cut() -> None:
+    pytest.importorskip("pyspark")
+    from strogoff.analytics.sources import MOST_NAMES, gaps
+
+    assert gaps(after(rejects=Counter(torn=3)), Path()) == []
+    named = gaps(after(rejects=Counter(torn=3, not_json=2), changed=["b"], damaged=["c"]), Path())
+    assert named == [
+        "2 lines are no events: not_json",
+        "not read, the content is not what an earlier run has read: b",
+        "read in part, the compressed file is damaged: c",
+    ]
+    many = gaps(after(strangers=[str(number) for number in range(MOST_NAMES + 5)]), Path())
+    assert len(many) == MOST_NAMES + 1 and many[-1].endswith(": 5 more")
