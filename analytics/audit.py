@@ -31,9 +31,7 @@ FIRST: Final = 100
 """So many findings of a kind are in the result."""
 
 _KIND: Final = ["run_id", "anomaly", "kind", "severity"]
-_REFUSAL: Final = ("node", "boot", "seq", "hlc", "client", "mountpoint", "operation", "reason", "state", "policy")
-_CLIENT: Final = ("node", "boot", "seq", "hlc", "type", "client", "mountpoint", "conn", "mid", "reason")
-_RETAINED: Final = ("v", "node", "boot", "seq", "hlc", "type", "mountpoint", "topic", "bytes", "digest")
+_REFUSALS: Final = ("policy.deny",)
 _TABLE: Final = StorageLevel.MEMORY_AND_DISK
 
 
@@ -90,7 +88,7 @@ class _Audit:
             _mapped(by_topic(judged), judges.topics(shared)),
             _mapped(by_retained(self.events), judges.retained(shared)),
             _mapped(by_client(self.events), judges.clients(shared)),
-            _mapped(self.events.where("type = 'policy.deny'").select("run_id", *_REFUSAL), judges.refusals(shared)),
+            _mapped(_of_types(self.events, _REFUSALS), judges.refusals(shared)),
             _mapped(by_boot(ends), judges.boots(shared)),
             *self._of_driver(of_run, judged),
         ]
@@ -144,16 +142,17 @@ def by_topic(judged: DataFrame) -> DataFrame:
 
 def by_retained(events: DataFrame) -> DataFrame:
     """The rows that say what a node keeps for a topic, one topic after the other; `at` is the mountpoint."""
-    at = F.coalesce("mountpoint", F.lit("")).alias("at")
-    rows = events.where(F.col("type").isin(*RETAINED_TYPES)).select("run_id", at, *_RETAINED)
-    return _grouped(rows, [F.col("run_id"), F.col("at"), F.col("topic")])
+    return _grouped(_of_types(events, RETAINED_TYPES), [F.col("run_id"), F.col("at"), F.col("topic")])
 
 
 def by_client(events: DataFrame) -> DataFrame:
     """The rows that are judged by client, one client after the other; `at` is the mountpoint."""
+    return _grouped(_of_types(events, CLIENT_TYPES), [F.col("run_id"), F.col("at"), F.col("client")])
+
+
+def _of_types(events: DataFrame, types: Iterable[str]) -> DataFrame:
     at = F.coalesce("mountpoint", F.lit("")).alias("at")
-    rows = events.where(F.col("type").isin(*CLIENT_TYPES)).select("run_id", at, *_CLIENT)
-    return _grouped(rows, [F.col("run_id"), F.col("at"), F.col("client")])
+    return events.where(F.col("type").isin(*types)).select(at, *judges.fields_of(types))
 
 
 def by_boot(ends: DataFrame) -> DataFrame:

@@ -35,6 +35,7 @@ from ..judge.rows import Row
 from ..judge.sessions import SessionKey
 from ..judge.tally import Tally
 from ..judge.world import World
+from . import schema
 from .decoding import mid_of
 from .records import arrow_type, column, sql_type, values
 
@@ -126,6 +127,12 @@ def found(rows: Iterable[tuple[str, Finding]]) -> pa.Table:
     for run_id, each in rows:
         output.find(run_id, [each])
     return pa.Table.from_batches(output.rest(), SCHEMA)
+
+
+def fields_of(types: Iterable[str]) -> tuple[str, ...]:
+    """The fields that rows of these types have, those of all rows first."""
+    found = {each for kind in types for each in (*schema.TYPES[kind].required, *schema.TYPES[kind].optional)}
+    return (*(each.name for each in schema.HEADER), *sorted(found))
 
 
 def rows_of(batches: Batches) -> Iterator[Row]:

@@ -19,22 +19,15 @@ from pyspark.sql import functions as F
 from ..judge.lives import BootRows
 from ..judge.rows import MessageId, Row
 from ..judge.world import TYPES, Summary, World
-from . import schema
 from .decoding import mid_of
-from .judges import rows_of
+from .judges import fields_of, rows_of
 from .trouble import Trouble
 
 WORLD_ROWS: Final = 1_000_000
 """Most rows about other things than messages, of all runs together. A worker needs about 0.8 GB for so many
 (docs/analytics.md)."""
 
-_HEADER: Final = ("v", "run_id", "node", "boot", "seq", "hlc", "type")
-_FIELDS: Final = (
-    *_HEADER,
-    *sorted(
-        {each for kind in TYPES for each in (*schema.TYPES[kind].required, *schema.TYPES[kind].optional)} - {"mid"}
-    ),
-)
+_FIELDS: Final = tuple(each for each in fields_of(TYPES) if each != "mid")
 _SESSION: Final = ["run_id", "node", "boot", "mountpoint", "client", "epoch"]
 _PIECE: Final = 10_000
 

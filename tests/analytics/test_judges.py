@@ -39,7 +39,14 @@ def batches(rows: Iterable[dict[str, Any]], size: int = 7) -> Iterator[pa.Record
 
 
 def taken(row: Row, names: Iterable[str]) -> dict[str, Any]:
-    return {"run_id": RUN, **{name: row.get(name) for name in names}}
+    return {**{name: row.get(name) for name in names}, "run_id": RUN}
+
+
+def of_types(rows: list[Row], types: Iterable[str]) -> list[dict[str, Any]]:
+    """The rows of these types with all their fields, and an empty mountpoint."""
+    names = judges.fields_of(types)
+    found = [taken(row, names) for row in rows if row["type"] in types]
+    return [{**row, "mid": mid_key(row["mid"]) if row.get("mid") else None, "at": ""} for row in found]
 
 
 def of(made: Iterable[pa.RecordBatch], name: str) -> list[Any]:
@@ -90,18 +97,11 @@ def report_of(rows: list[Row]) -> Report:
         return row["retained"]["topic"], row["due"]["_1"], row["due"]["_2"]
 
     steps = pa.Table.from_pylist(handed(judged, "due", "retained", order=topic)).to_batches(3)
-    names = ("node", "boot", "seq", "hlc", "type", "client", "mountpoint", "conn", "reason")
-    of_clients = [
-        {**taken(row, names), "mid": None if row.get("mid") is None else mid_key(row["mid"]), "at": ""}
-        for row in rows
-        if row["type"] in CLIENT_TYPES
-    ]
+    of_clients = of_types(rows, CLIENT_TYPES)
     of_clients.sort(key=lambda row: str(row["client"]))
-    kept = ("v", "node", "boot", "seq", "hlc", "type", "mountpoint", "topic", "bytes", "digest")
-    of_topics = [{**taken(row, kept), "at": ""} for row in rows if row["type"] in RETAINED_TYPES]
+    of_topics = of_types(rows, RETAINED_TYPES)
     of_topics.sort(key=lambda row: str(row["topic"]))
-    fields = ("node", "boot", "seq", "hlc", "client", "mountpoint", "operation", "reason", "state", "policy")
-    refused = [taken(row, fields) for row in rows if row["type"] == "policy.deny"]
+    refused = [taken(row, judges.fields_of(["policy.deny"])) for row in rows if row["type"] == "policy.deny"]
     ends = [
         {"run_id": RUN, "node": node, "boot": boot, "first": end(each.first), "last": end(each.last)}
         for (node, boot), of_boot in grouped.boots.items()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from strogoff.analytics.sources import Tables
 
+
 @spark_tests
 def test_a_log_is_ingested_and_tables_are_read(spark: SparkSession, tmp_path: Path) -> None:
     from strogoff.analytics.sources import is_tables, open_tables
