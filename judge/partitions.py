@@ -55,6 +55,10 @@ class Partitions:
         """Returns the span without a lease that contains the stamp; None if the node had a lease then."""
         return _containing(self._alone.get(node, ()), stamp)
 
+    def spans_without_lease(self, node: str) -> Sequence[Span]:
+        """Returns all spans of a node without a lease, in order."""
+        return self._alone.get(node, ())
+
     def span_after_a_lost_lease(self, node: str, stamp: int) -> Span | None:
         """Returns the span that contains the stamp and began when the node said that it had lost its lease."""
         return _containing(self._unleased.get(node, ()), stamp)
