@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import audit_command, follow_command, generate_command, output, view_command
 from .java import JavaMissing
+from .report import command as report_command
 from .retrying import retry
 from .trouble import Trouble as _Trouble
 from .trouble import check_log
@@ -49,6 +50,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     follow_command.add(jobs)
     generate_command.add(jobs)
     view_command.add(jobs, _add_spark)
+    audit_command.add(jobs)
+    report_command.add(jobs, _add_spark)
 
 
 def add_summary(jobs: Any) -> None:
