@@ -16,6 +16,7 @@ from ...judge.findings import Verdict
 from ...judge.lives import BootRows
 from ...judge.rows import RowId
 from .. import manifest
+from ..event_lines import TORN
 from ..ingest import Report as Ingested
 from ..run_audit import RunAudit
 from ..sources import Tables
@@ -31,6 +32,9 @@ RUNS: Final = 12
 LANES: Final = 16
 BOOTS: Final = 2_000
 FACTS: Final = 20_000
+SPLITS: Final = 200
+FAULTS: Final = 500
+SETTINGS: Final = 100
 REASONS: Final = 60
 NOT_READ: Final = 50
 _WORST_FIRST: Final[tuple[Verdict, ...]] = ("invalid", "unknown", "valid")
@@ -67,11 +71,11 @@ def _runs(events: DataFrame, audits: Sequence[RunAudit]) -> tuple[RunReport, ...
     return tuple(
         RunReport(
             audit=audit,
-            timeline=_timeline(audit, axes[run], facts[run], points[run], told.omitted[run]),
+            timeline=_timeline(audit, axes[run], facts[run], points[run], told.omitted[run] + boots.omitted[run]),
             findings=findings[run],
             counts=tuple(Count(**(each | {"nodes": tuple(each["nodes"])})) for each in counts.rows[run]),
             other_counts=counts.omitted[run],
-            settings=facts[run].settings,
+            settings=facts[run].settings[:SETTINGS],
             levels=facts[run].levels,
         )
         for run, audit in runs.items()
@@ -98,7 +102,8 @@ def _not_read(rejects: DataFrame) -> tuple[tuple[NotRead, ...], int]:
     table = rejects.groupBy("reason", "file").agg(
         F.count("*").alias("number"), F.min_by("text", "line").alias("example")
     )
-    found = table.orderBy("reason", "file").limit(NOT_READ).collect()
+    # torn lines last: whether anything else is missing must not depend on their number
+    found = table.orderBy(F.col("reason") == TORN, "reason", "file").limit(NOT_READ).collect()
     omitted = table.count() - len(found) if len(found) == NOT_READ else 0
     return tuple(NotRead(row["reason"], row["file"], row["number"], row["example"] or "") for row in found), omitted
 
@@ -156,11 +161,11 @@ def _timeline(audit: RunAudit, axis: Axis, facts: Facts, points: tuple[Point, ..
         nodes=axis.nodes,
         lives=tuple(each for each in facts.lives if each.node in nodes),
         minorities=tuple(each for each in facts.minorities if each.node in nodes),
-        splits=facts.splits,
-        faults=facts.faults,
+        splits=facts.splits[:SPLITS],
+        faults=facts.faults[:FAULTS],
         points=points,
         other_nodes=max(len(audit.nodes) - len(nodes), 0),
-        other_facts=omitted,
+        other_facts=omitted + len(facts.splits[SPLITS:]) + len(facts.faults[FAULTS:]) + len(facts.settings[SETTINGS:]),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import audit_command
+from .. import audit_command, output
 from ..event_lines import TORN
 from ..manifest import NAME, Unusable
 from ..retrying import retry
@@ -58,7 +58,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> int:
     if arguments.json:
         _write(arguments.json, made.as_json())
     for each in [run for run in made.runs if not run.is_empty] or made.runs:
-        print(f"run {each.audit.run_id}: {each.audit.verdict}. {reason(each)}")
+        print(output.printable(f"run {each.audit.run_id}: {each.audit.verdict}. {reason(each)}"))
     print(f"written to {arguments.out}")
     return status(made)
 

@@ -147,7 +147,7 @@ def _happened(run: RunReport) -> Html:
         ["dropped", run.total(DROPS), "with a reason in the log"],
         ["refused", run.total(REFUSALS), "with a reason in the log"],
     ]
-    return table("Messages", ["", "number", "meaning"], lines)
+    return table("Messages", ["what", "number", "meaning"], lines)
 
 
 def _promised(run: RunReport) -> Html:

@@ -40,8 +40,9 @@ def evidence_of(row: Mapping[str, Any]) -> Evidence:
 
 
 def _text(row: Mapping[str, Any]) -> str:
-    known = schema.TYPES[row["type"]]
-    given = ((name, row.get(name)) for name in (*known.required, *known.optional))
+    known = schema.TYPES.get(row["type"])  # tables of an earlier version may have other types
+    names = schema.FIELDS if known is None else (*known.required, *known.optional)
+    given = ((name, row.get(name)) for name in names)
     text = " ".join(f"{name}={_value(value)}" for name, value in given if value is not None)
     return text if len(text) <= TEXT else f"{text[:TEXT]}…"
 

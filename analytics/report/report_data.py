@@ -120,7 +120,7 @@ class Setting:
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """The time axis: intervals of equal length, and lanes of nodes. `other_nodes`: how many nodes have no lane;
-    `other_facts`: how many rows about nodes and splits were not read, because there are too many."""
+    `other_facts`: how many boots, incidents, faults, settings, or rows that tell them, are left out."""
 
     begin_ms: int
     end_ms: int

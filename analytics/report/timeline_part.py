@@ -115,7 +115,7 @@ def _omitted(timeline: Timeline) -> Html | None:
     if timeline.other_nodes:
         told.append(f"{plural(timeline.other_nodes, 'node')} with fewer events have no lane.")
     if timeline.other_facts:
-        told.append(f"{plural(timeline.other_facts, 'later row')} about nodes and splits are not on the axis.")
+        told.append(f"Of boots, incidents, faults and settings {number(timeline.other_facts)} more are not shown.")
     return tag("p", " ".join(told), class_="more") if told else None
 
 

@@ -42,24 +42,30 @@ def made(tables: Tables, *audits: Any) -> Report:
 def test_each_table_is_cut_and_the_rest_is_counted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     from strogoff.analytics.report import collect
 
-    for name, most in (("LANES", 2), ("FACTS", 1), ("REASONS", 2), ("NOT_READ", 2)):
+    for name, most in (("LANES", 2), ("FACTS", 1), ("BOOTS", 2), ("REASONS", 2), ("NOT_READ", 2)):
         monkeypatch.setattr(collect, name, most)
     rows: list[dict[str, Any]] = [{"type": "node.start", "settings": ["a=1"], "node": "n1"}]
     rows += [{"type": "node.start", "settings": ["a=2"], "node": "n2"}]
     rows += [{"type": "q.drop", "reason": reason, "node": "n3"} for reason in ("x", "y", "y", "z", "z", "z")]
     rows += [{"type": "pub.recv", "mid": "n1/000001/000000000001", "node": "n1"}]
-    rejects = [("f", 2, "torn", "second"), ("f", 1, "torn", "first"), ("g", 1, "not_json", "x"), ("g", 2, "torn", "y")]
+    rejects = [
+        ("f", 2, "torn", "second"),
+        ("f", 1, "torn", "first"),
+        ("g", 1, "wrong_type", "x"),
+        ("g", 2, "torn", "y"),
+    ]
     found = made(tables_of(spark, rows, rejects), audit_of(nodes=("n1", "n2", "n3")))
     (run,) = found.runs
     assert (run.timeline.nodes, run.timeline.other_nodes) == (("n1", "n3"), 1)
-    assert [(each.key, each.value) for each in run.settings] == [("a", "1")] and run.timeline.other_facts == 1
+    assert [(each.key, each.value) for each in run.settings] == [("a", "1")]
+    assert run.timeline.other_facts == 2  # a boot and a row
     assert [(each.reason, each.number) for each in run.counts] == [("z", 3), ("y", 2)] and run.other_counts == 1
     assert [(each.at_ms - BEGIN_MS, each.node, each.published, each.dropped) for each in run.timeline.points] == [
         (0, "n3", 0, 2),
         (5, "n1", 1, 0),
         (5, "n3", 0, 4),
     ]
-    assert found.not_read == (NotRead("not_json", "g", 1, "x"), NotRead("torn", "f", 2, "first"))
+    assert found.not_read == (NotRead("wrong_type", "g", 1, "x"), NotRead("torn", "f", 2, "first"))
     assert found.other_not_read == 1
 
 
@@ -117,3 +123,17 @@ def test_tables_that_were_there_tell_which_files_are_damaged(spark: SparkSession
     commit(tmp_path, Manifest(sources=sources))
     found = report(tables_of(spark, [])._replace(report=None), [], "T", str(tmp_path))
     assert [(each.reason, each.place) for each in found.not_read] == [("the compressed file is damaged", "bad")]
+
+
+def test_incidents_faults_and_settings_are_cut(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    from strogoff.analytics.report import collect
+
+    for name in ("SPLITS", "FAULTS", "SETTINGS"):
+        monkeypatch.setattr(collect, name, 1)
+    rows: list[dict[str, Any]] = [{"type": "node.start", "settings": ["a=1", "b=2"], "node": "n1"}]
+    for number in (1, 2):
+        rows += [{"type": "split.detect", "incident": number, "state": "majority", "nodes": ["n2"]}]
+        rows += [{"type": "split.heal", "incident": number, "nodes": ["n2"]}, {"type": "fault.loss", "nodes": ["n1"]}]
+    (run,) = made(tables_of(spark, rows), audit_of()).runs
+    assert [each.name for each in run.timeline.splits] == ["incident 1"]
+    assert (len(run.timeline.faults), len(run.settings), run.timeline.other_facts) == (1, 1, 3)

@@ -46,6 +46,11 @@ def test_values_of_all_types() -> None:
     assert "dup=true" in evidence_of(row | {"type": "dlv.send", "dup": True}).text
 
 
+def test_a_type_of_another_version_has_all_its_fields() -> None:
+    row = {"node": "n", "boot": 1, "seq": 1, "hlc": 0, "type": "of.later", "client": "c", "reason": "r"}
+    assert evidence_of(row).text == "client=c reason=r"
+
+
 def test_a_long_row_is_cut() -> None:
     row = {"node": "n", "boot": 1, "seq": 1, "hlc": 0, "type": "node.stop", "reason": "x" * 1000}
     text = evidence_of(row).text

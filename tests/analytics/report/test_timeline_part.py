@@ -66,6 +66,7 @@ def test_what_is_left_out_is_counted() -> None:
     run = run_of()
     part = said(replace(run, timeline=replace(run.timeline, other_nodes=3, other_facts=1)))
     assert (
-        "3 nodes with fewer events have no lane. 1 later row about nodes and splits are not on the axis." in part.text
+        "3 nodes with fewer events have no lane. Of boots, incidents, faults and settings 1 more are not shown."
+        in part.text
     )
     assert "no lane" not in said(run).text
