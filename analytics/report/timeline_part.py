@@ -152,7 +152,8 @@ def _numbers(axis: Axis) -> Html:
     lines: list[list[Cell]] = [_line(axis, each) for each in axis.timeline.points]
     columns = ["time", "node", "published", "acknowledged", "delivered", "dropped", "refused", "p50", "p99"]
     made = table("Numbers of the time axis", columns, lines)
-    return tag("details", tag("summary", f"Numbers of the time axis ({plural(len(lines), 'line')})"), made)
+    heading = tag("summary", f"Numbers of the time axis ({plural(len(lines), 'line')})")
+    return tag("details", heading, made, class_="numbers")
 
 
 def _line(axis: Axis, point: Point) -> list[Cell]:
