@@ -50,7 +50,6 @@ def register(parser: argparse.ArgumentParser) -> None:
     follow_command.add(jobs)
     generate_command.add(jobs)
     view_command.add(jobs, _add_spark)
-    audit_command.add(jobs)
     report_command.add(jobs, _add_spark)
 
 
