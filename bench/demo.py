@@ -8,17 +8,21 @@ judges the event logs: was any acknowledged message lost, doubled or reordered, 
 `off` and `majority` none may be. With `on` the node that is cut off goes on alone, and may lose messages as
 docs/netsplit.md says.
 
-It needs no root (`bench/relays.py`), and takes about two minutes. Exit status 1 if a verdict is not that of the policy.
+At last `strogoff analytics report` makes a page of all logs, OUT/report.html. It needs no root (`bench/relays.py`),
+and takes about two minutes. Exit status 1 if a verdict is not that of the policy, or the report has another one.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import shutil
+import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +39,7 @@ class Outcome:
     """One policy: what the judges say about its log, and what the clients and brokers say."""
 
     policy: str
+    run_id: str
     report: Report
     wrong: list[str]
     lost_for_late: int
@@ -74,7 +79,30 @@ async def outcome_of(policy: str, folder: Path, seconds: float) -> Outcome:
     await story.run()
     rows, _ = await asyncio.to_thread(read_log, story.log)
     report = await asyncio.to_thread(judge, rows, complete=False)
-    return Outcome(policy, report, story.wrong(), story.lost_for_the_late_reader())
+    runs = Counter(row["run_id"] for row in rows)  # a node's own run, up to its join, has a few rows only
+    return Outcome(policy, runs.most_common(1)[0][0], report, story.wrong(), story.lost_for_the_late_reader())
+
+
+def written(folder: Path, outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Write report.html and report.json. Returns run -> verdict. Raises RuntimeError if there is no report."""
+    runs = ", ".join(f"{each.policy} is run {each.run_id[:8]}" for each in outcomes)
+    files = {option: folder / f"report.{option}" for option in ("html", "json")}
+    command = [sys.executable, "-m", "strogoff", "analytics", "report", str(folder / "log")]
+    command += ["--out", str(files["html"]), "--json", str(files["json"]), "--title", f"Netsplit policies: {runs}"]
+    status = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+    if status not in (0, 3, 4):
+        raise RuntimeError(f"strogoff analytics report ended with status {status}")
+    audits = [each["audit"] for each in json.loads(files["json"].read_text())["runs"]]
+    return {each["run_id"]: each["verdict"] for each in audits}
+
+
+def differences(outcomes: Sequence[Outcome], verdicts: Mapping[str, str]) -> list[str]:
+    """Where the report has another verdict than the judges in memory."""
+    return [
+        f"policy {each.policy}: {each.report.verdict} in memory, {verdicts.get(each.run_id, 'missing')} in the report"
+        for each in outcomes
+        if verdicts.get(each.run_id) != each.report.verdict
+    ]
 
 
 def main() -> int:
@@ -98,9 +126,13 @@ def main() -> int:
         print(f"\nnetsplit policy {policy}")
         outcomes.append(asyncio.run(outcome_of(policy, arguments.out, arguments.seconds)))
     print()
+    tell("Spark reads the event logs, and judges them for the report")
+    other = differences(outcomes, written(arguments.out, outcomes))
+    print()
     for each in outcomes:
         print("\n".join(each.lines()))
-    return 1 if any(each.doubts() for each in outcomes) else 0
+    print("\n".join([*other, f"\nThe report: {arguments.out / 'report.html'}"]))
+    return 1 if other or any(each.doubts() for each in outcomes) else 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.demo import Outcome, outcome_of
+from bench.demo import Outcome, differences, outcome_of
 from strogoff.judge.findings import Finding, Severity, Subject
 from strogoff.judge.run import Report
 
@@ -26,7 +26,7 @@ def test_what_a_policy_promises() -> None:
     alone, lost = found("A21", "info"), found("A1", "fatal")
 
     def doubts(policy: str, *findings: Finding, wrong: tuple[str, ...] = ()) -> list[str]:
-        return Outcome(policy, Report([*findings]), [*wrong], 0).doubts()
+        return Outcome(policy, "r", Report([*findings]), [*wrong], 0).doubts()
 
     for policy in ("off", "majority"):
         assert doubts(policy, SPLIT) == []
@@ -39,11 +39,20 @@ def test_what_a_policy_promises() -> None:
 
 
 def test_the_outcome_in_words() -> None:
-    lines = Outcome("on", Report([SPLIT, SPLIT], 5, 4, 3), [], 7).lines()
+    lines = Outcome("on", "r", Report([SPLIT, SPLIT], 5, 4, 3), [], 7).lines()
     assert lines[0] == "policy on: VALID. 5 messages published, 4 acknowledged, 3 delivered"
     assert lines[1] == "    A20 kind (metric): 2"
     assert lines[2].startswith("    7 messages that n3 acknowledged alone did not reach their new subscriber")
     assert lines[3] == "    NOT AS PROMISED: no node acknowledged without a lease"
+
+
+def test_the_report_must_have_the_same_verdicts() -> None:
+    outcomes = [Outcome("off", "a", Report([]), [], 0), Outcome("on", "b", Report([found("A1", "fatal")]), [], 0)]
+    assert differences(outcomes, {"a": "valid", "b": "invalid"}) == []
+    assert differences(outcomes, {"a": "unknown"}) == [
+        "policy off: valid in memory, unknown in the report",
+        "policy on: invalid in memory, missing in the report",
+    ]
 
 
 @pytest.mark.slow
