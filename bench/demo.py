@@ -69,8 +69,8 @@ class Outcome:
 
 
 def tell(text: str) -> None:
-    """Say what happens, with the time."""
-    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
+    """Say what happens, with the time in UTC, as in the event log."""
+    print(f"{time.strftime('%H:%M:%SZ', time.gmtime())}  {text}", flush=True)
 
 
 async def outcome_of(policy: str, folder: Path, seconds: float) -> Outcome:
@@ -132,6 +132,7 @@ def main() -> int:
     for each in outcomes:
         print("\n".join(each.lines()))
     print("\n".join([*other, f"\nThe report: {arguments.out / 'report.html'}"]))
+    print(f"One client's life: strogoff analytics follow {arguments.out / 'log' / policies[-1]} --client late-reader")
     return 1 if other or any(each.doubts() for each in outcomes) else 0
 
 
