@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.demo import Outcome, differences, outcome_of
+from bench.demo import Outcome, differences, outcome_of, written
 from strogoff.judge.findings import Finding, Severity, Subject
-from strogoff.judge.run import Report
+from strogoff.judge.planted.generate import PlantedLog
+from strogoff.judge.run import Report, judge
+from strogoff.testing.log_audit.log_files import write_log
 
 pytestmark = [pytest.mark.system]
 
@@ -53,6 +55,17 @@ def test_the_report_must_have_the_same_verdicts() -> None:
         "policy off: valid in memory, unknown in the report",
         "policy on: invalid in memory, missing in the report",
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(300)
+def test_the_report_of_the_logs(tmp_path: Path) -> None:
+    rows = [dict(row) for row in PlantedLog(1, 200).rows()]
+    write_log(rows, tmp_path / "log" / "off")
+    outcome = Outcome("off", "planted", judge(rows, complete=False), [], 0)
+    assert differences([outcome], written(tmp_path, [outcome])) == []
+    assert "off is run planted" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.slow
