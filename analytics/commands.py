@@ -8,12 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import audit_command, follow_command, generate_command, output, view_command
+from . import output
+from .audit import command as audit_command
+from .follow import command as follow_command
+from .generate import command as generate_command
 from .java import JavaMissing
 from .report import command as report_command
 from .retrying import retry
 from .trouble import Trouble as _Trouble
 from .trouble import check_log
+from .views import command as view_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

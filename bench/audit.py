@@ -18,7 +18,8 @@ from pathlib import Path
 
 from bench.eventlog_lines import write
 from bench.ingest import Usage
-from strogoff.analytics import audit, silver
+from strogoff.analytics import silver
+from strogoff.analytics.audit import auditing as audit
 from strogoff.analytics.ingest import ingest
 from strogoff.analytics.manifest import NAME, load
 from strogoff.analytics.spark import open_session

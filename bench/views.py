@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from bench.eventlog_lines import write
 from bench.ingest import Usage
 from strogoff.analytics.spark import open_session
-from strogoff.analytics.view_command import LIMIT, view
+from strogoff.analytics.views.command import LIMIT, shown
 from strogoff.analytics.views.registry import NAMES
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def main() -> Iterator[str]:
     for name in arguments.views:
         for run in RUNS:
             begin_s, begin_cpu_s = time.monotonic(), cpu_s()
-            text = view(events, name, LIMIT, "text")
+            text = shown(events, name, LIMIT, "text")
             used_s, used_cpu_s = time.monotonic() - begin_s, cpu_s() - begin_cpu_s
             yield f"{name}, {run}: {used_s:.1f} s wall, {used_cpu_s:.1f} s CPU, {len(text.splitlines()) - 1} rows"
     spark.stop()

@@ -83,7 +83,7 @@ SHELLS = {
             runtime/node_handle runtime/node_links runtime/running_cluster
         """,
         "sim": "commands step_commands",
-        "analytics": "follow_command java manifest spark",
+        "analytics": "follow/command java manifest spark",
         "configs": "checks",
         "judge": "",
     }.items()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ...judge.definitions import DEFINITIONS
-from ..run_audit import Kind, RunAudit
+from ..audit.run_audit import Kind, RunAudit
 from .report_data import DROPS, REFUSALS, RunReport
 from .words import names, number, plural
 

@@ -16,9 +16,9 @@ from ...judge.findings import Verdict
 from ...judge.lives import BootRows
 from ...judge.rows import RowId
 from .. import manifest
+from ..audit.run_audit import RunAudit
 from ..event_lines import TORN
 from ..ingest import Report as Ingested
-from ..run_audit import RunAudit
 from ..sources import Tables
 from . import timeline
 from .facts import Facts, facts_of

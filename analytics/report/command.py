@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import audit_command, output
+from .. import output
+from ..audit import command as audit_command
 from ..event_lines import TORN
 from ..manifest import NAME, Unusable
 from ..retrying import retry
@@ -71,7 +72,7 @@ def status(report: Report) -> int:
 
 
 def _report(spark: SparkSession, arguments: argparse.Namespace, scratch: Path) -> Report:
-    from ..audit import audit
+    from ..audit.auditing import audit
     from ..sources import open_tables
     from .collect import report
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 from ...judge.findings import Finding, Verdict
 from ...judge.rows import RowId
+from ..audit.run_audit import RunAudit
 from ..event_lines import TORN
-from ..run_audit import RunAudit
 
 Ending = Literal["stopped", "killed", "open"]
 """How a boot ended: in order; without an orderly stop; or not before the end of the log."""

@@ -8,10 +8,10 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
+from strogoff.analytics.audit.run_audit import Kind, RunAudit
 from strogoff.analytics.report.facts import facts_of
 from strogoff.analytics.report.proofs import evidence_of, first_of_each_kind, shown
 from strogoff.analytics.report.report_data import Point, Report, RunReport, Timeline
-from strogoff.analytics.run_audit import Kind, RunAudit
 from strogoff.judge.findings import Finding, verdict
 from strogoff.judge.lives import BootRows
 from strogoff.judge.planted.generate import PlantedLog

@@ -48,7 +48,7 @@ class Story:
 
 def shown(made: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     """The rows of a view, in its order and with times as text: these columns, or all but the first, the run."""
-    from strogoff.analytics.view_command import readable
+    from strogoff.analytics.views.command import readable
 
     names = columns or made.columns[1:]
     return [tuple(row[name] for name in names) for row in readable(made).collect()]

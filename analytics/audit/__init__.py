@@ -1,0 +1,1 @@
+"""The audit: the judges of `judge/` on Spark."""

@@ -1,0 +1,47 @@
+"""The result of an audit: what the judges say about the log of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...judge.findings import Finding, Severity, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of anomaly, and how often it was found."""
+
+    anomaly: str
+    kind: str
+    severity: Severity
+    number: int
+    unsure: int
+    """How many of them rest on rows that may have been in a lost part of a log."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAudit:
+    """What was judged of one run, and how. Times are in ms since 1970. `published` and the next four are counts as in
+    `judge.run.Report`. `kinds` counts all findings; `findings` has the first ones of each kind, in the order of
+    `judge.findings.in_order`."""
+
+    run_id: str
+    nodes: tuple[str, ...]
+    events: int
+    first_ms: int
+    last_ms: int
+    known_up_to_ms: int
+    """What was acknowledged later is not judged as lost: the log of a node may end there."""
+    verdict: Verdict
+    published: int = 0
+    acked: int = 0
+    delivered: int = 0
+    waiting: int = 0
+    open: int = 0
+    kinds: tuple[Kind, ...] = ()
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def omitted(self) -> int:
+        """How many findings `findings` lacks."""
+        return sum(each.number for each in self.kinds) - len(self.findings)

@@ -1,0 +1,1 @@
+"""`follow`: the life of one message or one client, from the files, without Spark."""

@@ -1,0 +1,161 @@
+"""The rows of an event log in the order of their stamps, read file by file without Spark, and those that come later.
+
+The rows of one writer (a node in one directory) rise, file by file. So the rows of all nodes are merged with one open
+file and one row of each in memory. A tail remembers for each file where it stopped, and goes on there: a file that the
+broker completes or compresses meanwhile keeps its places (`log_sources.py`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePath
+from typing import Final
+
+from ..event_lines import Header, Reject, Row, decode, read_header
+from ..log_content import DAMAGED, open_content
+from ..log_sources import Source, find
+from ..schema import LOGICAL_BITS
+
+Wanted = Callable[[bytes], bool]
+"""Whether a line may be a row that is looked for. It may be wrong only with True."""
+_Line = tuple[int, int, bytes, Header | None]
+"""Stamp, number of the writer, line, and the header of its file."""
+
+_HOUR: Final = re.compile(r"date=([0-9]{4}-[0-9]{2}-[0-9]{2})/hour=([0-9]{2})(?=/|$)")
+_NUMBERS: Final = re.compile(r"boot=([0-9]+)-([0-9]+)\.jsonl")
+
+
+@dataclass
+class _Place:
+    """How far a file is read."""
+
+    offset: int = 0
+    header: Header | None = None
+    ended: bool = False
+
+
+@dataclass
+class LogTail:
+    """Reads the rows with stamps from `since_ms` to `until_ms` (ms since 1970; None: no limit)."""
+
+    logdir: Path
+    since_ms: int | None = None
+    until_ms: int | None = None
+    skipped: int = 0
+    """Files that have other hours: their names say so."""
+    damaged: list[str] = field(default_factory=list)
+    """Compressed files that break off."""
+    rejects: int = 0
+    """Lines that are no rows."""
+    _places: dict[str, _Place] = field(default_factory=dict)
+
+    def rows(self, wanted: Wanted) -> Iterator[Row]:
+        """The rows since the last call, each once, whose lines are `wanted`. It is asked in the order of the stamps.
+        Raises OSError."""
+        writers: dict[str, list[Source]] = {}
+        self.skipped = 0
+        for source in find(self.logdir).sources:
+            if self._concerned(source.file):
+                writers.setdefault(_writer(source.file), []).append(source)
+            else:
+                self.skipped += 1
+        chains = [self._chain(number, sorted(each, key=_order)) for number, each in enumerate(writers.values())]
+        return _once(self._decoded(heapq.merge(*chains), wanted))
+
+    def _decoded(self, lines: Iterable[_Line], wanted: Wanted) -> Iterator[Row]:
+        for _, _, line, header in lines:
+            if wanted(line):
+                row = decode(line, header)
+                if not isinstance(row, Reject):
+                    yield row
+
+    def _concerned(self, file: str) -> bool:
+        hour = _hour_of(PurePath(self.logdir.name, file))
+        if hour is None:
+            return True
+        begin = int(hour.timestamp() * 1000)
+        end = begin + int(timedelta(hours=1).total_seconds() * 1000)
+        return (self.since_ms is None or end > self.since_ms) and (self.until_ms is None or begin <= self.until_ms)
+
+    def _chain(self, number: int, sources: Iterable[Source]) -> Iterator[_Line]:
+        for source in sources:
+            place = self._places.setdefault(source.file, _Place())
+            if not place.ended:
+                try:
+                    yield from self._of_file(number, source, place)
+                except FileNotFoundError:
+                    place.ended = True  # deleted with its day
+
+    def _of_file(self, number: int, source: Source, place: _Place) -> Iterator[_Line]:
+        for line in self._lines(source, place):
+            header = read_header(line)
+            if header is not None:
+                place.header = header if isinstance(header, Header) else None
+                continue
+            stamp = _stamp(line, place.header)
+            if stamp is None:
+                self.rejects += bool(line.strip())
+            elif self._in_time(stamp >> LOGICAL_BITS):
+                yield stamp, number, line, place.header
+
+    def _lines(self, source: Source, place: _Place) -> Iterator[bytes]:
+        """The lines that were not read before. Without the writer's word that the file is complete, a line counts only
+        with its end."""
+        with open_content(self.logdir, source.file) as content:
+            try:
+                content.seek(place.offset)
+                while line := content.readline():
+                    if not line.endswith(b"\n") and not source.complete:
+                        return
+                    place.offset += len(line)
+                    yield line
+                place.ended = source.complete
+            except DAMAGED:
+                self.damaged.append(source.file)
+                place.ended = True
+
+    def _in_time(self, at: int) -> bool:
+        return (self.since_ms is None or at >= self.since_ms) and (self.until_ms is None or at <= self.until_ms)
+
+
+def _stamp(line: bytes, header: Header | None) -> int | None:
+    """The stamp of a row; None if the line is no row. Of an array it is found without decoding the rest: most lines are
+    not wanted."""
+    parts = line.split(b",", 3)
+    if line.startswith(b"[") and len(parts) > 3 and parts[2].isdigit():
+        return int(parts[2])
+    row = decode(line, header)
+    return None if isinstance(row, Reject) else int(row["hlc"])
+
+
+def _hour_of(path: PurePath) -> datetime | None:
+    found = _HOUR.search(str(path))
+    return datetime.strptime("-".join(found.groups()), "%Y-%m-%d-%H").replace(tzinfo=UTC) if found else None
+
+
+def _writer(file: str) -> str:
+    """Node and directory of a file, without its hour."""
+    return str(PurePath(_HOUR.sub("", file)).parent)
+
+
+def _order(source: Source) -> tuple[str, int, int]:
+    hour, numbers = _HOUR.search(source.file), _NUMBERS.search(source.file)
+    assert numbers is not None, source.file
+    return hour[0] if hour else "", int(numbers[1]), int(numbers[2])
+
+
+def _once(rows: Iterable[Row]) -> Iterator[Row]:
+    """Drop the copies of a row: the log may have a file twice. They have the same stamp."""
+    stamp = -1
+    seen: set[tuple[str, str, int, int]] = set()
+    for row in rows:
+        if row["hlc"] != stamp:
+            stamp, seen = row["hlc"], set()
+        key = row["run_id"], row["node"], row["boot"], row["seq"]
+        if key not in seen:
+            seen.add(key)
+            yield row

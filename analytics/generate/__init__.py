@@ -1,0 +1,1 @@
+"""`generate`: event logs with planted anomalies."""
