@@ -169,7 +169,7 @@ class ForwardSender:
         if copy.message.qos == 2:
             if self._may_be_chosen_again(copy):
                 self.opened(copy.message.mid)
-            if self._is_origin:
+            if self._is_origin and not self._relayed(copy.message):
                 self._tell_open(name, copy.message.origin.node)
         if self._node.env.events.messages:
             self._node.env.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
@@ -566,9 +566,12 @@ class ForwardSender:
         self.handshakes.of(mid[0]).opened(*mid[1:])
 
     def closed(self, mid: Mid) -> None:
-        """The handshake is over: no copy of this mid will be sent again."""
+        """The handshake is over: no copy of this mid will be sent again.
+
+        This node forgets nothing if another one speaks for the mid by now. That node may send the message again (H-47).
+        """
         known = self.handshakes.of(mid[0])
-        if known.closed(*mid[1:]) and self._receiving is not None:
+        if known.closed(*mid[1:]) and self._receiving is not None and self.origins.is_own(mid[0]):
             self._receiving.settle_one(mid[0], mid[1:])
             self._receiving.settle(mid[0], known.stable())
 

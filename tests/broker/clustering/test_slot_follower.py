@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.broker.clustering.forward_receiver import ForwardReceiver
+from strogoff.broker.clustering.forward_sender import ForwardSender
+from strogoff.broker.clustering.slot_gate import SlotGate
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import MOVING, RemoteMembers, RemoteTarget
@@ -137,6 +140,33 @@ def test_a_copy_of_a_message_that_may_have_been_delivered_says_so(broker: Forwar
         node: [(each.message.payload, head.again) for _, head, each in broker.links.sent[node]] for node in ("n2", "n3")
     }
     assert sent == {"n2": [(b"0", False)], "n3": [(b"0", True), (b"1", True)]}
+
+
+@pytest.mark.parametrize("waits", ["n2", MOVING])
+def test_a_copy_of_a_publisher_whose_slot_was_lost_ends_none_of_its_mids(broker: ForwardingHarness, waits: str) -> None:
+    """The copy has waited for a lane, or for a slot that was moving. This node does not speak for the publisher's slot
+    any more, and knows no open mid of it (H-47)."""
+    gate = SlotGate(broker.node.env.store, lambda slot: 0)
+    receiver = ForwardReceiver(broker.node, lambda origin, seq, boot: None, lambda: True, gate)
+    sender = ForwardSender(broker.node, broker.links, receiving=receiver)
+    broker.cluster.slot_epoch = lambda slot: 9  # type: ignore[method-assign]
+    broker.cluster.present = True
+    homes = {7: broker.node.name}
+    sender.origins.home_of = receiver.origins.home_of = lambda slot: homes[slot]
+    origin = broker.node.env.origins.get("#7", 5)
+    taken, waiting = [Message("", "t", b"m", 2, False, None, 0, "p", origin, counter) for counter in (1, 2)]
+    assert receiver.take_own(taken, [3]) == [3]
+    sender.opened(taken.mid)
+    broker.links.full = {"n2"}
+    sender.forward(waiting, (slots(waits, 1),), [], AckContext())
+    assert not broker.links.sent and sender.copies == 1
+    homes[7] = "n4"
+    sender.handshakes.forget("#7")
+    sender.follow(7, {1: ("n2", "n3")})
+    sender.unpark({1: "n3"})
+    assert broker.links.payloads("n3") == [b"m"]
+    assert "n3" not in broker.links.told_open
+    assert receiver.take_own(taken, [3]) == [], "another node may send it again"
 
 
 def test_qos_0_does_not_follow_a_slot(broker: ForwardingHarness) -> None:

@@ -8,12 +8,15 @@ import pytest
 
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.copied_cluster import CopiedCluster
 from tests.harness.broker import PacketClient, publish
 
 
-def durable(cluster: CopiedCluster, number: int, client_id: str, *filters: tuple[str, int]) -> PacketClient:
-    client = cluster[number].client(client_id, clean=False, expiry_s=600)
+def durable(
+    cluster: CopiedCluster, number: int, client_id: str, *filters: tuple[str, int], will: packets.Will | None = None
+) -> PacketClient:
+    client = cluster[number].client(client_id, clean=False, expiry_s=600, will=will)
     if filters:
         client.subscribe(*filters)
     return client
@@ -131,6 +134,42 @@ def test_a_node_that_has_lost_the_slot_speaks_for_it_no_more() -> None:
     assert cluster.taken_over(1, "writer") == other
     cluster.until(lambda: receiver.receiver._speaks_for(f"n{other}", f"#{slot}"))
     assert not receiver.receiver._speaks_for("n1", f"#{slot}")
+
+
+def test_a_node_that_has_lost_the_slot_remembers_what_its_sessions_took() -> None:
+    """A will of the slot has ended there, and the follower does not know that. So this counts when the slot is lost. It
+    ends no other mid of the slot: the successor sends their messages once more."""
+    cluster = CopiedCluster(nodes=5)
+    durable(cluster, 1, "r3", ("t", 2)).leave()
+    for client_id in ("writer", "r3"):
+        durable(cluster, 1, client_id).leave()
+        cluster.move(client_id, 1)
+    follower, other = cluster.copied("writer")[1], cluster.copied("r3")[1]
+    assert follower != other
+    writer = durable(cluster, 1, "writer", will=packets.Will("will", b"gone", 1))
+    cluster.copied("writer")
+    assert [type(each) for each in writer.ask(publish("t", b"1", 2, 5))] == [packets.Pubrec]
+    cluster.pass_s(1)
+    writer.break_off()
+    while not any(key[:1] == b"z" for key in cluster.rows(follower, "writer")):
+        assert cluster.loop.turn()
+    cluster.network.one_way("n1", f"n{follower}")
+    cluster.pass_s(0.1)
+    assert not cluster[1].node.wills._routed, "all have the will, and its end is not safe"
+    for number in {2, 3, 4, 5} - {other}:  # the slot of the reader has no other copy
+        cluster.network.cut("n1", f"n{number}")
+        cluster.network.cut(f"n{other}", f"n{number}")
+    assert cluster.taken_over(1, "writer") == follower
+    cluster[other].kill()
+    cluster.network.heal()
+    cluster.state_of(1, ViewState.MAJORITY)
+    again, connack = cluster[follower].connect("writer", clean=False, expiry_s=600)
+    assert connack.session_present
+    again.send(publish("t", b"1", 2, 5, dup=True))
+    cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in again.take()))
+    again.send(packets.Pubrel(5))
+    cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in again.take()))
+    assert everything(cluster, 1, "r3") == [b"1"]
 
 
 def test_receivers_forget_the_mids_of_a_slot_when_its_handshakes_are_over() -> None:
