@@ -141,7 +141,7 @@ def _waiting(world: ClusterWorld) -> Iterator[str]:
             yield f"{machine.name} has not joined"
         if node.policy.view_state is not ViewState.WHOLE or not member.leased():
             yield f"{machine.name} is {node.policy.view_state.value} in view {member.view.id}"
-        for text in waits.waiting(machine.clustering, member):
+        for text in waits.waiting(node, machine.clustering, member):
             yield f"{machine.name}: {text}"
         left = rest.left_behind(world.clients, machine.name, world.history.views)
         for session in node.sessions.in_memory():
@@ -197,8 +197,10 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
             left = rest.left_behind(world.clients, machine.name, history.views)
             pending = rest.pending(machine.node, [], True, alone=False, left=left)
             found += [f"{machine.name}: {text}" for text in pending]
-            if not found:
-                found += [f"{machine.name}: {text}" for text in rest.leftovers(machine.messages.disk.content())]
+            if not found and machine.member is not None:
+                content = machine.messages.disk.content()
+                texts = rest.leftovers(content, waits.elsewhere(machine.member))
+                found += [f"{machine.name}: {text}" for text in texts]
     sessions = {client.name: client.epoch for client in world.clients if client.connected}
     case = Case(history, world.swarm, sessions, not history.power_lost, history.now(), found)
     case.scattered = True

@@ -10,7 +10,10 @@ import msgspec
 import pytest
 
 import strogoff.sim.checkers
+from strogoff.broker.clustering import slot_leftovers
 from strogoff.broker.gateway.local_clients import LocalClients
+from strogoff.broker.queues.records import QUEUED, EntryRecord, encode
+from strogoff.broker.sessions.slot_sessions import KEPT
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim import invariants, verdict
@@ -20,6 +23,7 @@ from strogoff.sim.simulation import ClusterSimulation, NodeSimulation
 from strogoff.sim.verdict import CHECKERS, cluster_rests, judge, make_case, of_cluster
 from strogoff.sim.workload.roaming_client import RoamingClient
 from strogoff.sim.workload.swarm import ClientSpec, draw
+from strogoff.storage.keys import client_key, message_id, queue_prefix
 
 from .clusters import joined, quiet, until, whole
 from .histories import HistoryBuilder
@@ -85,6 +89,39 @@ def test_the_world_rests_only_when_all_nodes_have_joined() -> None:
     assert any("n3 has not joined" in text for text in of_cluster(world))
     until(world, lambda: cluster_rests(world))
     assert whole(world, "n3") and list(of_cluster(world)) == []
+
+
+def test_a_node_may_keep_or_delete_half_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """3 nodes, copies, seed 1401332: the primary gave the copy up when an entry had come without its shared payload."""
+    world = joined().world
+    for client in world.clients:
+        client.gone = True
+    node, member = world.machines["n2"].node, world.machines["n2"].member
+    assert node is not None and member is not None
+    slot = member.slots.slots_by_primary["n1"][0]
+    node.slot_sessions.begin(slot)
+    entry = encode(EntryRecord(QUEUED, 1, 1, False, (), None, message_id("n1", 1, 7), ""))
+    node.slot_sessions.apply(queue_prefix(client_key(slot, "", "c"), 1) + bytes(8), entry)
+    world.loop.run_for(1)
+    assert not cluster_rests(world)
+    assert list(of_cluster(world)) == [f"not at rest: n2: slot {slot} is arriving, and nobody decides about its rows"]
+    node.slot_sessions.mark(slot, KEPT)
+    world.loop.run_for(1)
+    assert cluster_rests(world) and list(of_cluster(world)) == []
+    node.slot_sessions.mark(slot, None)
+    world.loop.run_for(1)
+    assert any("the body" in text for text in of_cluster(world))
+    clustering = world.machines["n2"].clustering
+    assert clustering is not None
+    node.slot_sessions.begin(slot)
+    world.loop.run_for(0.1)
+    monkeypatch.setattr(slot_leftovers, "STEP", 1)
+    clustering.slots.opening.leftovers.start(slot)
+    assert slot in node.slot_sessions.marks and cluster_rests(world) and list(of_cluster(world)) == []
+    world.loop.run_for(1)
+    assert not [
+        key for key in world.machines["n2"].messages.disk.content() if key[:2] in (b"h%c" % slot, b"q%c" % slot)
+    ]
 
 
 class Roamer:

@@ -196,3 +196,8 @@ def test_a_disk_with_and_without_owners() -> None:
     assert "counts 2, 1 entries have it" in next(leftovers(one_entry))
     assert "garbage" in next(leftovers({b"jq": b""}))
     assert "without a count" in next(leftovers({b"px": b""}))
+    slot = next(key[1] for key in content if key[:1] == b"q")
+    kept = {**without_body, b"h%c" % slot: b"kept"}
+    assert list(leftovers(kept, {slot})) == []
+    for judged, elsewhere in ((kept, {slot + 1}), (without_body, {slot}), ({**kept, b"jq": b""}, {slot})):
+        assert len(list(leftovers(judged, elsewhere))) == 1
