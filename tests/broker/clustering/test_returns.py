@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.broker.clustering.routes import prefix_to_slot, writer_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import PacketClient
 from tests.harness.cluster import MAJORITY, ON, ClusterHarness, NodeHarness, snapshots_only
 
@@ -330,3 +332,24 @@ def test_a_concurrent_subscriber_gets_the_last_retained_message(cluster: Cluster
         writer.send(packets.Publish(topic, b"new", 1, True, False, 2, None))
         cluster.pass_s(0.2)
         assert [each.payload for each in reader.drain()][-1] == b"new", number
+
+
+@pytest.mark.parametrize("primary", [1, 2, 3])
+def test_a_route_that_a_former_primary_writes_last_is_replaced(primary: int) -> None:
+    """3 nodes, copies, seed 2300009: else the former primary keeps its rows for ever, and takes no copy (H-41)."""
+    cluster = CopiedCluster()
+    subscriber(cluster, 1, text="$share/g/t")
+    cluster.move("sub", primary)
+    cluster.all_copied()
+    client, _ = cluster[primary].connect("sub", clean=False, expiry_s=600)
+    cluster.pass_s(1)
+    cluster.isolate(primary)
+    client.leave()
+    other = cluster.taken_over(primary)
+    resumed(cluster, other)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.all_copied()
+    for number in (1, 2, 3):
+        value = cluster[number].member.metadata.get(prefix_to_slot("", cluster.slot) + b"$share/g/t")
+        assert value is not None and writer_of(value) == f"n{other}"

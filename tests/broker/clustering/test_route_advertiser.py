@@ -266,11 +266,33 @@ def test_routes_of_an_earlier_primary_are_removed() -> None:
     node.advertiser.arrived([slot])
     node.run()
     assert said(node) == left
-    for key in (prefix_to_slot("", slot) + b"late", prefix_to_slot("", slot) + b"kept", theirs):
+    for key in (prefix_to_slot("", slot) + b"late", theirs):
         node.map.values[key] = foreign
         node.advertiser.check(key)
     node.run()
-    assert {place: value[1] for place, value in said(node).items()} == dict.fromkeys(left, "n2")
+    assert said(node) == left
+
+
+def test_the_primary_writes_a_route_again_that_a_former_one_has_written() -> None:
+    """3 nodes, copies, seed 2300009: the former primary was cut off, and its write has replaced that of this node."""
+    node = started(3)
+    mine = node.client("mine", True)
+    for text in ("a", "$share/g/a"):
+        node.subscribe(mine, text)
+    node.run()
+    before = said(node)
+    foreign = {"a": encode_value((1, "n2")), "$share/g/a": encode_value((1, "n2", 0, 1, 0))}
+    node.sure = False
+    for text, value in foreign.items():
+        key = prefix_to_slot("", mine.key[0]) + text.encode()
+        node.map.values[key] = value
+        node.advertiser.check(key)
+    node.run()
+    assert {said(node)[at(mine, text)][1] for text in foreign} == {"n2"}, "another node may be the primary"
+    node.sure = True
+    node.advertiser.try_again()
+    node.run()
+    assert said(node) == before
 
 
 def test_a_durable_route_stays_until_the_disk_has_the_end_of_the_subscription() -> None:
