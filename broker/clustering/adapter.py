@@ -35,6 +35,7 @@ from .forward_receiver import ForwardReceiver
 from .forward_sender import ForwardSender
 from .inbound_copies import InboundCopies
 from .incident_monitor import IncidentMonitor
+from .lost_slots import cancel_forwards, close, slots_lost
 from .missed_publishes import PUBLISHED, MissedPublishes
 from .retained import RETAINED, SharedRetained
 from .route_advertiser import Ports, RouteAdvertiser
@@ -106,7 +107,7 @@ class ClusterAdapter:
             ),
         )  # fmt: skip
         traffic = Traffic(self.gate, self.receiver, self.sender, self.relay_sender, self.advertiser)
-        self.slots = ClusterSlots(node, member, self.routes, traffic)
+        self.slots = ClusterSlots(node, member, self.routes, traffic, lambda: slots_lost(node, self.incidents))
         node.slot_sessions.counts = self.advertiser
         self.incidents = IncidentMonitor(node, member)
         member.on_tick = self._tick
@@ -489,10 +490,8 @@ class ClusterAdapter:
             self.sender.proven()
             for connection in list(node.connections.values()):
                 if connection.acks.owes_answers():
-                    self.incidents.count("voided", connection.acks.unanswered())
-                    connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, self._no_lease())
-            for session in node.sessions.in_memory():
-                session.inbound.cancel_forwards()
+                    close(connection, self.incidents, self._no_lease())
+            cancel_forwards(node)
             node.wills.route_again()
         self.sender.since = since
 

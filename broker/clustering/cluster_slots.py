@@ -25,8 +25,12 @@ from .table_locator import TableLocator
 class ClusterSlots:
     """The parts of a node that follow the slot table."""
 
-    def __init__(self, node: Node, member: ClusterNode, routes: Routes, traffic: Traffic) -> None:
+    def __init__(
+        self, node: Node, member: ClusterNode, routes: Routes, traffic: Traffic, abandon: Callable[[], None]
+    ) -> None:
+        """`abandon` closes the connections whose clients wait for an answer: other nodes have got slots of this one."""
         self._node = node
+        self._abandon = abandon
         self._member = member
         self._replicas = node.options.queue_replicas
         env = node.env
@@ -111,10 +115,11 @@ class ClusterSlots:
 
     def follow(self) -> None:
         """The table has changed: first what may be accepted, then the sessions that have come or gone, then the
-        messages for them, and last the commits that wait for copies (H-46)."""
+        messages for them, and last the commits that wait for copies (H-46). What waited for the follower of a lost slot
+        is never answered (H-55)."""
         self.minimum.follow()
         own = self._member.own_holder
-        self.opening.give_up()
+        lost = self.opening.give_up()
         self.handover.table_changed()
         self.moves.table_changed()
         present = self._member.view.nodes
@@ -123,6 +128,8 @@ class ClusterSlots:
             self.opening.open([slot for slot, former in got if (former in present) is here], here)
         self._settle()
         self.follower.follow()
+        if lost:
+            self._abandon()
         self.replicator.follow(own)
         self.balance.follow()
 

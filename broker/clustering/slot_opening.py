@@ -60,15 +60,16 @@ class SlotOpening:
 
     # -- lost
 
-    def give_up(self) -> None:
-        """The slot table has changed: give up the sessions of the slots that another node has got meanwhile.
+    def give_up(self) -> bool:
+        """The slot table has changed: give up the sessions of the slots that another node has got meanwhile. True if
+        there are such slots: their next primary may lack what no client has been answered yet (H-55).
 
         A process that has just started has the rows of all slots of the last one. It decides about them when it enters
         a view: before that its table may be older than the one of its last process.
         """
         table, own, node = self._member.slots, self._member.own_holder, self._node
         if own is None and not self._traffic.gate.entered:
-            return
+            return False
         present = table.slots_by_primary.get(self._member.me.node, ())
         gone = [slot for slot in self._mine.difference(present) if self._is_elsewhere(table.row(slot))]
         self._mine.difference_update(gone)
@@ -96,6 +97,8 @@ class SlotOpening:
                 f"this disk may lack the last changes of the slots {' '.join(ranges(waiting))}. They wait for "
                 f"{' and '.join(others)}; if these are lost for good: vmq-admin slot recover",
             )
+        # a session of an empty slot may have ended a moment ago, and its end may wait for the follower
+        return bool(taken) or (own is None and bool(gone))
 
     def _say_taken(self, taken: list[int]) -> None:
         if taken:

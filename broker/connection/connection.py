@@ -24,6 +24,7 @@ from ...mqtt.errors import ProtocolError, WireError
 from ...mqtt.packets import Puback, Publish
 from ...mqtt.reasons import ReasonCode
 from ...mqtt.wire import MAX_VARINT
+from ...netsplit.policy import ViewState
 from ..options import Options
 from ..plugins.hooks import Subscriber
 from ..queues.message import Message
@@ -287,7 +288,8 @@ class ClientConnection:
         """Return a function that sends the acknowledgement of a PUBLISH; the event log gets it once it has left (H-04).
         The frame of a refusal, or of a message without subscribers, ends with its code."""
         code = frame[4] if len(frame) > 4 else 0
-        return self.logged(frame, partial(self.env.observer.message_acked, self, message, packet_id, qos, code))
+        told = partial(self.env.observer.message_acked, self, message, packet_id, qos, code)
+        return self.logged(frame, self.by_its_right(told, "publish"))
 
     def logged(self, frame: bytes, told: Callable[[str], None]) -> Callable[[], None]:
         """Return a function that sends the frame. `told` writes the row of the event log once the frame has left, and
@@ -298,6 +300,14 @@ class ClientConnection:
             self.output.acked.append(told)
 
         return send
+
+    def by_its_right(self, told: Callable[[str], None], operation: str) -> Callable[[str], None]:
+        """Return `told` for the answer to an operation that is accepted now. Without a lease it waits for no other
+        node, so it leaves by the right of the policy, also if the lease is back by then."""
+        policy = self.services.policy
+        if policy.view_state is ViewState.MINORITY and policy.allows(operation, self.modifiers):
+            return lambda _: told("policy")
+        return told
 
     # -- flow
 

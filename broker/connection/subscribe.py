@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -210,22 +211,19 @@ def _suback(
     connection.env.counters.suback_sent[connection.version == 5] += 1
     answer = packets.Suback(packet.packet_id, reasons)
     filters = [wanted.filter for wanted in packet.subscriptions]
-    send = partial(_send, connection, answer, filters, reasons)
+    send = partial(_send, connection, answer, _row(connection, "subscribe", filters, reasons))
     connection.acks.accept(send, wait, context or AckContext(), operation=operation)
 
 
-def _send(
-    connection: ClientConnection, answer: packets.Suback | packets.Unsuback, filters: list[str], reasons: list[int]
-) -> None:
-    """Send SUBACK or UNSUBACK. The event log has it when it leaves."""
+def _row(connection: ClientConnection, operation: str, filters: list[str], reasons: list[int]) -> Callable[[str], None]:
+    """Return the function that writes the row of the event log when SUBACK or UNSUBACK leaves."""
+    answered = connection.env.observer.subscription_answered
+    row = partial(answered, connection, operation == "subscribe", filters, reasons)
+    return connection.by_its_right(row, operation)
+
+
+def _send(connection: ClientConnection, answer: packets.Suback | packets.Unsuback, row: Callable[[str], None]) -> None:
     connection.output.send_packet(answer)
-    row = partial(
-        connection.env.observer.subscription_answered,
-        connection,
-        isinstance(answer, packets.Suback),
-        filters,
-        reasons,
-    )
     connection.output.acked.append(row)
 
 
@@ -303,7 +301,7 @@ def _unsuback(
 ) -> None:
     connection.env.counters.unsuback_sent[connection.version == 5] += 1
     answer = packets.Unsuback(packet_id, reasons if connection.version == 5 else [])
-    send = partial(_send, connection, answer, filters, reasons)
+    send = partial(_send, connection, answer, _row(connection, "unsubscribe", filters, reasons))
     connection.acks.reply(send, wait, operation=operation)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import option, publish
-from tests.harness.cluster import ClusterHarness
+from tests.harness.cluster import MAJORITY, ON, ClusterHarness
 
 from .slot_cluster import SlotCluster
 
@@ -373,6 +374,52 @@ def test_the_event_log_says_by_which_right_a_node_acknowledges() -> None:
     cluster.state_of(3, ViewState.MINORITY)
     writer.publish("u", b"2", 1, packet_id=2)
     assert [row["right"] for row in cluster[3].host.events if row["type"] == "pub.ack"] == ["lease", "policy"]
+
+
+def test_what_a_node_accepted_without_a_lease_is_answered_by_the_policy_although_the_lease_is_back() -> None:
+    """The answers wait for no other node. They leave when the disk has the message."""
+    cluster = ClusterHarness(3, level=2, **ON)
+    cluster.put(own=3, reader=1)
+    cluster[1].client("reader", clean=False, expiry_s=600).subscribe(("u", 1))
+    own = cluster[3].client("own", clean=False, expiry_s=600)
+    own.subscribe(("u", 1))
+    writer, other = cluster[3].client("writer"), cluster[3].client("other")
+    cluster.isolate(3)
+    cluster.state_of(3, ViewState.MINORITY)
+    cluster[3].disks[0].stall_until = inf
+    writer.send(publish("u", b"1", 1, 7))
+    other.send(publish("u", b"2", 2, 8))
+    own.send(packets.Subscribe(9, [option("v", 1)]), packets.Unsubscribe(10, ["u"]))
+    cluster.settle()
+    cluster.network.heal()
+    cluster.state_of(3, ViewState.WHOLE)
+    assert not writer.closed and not writer.take()
+    cluster[3].disks[0].stall_until = 0
+    cluster.pass_s(1)
+    rows = [row for row in cluster[3].host.events if row["type"] in ("pub.ack", "sub.ack", "unsub.ack")][1:]
+    assert sorted((row["type"], row["right"]) for row in rows) == [
+        ("pub.ack", "policy"), ("pub.ack", "policy"), ("sub.ack", "policy"), ("unsub.ack", "policy"),
+    ]  # fmt: skip
+    writer.publish("u", b"3", 1, 11)
+    assert cluster[3].host.events[-1]["right"] == "lease"
+
+
+def test_the_policy_is_not_named_for_the_answer_to_a_repetition_that_it_forbids() -> None:
+    """The message was accepted with a lease, so the PUBREC waits for the other nodes and for the lease."""
+    cluster = ClusterHarness(3, level=2, **{**MAJORITY, "allow_register_during_netsplit": "on"})
+    cluster.put(reader=1, writer=3)
+    cluster[1].client("reader", clean=False, expiry_s=600).subscribe(("u", 2))
+    writer = cluster[3].client("writer", clean=False, expiry_s=600)
+    cluster.isolate(3)
+    assert writer.publish("u", b"1", 2, 7) == []
+    cluster.state_of(3, ViewState.MINORITY)
+    writer.vanish()
+    writer = cluster[3].client("writer", clean=False, expiry_s=600)
+    writer.send(publish("u", b"1", 2, 7, dup=True))
+    cluster.settle()
+    cluster.network.heal()
+    cluster.until(lambda: bool(writer.take()))
+    assert [row["right"] for row in cluster[3].host.events if row["type"] == "pub.ack"] == ["lease"]
 
 
 def test_the_event_log_follows_a_message_from_node_to_node() -> None:
