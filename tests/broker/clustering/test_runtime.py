@@ -508,7 +508,7 @@ def test_a_slot_that_an_operator_moves_has_precedence(tmp_path: Path, monkeypatc
         assert not await one.move_slot(slot, "n2@127.0.0.1")
         assert one.slots()[0].row(slot).home == "n1@127.0.0.1"
         balance.moving = None
-        await until(lambda: one.status().serving == 2)
+        await until(lambda: one.status().serving == 2 and one._member.leased())
         monkeypatch.setattr(runtime, "MOVE_S", 10)
         assert await one.move_slot(slot, "n2@127.0.0.1")
         assert "an operator moves slots" in balance._pause()
