@@ -45,7 +45,7 @@ ingest(spark, log, out, batch_bytes=8_000)
 """
 """Runs an ingest that kills itself before its n-th change of the directory, if n is not 0."""
 
-KILLS = 4
+KILLS = 2
 LONGEST_S = 5
 MOST_STEPS = 80
 FILES_A_RUN = 3
@@ -76,7 +76,7 @@ def test_kills_leave_the_tables_of_one_run(spark: SparkSession, tmp_path: Path) 
         else:
             kills += run.killed(at_step=rng.randrange(1, MOST_STEPS))
         generations.append(load(out).generation)
-    assert len({*generations}) > 2, generations  # some kills came behind a new manifest
+    assert len({*generations}) > 1, generations  # a kill came behind a new manifest
     assert not run.killed()
     check(spark, log, out)
     ingested(spark, log, tmp_path / "one")

@@ -70,7 +70,7 @@ def test_the_report_of_the_logs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("policy", ["off", "majority", "on"])
+@pytest.mark.parametrize("policy", ["majority", "on"])
 def test_a_short_demo(tmp_path: Path, policy: str) -> None:
     outcome = asyncio.run(outcome_of(policy, tmp_path, 0.5))
     assert outcome.doubts() == []
