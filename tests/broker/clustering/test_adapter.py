@@ -404,6 +404,22 @@ def test_what_a_node_accepted_without_a_lease_is_answered_by_the_policy_although
     assert cluster[3].host.events[-1]["right"] == "lease"
 
 
+def test_what_a_node_accepted_with_a_lease_is_answered_by_the_policy_when_the_lease_has_gone() -> None:
+    cluster = ClusterHarness(3, level=2, **ON)
+    cluster.put(own=3)
+    cluster[3].client("own", clean=False, expiry_s=600).subscribe(("u", 1))
+    writer = cluster[3].client("writer")
+    cluster[3].disks[0].stall_until = inf
+    writer.send(publish("u", b"1", 1, 7))
+    cluster.settle()
+    cluster.isolate(3)
+    cluster.state_of(3, ViewState.MINORITY)
+    assert not writer.closed and not writer.take()
+    cluster[3].disks[0].stall_until = 0
+    cluster.pass_s(1)
+    assert [row["right"] for row in cluster[3].host.events if row["type"] == "pub.ack"] == ["policy"]
+
+
 def test_the_policy_is_not_named_for_the_answer_to_a_repetition_that_it_forbids() -> None:
     """The message was accepted with a lease, so the PUBREC waits for the other nodes and for the lease."""
     cluster = ClusterHarness(3, level=2, **{**MAJORITY, "allow_register_during_netsplit": "on"})
