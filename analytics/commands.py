@@ -28,7 +28,6 @@ INCOMPLETE = 4
 """The exit status of an ingest that has not understood a part of the log."""
 
 _EXAMPLE = 60
-_EXAMPLES = 10
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -217,17 +216,10 @@ def _warnings(boots: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> lis
 
 def _ingested(report: Report) -> str:
     """What an ingest has done, and then what of the log it has not understood."""
+    from .sources import not_understood
+
     lines = [
         f"{report.new} files new, {report.continued} continued, {report.unchanged} unchanged",
         f"{report.rows} rows read, {report.repeated} of them were there already",
     ]
-    lines += [f"{count} lines are no events: {reason}" for reason, count in sorted(report.rejects.items())]
-    lines += _named("not read, the name is not that of an event log", report.strangers)
-    lines += _named("not read, the content is not what an earlier run has read", report.changed)
-    lines += _named("read in part, the compressed file is damaged", report.damaged)
-    return "\n".join(lines) + "\n"
-
-
-def _named(trouble: str, files: list[str]) -> list[str]:
-    more = len(files) - _EXAMPLES
-    return [f"{trouble}: {name}" for name in files[:_EXAMPLES]] + [f"{trouble}: {more} more"] * (more > 0)
+    return "\n".join(lines + not_understood(report)) + "\n"

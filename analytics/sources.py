@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -45,9 +46,14 @@ def gaps(tables: Tables, source: Path) -> list[str]:
         damaged = [file for file, entry in sorted(manifest.load(source).sources.items()) if entry.damaged]
         report = Report(damaged=damaged)
         report.rejects.update(dict(tables.rejects.groupBy("reason").agg(F.count("*")).collect()))
-    texts = [
-        f"{count} lines are no events: {reason}" for reason, count in sorted(report.rejects.items()) if reason != TORN
-    ]
+    return not_understood(report, without=(TORN,))
+
+
+def not_understood(report: Report, without: Collection[str] = ()) -> list[str]:
+    """The parts of a log that an ingest has not understood, as texts; rejects for the reasons in `without` are left
+    out."""
+    rejects = sorted(report.rejects.items())
+    texts = [f"{count} lines are no events: {reason}" for reason, count in rejects if reason not in without]
     texts += _named("not read, the name is not that of an event log", report.strangers)
     texts += _named("not read, the content is not what an earlier run has read", report.changed)
     return texts + _named("read in part, the compressed file is damaged", report.damaged)

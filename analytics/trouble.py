@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .manifest import NAME
+
 
 class Trouble(Exception):
     """What is wrong, where, and what to do: a text for the user."""
@@ -20,3 +22,11 @@ def check_log(logdir: str) -> None:
         raise Trouble(f"{logdir} is a file; give the directory, as in eventlog.dir")
     if next(directory.rglob("boot=*-*.jsonl*"), None) is None:
         raise Trouble(f"{logdir}: no event log in it (no files named boot=*.jsonl). Is eventlog.level = off?")
+
+
+def check_source(source: str, job: str) -> None:
+    """Raise Trouble if a directory has neither the tables of an ingest nor an event log. `job` is for the text."""
+    if "://" in source:
+        raise Trouble(f"{source}: {job} needs a directory that this machine has, not a URL")
+    if not (Path(source) / NAME).is_file():
+        check_log(source)

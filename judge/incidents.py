@@ -57,7 +57,7 @@ class Incidents:
             incident.healed = row["hlc"]
 
     def last_heal(self, nodes: Iterable[str]) -> int:
-        """Returns when the last incident of these nodes was over: a stamp, `NEVER` if one is not, -1 without any."""
+        """Returns the stamp at which the last incident of these nodes ended: `NEVER` if one goes on, -1 if there was none."""
         return max((each.healed for node in nodes for each in self._of(node)), default=-1)
 
     def _of(self, node: str) -> Iterator[Incident]:

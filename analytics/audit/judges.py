@@ -8,7 +8,7 @@ of one client, or one entry of a lane, and the counts of `Tally`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
@@ -73,6 +73,8 @@ FULL: Final = 4096
 
 Batches = Iterable[pa.RecordBatch]
 Map = Callable[[Batches], Iterator[pa.RecordBatch]]
+Judged = tuple[str, Iterable[Finding]]
+"""A run, and what was found in it."""
 
 
 class Worlds(Protocol):
@@ -233,74 +235,72 @@ def _waiting(batches: Batches) -> Iterator[_Waiting]:
                 yield _Waiting(run_id, queued[0], None, queued[1])
 
 
+def _judged(worlds: Worlds, of: Callable[[Batches, Mapping[str, World]], Iterator[Judged]]) -> Map:
+    """A stage that hands on findings alone. `of` judges batches with the worlds of the runs, key by key."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        output = _Output()
+        for run_id, found in of(batches, worlds.value):
+            output.find(run_id, found)
+            yield from output.full()
+        yield from output.rest()
+
+    return run
+
+
 def topics(worlds: Worlds) -> Map:
     """Judge retained messages: by run, mountpoint and topic, in the order of `Retained.due`. Hands on findings."""
 
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        of_run, output = worlds.value, _Output()
+    def judged(batches: Batches, of_run: Mapping[str, World]) -> Iterator[Judged]:
         steps = (
             each
             for batch in batches
             for each in zip(batch["run_id"].to_pylist(), values(batch["retained"], Retained), strict=True)
         )
         for (run_id, _), of_topic in groupby(steps, lambda each: (each[0], each[1].key)):
-            output.find(run_id, judge_topic((step for _, step in of_topic), of_run[run_id]))
-            yield from output.full()
-        yield from output.rest()
+            yield run_id, judge_topic((step for _, step in of_topic), of_run[run_id])
 
-    return run
+    return _judged(worlds, judged)
 
 
 def retained(worlds: Worlds) -> Map:
     """Judge what nodes keep for a topic: rows by run, mountpoint and topic. Hands on findings."""
 
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        of_run, output = worlds.value, _Output()
+    def judged(batches: Batches, of_run: Mapping[str, World]) -> Iterator[Judged]:
         for (run_id, _, _), rows in groupby(rows_of(batches), itemgetter("run_id", "at", "topic")):
-            output.find(run_id, judge_retained(rows, of_run[run_id]))
-            yield from output.full()
-        yield from output.rest()
+            yield run_id, judge_retained(rows, of_run[run_id])
 
-    return run
+    return _judged(worlds, judged)
 
 
 def clients(worlds: Worlds) -> Map:
     """Judge clients: rows by run, mountpoint and client. Hands on findings."""
 
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        of_run, output = worlds.value, _Output()
+    def judged(batches: Batches, of_run: Mapping[str, World]) -> Iterator[Judged]:
         for (run_id, _, _), rows in groupby(rows_of(batches), itemgetter("run_id", "at", "client")):
             of_client = [row if row["mid"] is None else {**row, "mid": mid_of(row["mid"])} for row in rows]
-            output.find(run_id, judge_client(of_client, of_run[run_id]))
-            yield from output.full()
-        yield from output.rest()
+            yield run_id, judge_client(of_client, of_run[run_id])
 
-    return run
+    return _judged(worlds, judged)
 
 
 def refusals(worlds: Worlds) -> Map:
     """Judge refusals, each alone. Hands on findings."""
 
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        of_run, output = worlds.value, _Output()
+    def judged(batches: Batches, of_run: Mapping[str, World]) -> Iterator[Judged]:
         for run_id, rows in groupby(rows_of(batches), itemgetter("run_id")):
-            output.find(run_id, judge_refusals(rows, of_run[run_id]))
-            yield from output.full()
-        yield from output.rest()
+            yield run_id, judge_refusals(rows, of_run[run_id])
 
-    return run
+    return _judged(worlds, judged)
 
 
 def boots(worlds: Worlds) -> Map:
     """Judge boots: stretches of rows by run, node and boot, in the order of `seq`. Hands on findings."""
 
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        of_run, output = worlds.value, _Output()
+    def judged(batches: Batches, of_run: Mapping[str, World]) -> Iterator[Judged]:
         for (run_id, node, boot), rows in groupby(rows_of(batches), itemgetter("run_id", "node", "boot")):
             where = {"node": node, "boot": boot}
             stretches = (Stretch({**where, **row["first"]}, {**where, **row["last"]}) for row in rows)
-            output.find(run_id, judge_boot(stretches, of_run[run_id]))
-            yield from output.full()
-        yield from output.rest()
+            yield run_id, judge_boot(stretches, of_run[run_id])
 
-    return run
+    return _judged(worlds, judged)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from .. import output
 from ..audit import command as audit_command
 from ..event_lines import TORN
-from ..manifest import NAME, Unusable
+from ..manifest import Unusable
 from ..retrying import retry
-from ..trouble import Trouble, check_log
+from ..trouble import Trouble, check_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,10 +34,7 @@ def add(jobs: Any, add_spark: Callable[[argparse.ArgumentParser], None]) -> None
 
 def check(arguments: argparse.Namespace) -> None:
     """Find errors in the arguments before Spark starts. Raises `Trouble`."""
-    if "://" in arguments.source:
-        raise Trouble(f"{arguments.source}: report needs a directory that this machine has, not a URL")
-    if not (Path(arguments.source) / NAME).is_file():
-        check_log(arguments.source)
+    check_source(arguments.source, "report")
     for name, file in (("--out", arguments.out), ("--json", arguments.json)):
         if file is None:
             continue

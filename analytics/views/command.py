@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import output, schema
-from ..manifest import NAME, Unusable
+from ..manifest import Unusable
 from ..retrying import retry
-from ..trouble import Trouble, check_log
+from ..trouble import Trouble, check_source
 from .registry import NAMES, view_of
 
 if TYPE_CHECKING:
@@ -109,10 +109,7 @@ def _limit(text: str) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    if "://" in arguments.source:
-        raise Trouble(f"{arguments.source}: view needs a directory that this machine has, not a URL")
-    if not (Path(arguments.source) / NAME).is_file():
-        check_log(arguments.source)
+    check_source(arguments.source, "view")
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:

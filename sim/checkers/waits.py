@@ -31,7 +31,7 @@ def waiting(node: Node, clustering: ClusterAdapter, member: ClusterNode) -> Iter
 
 
 def elsewhere(member: ClusterNode) -> set[int]:
-    """Returns the slots that the slot table does not name this process for, neither as the primary nor as a copy."""
+    """Returns the slots of which this process is neither the primary nor a copy in sync, by its slot table."""
     return {row.slot for row in member.slots.rows if member.own_holder not in row.in_sync}
 
 
