@@ -57,7 +57,7 @@ class Incidents:
             incident.healed = row["hlc"]
 
     def last_heal(self, nodes: Iterable[str]) -> int:
-        """Returns the stamp at which the last incident of these nodes ended: `NEVER` if one goes on, -1 if there was none."""
+        """Returns the stamp at which the last incident of these nodes ended: `NEVER` if one goes on, -1 without any."""
         return max((each.healed for node in nodes for each in self._of(node)), default=-1)
 
     def _of(self, node: str) -> Iterator[Incident]:
