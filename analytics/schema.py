@@ -4,7 +4,8 @@ Broker, simulator, tests and Spark jobs share these definitions. A row is one fl
 then the fields of its type. A field has the same type and meaning in every row.
 
 Order: `hlc` is a hybrid logical clock in one integer, `physical ms since 1970 << 16 | logical`. It rises strictly with
-`seq`. After a frame from another node, all later values are larger than the value in the frame.
+`seq`, and from each boot of a node to the next, whatever its clock says: a boot begins behind the last row that is left
+of the boot before. After a frame from another node, all later values are larger than the value in the frame.
 
 Completeness: `seq` counts from 1 without gaps for each (node, boot). A node that joins a cluster goes on under another
 `run_id`, with the next number. A `log.gap` row replaces rows that the writer has dropped (`first` to `last`; its own

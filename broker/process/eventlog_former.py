@@ -1,4 +1,4 @@
-"""What a start knows of the end of the log of the boot before: for `node.start`.
+"""What a start knows of the end of the log of the boot before: for `node.start`, and for the stamps of its own rows.
 
 A kill takes no rows: the ring has those that no file had, and the kernel keeps what was written to files. A loss of
 power takes the ring, or a part of its file, and the newest part of the files. So the log is whole if the boot was
@@ -24,11 +24,13 @@ END: Final = 64 << 10
 
 
 class FormerLog(NamedTuple):
-    """The log of the newest boot before this one: the last `seq` that it is known to have used, and whether rows
-    behind that may be missing."""
+    """The log of the newest boot before this one: the last `seq` that it is known to have used, whether rows behind
+    that may be missing, and the stamp of that last row, 0 if unknown. This boot's stamps must be larger: after a loss
+    of power its clock begins where it was saved last, which may be a minute before that row."""
 
     known_seq: int
     tail_lost: bool
+    stamp: int = 0
 
     def fields(self) -> dict[str, Any]:
         """Returns the fields of `node.start`."""
@@ -43,12 +45,13 @@ def former_log(files: Iterable[Path], left: Rescued | None, kernel: str) -> Form
     boot = boot_of(files[0]) if files else 0
     if left is not None and left.boot >= boot and left.last_seq:
         # what is in the files has gone through the ring
-        return FormerLog(left.last_seq, left.crowded or not kernel or left.kernel != kernel)
+        tail_lost = left.crowded or not kernel or left.kernel != kernel
+        return FormerLog(left.last_seq, tail_lost, left.last_stamp)
     for path in files:
         row = last_row(path)
         if row is not None:
             stopped = row["type"] == "node.stop" and row.get("reason") != "joined"
-            return FormerLog(row["seq"], not stopped)
+            return FormerLog(row["seq"], not stopped, row["hlc"])
     return FormerLog(0, True) if files else None
 
 

@@ -32,7 +32,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from ...analytics.event_lines import Header, numbers_of, read_header
+from ...analytics.event_lines import Header, Reject, decode, numbers_of, read_header
 
 SHARED = Path("/dev/shm")
 SIZE = 4 << 20
@@ -52,14 +52,15 @@ _PATH_AT = 40
 
 class Rescued(NamedTuple):
     """What a killed process has left: the number of its start, the header line of its rows, and the lines that are not
-    known to be in a file. A header line among them is that of the rows behind it. `last_seq`: number of its last
-    row, which may be in a file; 0 if that cannot be read. `kernel`: id of the kernel's boot under which it ran, "" if
-    unknown. `crowded`: rows may have been dropped for lack of space, and nobody has said so."""
+    known to be in a file. A header line among them is that of the rows behind it. `last_seq` and `last_stamp`: those
+    of its last row, which may be in a file; 0 if it cannot be read. `kernel`: id of the kernel's boot under which it
+    ran, "" if unknown. `crowded`: rows may have been dropped for lack of space, and nobody has said so."""
 
     boot: int
     header: bytes
     lines: list[bytes]
     last_seq: int = 0
+    last_stamp: int = 0
     kernel: str = ""
     crowded: bool = False
 
@@ -236,20 +237,23 @@ def _rescue(handle: int) -> Rescued | None:
         # rows stay in the memory when they are in files
         length = min(written, _LAST, size)
         end = _part(memory, size, written - length, length)
-    lines, last_seq = _whole_lines(text, front)
-    if written == taken:
-        last_seq = _last_seq(end, front)
+    lines = _whole_lines(text, front)
+    last_seq, last_stamp = _last_row(end.splitlines() if written == taken else lines, front)
     crowded = written - taken > max(size // 2 - _LAST, size // 4)
-    return Rescued(boot, front, lines, last_seq, kernel, crowded)
+    return Rescued(boot, front, lines, last_seq, last_stamp, kernel, crowded)
 
 
-def _last_seq(text: bytes, front: bytes) -> int:
-    lines = text.splitlines()
+def _last_row(lines: list[bytes], front: bytes) -> tuple[int, int]:
+    """`seq` and stamp of the last row; zeros if there is none, or if it cannot be read."""
     header = next((each for line in (*reversed(lines), front) if isinstance(each := read_header(line), Header)), None)
-    return numbers_of(lines[-1], header)[1] if lines else 0
+    for line in reversed(lines):
+        if read_header(line) is None:
+            row = decode(line, header)
+            return (0, 0) if isinstance(row, Reject) else (row["seq"], row["hlc"])
+    return 0, 0
 
 
-def _whole_lines(text: bytes, front: bytes) -> tuple[list[bytes], int]:
+def _whole_lines(text: bytes, front: bytes) -> list[bytes]:
     lines: list[bytes] = []
     header, last = read_header(front), 0
     for line in text.splitlines(keepends=True):
@@ -262,7 +266,7 @@ def _whole_lines(text: bytes, front: bytes) -> tuple[list[bytes], int]:
                 break
             last = seq
         lines.append(line)
-    return (lines if last else []), last
+    return lines if last else []
 
 
 def _sized_at(memory: mmap.mmap, at: int, end: int) -> bytes:

@@ -203,6 +203,7 @@ class Server:
         for sink in self._sinks:
             events.set_level(MESSAGE)
             events.add(sink)
+        events.observe(self._former_stamp())
         rng = self._chance(directory.boot) if self._chance is not None else random.SystemRandom()
         ports = Ports(clock, self.store, self._loop.call_soon, self._wake_port, self._spawn, rng, self.log)
         self.runtime = RuntimeSettings(settings, self.store, name)
@@ -222,6 +223,11 @@ class Server:
         self.runtime.applied, self.runtime.told = self._settings_changed, self.log
         StatsReporter(self.node).start()
         return known
+
+    def _former_stamp(self) -> int:
+        """The stamp of the last event of the process before this one; 0 if unknown."""
+        former = self.eventlog.former if self.eventlog is not None else None
+        return 0 if former is None else former.stamp
 
     def _make_clock(self) -> ClusterClock:
         """Cluster time: where the last process left it, if the machine's own time since then is known."""

@@ -91,6 +91,8 @@ class Host:
         """Whether the last orderly stop could not write everything in time."""
         self._wake: Scheduled | None = None
         self._wake_s = 0.0
+        self._stamp = 0
+        """The stamp of the last event of the last process."""
 
     # -- life
 
@@ -118,6 +120,7 @@ class Host:
         for name, plugin in self.plugins.items():
             hooks.add(name, plugin)
         events = Events(self.name, self.boot, self.run_id, clock.now_ms, self._mono_ns, self.event_level)
+        events.observe(self._stamp)
         events.add(lambda row: self.on_event(row))
         self.node = node = Node(self.name, self.boot, self.options, hooks, events, ports)
         if self.on_node is not None:
@@ -165,6 +168,7 @@ class Host:
     def kill(self) -> None:
         """End the process between two instructions. The connections of its clients are reset."""
         assert self.node is not None
+        self._stamp = self.node.env.events.stamp()
         self.node = None
         self._stopped = None
         self._forget_wake()

@@ -60,7 +60,8 @@ class InProcessServer(Server):
     """One boot of a node under test. `disks` None means LevelDB; `sink` gets every row of the event log.
 
     `transport` makes the transport to other nodes from this boot's gate; None means gRPC without faults. `tune` changes
-    the settings of the cluster. `clocks` replace the clocks of the machine.
+    the settings of the cluster. `clocks` replace the clocks of the machine. `stamp`: that of the last event of the
+    boot before.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class InProcessServer(Server):
         transport: Callable[[FaultGate], Transport] | None = None,
         tune: Callable[[ClusterSettings], ClusterSettings] | None = None,
         clocks: Clocks = OF_THE_MACHINE,
+        stamp: int = 0,
     ) -> None:
         self.gate = FaultGate(lambda link, origin: self.node.accept(link, origin), reset, activity, drops)
         super().__init__(
@@ -89,6 +91,7 @@ class InProcessServer(Server):
         self.listeners = _GatedListeners(self, log, limiter_options(settings))
         self._disks = disks
         self._sink = sink
+        self._stamp = stamp
         self._dead = False
 
     def _make_engine(self, folder: Path, durability: Durability) -> Engine:
@@ -96,6 +99,9 @@ class InProcessServer(Server):
             disk = self._disks.setdefault(folder.name, MemoryDisk())
             return MemoryDiskEngine(disk, lambda work: self._loop.call_soon(self.gate.when_awake, work))
         return LevelDBEngine(folder, self._committed, durability, LevelDBOptions(write_buffer_size=_WRITE_BUFFER))
+
+    def _former_stamp(self) -> int:
+        return max(self._stamp, super()._former_stamp())
 
     def _committed(self, work: Callable[[], None]) -> None:
         """Call `work` in the loop, behind the gate. The thread of the disk calls this after a commit."""

@@ -61,6 +61,8 @@ class NodeHandle:
         self._sink = sink
         self._node_links = node_links
         self._server: InProcessServer | None = None
+        self._stamp = 0
+        """The stamp of the last event of the last boot."""
         self._changing = asyncio.Lock()
         """Held while the node starts or ends: another start or end waits for it."""
         self._threads: list[threading.Thread] = []
@@ -137,6 +139,7 @@ class NodeHandle:
             None if node_links is None else partial(node_links.transport, self.number),
             None if node_links is None else node_links.tune,
             OF_THE_MACHINE if node_links is None else (node_links.clock.wall_ms, node_links.clock.mono_ms),
+            self._stamp,
         )
         before = set(threading.enumerate())
         await server.start()
@@ -165,7 +168,7 @@ class NodeHandle:
         self._awake()
         server.gate.thaw()
         await server.stop()
-        await self._check(server)
+        await self._ended(server)
 
     async def kill(self) -> None:
         """End as kill -9 does: only committed data remains. Raises `LeakError`, or `FaultError` if the node is down."""
@@ -174,7 +177,7 @@ class NodeHandle:
             self._awake()
             server.node.env.event("fault.kill", nodes=[self.name])
             await server.kill()
-            await self._check(server)
+            await self._ended(server)
 
     def pause(self) -> None:
         """Pause the node, as SIGSTOP does: connections stay open; the node reads and writes nothing, no timer fires.
@@ -207,7 +210,9 @@ class NodeHandle:
         """Release the reserved port."""
         self._reserved.close()
 
-    async def _check(self, server: InProcessServer) -> None:
+    async def _ended(self, server: InProcessServer) -> None:
+        """Remember where the boot's event log ended. Raises `LeakError` if the boot has left something behind."""
+        self._stamp = server.node.env.events.stamp()
         await asyncio.sleep(0)
         left = server.left_behind()
         left += [f"thread {thread.name}" for thread in self._threads if thread.is_alive()]

@@ -22,6 +22,8 @@ from strogoff.judge.run import judge
 from .test_eventlog import NOW_MS, read
 
 NODE = "rx@192.0.2.2"
+FIRST = NOW_MS << 16
+"""The stamp of the first row of a boot; each later row has the next one."""
 Start = Callable[..., tuple[Events, EventLog]]
 
 
@@ -71,9 +73,10 @@ def test_a_kill_leaves_nothing_unknown(tmp_path: Path, start: Start, flushed: in
     crash(tmp_path, log)
     _, log = start(2)
     log.close()
-    assert log.former == FormerLog(5, False)
+    assert log.former == FormerLog(5, False, FIRST + 4)
     _, log = start(3)
-    assert log.former == FormerLog(5, True), "the second boot ended before its first row: nobody knows of the first"
+    known = FormerLog(5, True, FIRST + 4)
+    assert log.former == known, "the second boot ended before its first row: nobody knows of the first"
     log.close()
 
 
@@ -86,7 +89,7 @@ def test_a_loss_of_power_may_have_taken_rows(tmp_path: Path, start: Start) -> No
     crash(tmp_path, log, files_keep=whole - 5, ring=False)
     _, log = start(2, "k2")
     log.close()
-    assert log.former == FormerLog(8, True)
+    assert log.former == FormerLog(8, True, FIRST + 7)
 
 
 @pytest.mark.parametrize(("kernel", "lost"), [("k1", False), ("k2", True), ("", True)])
@@ -99,7 +102,7 @@ def test_a_ring_of_another_boot_of_the_kernel_may_lack_rows(
     crash(tmp_path, log)
     _, log = start(2, kernel)
     log.close()
-    assert log.former == FormerLog(1, lost)
+    assert log.former == FormerLog(1, lost, FIRST)
 
 
 def test_an_orderly_stop_hides_nothing(tmp_path: Path, start: Start) -> None:
@@ -110,7 +113,7 @@ def test_an_orderly_stop_hides_nothing(tmp_path: Path, start: Start) -> None:
     log.close()
     _, log = start(4, "k2")
     log.close()
-    assert log.former == FormerLog(3, False)
+    assert log.former == FormerLog(3, False, FIRST + 2)
 
 
 def test_a_boot_that_only_has_joined_has_not_stopped(tmp_path: Path, start: Start) -> None:
@@ -119,13 +122,13 @@ def test_a_boot_that_only_has_joined_has_not_stopped(tmp_path: Path, start: Star
     log.close()
     _, log = start(2)
     log.close()
-    assert log.former == FormerLog(1, True)
+    assert log.former == FormerLog(1, True, FIRST)
 
 
 def test_a_ring_that_was_full_has_lost_rows(tmp_path: Path) -> None:
-    assert former_log([], Rescued(3, b"", [], 9, "k", crowded=True), "k") == FormerLog(9, True)
-    assert former_log([], Rescued(3, b"", [], 9, "k"), "k") == FormerLog(9, False)
-    assert former_log([], Rescued(3, b"", [], 0, "k"), "k") is None
+    assert former_log([], Rescued(3, b"", [], 9, 70, "k", crowded=True), "k") == FormerLog(9, True, 70)
+    assert former_log([], Rescued(3, b"", [], 9, 70, "k"), "k") == FormerLog(9, False, 70)
+    assert former_log([], Rescued(3, b"", [], 0, 0, "k"), "k") is None
 
 
 def test_the_last_row_that_can_be_read(tmp_path: Path) -> None:

@@ -257,6 +257,26 @@ def test_a_clock_that_is_wrong_at_a_restart_ends_no_session(
     run(test())
 
 
+def test_events_have_later_stamps_than_those_of_the_process_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if that one had not saved its time, and the clock was set back."""
+    monkeypatch.setattr(Server, "_save_clock", lambda server: None)
+    wrong = (lambda: time.time() * 1000 - 3_600_000, lambda: time.monotonic() * 1000)
+
+    async def test() -> None:
+        settings = {"eventlog__dir": str(tmp_path / "log"), "eventlog__level": "session"}
+        await during(make(tmp_path / "data", **settings), lambda server: asyncio.sleep(0))
+        again = make(tmp_path / "data", **settings)
+        await during(Server(again.settings, again.log, clocks=wrong), lambda server: asyncio.sleep(0))
+
+    run(test())
+    found, _ = read_log(tmp_path / "log")
+    rows = sorted(found, key=lambda row: (row["boot"], row["seq"]))
+    assert {row["boot"] for row in rows} == {1, 2}
+    assert [row["hlc"] for row in rows] == sorted({row["hlc"] for row in rows})
+
+
 class Doorman:
     """A plugin with an asynchronous answer."""
 

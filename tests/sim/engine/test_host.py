@@ -71,6 +71,22 @@ def test_cluster_time_is_noted_and_never_goes_back() -> None:
     assert host.start().env.clock.now_ms() >= int.from_bytes(noted[:8], "big")
 
 
+def test_events_have_later_stamps_than_those_of_the_process_before() -> None:
+    """A loss of power takes the machine's time back to what was saved, but not the stamps of its log."""
+    loop, host, disks = make_host()
+    host.event_level = 1
+    node = host.start()
+    loop.run_for(25)
+    node.env.event("node.start", retained=0)
+    host.kill()
+    disks[0].crash(False)
+    disks[0] = disks[0].reopen()
+    host.new_boot()
+    host.start()
+    stamps = [row["hlc"] for row in host.events]
+    assert {row["boot"] for row in host.events} == {1, 2} and stamps == sorted(set(stamps))
+
+
 def test_wake_comes_in_cluster_time() -> None:
     loop, host, _ = make_host()
     node = host.start()

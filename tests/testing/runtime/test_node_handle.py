@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from strogoff.judge.rows import Row
 from strogoff.testing.faults.packet_drops import FaultError
 from strogoff.testing.runtime.idle import IdleDetector
 from strogoff.testing.runtime.node_handle import LeakError, NodeHandle
 
 from ..run_loop import run
 
+CONF = {"nodename": "n@127.0.0.1", "allow_anonymous": "on", "eventlog.level": "off"}
+
 
 def make(folder: Path, **conf: str) -> NodeHandle:
-    wanted = {"nodename": "n@127.0.0.1", "allow_anonymous": "on", "eventlog.level": "off", **conf}
-    return NodeHandle(0, wanted, folder, {}, 1, IdleDetector(), lambda row: None)
+    return NodeHandle(0, {**CONF, **conf}, folder, {}, 1, IdleDetector(), lambda row: None)
 
 
 def test_the_port_is_reserved(tmp_path: Path) -> None:
@@ -53,6 +57,26 @@ def test_more_listeners(tmp_path: Path) -> None:
         node.release()
 
     run(test())
+
+
+@pytest.mark.parametrize("end", [NodeHandle.kill, NodeHandle.stop])
+def test_stamps_rise_over_a_restart(tmp_path: Path, end: Callable[[NodeHandle], Coroutine[Any, Any, None]]) -> None:
+    """Also if the new process begins in the same millisecond, or at the time that the old one has saved last."""
+    rows: list[Row] = []
+
+    async def test() -> None:
+        node = NodeHandle(0, CONF, tmp_path, {}, 1, IdleDetector(), rows.append)
+        await node.start()
+        node.node.env.events.observe(rows[-1]["hlc"] + (9000 << 16))
+        node.node.env.event("fault.pause", nodes=[node.name])
+        await end(node)
+        await node.start()
+        await node.kill()
+        node.release()
+
+    run(test())
+    stamps = [row["hlc"] for row in rows]
+    assert {row["boot"] for row in rows} == {1, 2} and stamps == sorted(set(stamps))
 
 
 def test_a_node_that_is_down(tmp_path: Path) -> None:
