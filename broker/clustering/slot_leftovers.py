@@ -25,6 +25,8 @@ STEP = 200
 """Rows that one turn deletes, of all slots together."""
 PAUSE_MS = 1_000
 """How long to wait for the routes of the present node."""
+LONG = 60
+"""Pauses after which the log has a warning: a route that its writer has in memory comes within seconds."""
 
 
 class SlotLeftovers:
@@ -67,20 +69,31 @@ class SlotLeftovers:
             self._node.env.background(self._step)
 
     def _ready(self, slot: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the rows that are deleted, and an empty one for each pause."""
+        """Yield the rows that are deleted, and an empty one for each pause. A pause has no end of its own: without the
+        rows this node would send nothing to the subscriber."""
+        paused = 0
         for key, value in self._node.slot_sessions.forget(slot):
-            while key[:1] == b"b" and self._awaits(slot, key):
+            while key[:1] == b"b" and self._awaits(slot, *keys.parse_subscription_key(key)):
+                paused += 1
+                if paused == LONG:
+                    self._warn(slot, keys.parse_subscription_key(key)[1])
                 yield b"", b""
             yield key, value
 
-    def _awaits(self, slot: int, key: bytes) -> bool:
+    def _awaits(self, slot: int, client: bytes, text: str) -> bool:
         """True if the route for this subscription is still one that this node has written, and another node is to write
         it."""
         if self._is_back(slot):
             return False
-        client, text = keys.parse_subscription_key(key)
         value = self._route(prefix_to_slot(keys.mountpoint_of(client), slot) + text.encode())
         return value is not None and writer_of(value) == self._node.name
+
+    def _warn(self, slot: int, text: str) -> None:
+        self._node.env.log(
+            "warning",
+            f"slot {slot} has left this node, which keeps its rows: for {LONG * PAUSE_MS // 1000} s the slot's present "
+            f"node has not written that it has subscribers of {text!r}; see `vmq-admin slot show` for that node",
+        )
 
     def _step(self) -> None:
         env = self._node.env

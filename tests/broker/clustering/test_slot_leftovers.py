@@ -48,6 +48,19 @@ def test_the_rows_stay_until_the_routes_of_the_new_node_are_here(
     assert resumed(cluster, 2) == [b"2"]
 
 
+def test_a_long_wait_for_a_route_is_in_the_log(cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, with the slot and the filter."""
+    monkeypatch.setattr(slot_leftovers, "LONG", 3)
+    monkeypatch.setattr(slot_leftovers, "PAUSE_MS", 500)
+    subscriber(cluster).leave()
+    advertiser = cluster[2].host.clustering.advertiser  # type: ignore[union-attr]
+    monkeypatch.setattr(advertiser, "announce", lambda *filter_and_slot: None)
+    assert cluster.move(2) == ""
+    cluster.pass_s(5)
+    ((level, line),) = [each for each in cluster[1].host.lines if "keeps its rows" in each[1]]
+    assert level == "warning" and f"slot {cluster.slot} has left this node" in line and "'t'" in line
+
+
 def test_a_restart_goes_on_with_the_deletion(cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     subscriber(cluster).leave()
     advertiser = cluster[2].host.clustering.advertiser  # type: ignore[union-attr]
