@@ -89,8 +89,8 @@ class Host:
         """The boot of the machine. A process on another boot does not know how long the machine was off."""
         self.unwritten = False
         """Whether the last orderly stop could not write everything in time."""
-        self._wake: Scheduled | None = None
-        self._wake_s = 0.0
+        self._wake: tuple[Scheduled, float] | None = None
+        """The next call of `Environment.wake`, and its time in virtual seconds."""
         self._stamp = 0
         """The stamp of the last event of the last process."""
 
@@ -222,11 +222,10 @@ class Host:
         now = EPOCH_MS + self.loop.now_s * 1000 if node is None else node.env.clock.now_ms()
         delay_s = (when_ms - now) / 1000
         due_s = self.loop.now_s + delay_s
-        if self._wake is not None and self._wake.function is not None and self._wake_s <= due_s:
+        if self._wake is not None and self._wake[0].function is not None and self._wake[1] <= due_s:
             return
         self._forget_wake()
-        self._wake_s = due_s
-        self._wake = self.later(delay_s, self._woken)
+        self._wake = self.later(delay_s, self._woken), due_s
 
     def _woken(self) -> None:
         self._wake = None
@@ -235,7 +234,7 @@ class Host:
 
     def _forget_wake(self) -> None:
         if self._wake is not None:
-            self._wake.cancel()
+            self._wake[0].cancel()
             self._wake = None
 
     def _spawn(self, work: Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:

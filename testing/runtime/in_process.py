@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import socket
 import struct
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from ..faults.packet_drops import Drop
 from .idle import IdleDetector
 from .memory_disk import Disks, MemoryDisk, MemoryDiskEngine
 
+_THREADS = ("leveldb ", "eventlog")
 _RESET = struct.pack("ii", 1, 0)
 _WRITE_BUFFER = 1 << 20
 """Bytes of LevelDB's write buffer: small, because a start takes 25 ms for each full MiB of it."""
@@ -93,6 +95,14 @@ class InProcessServer(Server):
         self._sink = sink
         self._stamp = stamp
         self._dead = False
+        self._threads: list[threading.Thread] = []
+
+    async def start(self) -> None:
+        """As `Server.start`."""
+        before = set(threading.enumerate())
+        await super().start()
+        fresh = set(threading.enumerate()) - before
+        self._threads = [thread for thread in fresh if thread.name.startswith(_THREADS)]
 
     def _make_engine(self, folder: Path, durability: Durability) -> Engine:
         if self._disks is not None:
@@ -144,9 +154,10 @@ class InProcessServer(Server):
         self._directory.close()
 
     def left_behind(self) -> list[str]:
-        """Returns descriptions of the tasks, listeners and connections that an ended server has not released."""
+        """Returns descriptions of what an ended server has not released: tasks, threads, listeners, connections."""
         found = [f"task {task.get_coro()!r}" for task in self._tasks if not task.done()]
         found += [f"listener {row.key}" for row in self.listeners.show()]
         if self.listeners.active():
             found.append(f"{self.listeners.active()} connections")
+        found += [f"thread {thread.name}" for thread in self._threads if thread.is_alive()]
         return found

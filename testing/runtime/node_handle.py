@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -23,7 +22,6 @@ from .node_links import NodeLinks
 LISTENER = "listener.tcp.default"
 CLUSTER_LISTENER = "listener.vmq.default"
 NOBODY = "a connection before CONNECT"
-_THREADS = ("leveldb ", "eventlog")
 
 
 class LeakError(AssertionError):
@@ -65,7 +63,6 @@ class NodeHandle:
         """The stamp of the last event of the last boot."""
         self._changing = asyncio.Lock()
         """Held while the node starts or ends: another start or end waits for it."""
-        self._threads: list[threading.Thread] = []
         self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reserved.bind((self.host, 0))
@@ -141,10 +138,7 @@ class NodeHandle:
             OF_THE_MACHINE if node_links is None else (node_links.clock.wall_ms, node_links.clock.mono_ms),
             self._stamp,
         )
-        before = set(threading.enumerate())
         await server.start()
-        fresh = set(threading.enumerate()) - before
-        self._threads = [thread for thread in fresh if thread.name.startswith(_THREADS)]
         self._server = server
 
     async def stop(self) -> None:
@@ -214,9 +208,7 @@ class NodeHandle:
         """Remember where the boot's event log ended. Raises `LeakError` if the boot has left something behind."""
         self._stamp = server.node.env.events.stamp()
         await asyncio.sleep(0)
-        left = server.left_behind()
-        left += [f"thread {thread.name}" for thread in self._threads if thread.is_alive()]
-        if left:
+        if left := server.left_behind():
             raise LeakError(f"node {self.number} left behind: {', '.join(left)}")
 
     def _log_line(self, level: str, text: str) -> None:
