@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Version of the schema. Readers accept rows up to their own version. A new type or a new required field raises it."""
 
 OFF: Final = 0
@@ -180,6 +180,9 @@ _TYPES: Final = """
     dlv.ack m mid client conn packet_id code : a subscriber has a message, or refuses it (PUBACK or PUBREC)
     dlv.rel m client conn packet_id : PUBREL was sent to the subscriber
     dlv.comp m client conn packet_id : PUBCOMP came from the subscriber
+    dlv.pause s client conn ?mountpoint
+        : for 1 s the client has not read what was sent, so the node sends it nothing
+    dlv.resume s client conn ?mountpoint : the client reads again, after dlv.pause
     will.arm s client epoch topic ?mountpoint
         : the node has the will of a client that connects; conn.open follows, unless the connection ends before CONNACK
     will.fire s client topic mid ?mountpoint : a will was published

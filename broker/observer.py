@@ -50,6 +50,12 @@ class Sender(Protocol):
         ...
 
 
+class Receiver(Sender, Protocol):
+    """The fields of a connection that events of its output report."""
+
+    mountpoint: str
+
+
 class Connection(Protocol):
     """The fields of a client connection that events report."""
 
@@ -217,6 +223,18 @@ class Observer:
             reason=reason,
             count=count,
         )
+
+    def output_unread(self, connection: Receiver) -> None:
+        """A client has not read for a while what was sent to it: the broker sends it nothing more."""
+        self._delivery("dlv.pause", connection)
+
+    def output_read(self, connection: Receiver) -> None:
+        """A client reads again, after `output_unread`."""
+        self._delivery("dlv.resume", connection)
+
+    def _delivery(self, type_: str, connection: Receiver) -> None:
+        name, mountpoint = connection.client_id, connection.mountpoint
+        self._event(type_, client=name, mountpoint=mountpoint, conn=connection.number)
 
     def denied(
         self,

@@ -6,7 +6,7 @@ Everything that decides about a log calls these functions, with rows that it has
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from .anomalies import (
@@ -17,6 +17,7 @@ from .anomalies import (
     a04_duplicate,
     a05_qos2_violation,
     a06_reorder,
+    a08_stall,
     a09_recovered,
     a10_double_owner,
     a11_takeover_hang,
@@ -59,6 +60,7 @@ class Judged:
     acked: bool
     delivered: int
     open: int
+    waits: list[a08_stall.Wait] = field(default_factory=list)
 
 
 def judge_message(message_id: MessageId, rows: Iterable[Row], world: World) -> Judged:
@@ -100,6 +102,7 @@ def judge_message(message_id: MessageId, rows: Iterable[Row], world: World) -> J
         acked=message.answer is not None,
         delivered=len({each.owner for each in message.sent}),
         open=losses.count(None),
+        waits=list(a08_stall.waits(message, world)) if message.queued else [],
     )
 
 
@@ -214,6 +217,16 @@ def judge_client(rows: Sequence[Row], world: World) -> Iterator[Finding]:
     yield from a10_double_owner.judge(rows, world)
     yield from a11_takeover_hang.judge(rows, world)
     yield from a14_will.judge(rows, world)
+
+
+CONNECTION_TYPES: Final = a08_stall.TYPES
+"""The types of rows that are judged by node, boot and connection."""
+
+
+def judge_connection(steps: Iterable[a08_stall.Wait | Row], world: World) -> Iterator[Finding]:
+    """Judge a connection that messages have waited long for: these first, in the order of `begin`, then its rows in the
+    order of `seq`."""
+    return a08_stall.judge(steps, world)
 
 
 def judge_sessions(owner: Owner, world: World) -> Iterator[Finding]:

@@ -43,6 +43,7 @@ class Queued:
     stamp: int
     node: str
     boot: int
+    qos: int
     row: RowId
 
 
@@ -192,7 +193,7 @@ class Message:
         owner, stamp = self._world.owner_of(row), row["hlc"]
         before = self.queued.get(owner)
         first = stamp if before is None else before.first
-        self.queued[owner] = Queued(first, stamp, row["node"], row["boot"], row_id(row))
+        self.queued[owner] = Queued(first, stamp, row["node"], row["boot"], row.get("qos") or 0, row_id(row))
 
     def _stored(self, row: Row) -> None:
         durability = row.get("durability") or ""

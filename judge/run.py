@@ -7,20 +7,24 @@ functions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from operator import attrgetter
+from itertools import chain
+from operator import attrgetter, itemgetter
 
 from . import findings
+from .anomalies import a08_stall
 from .anomalies.a00_log_hole import stretches
 from .anomalies.a16_retained_stale import Retained
 from .findings import Finding, Verdict
 from .judging import (
     CLIENT_TYPES,
+    CONNECTION_TYPES,
     RETAINED_TYPES,
     judge_boot,
     judge_client,
     judge_cluster,
+    judge_connection,
     judge_lane,
     judge_message,
     judge_queue,
@@ -103,6 +107,15 @@ class Grouped:
         if known is None or row["hlc"] < known["hlc"]:
             self._stored[key] = row
 
+    def of_connections(self, places: Collection[a08_stall.Place]) -> dict[a08_stall.Place, list[Row]]:
+        """Returns the rows of these connections that are judged by connection, in the order of `seq`."""
+        found: dict[a08_stall.Place, list[Row]] = {place: [] for place in places}
+        for node, boot in dict.fromkeys(place[:2] for place in places):
+            for row in self.boots[node, boot]:
+                if row["type"] in CONNECTION_TYPES and (node, boot, row.get("conn")) in found:
+                    found[node, boot, row["conn"]].append(row)
+        return {place: sorted(rows, key=itemgetter("seq")) for place, rows in found.items()}
+
     def world(self, complete: bool = True) -> World:
         """Returns what happened besides messages. `complete`: as in `Summary`."""
         wills = {tuple(row["mid"]) for rows in self.clients.values() for row in rows if row["type"] == "will.fire"}
@@ -134,6 +147,7 @@ def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Rep
     report = Report()
     lanes: defaultdict[tuple[SessionKey, Lane], list[Entry]] = defaultdict(list)
     topics: defaultdict[tuple[str, str], list[Retained]] = defaultdict(list)
+    waits: defaultdict[a08_stall.Place, list[a08_stall.Wait]] = defaultdict(list)
     for message_id, of_message in grouped.messages.items():
         judged = judge_message(message_id, of_message, world)
         tally.take(judged)
@@ -142,6 +156,8 @@ def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Rep
             lanes[entry.key].append(entry)
         for step in judged.retained:
             topics[step.key].append(step)
+        for wait in judged.waits:
+            waits[wait.place].append(wait)
     waiting: defaultdict[SessionKey, list[Entry]] = defaultdict(list)
     for (session, _), entries in lanes.items():
         waiting[session] += report.take(judge_lane(lane_order(entries), lifo))
@@ -150,6 +166,9 @@ def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Rep
         report.waiting += len(report.take(still))
     for retained in topics.values():
         report.findings += judge_topic(sorted(retained, key=attrgetter("due")), world)
+    for place, of_connection in grouped.of_connections(waits).items():
+        long = sorted(waits[place], key=attrgetter("begin"))
+        report.findings += judge_connection(chain(long, of_connection), world)
     report.findings += _without_messages(grouped, world)
     report.findings += judge_cluster(tally.without_lease, tally.exposed, world)
     report.findings = findings.in_order(report.findings)

@@ -21,6 +21,17 @@ class Home:
 
 
 @dataclass(slots=True)
+class Online:
+    """A connection of a session, from `opened` until before `closed`. `conn` is its number in (node, boot)."""
+
+    node: str
+    boot: int
+    conn: int
+    opened: int
+    closed: int = NEVER
+
+
+@dataclass(slots=True)
 class Session:
     """A session from its begin to its end. `durable`: the log shows that it outlives a connection. `known`: the log has
     its begin, and so all of its subscriptions."""

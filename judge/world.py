@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 from ..cluster.identity import slot_of
@@ -23,13 +23,18 @@ from .incidents import Incidents
 from .lives import BootRows, Lives
 from .partitions import Partitions
 from .rows import BEFORE, NEVER, MessageId, Owner, Row, in_order, row_id
-from .sessions import Held, Home, Session
+from .sessions import Held, Home, Online, Session
 from .subscriptions import SubscriptionTable
 from .views import Views
 
 ANSWERED_SINCE: Final = 4
 """The version of the schema from which on the log has each SUBACK. In an older log a subscription counts from its row
 on."""
+
+CONNECTIONS: Final = 16
+"""So many connections of a session are looked at for one message."""
+TAKEOVERS: Final = 4
+"""Among so many last connections of a session is the one that ends."""
 
 
 @dataclass
@@ -60,6 +65,8 @@ class World:
     safe_wills: frozenset[MessageId] = frozenset()
     connections: dict[Owner, list[int]] = field(default_factory=dict)
     """The stamps of conn.open by node, mountpoint and client."""
+    online: dict[Owner, list[Online]] = field(default_factory=dict)
+    """The connections of the sessions of each owner, in the order of their begins."""
     mountpoints: dict[tuple[str, int, int], str] = field(default_factory=dict)
     """(node, boot, conn) -> mountpoint, where it is not the default one."""
     brought: set[tuple[Owner, str]] = field(default_factory=set)
@@ -120,6 +127,13 @@ class World:
         else:
             last = sessions[0]
         return last if last.begun <= stamp < last.ended else None
+
+    def online_between(self, owner: Owner, begin: int, end: int) -> Iterator[Online]:
+        """Returns connections of an owner's sessions that were open at any time between two stamps, the first
+        `CONNECTIONS` at most."""
+        there = self.online.get(owner, [])
+        first = max(bisect_right(there, begin, key=lambda each: each.opened) - 1, 0)
+        return (each for each in there[first : first + CONNECTIONS] if each.opened < end and each.closed > begin)
 
     def was_given_up(self, row: Row) -> bool:
         """Whether the cluster had given up the disk of the boot that wrote a row."""
@@ -226,6 +240,8 @@ class _Builder:
         (self._outlives.add if row.get("expiry_s") else self._outlives.discard)(owner)
         node, mountpoint, client = row["node"], row.get("mountpoint") or "", row["client"]
         self.world.connections.setdefault((node, mountpoint, client), []).append(row["hlc"])
+        online = Online(node, row["boot"], row.get("conn") or 0, row["hlc"])
+        self.world.online.setdefault(owner, []).append(online)
         if mountpoint and row.get("conn"):
             self.world.mountpoints[node, row["boot"], row["conn"]] = mountpoint
 
@@ -233,6 +249,10 @@ class _Builder:
         owner = self.world.owner_of(row)
         if owner in self._open:
             self._closed.add(owner)
+        which = row["node"], row["boot"], row.get("conn") or 0
+        for each in islice(reversed(self.world.online.get(owner, [])), TAKEOVERS):
+            if (each.node, each.boot, each.conn) == which:
+                each.closed = row["hlc"]
 
     def create(self, row: Row) -> None:
         owner = self.world.owner_of(row)

@@ -18,8 +18,9 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from ...judge.anomalies import a08_stall
 from ...judge.findings import Finding, Severity, in_order, verdict_of
-from ...judge.judging import CLIENT_TYPES, RETAINED_TYPES, judge_cluster, judge_sessions
+from ...judge.judging import CLIENT_TYPES, CONNECTION_TYPES, RETAINED_TYPES, judge_cluster, judge_sessions
 from ...judge.message import FIELDS, TYPES
 from ...judge.rows import ms_of
 from ...judge.world import World
@@ -88,6 +89,7 @@ class _Audit:
             _mapped(by_topic(judged), judges.topics(shared)),
             _mapped(by_retained(self.events), judges.retained(shared)),
             _mapped(by_client(self.events), judges.clients(shared)),
+            _mapped(by_connection(self.events, judged), judges.connections(shared)),
             _mapped(_of_types(self.events, _REFUSALS), judges.refusals(shared)),
             _mapped(by_boot(ends), judges.boots(shared)),
             *self._of_driver(of_run, judged),
@@ -148,6 +150,18 @@ def by_retained(events: DataFrame) -> DataFrame:
 def by_client(events: DataFrame) -> DataFrame:
     """The rows that are judged by client, one client after the other; `at` is the mountpoint."""
     return _grouped(_of_types(events, CLIENT_TYPES), [F.col("run_id"), F.col("at"), F.col("client")])
+
+
+def by_connection(events: DataFrame, judged: DataFrame) -> DataFrame:
+    """Connections that messages have waited long for, one after the other: these first, in the order of `begin`, then
+    the rows in the order of `seq`."""
+    key = ["run_id", "node", "boot", "conn"]
+    waits = judged.where(F.col("wait").isNotNull()).select("run_id", "wait.node", "wait.boot", "wait.conn", "wait")
+    rows = events.where(F.col("type").isin(*CONNECTION_TYPES)).select("run_id", *a08_stall.FIELDS)
+    there = rows.join(waits.select(*key).distinct(), key, "left_semi")
+    both = waits.unionByName(there, allowMissingColumns=True)
+    order = F.col("wait").isNull(), F.col("wait.begin"), F.col("seq")
+    return _grouped(both, [F.col(each) for each in key], *order)
 
 
 def _of_types(events: DataFrame, types: Iterable[str]) -> DataFrame:

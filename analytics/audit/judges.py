@@ -16,13 +16,14 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from ...judge.anomalies import a21_minority_ack, a23_sync_exposure
+from ...judge.anomalies import a08_stall, a21_minority_ack, a23_sync_exposure
 from ...judge.anomalies.a00_log_hole import Stretch
 from ...judge.anomalies.a16_retained_stale import Retained
 from ...judge.findings import Finding
 from ...judge.judging import (
     judge_boot,
     judge_client,
+    judge_connection,
     judge_lane,
     judge_message,
     judge_queue,
@@ -61,9 +62,11 @@ COLUMNS: Final[dict[str, Any]] = {
     "without_lease": tuple[a21_minority_ack.Place, int],
     "exposed": tuple[a23_sync_exposure.Place, int],
     "counts": Counts,
+    "wait": a08_stall.Wait,
 }
 """What the judges hand on, after the column `run_id`. A row has one of them: a finding with its id, an entry of a lane,
-a retained message with when it is due, the stamp of the last q.enq of a session, or a part of a count."""
+a retained message with when it is due, the stamp of the last q.enq of a session, a part of a count, or a message that
+waited long for a connection."""
 SCHEMA: Final = pa.schema([("run_id", pa.string()), *((name, arrow_type(hint)) for name, hint in COLUMNS.items())])
 SQL: Final = ", ".join(f"{each.name} {sql_type(each.type)}" for each in SCHEMA)
 """`SCHEMA` in the words of Spark."""
@@ -159,6 +162,8 @@ def messages(worlds: Worlds) -> Map:
                 output.add(run_id, entry=entry)
             for step in judged.retained:
                 output.add(run_id, due=step.due, retained=step)
+            for wait in judged.waits:
+                output.add(run_id, wait=wait)
             yield from output.full()
         for run_id, tally in tallies.items():
             counts = Counts(tally.published, tally.acked, tally.delivered, tally.open)
@@ -282,6 +287,25 @@ def clients(worlds: Worlds) -> Map:
             yield run_id, judge_client(of_client, of_run[run_id])
 
     return _judged(worlds, judged)
+
+
+def connections(worlds: Worlds) -> Map:
+    """Judge connections: by run, node, boot and connection, first the messages that waited long for it, in the order of
+    `begin`, then its rows in the order of `seq`. Hands on findings."""
+
+    def judged(batches: Batches, of_run: Mapping[str, World]) -> Iterator[Judged]:
+        for (run_id, *_), steps in groupby(_steps(batches), lambda each: each[0]):
+            yield run_id, judge_connection((step for _, step in steps), of_run[run_id])
+
+    return _judged(worlds, judged)
+
+
+def _steps(batches: Batches) -> Iterator[tuple[tuple[Any, ...], a08_stall.Wait | Row]]:
+    key = itemgetter("run_id", "node", "boot", "conn")
+    for batch in batches:
+        waits = values(batch["wait"], a08_stall.Wait | None)
+        for wait, row in zip(waits, rows_of([batch.drop_columns(["wait"])]), strict=True):
+            yield key(row), row if wait is None else wait
 
 
 def refusals(worlds: Worlds) -> Map:

@@ -45,6 +45,8 @@ _SENTENCES: Final = """
     dlv.ack         acknowledged by {client} with code {code}, packet id {packet_id}
     dlv.rel         PUBREL to {client}, packet id {packet_id}
     dlv.comp        PUBCOMP from {client}, packet id {packet_id}
+    dlv.pause       {client} does not read what was sent: nothing more is sent
+    dlv.resume      {client} reads again
     will.arm        {client} left a will for {topic}
     will.fire       the will of {client} was published to {topic}
     will.cancel     the will of {client} will not be published: {reason}

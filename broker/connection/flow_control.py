@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from ..plugins.hooks import Verdict
 from .services import ConnectionServices
-from .timers import ConnectionTimers
 from .transport import ClientTransport
 from .turns import PACKETS_PER_TURN, next_size
+from .unread_output import Owner as Receiver
+from .unread_output import UnreadOutput
 
 TURN = "turn"
 
@@ -25,10 +26,8 @@ NOT_TAKEN_MS = 60_000
 """How long the buffer of such a peer may stay full; then the broker closes the connection."""
 
 
-class Owner(Protocol):
+class Owner(Receiver, Protocol):
     """The client connection whose input is controlled."""
-
-    timers: ConnectionTimers
 
     @property
     def closed(self) -> bool:
@@ -71,6 +70,7 @@ class FlowControl:
         "questions",
         "turn_began",
         "turn_size",
+        "unread",
         "untaken",
         "work",
     )
@@ -86,6 +86,7 @@ class FlowControl:
         self.questions = 0
         self.paused_for: set[str] = set()
         self.last_seen = services.env.now
+        self.unread = UnreadOutput(services.env)
         self.untaken = 0
         """Bytes of answers written since the transport's buffer became full."""
 
@@ -171,6 +172,7 @@ class FlowControl:
     def writable(self, flag: bool) -> None:
         """The transport's buffer is full (False) or has room again (True): then end the pause for unread answers."""
         self.untaken = 0
+        (self.unread.end if flag else self.unread.begin)(self.owner)
         if flag and "output" in self.paused_for:
             self.owner.timers.cancel("output")
             self.unpause("output")

@@ -20,8 +20,9 @@ from .lane_cases import CASES as OF_LANES
 from .message_cases import CASES as OF_MESSAGES
 from .scene import Actor, Scene
 from .stage import Stage
+from .stall_cases import CASES as OF_STALLS
 
-CASES: Final[dict[str, Case]] = merged(OF_MESSAGES, OF_LANES, OF_CLIENTS, OF_CLUSTERS)
+CASES: Final[dict[str, Case]] = merged(OF_MESSAGES, OF_LANES, OF_CLIENTS, OF_CLUSTERS, OF_STALLS)
 """All planted cases by name."""
 FIRST, LAST = 0.05, 0.97
 """The shares of the messages at which the first and the last position of a case are."""

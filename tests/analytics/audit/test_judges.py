@@ -13,9 +13,10 @@ import pytest
 from strogoff.analytics.audit import judges
 from strogoff.analytics.audit.records import values
 from strogoff.analytics.decoding import mid_key
+from strogoff.judge.anomalies import a08_stall
 from strogoff.judge.anomalies.a00_log_hole import stretches
 from strogoff.judge.findings import Finding, in_order
-from strogoff.judge.judging import CLIENT_TYPES, RETAINED_TYPES, judge_message
+from strogoff.judge.judging import CLIENT_TYPES, CONNECTION_TYPES, RETAINED_TYPES, judge_message
 from strogoff.judge.message import FIELDS, TYPES
 from strogoff.judge.planted.generate import CASES, PlantedLog
 from strogoff.judge.rows import Row
@@ -112,6 +113,7 @@ def report_of(rows: list[Row]) -> Report:
         *judges.topics(shared)(steps),
         *judges.retained(shared)(batches(of_topics)),
         *judges.clients(shared)(batches(of_clients)),
+        *judges.connections(shared)(steps_of_connections(rows, judged)),
         *(judges.refusals(shared)(batches(refused)) if refused else ()),
         *judges.boots(shared)(batches(ends)),
     ]
@@ -122,6 +124,22 @@ def report_of(rows: list[Row]) -> Report:
         name: sum(getattr(each, name) for each in counts) for name in ("published", "acked", "delivered", "open")
     }
     return Report(in_order(found), waiting=sum(each.waiting for each in counts), **numbers)
+
+
+def steps_of_connections(rows: list[Row], judged: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The messages that waited long for each connection, and its rows."""
+    place = ("node", "boot", "conn")
+    steps = handed(judged, "wait", order=lambda row: row["wait"]["begin"])
+    steps = [{**row, **{name: row["wait"][name] for name in place}} for row in steps]
+    there = {tuple(row[name] for name in place) for row in steps}
+    known = [taken(row, a08_stall.FIELDS) for row in rows if row["type"] in CONNECTION_TYPES]
+    known = [{**row, "wait": None} for row in known if tuple(row[name] for name in place) in there]
+    known.sort(key=lambda row: row["seq"])
+    both = sorted([*steps, *known], key=lambda row: tuple(row[name] for name in place))
+    names = dict.fromkeys(name for row in both for name in row)
+    table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in both])
+    wait = pa.array([row["wait"] for row in both], judges.SCHEMA.field("wait").type)
+    return [*table.set_column(table.schema.get_field_index("wait"), "wait", wait).to_batches(3)]
 
 
 def end(row: Row) -> dict[str, Any]:

@@ -45,8 +45,11 @@ def test_a_client_that_never_reads_holds_its_window_and_no_more() -> None:
     assert primary.out.waiting <= 2 * 10_100
     assert deaf.pipe.to_client.under_way <= 2 * MOST_BYTES
     assert len(cluster[2].host.events) >= 0 and cluster[2].node.env.counters.drops_by_reason
+    cluster.pass_s(2)
     deaf.pipe.to_client.resume()
     cluster.pass_s(1)
+    pauses = [row for row in cluster[2].host.events if row["type"] in ("dlv.pause", "dlv.resume")]
+    assert [(row["type"], row["client"]) for row in pauses] == [("dlv.pause", "deaf"), ("dlv.resume", "deaf")]
     taken = len(deaf.take())
     assert taken > 20
     pub.publish("t", b"last")

@@ -101,13 +101,17 @@ def at_one_node() -> Rows:
 
 
 def one_node_and_its_memory() -> Rows:
-    """Retained messages with their limits, wills, sessions that expire, a full disk."""
+    """Retained messages with their limits, a client that does not read, wills, sessions that expire, a full disk."""
     broker = BrokerHarness(level=MESSAGE, retained_max_messages=2, expire_retain_cache_s=1)
     writer = broker.client("writer", 5, username="user")
     for number, topic in enumerate("abc", 1):
         writer.publish(f"r/{topic}", b"x", 1, number, retain=True)
     writer.publish("r/a", b"", 1, 9, retain=True)
     broker.client("reader", 5).subscribe(("r/#", 1))
+    (connection,) = [each for each in broker.node.connections.values() if each.client_id == "reader"]
+    for flag in (False, True):
+        connection.writable(flag)
+        broker.pass_s(2)
     will = packets.Will("w", b"x", 1, False, {"will_delay_interval": 5})
     broker.client("mortal", 5, expiry_s=9, will=will).vanish()
     broker.client("polite", 5, will=packets.Will("w", b"x", 1, False, None)).leave()
