@@ -127,6 +127,7 @@ _FIELDS: Final = """
     slot            int      -          slot of the client id, 0 to 255
     slots           strings  -          ranges of slots, such as 0-84
     source          string   -          the other node, from which it comes
+    source_boot     int      -          number of starts of that node
     split_ms        int      ms         from detection to heal
     state           string   -          state entered
     tail_lost       bool     -          rows of the boot before may be missing behind known_seq, after a loss of power
@@ -139,6 +140,7 @@ _FIELDS: Final = """
     without         int      slots      slots that have no primary now
     will_delay_s    int      s          the will waits for this after the connection
     window_ms       int      ms         from begin to now; of an incident to its detection: the Window of Uncertainty
+    write           int      -          number of a node's write into the replicated map, from 1 in each boot
 """
 
 # Type, level (s = session, m = message), required and ?optional fields : meaning.
@@ -157,9 +159,11 @@ _TYPES: Final = """
         : another connection of the client id is being closed; peer is the new one's address, old the other's
     sess.takeover.end s client epoch ?mountpoint : the other connection is fenced
     sess.end s client epoch reason ?mountpoint : a session is over, its queue with it
-    sub.add s client epoch filter qos ?mountpoint : a subscription was added or replaced
+    sub.add s client epoch filter qos ?mountpoint ?write
+        : a subscription was added or replaced; write: the last write that its SUBACK waits for at other nodes
     sub.del s client epoch filter ?mountpoint : a subscription was removed
-    sub.ack s client filters codes ?mountpoint ?conn ?right : SUBACK was sent, with a reason code for each filter
+    sub.ack s client filters codes ?mountpoint ?conn ?right ?write
+        : SUBACK was sent, with a reason code for each filter; write: as in sub.add
     unsub.ack s client filters codes ?mountpoint ?conn ?right
         : UNSUBACK was sent; in MQTT 3.1.1 it has no codes, and these are what MQTT 5.0 would get
     pub.recv m mid client topic qos conn ?packet_id ?retain ?bytes
@@ -209,6 +213,8 @@ _TYPES: Final = """
     fwd.ack m mid target : the other node acknowledged the message
     fwd.drop s target reason ?mid ?topic ?qos ?source ?bytes ?detail
         : a message was not forwarded; with reason unreadable: what came from the source cannot be read
+    map.learn m source source_boot write
+        : the node has all that the source has written into the replicated map up to this write, and tells it so
     mem.down s target ?view : a member left the view
     mem.up s target ?view : a member entered the view
     mem.view s view nodes ?joining ?missing : another view is in force: who serves, who is joining, who is missing

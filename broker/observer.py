@@ -369,28 +369,41 @@ class Observer:
         """A step after PUBREC of a QoS 2 handshake with a subscriber: `dlv.rel` or `dlv.comp`."""
         self.events.emit(type_, client=connection.client_id, conn=connection.number, packet_id=packet_id)
 
-    def subscription_added(self, session: Session, text: str, qos: int) -> None:
-        """A session has a subscription more, or has replaced one."""
-        self.session_event("sub.add", session, filter=text, qos=qos)
+    def subscription_added(self, session: Session, text: str, qos: int, write: int = 0) -> None:
+        """A session has a subscription more, or has replaced one. `write`: as in `AckContext`."""
+        self.session_event("sub.add", session, filter=text, qos=qos, write=write or None)
+
+    def map_learned(self, source: str, boot: int, write: int) -> None:
+        """This node tells another one that it has all that this boot of it wrote into the replicated map up to
+        `write`."""
+        if self.events.messages:
+            self.events.emit("map.learn", source=source, source_boot=boot, write=write)
 
     def subscription_removed(self, session: Session, text: str) -> None:
         """A session has a subscription less."""
         self.session_event("sub.del", session, filter=text)
 
     def subscription_answered(
-        self, connection: Connection, added: bool, filters: list[str], codes: list[int], right: str
+        self, connection: Connection, filters: list[str], codes: list[int], write: int, right: str
     ) -> None:
-        """SUBACK, or without `added` UNSUBACK, leaves, with a reason code for each filter. `right`: as
+        """SUBACK leaves, with a reason code for each filter. `write`: as in `AckContext`; `right`: as
         `ClusterPort.right`."""
+        self._answered("sub.ack", connection, filters, codes, right=right, write=write or None)
+
+    def unsubscription_answered(self, connection: Connection, filters: list[str], codes: list[int], right: str) -> None:
+        """UNSUBACK leaves, with a reason code for each filter. `right`: as `ClusterPort.right`."""
+        self._answered("unsub.ack", connection, filters, codes, right=right)
+
+    def _answered(self, type_: str, connection: Connection, filters: list[str], codes: list[int], **more: Any) -> None:
         if self.events.level:
             self.events.emit(
-                "sub.ack" if added else "unsub.ack",
+                type_,
                 client=connection.client_id,
                 mountpoint=connection.mountpoint,
                 conn=connection.number,
                 filters=filters,
                 codes=[str(int(code)) for code in codes],
-                right=right,
+                **more,
             )
 
     def message_acked(

@@ -26,6 +26,7 @@ from .anomalies import (
     a14_will,
     a15_retained_divergence,
     a16_retained_stale,
+    a17_sub_lag,
     a18_unsubscribe_undone,
     a19_policy_breach,
     a20_split_incident,
@@ -227,6 +228,15 @@ def judge_connection(steps: Iterable[a08_stall.Wait | Row], world: World) -> Ite
     """Judge a connection that messages have waited long for: these first, in the order of `begin`, then its rows in the
     order of `seq`."""
     return a08_stall.judge(steps, world)
+
+
+WRITE_TYPES: Final = a17_sub_lag.TYPES
+"""The types of rows that are judged by the boot that has written into the replicated map, if they name a write."""
+
+
+def judge_writes(rows: Iterable[Row], world: World) -> Iterator[Finding]:
+    """Judge how soon other nodes learn of what one boot has written, in `a17_sub_lag.order`."""
+    return a17_sub_lag.judge(rows, world)
 
 
 def judge_sessions(owner: Owner, world: World) -> Iterator[Finding]:

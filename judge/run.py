@@ -13,7 +13,7 @@ from itertools import chain
 from operator import attrgetter, itemgetter
 
 from . import findings
-from .anomalies import a08_stall
+from .anomalies import a08_stall, a17_sub_lag
 from .anomalies.a00_log_hole import stretches
 from .anomalies.a16_retained_stale import Retained
 from .findings import Finding, Verdict
@@ -21,6 +21,7 @@ from .judging import (
     CLIENT_TYPES,
     CONNECTION_TYPES,
     RETAINED_TYPES,
+    WRITE_TYPES,
     judge_boot,
     judge_client,
     judge_cluster,
@@ -32,6 +33,7 @@ from .judging import (
     judge_retained,
     judge_sessions,
     judge_topic,
+    judge_writes,
 )
 from .lanes import Entry, lane_order, queue_order
 from .lives import BootRows
@@ -81,6 +83,7 @@ class Grouped:
         self.others: list[Row] = []
         self.retained: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
         self.refusals: list[Row] = []
+        self.writes: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
         self._stored: dict[tuple[str, int, str, str, int], Row] = {}
         for row in rows:
             self._add(row)
@@ -100,6 +103,8 @@ class Grouped:
             self.retained[row.get("mountpoint") or "", row["topic"]].append(row)
         elif kind == "policy.deny":
             self.refusals.append(row)
+        elif kind in WRITE_TYPES and row.get("write") is not None:
+            self.writes[a17_sub_lag.writer(row)].append(row)
 
     def _first_stored(self, row: Row) -> None:
         key = row["node"], row["boot"], row.get("mountpoint") or "", row["client"], row.get("epoch") or 0
@@ -127,6 +132,8 @@ class Grouped:
 def _without_messages(grouped: Grouped, world: World) -> Iterator[Finding]:
     for of_topic in grouped.retained.values():
         yield from judge_retained(of_topic, world)
+    for of_writer in grouped.writes.values():
+        yield from judge_writes(sorted(of_writer, key=a17_sub_lag.order), world)
     for of_boot in grouped.boots.values():
         yield from judge_boot(stretches(of_boot), world)
     for of_client in grouped.clients.values():

@@ -20,7 +20,14 @@ from pyspark.sql import functions as F
 
 from ...judge.anomalies import a08_stall
 from ...judge.findings import Finding, Severity, in_order, verdict_of
-from ...judge.judging import CLIENT_TYPES, CONNECTION_TYPES, RETAINED_TYPES, judge_cluster, judge_sessions
+from ...judge.judging import (
+    CLIENT_TYPES,
+    CONNECTION_TYPES,
+    RETAINED_TYPES,
+    WRITE_TYPES,
+    judge_cluster,
+    judge_sessions,
+)
 from ...judge.message import FIELDS, TYPES
 from ...judge.rows import ms_of
 from ...judge.world import World
@@ -89,6 +96,7 @@ class _Audit:
             _mapped(by_topic(judged), judges.topics(shared)),
             _mapped(by_retained(self.events), judges.retained(shared)),
             _mapped(by_client(self.events), judges.clients(shared)),
+            _mapped(by_writer(self.events), judges.writes(shared)),
             _mapped(by_connection(self.events, judged), judges.connections(shared)),
             _mapped(_of_types(self.events, _REFUSALS), judges.refusals(shared)),
             _mapped(by_boot(ends), judges.boots(shared)),
@@ -150,6 +158,15 @@ def by_retained(events: DataFrame) -> DataFrame:
 def by_client(events: DataFrame) -> DataFrame:
     """The rows that are judged by client, one client after the other; `at` is the mountpoint."""
     return _grouped(_of_types(events, CLIENT_TYPES), [F.col("run_id"), F.col("at"), F.col("client")])
+
+
+def by_writer(events: DataFrame) -> DataFrame:
+    """The rows that name a write into the replicated map, one boot that has written after the other, each in
+    `judge.anomalies.a17_sub_lag.order`."""
+    writer = F.coalesce("source", "node").alias("writer"), F.coalesce("source_boot", "boot").alias("writer_boot")
+    rows = _of_types(events, WRITE_TYPES).where(F.col("write").isNotNull()).select("*", *writer)
+    key = [F.col(each) for each in ("run_id", "writer", "writer_boot")]
+    return _grouped(rows, key, F.col("write").desc(), F.col("type") != "map.learn")
 
 
 def by_connection(events: DataFrame, judged: DataFrame) -> DataFrame:

@@ -30,6 +30,7 @@ from ...judge.judging import (
     judge_refusals,
     judge_retained,
     judge_topic,
+    judge_writes,
 )
 from ...judge.lanes import Entry
 from ...judge.rows import Row
@@ -285,6 +286,17 @@ def clients(worlds: Worlds) -> Map:
         for (run_id, _, _), rows in groupby(rows_of(batches), itemgetter("run_id", "at", "client")):
             of_client = [row if row["mid"] is None else {**row, "mid": mid_of(row["mid"])} for row in rows]
             yield run_id, judge_client(of_client, of_run[run_id])
+
+    return _judged(worlds, judged)
+
+
+def writes(worlds: Worlds) -> Map:
+    """Judge how soon other nodes learn of writes: rows by run and the boot that has written, in `a17_sub_lag.order`.
+    Hands on findings."""
+
+    def judged(batches: Batches, of_run: Mapping[str, World]) -> Iterator[Judged]:
+        for (run_id, _, _), rows in groupby(rows_of(batches), itemgetter("run_id", "writer", "writer_boot")):
+            yield run_id, judge_writes(rows, of_run[run_id])
 
     return _judged(worlds, judged)
 

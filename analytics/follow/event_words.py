@@ -68,6 +68,7 @@ _SENTENCES: Final = """
     fwd.recv        arrived from node {source}
     fwd.ack         node {target} has it
     fwd.drop        not forwarded to node {target}: {reason}
+    map.learn       the node knows what {source} has written up to write {write} of its boot {source_boot}
     mem.down        {target} left the view
     mem.up          {target} entered the view
     mem.view        view {view}: {nodes} serve[missing: , {missing} missing][joining: , {joining} joining]

@@ -112,6 +112,7 @@ class ClusterAdapter:
         self.incidents = IncidentMonitor(node, member)
         member.on_tick = self._tick
         self.config = SharedConfig(member.metadata)
+        member.metadata.on_acknowledge = node.env.observer.map_learned
         self.retained = SharedRetained(node, member.metadata)
         self.missed = MissedPublishes(node, member)
         self.receiver.load()
@@ -251,7 +252,7 @@ class ClusterAdapter:
         node = self._node
         if not counter or not self._member.clustered or node.policy.view_state is ViewState.MINORITY:
             return
-        pending = context.need()
+        pending, context.write = context.need(), counter
         if self._waits and self._waits[-1][0] is pending:
             self._waits[-1] = (pending, counter)
             return

@@ -135,7 +135,7 @@ def _add(connection: ClientConnection, session: Session, adding: _Adding) -> Non
         if session.subscribe(wanted.filter, _make(connection, session, wanted, identifier), adding.context):
             adding.fresh[wanted.filter] = None
         adding.wrote = session.durable
-        env.observer.subscription_added(session, wanted.filter, wanted.qos)
+        env.observer.subscription_added(session, wanted.filter, wanted.qos, adding.context.write)
         answers.append(wanted.qos)
     if len(answers) < len(packet.subscriptions):
         connection.flow.hold(FILTERS)
@@ -211,14 +211,20 @@ def _suback(
     connection.env.counters.suback_sent[connection.version == 5] += 1
     answer = packets.Suback(packet.packet_id, reasons)
     filters = [wanted.filter for wanted in packet.subscriptions]
-    send = partial(_send, connection, answer, _row(connection, "subscribe", filters, reasons))
-    connection.acks.accept(send, wait, context or AckContext(), operation=operation)
+    context = context or AckContext()
+    send = partial(_send, connection, answer, _row(connection, "subscribe", filters, reasons, context.write))
+    connection.acks.accept(send, wait, context, operation=operation)
 
 
-def _row(connection: ClientConnection, operation: str, filters: list[str], reasons: list[int]) -> Callable[[str], None]:
+def _row(
+    connection: ClientConnection, operation: str, filters: list[str], reasons: list[int], write: int = 0
+) -> Callable[[str], None]:
     """Return the function that writes the row of the event log when SUBACK or UNSUBACK leaves."""
-    answered = connection.env.observer.subscription_answered
-    row = partial(answered, connection, operation == "subscribe", filters, reasons)
+    observer = connection.env.observer
+    if operation == "subscribe":
+        row = partial(observer.subscription_answered, connection, filters, reasons, write)
+    else:
+        row = partial(observer.unsubscription_answered, connection, filters, reasons)
     return connection.by_its_right(row, operation)
 
 

@@ -9,14 +9,16 @@ class AckContext:
     """Travels with a packet or message through router and cluster, which add to it.
 
     `pending` is None while the answer waits for no other node. With `answered` False no publisher waits for an
-    answer, so none sends the message again: a will, for example.
+    answer, so none sends the message again: a will, for example. `write` is the last of this node's writes into the
+    replicated map that the answer waits for, 0 without one.
     """
 
-    __slots__ = ("answered", "pending")
+    __slots__ = ("answered", "pending", "write")
 
     def __init__(self, pending: PendingAcks | None = None, answered: bool = True) -> None:
         self.pending = pending
         self.answered = answered
+        self.write = 0
 
     def need(self) -> PendingAcks:
         """The conditions that the answer waits for, made when the first node or write is added to it."""

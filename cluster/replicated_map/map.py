@@ -77,6 +77,8 @@ class ReplicatedMap:
         self.node, self.boot = node, boot
         self.on_change: OnChange = lambda key, value: None
         self.on_unreadable: Callable[[str, str], None] = lambda peer, text: None
+        self.on_acknowledge: Callable[[str, int, int], None] = lambda peer, boot, upto: None
+        """Called before this node acknowledges the writes of a boot of a peer, up to a number."""
         self.sync_interval_ms, self.sync_leeway_ms = SYNC_INTERVAL_MS, SYNC_LEEWAY_MS
         self._ports = ports
         self._namespaces = dict(namespaces)
@@ -311,6 +313,7 @@ class ReplicatedMap:
 
     def _acknowledge(self, peer: str, boot: int, done: int) -> None:
         if self._peers.get(peer) == boot:
+            self.on_acknowledge(peer, boot, done)
             self._send(peer, Ack(self.boot, boot, done))
 
     def tell(self) -> None:

@@ -13,10 +13,10 @@ import pytest
 from strogoff.analytics.audit import judges
 from strogoff.analytics.audit.records import values
 from strogoff.analytics.decoding import mid_key
-from strogoff.judge.anomalies import a08_stall
+from strogoff.judge.anomalies import a08_stall, a17_sub_lag
 from strogoff.judge.anomalies.a00_log_hole import stretches
 from strogoff.judge.findings import Finding, in_order
-from strogoff.judge.judging import CLIENT_TYPES, CONNECTION_TYPES, RETAINED_TYPES, judge_message
+from strogoff.judge.judging import CLIENT_TYPES, CONNECTION_TYPES, RETAINED_TYPES, WRITE_TYPES, judge_message
 from strogoff.judge.message import FIELDS, TYPES
 from strogoff.judge.planted.generate import CASES, PlantedLog
 from strogoff.judge.rows import Row
@@ -113,6 +113,7 @@ def report_of(rows: list[Row]) -> Report:
         *judges.topics(shared)(steps),
         *judges.retained(shared)(batches(of_topics)),
         *judges.clients(shared)(batches(of_clients)),
+        *judges.writes(shared)(batches(of_writers(rows))),
         *judges.connections(shared)(steps_of_connections(rows, judged)),
         *(judges.refusals(shared)(batches(refused)) if refused else ()),
         *judges.boots(shared)(batches(ends)),
@@ -140,6 +141,14 @@ def steps_of_connections(rows: list[Row], judged: list[pa.RecordBatch]) -> list[
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in both])
     wait = pa.array([row["wait"] for row in both], judges.SCHEMA.field("wait").type)
     return [*table.set_column(table.schema.get_field_index("wait"), "wait", wait).to_batches(3)]
+
+
+def of_writers(rows: list[Row]) -> list[dict[str, Any]]:
+    """The rows that name a write, by the boot that has written."""
+    found = [row for row in of_types(rows, WRITE_TYPES) if row["write"] is not None]
+    named = [(*a17_sub_lag.writer(row), row) for row in found]
+    named.sort(key=lambda each: (*each[:2], *a17_sub_lag.order(each[2])))
+    return [{**row, "writer": name, "writer_boot": boot} for name, boot, row in named]
 
 
 def end(row: Row) -> dict[str, Any]:
