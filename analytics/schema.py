@@ -70,6 +70,7 @@ HEADER: Final = (
 
 _FIELDS: Final = """
     begin_ms        int      ms         cluster time of the last common contact, where an incident begins
+    behind          int      writes     writes into the replicated map that the other node had, and this one lacks
     bytes           int      bytes      size of the payload; of a slot that moved: of its rows
     client          string   -          client id; for a shared subscription without a member its group
     clean           bool     -          Clean Start, before MQTT 5.0 Clean Session
@@ -77,17 +78,19 @@ _FIELDS: Final = """
     codes           strings  -          reason codes that the peer got, in decimals, one for each filter
     conn            int      -          the client's connection, a number unique in (node, boot)
     connects        int      total      connections that got a session, since the start
+    context         string   -          digest of the writes that a node has seen; empty: it is not all that counts
     copied          bool     -          another node has it, too
     count           int      -          how many
     counts          counts   -          operations since the begin by outcome, such as publish_refused
     deliveries      int      total      PUBLISH packets sent to subscribers, since the start
     detail          string   -          further facts, for people
     detected_ms     int      ms         cluster time when the node knew of the incident
-    digest          string   -          BLAKE2b of the payload, 8 bytes in hexadecimal digits
+    digest          string   -          16 hexadecimal digits: BLAKE2b of the payload, or digest of a replicated map
     drops           counts   total      messages dropped from queues by reason, since the start
     durability      string   -          what a commit waits for on this disk: sync, os, or none (memory alone)
     dup             bool     -          sent again after it may have been received
     epoch           int      -          which durable session of the client; 0: one that ends with its connection
+    exchange        int      -          number of a comparison of two replicated maps, of the node that asked for it
     expiry_s        int      s          the session outlives its connection by this; 4294967295 stands for ever
     filter          string   -          topic filter as subscribed
     filters         strings  -          topic filters in the order of the packet
@@ -215,6 +218,8 @@ _TYPES: Final = """
         : a message was not forwarded; with reason unreadable: what came from the source cannot be read
     map.learn m source source_boot write
         : the node has all that the source has written into the replicated map up to this write, and tells it so
+    map.sync s exchange context digest ?target ?source ?behind
+        : the node compares its replicated map with that of the target, which it has asked; or answers to the source
     mem.down s target ?view : a member left the view
     mem.up s target ?view : a member entered the view
     mem.view s view nodes ?joining ?missing : another view is in force: who serves, who is joining, who is missing

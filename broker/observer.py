@@ -373,6 +373,12 @@ class Observer:
         """A session has a subscription more, or has replaced one. `write`: as in `AckContext`."""
         self.session_event("sub.add", session, filter=text, qos=qos, write=write or None)
 
+    def maps_compared(self, peer: str, exchange: int, behind: int | None, context: str, digest: str) -> None:
+        """This node has compared its replicated map with that of another one, or is asked to. The arguments are those
+        of `Reports.compared`."""
+        which = {"source": peer} if behind is None else {"target": peer}
+        self._event("map.sync", **which, exchange=exchange, behind=behind, context=context, digest=digest)
+
     def map_learned(self, source: str, boot: int, write: int) -> None:
         """This node tells another one that it has all that this boot of it wrote into the replicated map up to
         `write`."""

@@ -108,7 +108,7 @@ class ClusterNode:
         )
         self.metadata = ReplicatedMap(me.node, me.boot, metadata_ports, namespaces)
         self.metadata.on_change = listener.metadata_changed
-        self.metadata.on_unreadable = self._unreadable
+        self.metadata.reports.unreadable = self._unreadable
         self.rejoin = Rejoin(listener, self.metadata.exchange, self.metadata.barrier, self._exchanged)
         self.join_leave = JoinLeaveService(self)
         self._inbox = MembershipInbox(self)

@@ -58,9 +58,10 @@ class Incidents:
 
     def last_heal(self, nodes: Iterable[str]) -> int:
         """Returns the stamp at which the last incident of these nodes ended: `NEVER` if one goes on, -1 without any."""
-        return max((each.healed for node in nodes for each in self._of(node)), default=-1)
+        return max((each.healed for node in nodes for each in self.of(node)), default=-1)
 
-    def _of(self, node: str) -> Iterator[Incident]:
+    def of(self, node: str) -> Iterator[Incident]:
+        """Returns the incidents of a node."""
         return (each for each in self.all if each.node == node)
 
     def contains(self, node: str, stamp: int) -> bool:

@@ -31,6 +31,7 @@ from .anomalies import (
     a19_policy_breach,
     a20_split_incident,
     a21_minority_ack,
+    a22_non_convergence,
     a23_sync_exposure,
     a24_post_restart_loss,
 )
@@ -237,6 +238,15 @@ WRITE_TYPES: Final = a17_sub_lag.TYPES
 def judge_writes(rows: Iterable[Row], world: World) -> Iterator[Finding]:
     """Judge how soon other nodes learn of what one boot has written, in `a17_sub_lag.order`."""
     return a17_sub_lag.judge(rows, world)
+
+
+COMPARISON_TYPES: Final = a22_non_convergence.TYPES
+"""The types of rows that are judged by the node that has asked for a comparison of maps."""
+
+
+def judge_comparisons(rows: Iterable[Row], world: World) -> Iterator[Finding]:
+    """Judge the comparisons that one node has asked for, in `a22_non_convergence.order`."""
+    return a22_non_convergence.judge(rows, world)
 
 
 def judge_sessions(owner: Owner, world: World) -> Iterator[Finding]:

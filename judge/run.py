@@ -13,18 +13,20 @@ from itertools import chain
 from operator import attrgetter, itemgetter
 
 from . import findings
-from .anomalies import a08_stall, a17_sub_lag
+from .anomalies import a08_stall, a17_sub_lag, a22_non_convergence
 from .anomalies.a00_log_hole import stretches
 from .anomalies.a16_retained_stale import Retained
 from .findings import Finding, Verdict
 from .judging import (
     CLIENT_TYPES,
+    COMPARISON_TYPES,
     CONNECTION_TYPES,
     RETAINED_TYPES,
     WRITE_TYPES,
     judge_boot,
     judge_client,
     judge_cluster,
+    judge_comparisons,
     judge_connection,
     judge_lane,
     judge_message,
@@ -83,6 +85,7 @@ class Grouped:
         self.others: list[Row] = []
         self.retained: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
         self.refusals: list[Row] = []
+        self.comparisons: defaultdict[str, list[Row]] = defaultdict(list)
         self.writes: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
         self._stored: dict[tuple[str, int, str, str, int], Row] = {}
         for row in rows:
@@ -103,6 +106,8 @@ class Grouped:
             self.retained[row.get("mountpoint") or "", row["topic"]].append(row)
         elif kind == "policy.deny":
             self.refusals.append(row)
+        elif kind in COMPARISON_TYPES:
+            self.comparisons[a22_non_convergence.asker(row)].append(row)
         elif kind in WRITE_TYPES and row.get("write") is not None:
             self.writes[a17_sub_lag.writer(row)].append(row)
 
@@ -134,6 +139,8 @@ def _without_messages(grouped: Grouped, world: World) -> Iterator[Finding]:
         yield from judge_retained(of_topic, world)
     for of_writer in grouped.writes.values():
         yield from judge_writes(sorted(of_writer, key=a17_sub_lag.order), world)
+    for of_asker in grouped.comparisons.values():
+        yield from judge_comparisons(sorted(of_asker, key=a22_non_convergence.order), world)
     for of_boot in grouped.boots.values():
         yield from judge_boot(stretches(of_boot), world)
     for of_client in grouped.clients.values():

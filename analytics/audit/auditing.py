@@ -22,6 +22,7 @@ from ...judge.anomalies import a08_stall
 from ...judge.findings import Finding, Severity, in_order, verdict_of
 from ...judge.judging import (
     CLIENT_TYPES,
+    COMPARISON_TYPES,
     CONNECTION_TYPES,
     RETAINED_TYPES,
     WRITE_TYPES,
@@ -96,6 +97,7 @@ class _Audit:
             _mapped(by_topic(judged), judges.topics(shared)),
             _mapped(by_retained(self.events), judges.retained(shared)),
             _mapped(by_client(self.events), judges.clients(shared)),
+            _mapped(by_asker(self.events), judges.comparisons(shared)),
             _mapped(by_writer(self.events), judges.writes(shared)),
             _mapped(by_connection(self.events, judged), judges.connections(shared)),
             _mapped(_of_types(self.events, _REFUSALS), judges.refusals(shared)),
@@ -158,6 +160,13 @@ def by_retained(events: DataFrame) -> DataFrame:
 def by_client(events: DataFrame) -> DataFrame:
     """The rows that are judged by client, one client after the other; `at` is the mountpoint."""
     return _grouped(_of_types(events, CLIENT_TYPES), [F.col("run_id"), F.col("at"), F.col("client")])
+
+
+def by_asker(events: DataFrame) -> DataFrame:
+    """Comparisons of maps, one node that has asked after the other, each in
+    `judge.anomalies.a22_non_convergence.order`."""
+    rows = _of_types(events, COMPARISON_TYPES).withColumn("asker", F.coalesce("source", "node"))
+    return _grouped(rows, [F.col("run_id"), F.col("asker")], F.col("exchange"), F.col("hlc"))
 
 
 def by_writer(events: DataFrame) -> DataFrame:

@@ -23,6 +23,7 @@ from ...judge.findings import Finding
 from ...judge.judging import (
     judge_boot,
     judge_client,
+    judge_comparisons,
     judge_connection,
     judge_lane,
     judge_message,
@@ -297,6 +298,17 @@ def writes(worlds: Worlds) -> Map:
     def judged(batches: Batches, of_run: Mapping[str, World]) -> Iterator[Judged]:
         for (run_id, _, _), rows in groupby(rows_of(batches), itemgetter("run_id", "writer", "writer_boot")):
             yield run_id, judge_writes(rows, of_run[run_id])
+
+    return _judged(worlds, judged)
+
+
+def comparisons(worlds: Worlds) -> Map:
+    """Judge comparisons of maps: rows by run and the node that asked, in `a22_non_convergence.order`. Hands on
+    findings."""
+
+    def judged(batches: Batches, of_run: Mapping[str, World]) -> Iterator[Judged]:
+        for (run_id, _), rows in groupby(rows_of(batches), itemgetter("run_id", "asker")):
+            yield run_id, judge_comparisons(rows, of_run[run_id])
 
     return _judged(worlds, judged)
 

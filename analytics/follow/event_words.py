@@ -69,6 +69,8 @@ _SENTENCES: Final = """
     fwd.ack         node {target} has it
     fwd.drop        not forwarded to node {target}: {reason}
     map.learn       the node knows what {source} has written up to write {write} of its boot {source_boot}
+    map.sync        comparison {exchange} of replicated maps[target:  with {target}, behind by {behind}]\
+[source: , asked by {source}]
     mem.down        {target} left the view
     mem.up          {target} entered the view
     mem.view        view {view}: {nodes} serve[missing: , {missing} missing][joining: , {joining} joining]

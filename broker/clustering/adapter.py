@@ -112,7 +112,8 @@ class ClusterAdapter:
         self.incidents = IncidentMonitor(node, member)
         member.on_tick = self._tick
         self.config = SharedConfig(member.metadata)
-        member.metadata.on_acknowledge = node.env.observer.map_learned
+        member.metadata.reports.acknowledges = node.env.observer.map_learned
+        member.metadata.reports.compared = node.env.observer.maps_compared
         self.retained = SharedRetained(node, member.metadata)
         self.missed = MissedPublishes(node, member)
         self.receiver.load()

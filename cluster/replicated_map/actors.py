@@ -6,6 +6,8 @@ actors differ between processes; on the wire and on the disk an actor is its nod
 
 from __future__ import annotations
 
+from zlib import crc32
+
 SHIFT = 44
 COUNTER = (1 << SHIFT) - 1
 """Mask of the counter. A dot is `actor << SHIFT | counter`; with fewer than 65,536 actors it fits 60 bits."""
@@ -22,10 +24,12 @@ def dot_of(actor: int, counter: int) -> int:
 class Actors:
     """The numbers of all actors that this process has heard of. A number is never used again."""
 
-    __slots__ = ("_numbers", "latest", "names")
+    __slots__ = ("_numbers", "checksums", "latest", "names")
 
     def __init__(self) -> None:
         self.names: list[Writer] = []
+        self.checksums: list[int] = []
+        """Of the names, the same on every node."""
         self.latest: dict[str, int] = {}
         """The last boot of each node."""
         self._numbers: dict[Writer, int] = {}
@@ -37,6 +41,7 @@ class Actors:
         if number is None:
             number = self._numbers[writer] = len(self.names)
             self.names.append(writer)
+            self.checksums.append(crc32(f"{node}/{boot}".encode()))
             self.latest[node] = max(boot, self.latest.get(node, 0))
         return number
 

@@ -125,6 +125,9 @@ class AntiEntropy:
         self._parked: dict[str, tuple[SyncRequest, Clocks]] = {}
         self._next = boot << 32  # so an answer to an earlier process matches no request of this one
         self._now_ms = now_ms
+        self.on_compared: Callable[[str, int, int | None], None] = lambda peer, exchange, behind: None
+        """Called with the peer and the number of an exchange: when this node has all that the peer had (`behind`: the
+        writes that it lacks nevertheless), and when it begins to answer (`behind` is None)."""
         self._cost = Cost()
         self.last_cost = Cost()
 
@@ -179,6 +182,7 @@ class AntiEntropy:
             self._parked[peer] = (ask, theirs)
             return
         sending = self._sending(ask.exchange, True, theirs)
+        self.on_compared(peer, ask.exchange, None)
         self._answers.pop(peer, None)
         if not sending.empty:
             self._answers[peer] = (ask.exchange, sending)
@@ -211,11 +215,17 @@ class AntiEntropy:
         if batch.last and batch.rejoin and not question.view:
             self._end(True)
         elif batch.last and theirs is not None and question.sending is None:
+            self.on_compared(peer, batch.exchange, self._behind(theirs))
             question.sending = self._sending(batch.exchange, False, theirs)
             if question.sending.empty:
                 self._end(True)
             else:
                 self._go_on(peer, question.sending)
+
+    def _behind(self, theirs: Clocks) -> int:
+        """Returns the number of writes that the peer has seen and this node has not."""
+        pairs = zip(self._halves, theirs, strict=True)
+        return sum(high - low for replica, clock in pairs for _, low, high in replica.clock.lacks(clock))
 
     def more(self, peer: str, more: BatchAck) -> None:
         """A peer has applied a batch of this node: send the next ones, and end the exchange after the last one."""

@@ -64,9 +64,13 @@ class KeyContexts:
         joined.join(young)
         return joined
 
+    def covered_by(self, clock: VersionVector) -> bool:
+        """Whether the clock has seen everything in all contexts, those that were noted for no key included."""
+        return clock.dominates(self._old_top) and clock.dominates(self._young_top)
+
     def retire(self, clock: VersionVector) -> None:
         """Remove contexts that the clock has caught up with."""
-        if self._old and not clock.dominates(self._old_top):
+        if not clock.dominates(self._old_top):
             return
         if self._old or self._young:
             self._old, self._old_top = self._young, self._young_top

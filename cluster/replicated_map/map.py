@@ -56,7 +56,7 @@ from .messages import encode as encode_message
 from .namespaces import NAMESPACES, STAMP, Namespace, Versioned
 from .peer_clocks import PeerClocks
 from .persistence import Persistence
-from .ports import MapPorts, OnChange, Statistics
+from .ports import MapPorts, OnChange, Reports, Statistics
 from .replica import Replica
 
 SYNC_INTERVAL_MS = 5_000
@@ -76,15 +76,15 @@ class ReplicatedMap:
         assert boot > 0
         self.node, self.boot = node, boot
         self.on_change: OnChange = lambda key, value: None
-        self.on_unreadable: Callable[[str, str], None] = lambda peer, text: None
-        self.on_acknowledge: Callable[[str, int, int], None] = lambda peer, boot, upto: None
-        """Called before this node acknowledges the writes of a boot of a peer, up to a number."""
+        self.reports = Reports()
         self.sync_interval_ms, self.sync_leeway_ms = SYNC_INTERVAL_MS, SYNC_LEEWAY_MS
         self._ports = ports
         self._namespaces = dict(namespaces)
         self._actors = Actors()
         self._me = self._actors.number(node, boot)
-        self._halves = (Replica(self._actors, self._changed), Replica(self._actors, self._changed))
+        purged = [letter[0] for letter, space in namespaces.items() if space.purged]
+        first, second = (Replica(self._actors, self._changed, purged) for _ in range(2))
+        self._halves = first, second
         self._persistence = Persistence(ports.store, self._halves[0], self._actors) if ports.store is not None else None
         self._durable_acks = DurableAcks(ports.store)
         self._unsaved: dict[bytes, None] = {}
@@ -92,6 +92,7 @@ class ReplicatedMap:
         self._peer_clocks = PeerClocks(self._actors)
         self._applier = DeltaApplier(self._actors)
         self._anti_entropy = AntiEntropy(boot, self._halves, self._send, self._absorb, ports.applied_view, ports.now_ms)
+        self._anti_entropy.on_compared = self._compared
         self._compactor = Compactor(self._halves, self._peer_clocks, self._actors, ports.soon, self._save)
         self._peers: dict[str, int] = {}
         self._acknowledged: dict[str, tuple[int, int]] = {}
@@ -313,7 +314,7 @@ class ReplicatedMap:
 
     def _acknowledge(self, peer: str, boot: int, done: int) -> None:
         if self._peers.get(peer) == boot:
-            self.on_acknowledge(peer, boot, done)
+            self.reports.acknowledges(peer, boot, done)
             self._send(peer, Ack(self.boot, boot, done))
 
     def tell(self) -> None:
@@ -364,7 +365,7 @@ class ReplicatedMap:
     def receive(self, peer: str, data: bytes) -> None:
         """Handle a message of a peer, from the lane or as a datagram.
 
-        Skips keys that cannot be decoded and calls `on_unreadable`. Raises `MalformedMapMessage`, and then has applied
+        Skips keys that cannot be decoded and reports them. Raises `MalformedMapMessage`, and then has applied
         nothing.
         """
         try:
@@ -374,7 +375,7 @@ class ReplicatedMap:
         except MalformedMapMessage:
             message, problems = salvage(data, self._item_problem)
             more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
-            self.on_unreadable(peer, f"metadata message of {peer}: {problems[0]}{more}")
+            self.reports.unreadable(peer, f"metadata message of {peer}: {problems[0]}{more}")
         if isinstance(message, Writes | ClockReport | SyncRequest | Batch):
             self._check(peer, message.parts)
         self._wake()
@@ -440,6 +441,11 @@ class ReplicatedMap:
                 for value in item.values:
                     if value is not None:
                         self._hlc.observe(int.from_bytes(value[:STAMP], "big"))
+
+    def _compared(self, peer: str, exchange: int, behind: int | None) -> None:
+        half = self._halves[0]
+        context = half.clock.digest() if half.settled else ""
+        self.reports.compared(peer, exchange, behind, context, f"{half.digest:016x}")
 
     # Compaction
 

@@ -32,18 +32,20 @@ def latest(versions: Sequence[Versioned]) -> Versioned:
 @dataclass(frozen=True, slots=True)
 class Namespace:
     """How the keys of one letter are kept. `durable`: on the disk too. `stamped`: with the hybrid logical clock of
-    their write. `resolve` picks one of two or more concurrent values and must not depend on their order.
+    their write. `resolve` picks one of two or more concurrent values and must not depend on their order. `purged`: each
+    node forgets some of them by itself (`ReplicatedMap.purge`).
     """
 
     durable: bool
     stamped: bool = True
     resolve: Callable[[Sequence[Versioned]], Versioned] = latest
+    purged: bool = False
 
 
 NAMESPACES = {
-    b"f": Namespace(durable=False, stamped=False),
+    b"f": Namespace(durable=False, stamped=False, purged=True),
     b"h": Namespace(durable=True, stamped=False),
-    b"l": Namespace(durable=True, stamped=False),
+    b"l": Namespace(durable=True, stamped=False, purged=True),
     b"t": Namespace(durable=True),
     b"c": Namespace(durable=True),
 }

@@ -40,6 +40,20 @@ class MapPorts:
     """Returns the id of the applied view."""
 
 
+@dataclass(slots=True)
+class Reports:
+    """What the map reports to its owner, who may set each of these functions."""
+
+    unreadable: Callable[[str, str], None] = lambda peer, text: None
+    """A message of a peer has keys that cannot be decoded; the text says which."""
+    acknowledges: Callable[[str, int, int], None] = lambda peer, boot, upto: None
+    """This node is about to acknowledge the writes of a boot of a peer, up to a number."""
+    compared: Callable[[str, int, int | None, str, str], None] = lambda *_: None
+    """Each side of an exchange reports the peer, the number, and `behind` as in `AntiEntropy.on_compared`; then digests
+    of what the durable half has seen, and of what is in force. The first is empty if the second does not follow from
+    it, because the half has a part of what a peer had, and has not seen all that the peer had seen."""
+
+
 class Statistics(NamedTuple):
     """Figures for operators. `bytes` is the size of keys and values. `log` counts the dots that not every member has,
     `actors` the entries of the clocks, `clamped` the remote stamps more than a minute ahead. The last three are the

@@ -9,7 +9,7 @@ against a peer, in steps of a few hundred keys, without an order of keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from zlib import crc32
 
 from . import dvv
@@ -22,6 +22,8 @@ from .version_vector import VersionVector
 BUCKETS = 4096
 _EMPTY: dict[bytes, Siblings] = {}
 """Shared by all buckets that have had no key; never written to."""
+_BITS = (1 << 64) - 1
+_ODD = 0xD6E8FEB86659FD93
 
 
 class _Seen:
@@ -39,10 +41,16 @@ class _Seen:
 class Replica:
     """The state of one half. `changed(key, before, after)` is called for every change of a key's siblings."""
 
-    __slots__ = ("_actors", "buckets", "bytes", "changed", "clock", "held", "key_contexts", "keys", "log", "tombstones")
+    __slots__ = (
+        "_actors", "_left_out", "buckets", "bytes", "changed", "clock", "digest", "held", "key_contexts", "keys", "log",
+        "tombstones",
+    )  # fmt: skip
 
-    def __init__(self, actors: Actors, changed: Callable[[bytes, Siblings, Siblings], None]) -> None:
+    def __init__(
+        self, actors: Actors, changed: Callable[[bytes, Siblings, Siblings], None], left_out: Collection[int] = ()
+    ) -> None:
         self._actors = actors
+        self._left_out = left_out
         self.changed = changed
         self.buckets: list[dict[bytes, Siblings]] = [_EMPTY] * BUCKETS
         self.clock = VersionVector(actors)
@@ -54,6 +62,9 @@ class Replica:
         self.keys = 0
         self.tombstones = 0
         self.bytes = 0
+        self.digest = 0
+        """64 bits that depend on keys and the dots of their values, on every node alike. Deletions do not count, nor
+        keys whose first byte is in `left_out`: nodes forget these at different times."""
 
     def siblings(self, key: bytes) -> Siblings:
         """Returns the siblings of a key."""
@@ -66,6 +77,12 @@ class Replica:
     def key_context(self, key: bytes) -> VersionVector | None:
         """Returns the context of a key beyond the clock, which a node sends along with the key."""
         return self.key_contexts.context(key) if len(self.key_contexts) else None
+
+    @property
+    def settled(self) -> bool:
+        """Whether what is in force follows from the clock alone: it covers the clocks of all peers that had a part in
+        it."""
+        return self.key_contexts.covered_by(self.clock)
 
     def walk(self) -> Iterator[tuple[bytes, Siblings]]:
         """Yields (key, siblings) bucket by bucket; copies each bucket when it reaches it."""
@@ -160,8 +177,15 @@ class Replica:
         self._count(key, before, after)
         self.changed(key, before, after)
 
+    def _mixed(self, key: bytes, dot: int) -> int:
+        """Returns 64 bits of a key and a dot that are the same on every node."""
+        mixed = crc32(key) + (self._actors.checksums[dot >> SHIFT] << 32 ^ dot & COUNTER) * _ODD & _BITS
+        mixed = (mixed ^ mixed >> 32) * _ODD & _BITS
+        return mixed ^ mixed >> 29
+
     def _count(self, key: bytes, before: Siblings, after: Siblings) -> None:
         held, space = self.held, key[0]
+        counts = space not in self._left_out
         live = size = 0
         # Index by position instead of `pairs`: most keys have one sibling or none, and this runs for every change.
         for position in range(0, len(after), 2):
@@ -172,6 +196,8 @@ class Replica:
             else:
                 live += 1
                 size += len(value)
+                if counts:
+                    self.digest ^= self._mixed(key, after[position])
         was = 0
         for position in range(0, len(before), 2):
             holder, value = before[position] >> SHIFT << 8 | space, before[position + 1]
@@ -183,5 +209,7 @@ class Replica:
             else:
                 was += 1
                 size -= len(value)
+                if counts:
+                    self.digest ^= self._mixed(key, before[position])
         self.keys += (live > 0) - (was > 0)
         self.bytes += size + (bool(after) - bool(before)) * len(key)

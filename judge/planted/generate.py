@@ -18,12 +18,13 @@ from .cluster_cases import CASES as OF_CLUSTERS
 from .expected import Expected
 from .lag_cases import CASES as OF_LAGS
 from .lane_cases import CASES as OF_LANES
+from .map_cases import CASES as OF_MAPS
 from .message_cases import CASES as OF_MESSAGES
 from .scene import Actor, Scene
 from .stage import Stage
 from .stall_cases import CASES as OF_STALLS
 
-CASES: Final[dict[str, Case]] = merged(OF_MESSAGES, OF_LANES, OF_CLIENTS, OF_CLUSTERS, OF_STALLS, OF_LAGS)
+CASES: Final[dict[str, Case]] = merged(OF_MESSAGES, OF_LANES, OF_CLIENTS, OF_CLUSTERS, OF_STALLS, OF_LAGS, OF_MAPS)
 """All planted cases by name."""
 FIRST, LAST = 0.05, 0.97
 """The shares of the messages at which the first and the last position of a case are."""

@@ -13,10 +13,17 @@ import pytest
 from strogoff.analytics.audit import judges
 from strogoff.analytics.audit.records import values
 from strogoff.analytics.decoding import mid_key
-from strogoff.judge.anomalies import a08_stall, a17_sub_lag
+from strogoff.judge.anomalies import a08_stall, a17_sub_lag, a22_non_convergence
 from strogoff.judge.anomalies.a00_log_hole import stretches
 from strogoff.judge.findings import Finding, in_order
-from strogoff.judge.judging import CLIENT_TYPES, CONNECTION_TYPES, RETAINED_TYPES, WRITE_TYPES, judge_message
+from strogoff.judge.judging import (
+    CLIENT_TYPES,
+    COMPARISON_TYPES,
+    CONNECTION_TYPES,
+    RETAINED_TYPES,
+    WRITE_TYPES,
+    judge_message,
+)
 from strogoff.judge.message import FIELDS, TYPES
 from strogoff.judge.planted.generate import CASES, PlantedLog
 from strogoff.judge.rows import Row
@@ -113,6 +120,7 @@ def report_of(rows: list[Row]) -> Report:
         *judges.topics(shared)(steps),
         *judges.retained(shared)(batches(of_topics)),
         *judges.clients(shared)(batches(of_clients)),
+        *judges.comparisons(shared)(batches(of_askers(rows))),
         *judges.writes(shared)(batches(of_writers(rows))),
         *judges.connections(shared)(steps_of_connections(rows, judged)),
         *(judges.refusals(shared)(batches(refused)) if refused else ()),
@@ -141,6 +149,12 @@ def steps_of_connections(rows: list[Row], judged: list[pa.RecordBatch]) -> list[
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in both])
     wait = pa.array([row["wait"] for row in both], judges.SCHEMA.field("wait").type)
     return [*table.set_column(table.schema.get_field_index("wait"), "wait", wait).to_batches(3)]
+
+
+def of_askers(rows: list[Row]) -> list[dict[str, Any]]:
+    """Comparisons of maps, by the node that asked."""
+    found = [{**row, "asker": a22_non_convergence.asker(row)} for row in of_types(rows, COMPARISON_TYPES)]
+    return sorted(found, key=lambda row: (row["asker"], *a22_non_convergence.order(row)))
 
 
 def of_writers(rows: list[Row]) -> list[dict[str, Any]]:

@@ -45,6 +45,7 @@ class Node:
         )
         self.map = ReplicatedMap(name, boot, ports)
         self.map.on_change = lambda key, value: self.heard.append((key, value))
+        self.map.reports.compared = partial(world.compare, self.name)
         self.map.load()
 
     @property
@@ -93,12 +94,25 @@ class MapHarness:
         self.messages = 0
         self.bytes = 0
         self.errors: list[str] = []
+        self.compared: dict[tuple[str, int], tuple[str, str]] = {}
+        self.pairs = 0
+        """How many exchanges have shown that both sides had seen the same."""
         self.nodes: dict[str, Node] = {}
         self.names = tuple(names)
         self.durability, self.latency_s = durability, latency_s
         for name in names:
             self.start(name, 1, self.new_disk())
         self.set_view(tuple(names))
+
+    def compare(self, name: str, peer: str, exchange: int, behind: int | None, context: str, digest: str) -> None:
+        """One side of an exchange says what it has: what is in force must follow from what it has seen."""
+        if behind:
+            self.errors.append(f"{name} lacks {behind} writes that {peer} had")
+        asker = peer if behind is None else name
+        other = self.compared.setdefault((asker, exchange), (context, digest))
+        self.pairs += behind is not None and context == other[0] != ""
+        if context and context == other[0] and digest != other[1]:
+            self.errors.append(f"{name} and {peer} differ, and have seen the same")
 
     def new_disk(self) -> SimDisk:
         """An empty one."""

@@ -6,6 +6,7 @@ from strogoff.cluster.replicated_map.actors import Actors
 from strogoff.cluster.replicated_map.anti_entropy import GIVE_UP_MS, RETRY_MS, AntiEntropy
 from strogoff.cluster.replicated_map.messages import Batch, Message, SyncRequest, clock_of, decode
 from strogoff.cluster.replicated_map.replica import Replica
+from strogoff.cluster.replicated_map.version_vector import VersionVector
 
 from .map_harness import MapHarness
 
@@ -133,3 +134,31 @@ def test_a_joining_node_does_not_get_the_map_from_every_peer() -> None:
     world.loop.run_for(1)
     assert entered == [True]
     assert world.nodes["C"].map.statistics().keys == 300
+
+
+def test_a_node_counts_the_writes_that_it_lacks_after_an_answer() -> None:
+    """Nothing of the answer was applied here."""
+    actors = Actors()
+    halves = Replica(actors, lambda *change: None), Replica(actors, lambda *change: None)
+    sent: list[Message] = []
+    told: list[tuple[str, int, int | None]] = []
+    exchanges = AntiEntropy(
+        1, halves, lambda peer, message: sent.append(message), lambda *parts: None, lambda: 1, lambda: 0.0
+    )
+    exchanges.on_compared = lambda *what: told.append(what)
+    exchanges.ask("B", 0, lambda well: None)
+    (ask,) = sent
+    assert isinstance(ask, SyncRequest) and told == []
+    theirs = VersionVector(actors), VersionVector(actors)
+    theirs[0].add(actors.number("B", 1), 0, 3)
+    theirs[1].add(actors.number("B", 1), 1, 2)
+    exchanges.batch("B", Batch(1, ask.exchange, 1, True, True, exchanges.clocks()), theirs)
+    assert told == [("B", ask.exchange, 4)]
+
+
+def test_both_sides_of_an_exchange_tell_what_they_have() -> None:
+    world = quiet()
+    world.put("A", b"tx", b"v")
+    world.loop.run_for(20)
+    assert world.pairs > 3 and world.errors == []
+    assert {asker for asker, _ in world.compared} == {"A", "B"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strogoff.cluster.replicated_map.actors import Actors, dot_of
 from strogoff.cluster.replicated_map.delta_applier import DeltaApplier
 from strogoff.cluster.replicated_map.messages import Item, Part
-from strogoff.cluster.replicated_map.replica import Replica
+from strogoff.cluster.replicated_map.replica import BUCKETS, Replica
 
 
 def part(low: int, high: int, seen: int | None = None) -> Part:
@@ -62,3 +62,29 @@ def test_boots_in_a_context_can_be_folded() -> None:
     incoming.absorb(replica, Part(1, [("a", 1)], [[0, 2]], {}, [], [(0, 1, 2)]))
     incoming.absorb(replica, Part(1, [("a", 1)], [[0, 3]], {}, [], [(0, 2, 3)]))
     assert len(replica.key_contexts) == 0
+
+
+def test_a_replica_is_settled_when_it_has_seen_all_that_was_merged() -> None:
+    """In the middle of a peer's walk it has dropped a value, and has not seen the write that deleted it. The last part
+    covers that one."""
+    actors = Actors()
+    replica, incoming = Replica(actors, lambda *change: None), DeltaApplier(actors)
+    incoming.absorb(replica, part(0, 2))
+    assert replica.settled
+    incoming.absorb(replica, Part(1, [("a", 1)], [[0, 3]], {}, buckets=(0, BUCKETS)))
+    assert replica.siblings(b"k1") == () and not replica.settled
+    incoming.absorb(replica, Part(1, [("b", 1)], [[0, 1]], {}, [], [(0, 0, 1)]))
+    assert not replica.settled, "another actor"
+    incoming.absorb(replica, Part(1, [("a", 1)], [[0, 3]], {}, [], [(0, 0, 3)]))
+    assert replica.settled
+
+
+def test_a_replica_with_values_of_several_peers_waits_for_all_of_them() -> None:
+    actors = Actors()
+    replica, incoming = Replica(actors, lambda *change: None), DeltaApplier(actors)
+    for name in ("a", "b"):
+        incoming.absorb(replica, Part(1, [(name, 1)], [[0, 3]], {}, [Item(b"k", [0, 1], [b"v"])]))
+    for name in ("a", "b"):
+        assert not replica.settled
+        incoming.absorb(replica, Part(1, [(name, 1)], [[0, 3]], {}, [], [(0, 0, 3)]))
+    assert replica.settled

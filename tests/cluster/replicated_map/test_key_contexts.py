@@ -54,3 +54,23 @@ def test_keys_that_shared_a_context_share_the_next_one() -> None:
     assert all(each is contexts[0] for each in contexts)
     assert contexts[0] is not None
     assert contexts[0].dominates(clock_to(actors, a=5, b=5))
+
+
+def test_a_context_that_was_noted_for_no_key_is_remembered() -> None:
+    """A peer's walk drops values: the clock tells what is there only when it has seen what the peer had."""
+    actors = Actors()
+    key_contexts, clock = KeyContexts(actors), clock_to(actors, a=1, b=1)
+    assert key_contexts.covered_by(clock)
+    key_contexts.note([b"k"], clock_to(actors, a=1))
+    key_contexts.retire(clock)
+    key_contexts.note([], clock_to(actors, a=5))
+    key_contexts.retire(clock)
+    key_contexts.note([b"l"], clock_to(actors, b=1))
+    for _ in range(3):
+        key_contexts.retire(clock)
+    assert not key_contexts.covered_by(clock)
+    clock.join(clock_to(actors, a=5))
+    for _ in range(3):
+        assert key_contexts.covered_by(clock)
+        key_contexts.retire(clock)
+    assert len(key_contexts) == 0

@@ -119,7 +119,7 @@ def test_a_key_that_cannot_be_read_stops_no_other(world: MapHarness, broken: Ite
     b = world.nodes["B"].map
     told: list[tuple[str, str]] = []
     acked: list[Ack] = []
-    b.on_unreadable = lambda peer, text: told.append((peer, text))
+    b.reports.unreadable = lambda peer, text: told.append((peer, text))
     b._ports.send = lambda peer, data: acked.append(decode(data))  # type: ignore[arg-type]
     actor, base = ("A", 1), world.nodes["A"].map.counter
     covered_ranges = [(0, base, base + 2)]
@@ -326,3 +326,20 @@ def test_statistics(world: MapHarness) -> None:
     figures = map_.statistics()
     assert (figures.keys, figures.tombstones, figures.log) == (1, 1, 2)
     assert figures.bytes == len(b"tx") + 8 + len(b"v") + len(b"ty")
+
+
+def test_a_map_that_is_not_settled_names_no_context(world: MapHarness) -> None:
+    """It has a value of C that has seen more than B has."""
+    told: list[tuple[int | None, bool]] = []
+    map_ = world.nodes["B"].map
+    map_.reports.compared = lambda peer, exchange, behind, context, digest: told.append((behind, bool(context)))
+    ahead = VersionVector(map_._actors)
+    ahead.add(map_._actors.number("C", 1), 0, 99)
+    map_._halves[0].key_contexts.note([b"tx"], ahead)
+    map_.exchange("A", 0, lambda well: None)
+    world.loop.run_for(0.5)
+    assert told == [(0, False)]
+    map_._halves[0].clock.join(ahead)
+    map_.exchange("A", 0, lambda well: None)
+    world.loop.run_for(0.5)
+    assert told[1:] == [(0, True)]

@@ -83,3 +83,51 @@ def test_a_fold_removes_the_deletions() -> None:
     replica.fold("a", 1)
     assert (replica.tombstones, len(replica.log), replica.clock.seen) == (0, 0, {})
     assert replica.clock.covers(dot_of(a, 1))
+
+
+def test_the_digest_is_the_same_for_the_same_values_at_all_nodes() -> None:
+    """In whatever order they came, and whatever numbers the actors have there. Deletions do not count."""
+    one, at_one, _ = made()
+    other, at_other, _ = made()
+    at_other.number("z", 9)
+    a, b = at_one.number("a", 1), at_one.number("b", 1)
+    for dot, key in ((dot_of(a, 1), b"k"), (dot_of(b, 1), b"l"), (dot_of(a, 2), b"m")):
+        one.merge(key, (dot, b"v"), context(at_one, 0))
+    b, a = at_other.number("b", 1), at_other.number("a", 1)
+    for dot, key in ((dot_of(a, 2), b"m"), (dot_of(a, 1), b"k"), (dot_of(a, 7), b"n"), (dot_of(b, 1), b"l")):
+        other.merge(key, (dot, b"v"), context(at_other, 0))
+    assert one.digest != other.digest
+    other.write(b"n", dot_of(a, 8), None)
+    assert one.digest == other.digest != 0
+    other.collect(a, 8, 10)
+    assert one.digest == other.digest
+    for key in (b"k", b"l", b"m"):
+        one.forget(key, one.siblings(key)[0])
+    assert one.digest == 0
+
+
+def test_the_digest_knows_which_key_has_which_value() -> None:
+    one, at_one, _ = made()
+    other, at_other, _ = made()
+    for replica, actors, keys in ((one, at_one, b"kl"), (other, at_other, b"lk")):
+        for number, key in enumerate(keys, 1):
+            replica.write(bytes([key]), dot_of(actors.number("a", 1), number), b"v")
+    assert one.digest != other.digest
+
+
+def test_the_digest_leaves_out_what_nodes_forget_by_themselves() -> None:
+    actors = Actors()
+    replica = Replica(actors, lambda *_: None, b"k")
+    replica.write(b"k1", dot_of(actors.number("a", 1), 1), b"v")
+    assert replica.digest == 0
+    replica.write(b"l1", dot_of(actors.number("a", 1), 2), b"v")
+    assert replica.digest != 0
+
+
+def test_a_restart_restores_the_digest() -> None:
+    replica, actors, _ = made()
+    replica.write(b"k", dot_of(actors.number("a", 1), 1), b"v")
+    restored, others, _ = made()
+    others.number("z", 1)
+    restored.restore(b"k", (dot_of(others.number("a", 1), 1), b"v"))
+    assert restored.digest == replica.digest

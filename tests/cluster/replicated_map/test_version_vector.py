@@ -121,3 +121,23 @@ def test_ten_thousand_restarts_do_not_grow_the_clock() -> None:
             clock.forget_final(others)
     assert all(len(clock.seen) <= 2 and len(clock.final) <= 2 for clock in clocks)
     assert clocks[0].covers(dot_of(actors.number("n", 77), 1))
+
+
+def test_equal_clocks_have_equal_digests_at_all_nodes() -> None:
+    """Whatever numbers the actors have there. An actor without writes does not count."""
+    one, other = Actors(), Actors()
+    other.number("z", 1)
+    clocks = []
+    for actors, nodes in ((one, "ab"), (other, "ba")):
+        clock = VersionVector(actors)
+        for node in nodes:
+            clock.add(actors.number(node, 2), 0, 5)
+        clocks.append(clock)
+    clocks[0].add(one.number("c", 1), 0, 0)
+    assert clocks[0].digest() == clocks[1].digest()
+    clocks[1].add(other.number("a", 2), 6, 7)
+    assert clocks[0].digest() != clocks[1].digest()
+    clocks[0].add(one.number("a", 2), 6, 7)
+    assert clocks[0].digest() == clocks[1].digest()
+    clocks[0].fold("a", 1)
+    assert clocks[0].digest() != clocks[1].digest()
