@@ -17,6 +17,7 @@ from .anomalies import (
     a04_duplicate,
     a05_qos2_violation,
     a06_reorder,
+    a07_stranded,
     a08_stall,
     a09_recovered,
     a10_double_owner,
@@ -184,6 +185,15 @@ def judge_lane(entries: Iterable[Entry], lifo: bool = False) -> Iterator[Finding
             yield lost
         elif each.owed:
             yield each
+
+
+def judge_sendings(entries: Iterable[Entry], world: World) -> Iterator[Finding]:
+    """Judge all entries of one session that were sent, of all lanes, in `sending_order`."""
+    session = a07_stranded.Session(world)
+    for each in entries:
+        found = session.judge(each)
+        if found is not None:
+            yield found
 
 
 def judge_queue(

@@ -56,6 +56,11 @@ def lane_order(entries: Iterable[Entry]) -> list[Entry]:
     return sorted(entries, key=lambda each: (each.lifo, each.accepted), reverse=True)
 
 
+def sending_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Returns what one session was sent in the order in which it is judged: what was sent first comes first."""
+    return sorted(entries, key=lambda each: (each.first_sent, each.message))
+
+
 def queue_order(entries: Iterable[Entry]) -> list[Entry]:
     """Returns what waits in one queue in the order in which it is judged: the last acknowledged first."""
     return sorted(entries, key=lambda each: (each.acked, each.message), reverse=True)

@@ -33,11 +33,12 @@ from .judging import (
     judge_queue,
     judge_refusals,
     judge_retained,
+    judge_sendings,
     judge_sessions,
     judge_topic,
     judge_writes,
 )
-from .lanes import Entry, lane_order, queue_order
+from .lanes import Entry, lane_order, queue_order, sending_order
 from .lives import BootRows
 from .message import Lane
 from .rows import MessageId, Row
@@ -173,11 +174,15 @@ def judge(rows: Iterable[Row], lifo: bool = False, complete: bool = True) -> Rep
         for wait in judged.waits:
             waits[wait.place].append(wait)
     waiting: defaultdict[SessionKey, list[Entry]] = defaultdict(list)
+    sent: defaultdict[SessionKey, list[Entry]] = defaultdict(list)
     for (session, _), entries in lanes.items():
+        sent[session] += (each for each in entries if each.first_sent >= 0)
         waiting[session] += report.take(judge_lane(lane_order(entries), lifo))
     for session, entries in waiting.items():
         still = judge_queue(session, queue_order(entries), tally.queued.get(session, -1), world)
         report.waiting += len(report.take(still))
+    for entries in sent.values():
+        report.findings += judge_sendings(sending_order(entries), world)
     for retained in topics.values():
         report.findings += judge_topic(sorted(retained, key=attrgetter("due")), world)
     for place, of_connection in grouped.of_connections(waits).items():

@@ -94,6 +94,7 @@ class _Audit:
             judged,
             of_lanes,
             of_queues,
+            _mapped(by_session(judged), judges.sendings(shared)),
             _mapped(by_topic(judged), judges.topics(shared)),
             _mapped(by_retained(self.events), judges.retained(shared)),
             _mapped(by_client(self.events), judges.clients(shared)),
@@ -135,6 +136,12 @@ def by_lane(judged: DataFrame) -> DataFrame:
     rows = judged.where(F.col("entry").isNotNull()).select("run_id", "entry")
     key = [F.col("run_id"), F.col("entry.session"), F.col("entry.lane")]
     return _grouped(rows, key, F.col("entry.lifo").desc(), F.col("entry.accepted").desc())
+
+
+def by_session(judged: DataFrame) -> DataFrame:
+    """Entries that were sent, one session after the other, each in `judge.lanes.sending_order`."""
+    rows = judged.where(F.col("entry.first_sent") >= 0).select("run_id", "entry")
+    return _grouped(rows, [F.col("run_id"), F.col("entry.session")], F.col("entry.first_sent"), F.col("entry.message"))
 
 
 def by_queue(of_lanes: DataFrame, judged: DataFrame) -> DataFrame:

@@ -30,6 +30,7 @@ from ...judge.judging import (
     judge_queue,
     judge_refusals,
     judge_retained,
+    judge_sendings,
     judge_topic,
     judge_writes,
 )
@@ -194,6 +195,16 @@ def lanes(batches: Batches) -> Iterator[pa.RecordBatch]:
 def _entries(batches: Batches) -> Iterator[tuple[str, Entry]]:
     for batch in batches:
         yield from zip(batch["run_id"].to_pylist(), values(batch["entry"], Entry), strict=True)
+
+
+def sendings(worlds: Worlds) -> Map:
+    """Judge what sessions were sent: entries by run and session, in `sending_order`. Hands on findings."""
+
+    def judged(batches: Batches, of_run: Mapping[str, World]) -> Iterator[Judged]:
+        for (run_id, _), entries in groupby(_entries(batches), lambda each: (each[0], each[1].session)):
+            yield run_id, judge_sendings((entry for _, entry in entries), of_run[run_id])
+
+    return _judged(worlds, judged)
 
 
 class _Waiting(NamedTuple):

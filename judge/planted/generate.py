@@ -23,8 +23,11 @@ from .message_cases import CASES as OF_MESSAGES
 from .scene import Actor, Scene
 from .stage import Stage
 from .stall_cases import CASES as OF_STALLS
+from .stranded_cases import CASES as OF_STRANDED
 
-CASES: Final[dict[str, Case]] = merged(OF_MESSAGES, OF_LANES, OF_CLIENTS, OF_CLUSTERS, OF_STALLS, OF_LAGS, OF_MAPS)
+CASES: Final[dict[str, Case]] = merged(
+    OF_MESSAGES, OF_LANES, OF_CLIENTS, OF_CLUSTERS, OF_STALLS, OF_LAGS, OF_MAPS, OF_STRANDED
+)
 """All planted cases by name."""
 FIRST, LAST = 0.05, 0.97
 """The shares of the messages at which the first and the last position of a case are."""

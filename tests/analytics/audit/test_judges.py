@@ -115,8 +115,11 @@ def report_of(rows: list[Row]) -> Report:
         for (node, boot), of_boot in grouped.boots.items()
         for each in stretches(of_boot)
     ]
+    sent = handed(judged, "entry", order=lambda row: (str(row["entry"]["session"]), row["entry"]["first_sent"]))
+    sent = [row for row in sent if row["entry"]["first_sent"] >= 0]
     made = [
         *(judged + of_lanes + of_queues),
+        *judges.sendings(shared)(pa.Table.from_pylist(sent, lanes_schema()).to_batches(5)),
         *judges.topics(shared)(steps),
         *judges.retained(shared)(batches(of_topics)),
         *judges.clients(shared)(batches(of_clients)),
@@ -149,6 +152,11 @@ def steps_of_connections(rows: list[Row], judged: list[pa.RecordBatch]) -> list[
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in both])
     wait = pa.array([row["wait"] for row in both], judges.SCHEMA.field("wait").type)
     return [*table.set_column(table.schema.get_field_index("wait"), "wait", wait).to_batches(3)]
+
+
+def lanes_schema() -> pa.Schema:
+    """The schema of entries alone."""
+    return pa.schema([judges.SCHEMA.field(name) for name in ("run_id", "entry")])
 
 
 def of_askers(rows: list[Row]) -> list[dict[str, Any]]:

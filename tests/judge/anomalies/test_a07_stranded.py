@@ -1,0 +1,63 @@
+"""A7: messages from before a fault that come long after it. More cases are planted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strogoff.judge.anomalies.a07_stranded import LAG
+from strogoff.judge.findings import Finding
+from strogoff.judge.judging import judge_sendings
+from strogoff.judge.lanes import Entry, sending_order
+from strogoff.judge.lives import BootRows
+from strogoff.judge.world import Summary, World
+
+BACK = 1000
+SESSION = (("b", "", "rx"), 0)
+
+
+def entry(number: int, accepted: int, sent: int, origin: str = "a", **more: Any) -> Entry:
+    lane = (origin, 1, "tx", 1, f"t/{number}", 1)
+    rows = ((origin, 1, number),)
+    given = {"ordered": True, **more}
+    return Entry(SESSION, lane, (origin, 1, number), accepted, accepted, sent, sent, rows=rows, **given)
+
+
+def found(*entries: Entry, away: str = "a", back: int = BACK) -> list[Finding]:
+    boots = {(name, 1): BootRows(1, 1, 9, 500, False) for name in "abc"}
+    boots[away, 2] = BootRows(1, back, 9, 9 * LAG, False)
+    return list(judge_sendings(sending_order(entries), World.of((), Summary(boots))))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_ten_seconds_after_the_return(more: int) -> None:
+    sent = BACK + LAG + more
+    stranded = [each.value for each in found(entry(1, 500, sent), entry(2, BACK + 1, BACK + 9))]
+    assert stranded == [10_000] * more
+
+
+@pytest.mark.parametrize("away", ["a", "b", "c"])
+def test_the_node_of_the_publisher_or_of_the_session_was_away(away: str) -> None:
+    (*some,) = found(entry(1, 500, 2 * LAG), entry(2, BACK + 1, BACK + 9), away=away)
+    assert [(each.subject.message, each.rows) for each in some] == [(("a", 1, 1), (("a", 1, 1), ("a", 1, 2)))] * (
+        away != "c"
+    )
+
+
+def test_the_newer_one_must_be_from_after_the_return_and_come_before() -> None:
+    assert found(entry(1, 500, 2 * LAG), entry(2, BACK - 1, BACK + 9)) == []
+    assert found(entry(1, 500, 2 * LAG), entry(2, BACK + 1, 3 * LAG)) == []
+    assert found(entry(1, BACK + 1, 2 * LAG), entry(2, BACK + 2, BACK + 9)) == []
+
+
+def test_the_newest_one_so_far_is_remembered() -> None:
+    newest, older = entry(2, BACK + 1, BACK + 9), entry(3, 600, BACK + 10)
+    assert [each.subject.message for each in found(entry(1, 500, 2 * LAG), newest, older)] == [("a", 1, 1)]
+
+
+@pytest.mark.parametrize("more", [{"ordered": False}, {"lifo": True}])
+def test_what_has_no_order_is_not_judged(more: dict[str, Any]) -> None:
+    newer = entry(2, BACK + 1, BACK + 9)
+    assert found(entry(1, 500, 2 * LAG, **more), newer) == []
+    assert found(entry(1, 500, 2 * LAG), entry(2, BACK + 1, BACK + 9, **more)) == []
