@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from strogoff.broker.connection.unread_output import TELL_AFTER_MS
+import pytest
 
-from ...harness.broker import BrokerHarness
+from strogoff.analytics.schema import MESSAGE
+from strogoff.broker.connection.unread_output import TELL_AFTER_MS
+from strogoff.judge.run import judge
+from strogoff.mqtt.packets import Puback
+
+from ...harness.broker import BrokerHarness, publish
 
 
 def rows(broker: BrokerHarness) -> list[tuple[str, str, int]]:
@@ -60,3 +65,34 @@ def test_the_end_of_a_connection_ends_its_pause() -> None:
         each.writable(True)
     broker.pass_s(60)
     assert [(kind, name) for kind, name, _ in rows(broker)] == [("dlv.pause", "told")]
+
+
+@pytest.mark.parametrize("reason", ["a full window", "unread output", "a defect"])
+def test_the_judge_knows_a_slow_client_from_a_broker_that_stands_still(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message waits for 20 s. The defect: the queue does not go on after PUBACK."""
+    broker = BrokerHarness(level=MESSAGE)
+    client = broker.client("c", 5, receive_maximum=1)
+    client.subscribe(("t", 1))
+    broker.client("p").ask(*[publish("t", b"%d" % number, 1, number) for number in (1, 2)])
+    (first,) = client.messages()
+    connection = connection_of(broker, "c")
+    if reason == "a defect":
+        monkeypatch.setattr(type(connection.session.queue), "pump", lambda queue: None)
+    if reason == "unread output":
+        connection.writable(False)
+    if reason != "a full window":
+        client.ask(Puback(first.packet_id))
+    broker.pass_s(20)
+    monkeypatch.undo()
+    if reason == "a full window":
+        client.ask(Puback(first.packet_id))
+    else:
+        connection.writable(True)
+    broker.settle()
+    client.drain()
+    found = [each for each in judge(broker.host.events).findings if each.severity in ("fatal", "error")]
+    assert [(each.anomaly, each.subject.client, round(each.value / 1000)) for each in found] == [("A8", "c", 20)] * (
+        reason == "a defect"
+    )
