@@ -5,9 +5,10 @@ that connection (`stall`). Meanwhile the client had room: fewer messages were un
 what was sent. The number is the time in ms.
 
 A message waits from the time when it entered the queue; with QoS 2, in a durable session, from the time when it was
-safe there. A client does not read from 1 s before `dlv.pause` until `dlv.resume`. Not judged are messages that were
-dropped or expired while they waited, and nodes that had no lease, or were out of the view of another, in that time.
-Logs before version 8 of the schema do not say when a client does not read.
+safe there. A client does not read from 1 s before `dlv.pause` until `dlv.resume`; a relayed one, while its gateway
+takes no more for it. Not judged are messages that were dropped or expired while they waited, and nodes that had no
+lease, or were out of the view of another, in that time. Logs before version 8 of the schema do not say when a client
+does not read.
 """
 
 from __future__ import annotations
