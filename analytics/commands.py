@@ -15,6 +15,7 @@ from .generate import command as generate_command
 from .java import JavaMissing
 from .report import command as report_command
 from .retrying import retry
+from .stream import command as stream_command
 from .trouble import Trouble as _Trouble
 from .trouble import check_log
 from .views import command as view_command
@@ -54,6 +55,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     generate_command.add(jobs)
     view_command.add(jobs, _add_spark)
     report_command.add(jobs, _add_spark)
+    stream_command.add(jobs, _add_spark)
 
 
 def add_summary(jobs: Any) -> None:

@@ -36,6 +36,11 @@ class Views:
         spans = self._spans.get(origin, {}).get(node, ())
         return any(entered <= begin and end < left for entered, left in spans)
 
+    def lost(self, node: str, stamp: int) -> bool:
+        """Whether a node that had `node` in its view does not have it at a stamp."""
+        of_others = (there[node] for there in self._spans.values() if there.get(node))
+        return not all(any(entered <= stamp < left for entered, left in spans) for spans in of_others)
+
 
 def _enter(there: dict[str, list[tuple[int, int]]], node: str, stamp: int) -> None:
     spans = there.setdefault(node, [])

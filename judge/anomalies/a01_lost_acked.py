@@ -37,8 +37,9 @@ from ..world import World
 ID = "A1"
 
 
-def owed_to(message: Message, world: World) -> Iterator[Session]:
-    """Returns the sessions that an acknowledged message is owed to and that it has not reached, each once."""
+def owed_to(message: Message, world: World, until: int = NEVER) -> Iterator[Session]:
+    """Returns the sessions that an acknowledged message is owed to and that it has not reached, each once. `until`: the
+    end of a session from that stamp on does not count."""
     publish = message.publish
     if publish is None or message.answer is None or not publish.qos:
         return
@@ -46,7 +47,7 @@ def owed_to(message: Message, world: World) -> Iterator[Session]:
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         for held in holders.at(publish.stamp) if holders.group is None else ():
             session = held.session
-            if not held.qos or held.answered >= publish.stamp or session.ended != NEVER or session.key in seen:
+            if not held.qos or held.answered >= publish.stamp or session.ended < until or session.key in seen:
                 continue
             seen.add(session.key)
             owner = session.owner
@@ -54,8 +55,9 @@ def owed_to(message: Message, world: World) -> Iterator[Session]:
                 yield session
 
 
-def fate(message: Message, session: Session, world: World) -> str | None:
-    """Returns how an owed message was lost; "" if it waits; None if the log does not show it."""
+def fate(message: Message, session: Session, world: World, until: int = NEVER) -> str | None:
+    """Returns how an owed message was lost; "" if it waits; None if the log does not show it. `until`: what a kill from
+    that stamp on takes does not count."""
     publish, answer = message.publish, message.answer
     assert publish is not None and answer is not None
     queued = message.queued.get(session.owner)
@@ -66,7 +68,7 @@ def fate(message: Message, session: Session, world: World) -> str | None:
         if publish.client == session.client:
             return None
         return _never_queued(message, publish, answer, session, world)
-    died = queued.stamp < world.lives.death(queued.node, queued.boot) < NEVER
+    died = queued.stamp < world.lives.death(queued.node, queued.boot) < until
     if died and not session.durable:
         return None
     if died and session.owner not in message.safe and not sent:

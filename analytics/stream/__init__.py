@@ -1,0 +1,1 @@
+"""The job `stream`: alerts while the event log grows."""
