@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import output
+from . import output, pack
 from .audit import command as audit_command
 from .follow import command as follow_command
 from .generate import command as generate_command
@@ -56,6 +56,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     view_command.add(jobs, _add_spark)
     report_command.add(jobs, _add_spark)
     stream_command.add(jobs, _add_spark)
+    pack.add(jobs)
 
 
 def add_summary(jobs: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import Path
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class View:
 @cache
 def view_of(name: str) -> View:
     """The view of this name, from the docstring of its module. It does not import Spark."""
-    source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+    source = files(__package__ or "").joinpath(f"{name}.py").read_text(encoding="utf-8")  # perhaps in an archive
     return parse(name, ast.get_docstring(ast.parse(source)) or "")
 
 
