@@ -107,6 +107,7 @@ class Metrics:
         yield "cluster_leased", int(status is None or status.sees != "minority")
         yield "cluster_whole", int(status is None or status.sees == "whole")
         yield "cluster_slow_disks", len(status.slow_disks) if status else 0
+        yield "eventlog_sampling", int(self._server.node.env.observer.choice.sampling)
         yield "eventlog_failing", int(self._server.eventlog is not None and self._server.eventlog.failing)
         yield from self._slot_gauges(status)
         yield from gauges(cluster).items()

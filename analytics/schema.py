@@ -103,6 +103,7 @@ _FIELDS: Final = """
     key             string   -          configuration key
     known_seq       int      seq        the last number that the boot before is known to have used
     last            int      seq        last missing row
+    left_out        int      total      messages whose rows the log leaves out as a whole, since the start
     level           string   -          eventlog.level: session or message
     lsn             int      -          number of the commit that holds it
     mid             mid      -          identity of the message: node and boot that accepted it, counter
@@ -208,8 +209,10 @@ _TYPES: Final = """
         : the node has joined a cluster: its rows belong to that run from here on, before they did to the old one
     node.loaded s sessions : the node knows all sessions of its disk
     node.stop s ?reason : last row of a boot that was ended in order, or that goes on in another run (joined)
-    node.stats s connects publishes deliveries drops : counters, each minute and before node.stop
+    node.stats s connects publishes deliveries drops ?left_out : counters, each minute and before node.stop
     config.change s key ?old ?new : another value of a setting is in force at this node, while it runs
+    log.sample s state ?count
+        : begin or end of a time in which the writer does not keep up, and the node leaves out whole messages
     log.gap s first last rows reason : rows that the writer dropped: overflow, disk or unencodable
     fwd.send m mid target ?topic : a message went onto the link to a node
     fwd.recv m mid source ?topic : a message arrived from a node

@@ -187,9 +187,9 @@ class ClusterPort(Protocol):
         """True if another node continues the sessions of a slot of this node as soon as this node stops."""
         ...
 
-    def mid_of_slot(self, slot: int) -> Mid | None:
+    def mid_of_slot(self, slot: int, has_rows: bool) -> Mid | None:
         """A new mid for a QoS 2 message of a durable session in this slot, or for a will; None if the node's own
-        numbers do.
+        numbers do. `has_rows` as in `identity.following`.
 
         Such a mid belongs to the slot: the next primary continues under it (H-47, H-50).
         """
@@ -318,7 +318,7 @@ class Standalone:
         """As `ClusterPort.continues`: always False."""
         return False
 
-    def mid_of_slot(self, slot: int) -> Mid | None:
+    def mid_of_slot(self, slot: int, has_rows: bool) -> Mid | None:
         """As `ClusterPort.mid_of_slot`: None."""
         return None
 

@@ -92,8 +92,15 @@ class Environment:
         self.numbers = Numbers(boot)
         self.origins = Origins()
         self.origin: Origin = self.origins.get(name, boot)
-        self.observer = Observer(hooks, events, ports.store, lambda slot: self.cluster.continues(slot))
+        self.observer = Observer(
+            hooks,
+            events,
+            ports.store,
+            lambda slot: self.cluster.continues(slot),
+            lambda ms, call: self.timers.at(self.now + ms, call),
+        )
         self.counters = self.observer.counters
+        self.observer.choice.filter(options.eventlog_clients, options.eventlog_topics)
         self.cluster: ClusterPort = Standalone()
 
     @property
@@ -105,6 +112,10 @@ class Environment:
         """Set and return `now`. The handler of each packet, commit and timer calls this first."""
         self.now = now = self.clock.now_ms()
         return now
+
+    def has_rows(self, client: str, topic: str) -> bool:
+        """Whether event logs have rows about a message that this client publishes now: for the counter of its mid."""
+        return not self.events.messages or self.observer.choice.takes(client, topic)
 
     def event(self, type_: str, **fields: Any) -> None:
         """Emit a domain event of level `session` or `message`. Before the latter the caller tests `events.messages`."""

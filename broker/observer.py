@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from ..cluster.identity import left_out
 from ..storage.store import Store
 from .plugins.hooks import Hooks, Subscriber
 from .queues.message import Message, Mid
+from .reporting.choice import Choice
 from .reporting.events import Events
 from .reporting.log_line import address
 from .reporting.metrics import Counters
@@ -92,13 +94,22 @@ class Observer:
 
     Each method reports one event; the part of the broker that caused the event calls it. Callers call the methods named
     `message_...` only at event log level `message`. `copied` tells whether another node has all that is safe in a slot.
+    `later(ms, function)` calls a function after so many milliseconds.
     """
 
-    def __init__(self, hooks: Hooks, events: Events, store: Store, copied: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        hooks: Hooks,
+        events: Events,
+        store: Store,
+        copied: Callable[[int], bool],
+        later: Callable[[int, Callable[[], None]], object],
+    ) -> None:
         self.hooks = hooks
         self.events = events
         self.store = store
         self.counters = Counters()
+        self.choice = Choice(events, self.counters, later)
         self._copied = copied
         self._announced = 0
         self._synced_bytes = 0
@@ -122,6 +133,7 @@ class Observer:
             publishes=sum(counters.publish_received) - sum(counters.publish_auth_error) - sum(counters.publish_error),
             deliveries=sum(counters.publish_sent),
             drops=dict(counters.drops_by_reason),
+            left_out=counters.eventlog_messages_left_out or None,
         )
 
     def connection_opened(self, connection: Connection, session: Session, present: bool, asked: Asked) -> None:
@@ -293,7 +305,7 @@ class Observer:
         """The broker drops a QoS 0 message: no client is connected, or the message would follow entries on disk. Queues
         never keep those. It has a row only at event log level `message`, because this is how QoS 0 works."""
         self.counters.queue_message_unhandled += 1
-        if self.events.messages:
+        if self.events.messages and not left_out(message.counter):
             self.session_event("q.drop", session, topic=message.topic, reason="unhandled", mid=message.mid, qos=0)
 
     # -- events of messages, only at level `message`
@@ -322,6 +334,8 @@ class Observer:
         is then the session's."""
         message, commit = entry.message, entry.batch
         assert message is not None
+        if left_out(message.counter):
+            return
         whose: dict[str, Any] = {
             "mid": message.mid,
             "client": session.client_id,

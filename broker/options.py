@@ -66,6 +66,9 @@ class Options(msgspec.Struct, kw_only=True):
     max_unanswered_packets: int = 1000
     pause_reading_bytes: int = 16 << 20
     out_buffer_bytes: int = 1 << 20
+    eventlog_level: str = "session"
+    eventlog_clients: tuple[str, ...] = ()
+    eventlog_topics: tuple[str, ...] = ()
     systree_enabled: bool = True
     systree_interval_ms: int = 20000
     systree_mountpoint: str = ""
@@ -88,6 +91,9 @@ _FROM_SETTINGS = {
     "session.max_filters_per_packet": "max_filters_per_packet",
     "flow.pause_reading_bytes": "pause_reading_bytes",
     "flow.out_buffer_bytes": "out_buffer_bytes",
+    "eventlog.level": "eventlog_level",
+    "eventlog.clients": "eventlog_clients",
+    "eventlog.topics": "eventlog_topics",
     "systree_interval": "systree_interval_ms",
     "queue_balance_wait": "queue_balance_wait_s",
     "queue_check_interval": "queue_check_interval_s",

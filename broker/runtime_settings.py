@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..configs import Key, Settings, schema
-from ..configs.checks import MIN_IN_SYNC, PATIENCE, too_few_copies, too_impatient
+from ..configs.checks import LEVEL, MIN_IN_SYNC, PATIENCE, from_or_to_off, too_few_copies, too_impatient
 from ..configs.schema import ACTIVE
 from ..configs.settings import is_secret
 from ..configs.values import Value, WrongValueError
@@ -236,6 +236,8 @@ class RuntimeSettings:
         if name == MIN_IN_SYNC and (wrong := too_few_copies(value, self._settings["queue_replicas"])):
             raise SetError(f"{name}: {wrong}")
         if name == PATIENCE and (wrong := too_impatient(value)):
+            raise SetError(f"{name}: {wrong}")
+        if name == LEVEL and (wrong := from_or_to_off(value, self._settings[LEVEL])):
             raise SetError(f"{name}: {wrong}")
         return value
 

@@ -35,21 +35,43 @@ def slot_of(mountpoint: str, client_id: str) -> int:
     return crc32(f"{mountpoint}\0{client_id}".encode()) % SLOTS
 
 
-class Numbers:
-    """Numbers that no process of this node used before: the boot, raised durably at each start, and a counter."""
+MARKED = 1 << 40
+"""From here on the lowest bit of the counter in a mid says whether event logs have rows about its message: 0 yes, 1 no.
+Smaller counters say nothing, and event logs have their rows: all mids of earlier versions are so. Counters jump here
+with the first message without rows, so that short ones stay short where all messages have rows."""
 
-    __slots__ = ("boot", "counter")
+
+def following(counter: int, has_rows: bool) -> int:
+    """Returns the counter of the next mid behind this one. `has_rows`: event logs have rows about its message."""
+    counter += 1
+    if has_rows and counter < MARKED:
+        return counter
+    counter = max(counter, MARKED)
+    return counter + (counter & 1 == has_rows)
+
+
+def left_out(counter: int) -> bool:
+    """Whether event logs have no rows about the message with this counter in its mid."""
+    return counter >= MARKED and counter & 1 == 1
+
+
+class Numbers:
+    """Numbers that no process of this node used before: the boot, raised durably at each start, and counters."""
+
+    __slots__ = ("_unique", "boot", "counter")
 
     def __init__(self, boot: int) -> None:
         assert 0 < boot < 1 << 32, boot
         self.boot = boot
         self.counter = 0
+        self._unique = 0
 
-    def next(self) -> int:
-        """Returns the next counter of this boot, the third part of a `mid`."""
-        self.counter += 1
+    def next(self, has_rows: bool = True) -> int:
+        """Returns the next counter of this boot, the third part of a `mid`. `has_rows` as in `following`."""
+        self.counter = following(self.counter, has_rows)
         return self.counter
 
     def unique(self) -> int:
         """Returns a 64-bit number that is larger than every earlier one of this node, across restarts."""
-        return self.boot << 32 | self.next()
+        self._unique += 1
+        return self.boot << 32 | self._unique

@@ -11,6 +11,7 @@ from .problems import Problem
 from .schema import ACTIVE, schema
 from .values import Value
 
+LEVEL = "eventlog.level"
 MIN_IN_SYNC = "queue_min_in_sync"
 PATIENCE = "queue_follower_patience"
 LEAST_PATIENCE_MS = 200
@@ -51,6 +52,13 @@ def too_few_copies(minimum: Value, replicas: Value) -> str:
 def too_impatient(patience_ms: Value) -> str:
     """Why a node cannot tell whether its commits take longer than `queue_follower_patience`; "" if it can."""
     return "a node does not notice that shorter commits are slow" if 0 < int(patience_ms) < LEAST_PATIENCE_MS else ""
+
+
+def from_or_to_off(level: Value, configured: Value) -> str:
+    """Why `eventlog.level` cannot be changed while the node runs; "" if it can."""
+    if "off" in (level, configured):
+        return "a log begins and ends with its process: set off, or another level than off, in vernemq.conf and restart"
+    return ""
 
 
 def _addresses(settings: Lookup, listeners: list[ListenerSettings]) -> Iterator[Problem]:

@@ -151,7 +151,15 @@ class _Values:
             if text is None:
                 continue
             try:
-                if text == "" and key.type not in ("string", "file", "directory", "hosts", "terms"):
+                if text == "" and key.type not in (
+                    "string",
+                    "file",
+                    "directory",
+                    "hosts",
+                    "clients",
+                    "filters",
+                    "terms",
+                ):
                     raise WrongValueError(key.expected)
                 explicit[name] = Setting(key, key.parse(text), line)
             except WrongValueError as error:

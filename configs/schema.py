@@ -52,7 +52,11 @@ class Key(msgspec.Struct, frozen=True):
         """The value of a text; raises `WrongValueError`. If text is allowed, `""` and `[]` mean "no value"."""
         if self.type in ("string", "file", "directory") and text in ('""', "[]"):
             text = ""
-        return () if self.type == "hosts" and text in ('""', "[]") else parse_value(self.type, self.allowed, text)
+        return (
+            ()
+            if self.type in ("hosts", "clients", "filters") and text in ('""', "[]")
+            else parse_value(self.type, self.allowed, text)
+        )
 
     def default_value(self) -> Value:
         """The default, without substitutions; None if there is none."""

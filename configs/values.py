@@ -212,6 +212,21 @@ def _hosts(text: str, allowed: Allowed) -> tuple[str, ...]:
     return tuple(str(ipaddress.ip_address(part.strip())) for part in text.split(";") if part.strip())
 
 
+def _clients(text: str, allowed: Allowed) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _filters(text: str, allowed: Allowed) -> tuple[str, ...]:
+    """Topic filters without `$share`: wildcards are whole levels, and `#` is the last one."""
+    filters = _clients(text, allowed)
+    for levels in (each.split("/") for each in filters):
+        if levels[0] == "$share" or "#" in levels[:-1]:
+            raise ValueError
+        if any(len(level) > 1 and ("+" in level or "#" in level) for level in levels):
+            raise ValueError
+    return filters
+
+
 def _terms(text: str, allowed: Allowed) -> tuple[Any, ...]:
     return parse_terms(text) if text else ()
 
@@ -232,7 +247,8 @@ _PARSERS: dict[str, Callable[[str, Allowed], Value]] = {
     "flag": _flag, "integer": _integer, "string": _string, "file": _string, "directory": _string, "enum": _enum,
     "character": _character, "bytesize": _bytesize, "percent": _percent, "lifetime": _lifetime,
     "duration": _duration, "address": _address, "tls": _tls, "versions": _versions, "sizes": _sizes,
-    "names": _names, "hosts": _hosts, "terms": _terms, "class": _python_class, "nodename": _nodename,
+    "clients": _clients, "filters": _filters, "names": _names, "hosts": _hosts, "terms": _terms,
+    "class": _python_class, "nodename": _nodename,
 }  # fmt: skip
 
 _PHRASES = {
@@ -252,6 +268,8 @@ _PHRASES = {
     "sizes": "three sizes in bytes: send buffer, receive buffer, user-level buffer, separated by commas",
     "names": "different names of plugins, separated by commas",
     "hosts": "IP addresses, separated by semicolons",
+    "clients": "client ids, separated by commas",
+    "filters": "topic filters, separated by commas",
     "terms": "an Erlang list, such as [one, {two, 2}]",
     "class": "MODULE:CLASS, such as my_package.auth:Plugin",
     "nodename": "NAME@HOST",

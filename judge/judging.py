@@ -73,6 +73,9 @@ def judge_message(message_id: MessageId, rows: Iterable[Row], world: World) -> J
     owed: list[Session] = []
     losses: list[Finding | None] = []
     for session in a01_lost_acked.owed_to(message, world):
+        if not a01_lost_acked.is_shown(message, session, world):
+            losses.append(None)
+            continue
         kind = a01_lost_acked.fate(message, session, world)
         if kind:
             losses.append(a01_lost_acked.finding_of(kind, message, session, world))
@@ -158,7 +161,8 @@ def _entries(message: Message, owed: Iterable[Session], world: World) -> list[En
 def _is_ordered(message: Message, publish: Publish, key: SessionKey, world: World) -> bool:
     """Whether the session had a subscription of its own, not as a member of a group, when the message was accepted. A
     message that was dropped is sent late if a kill undoes that."""
-    if key[0] in message.given_up:
+    session = message.sendings[key][0].session
+    if key[0] in message.given_up or (session is not None and not world.shows(session, publish.stamp)):
         return False
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         if holders.group is None and any(holders.of(key, publish.stamp, publish.stamp)):
@@ -281,6 +285,7 @@ def judge_cluster(
     world: World,
 ) -> Iterator[Finding]:
     """Judge the run: its incidents, and the counts of what `Judged` has of its messages."""
+    yield from a00_log_hole.judge_run(world)
     yield from a20_split_incident.judge(world)
     yield from a21_minority_ack.counted(without_lease.items())
     yield from a23_sync_exposure.counted(exposed.items())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .rows import NEVER, Row
 
 TYPES = frozenset(("mem.down", "mem.up", "mem.view", "node.start"))
@@ -30,6 +32,10 @@ class Views:
         elif kind == "node.start":
             for each in there:
                 _leave(there, each, stamp)
+
+    def of(self, origin: str) -> Iterable[str]:
+        """Returns the nodes that have ever been in the view of `origin`."""
+        return self._spans.get(origin, {}).keys()
 
     def had(self, origin: str, node: str, begin: int, end: int) -> bool:
         """Whether `node` was in the view of `origin` all the time from `begin` to `end`."""

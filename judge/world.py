@@ -26,6 +26,7 @@ from .rows import BEFORE, NEVER, MessageId, Owner, Row, in_order, row_id
 from .sessions import Held, Home, Online, Session
 from .subscriptions import SubscriptionTable
 from .views import Views
+from .writing import Writing
 
 ANSWERED_SINCE: Final = 4
 """The version of the schema from which on the log has each SUBACK. In an older log a subscription counts from its row
@@ -58,6 +59,7 @@ class World:
     partitions: Partitions = field(default_factory=Partitions)
     views: Views = field(default_factory=Views)
     incidents: Incidents = field(default_factory=Incidents)
+    writing: Writing = field(default_factory=Writing)
     settings: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)
     """Node and key -> from which stamp on which value is in force."""
     sessions: dict[Owner, list[Session]] = field(default_factory=dict)
@@ -190,6 +192,10 @@ class World:
             if home.since < stamp
         )
 
+    def shows(self, session: Session, since: int) -> bool:
+        """Whether all nodes where a session was wrote the rows of messages, from a stamp on."""
+        return not self.writing.silent_after((home.node for home in session.homes), since)
+
     def doubt(self, session: Session, since: int) -> int:
         """Returns the stamp after which rows about a session may be lost, of all losses that lasted beyond `since`."""
         if not self.lives.tails:
@@ -229,11 +235,16 @@ class _Builder:
         self.life(row)
         self.world.lives.started(row)
         self.world.incidents.started(row)
+        self.world.writing.note(row)
         for each in row.get("settings") or ():
             key, _, value = each.partition("=")
             self.world.settings.setdefault((row["node"], key), []).append((row["hlc"], value))
 
+    def wrote(self, row: Row) -> None:
+        self.world.writing.note(row)
+
     def changed(self, row: Row) -> None:
+        self.world.writing.note(row)
         self.world.settings.setdefault((row["node"], row["key"]), []).append((row["hlc"], row.get("new") or ""))
 
     def killed(self, row: Row) -> None:
@@ -424,6 +435,8 @@ def slots_of(ranges: Iterable[str]) -> Iterator[int]:
 
 _HANDLERS: Final = {
     "node.start": _Builder.started,
+    "node.stats": _Builder.wrote,
+    "log.sample": _Builder.wrote,
     "config.change": _Builder.changed,
     "store.state": _Builder.store,
     "lease.get": _Builder.life,

@@ -64,6 +64,8 @@ _SENTENCES: Final = """
     node.stats      counters: {connects} connects, {publishes} publishes, {deliveries} deliveries
     config.change   {key} has another value[new: : {new}][old: , before {old}]
     log.gap         {rows} rows are missing here, {first} to {last}: {reason}
+    log.sample      the log leaves out whole messages, as its writer does not keep up: {state}\
+[count: , {count} messages]
     fwd.send        sent to node {target}
     fwd.recv        arrived from node {source}
     fwd.ack         node {target} has it

@@ -210,11 +210,11 @@ class ClusterAdapter:
         """As `ClusterPort.continues`."""
         return self.slots.continues(slot)
 
-    def mid_of_slot(self, slot: int) -> Mid | None:
+    def mid_of_slot(self, slot: int, has_rows: bool) -> Mid | None:
         """As `ClusterPort.mid_of_slot`: only slots with copies have mids of their own."""
         if not self.slots.have_copies:
             return None
-        epoch, counter = self.sender.handshakes.numbers(slot).next()
+        epoch, counter = self.sender.handshakes.numbers(slot).next(has_rows)
         return slot_origin(slot), epoch, counter
 
     def handshake_opened(self, mid: Mid) -> None:

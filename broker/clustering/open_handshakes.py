@@ -11,6 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Protocol
 
+from ...cluster.identity import following
 from ..queues.message import slot_of_origin
 from .forward_codec import encode_open_mids
 
@@ -53,9 +54,9 @@ class SlotNumbers:
         epoch, counter = self._last
         return counter if epoch == self._epoch() else 0
 
-    def next(self) -> Number:
-        """Returns epoch and counter of a new mid."""
-        self._last = (self._epoch(), self.counter + 1)
+    def next(self, has_rows: bool = True) -> Number:
+        """Returns epoch and counter of a new mid. `has_rows` as in `identity.following`."""
+        self._last = (self._epoch(), following(self.counter, has_rows))
         return self._last
 
 

@@ -256,7 +256,10 @@ class ClientConnection:
         env, plans = self.env, self.publishing.plans
         assert plans is not None
         numbers = env.numbers
-        numbers.counter = counter = numbers.counter + 1
+        if env.events.messages:
+            counter = numbers.next(env.observer.choice.takes(self.client_id, topic))
+        else:
+            numbers.counter = counter = numbers.counter + 1
         message = Message(self.mountpoint, topic, payload, qos, False, None, 0, self.client_id, env.origin, counter)
         if env.events.messages:
             env.observer.message_received(self, message, packet_id)

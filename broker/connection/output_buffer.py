@@ -201,11 +201,11 @@ class OutputBuffer:
         if self.env.events.messages:
             self.env.observer.message_sent(self.owner, message, entry.packet_id, entry.qos, entry.dup)
 
-    def send_pubrel(self, packet_id: int) -> None:
+    def send_pubrel(self, entry: Entry) -> None:
         """PUBREL [MQTT-4.3.3-1]."""
-        self.write(_PUBREL + PACKET_IDS[packet_id])
-        if self.env.events.messages:
-            self.env.observer.delivery_released("dlv.rel", self.owner, packet_id)
+        self.write(_PUBREL + PACKET_IDS[entry.packet_id])
+        if self.env.events.messages and not entry.left_out:
+            self.env.observer.delivery_released("dlv.rel", self.owner, entry.packet_id)
         self.env.counters.pubrel_sent += 1
 
     def flush(self) -> None:

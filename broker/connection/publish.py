@@ -264,7 +264,8 @@ def _store_state(connection: ClientConnection) -> str:
 def _route(connection: ClientConnection, request: PublishRequest) -> None:
     env, services, plans = connection.env, connection.services, connection.publishing.plans
     assert plans is not None
-    message = _message(connection, request, env.origin, env.numbers.next())
+    counter = env.numbers.next(env.has_rows(connection.client_id, request.topic))
+    message = _message(connection, request, env.origin, counter)
     if env.events.messages:
         env.observer.message_received(connection, message, request.packet_id)
     context = AckContext()
@@ -301,7 +302,7 @@ def _begin_qos2(
         connection.acks.unacked += 1
     fresh = record is None
     if record is None:
-        record = _new_record(session)
+        record = _new_record(session, request)
     message = _message(connection, request, _origin(session, record), record.counter)
     # packet id -> mid, and which members of groups get it, is safe before the first copy leaves (H-12)
     wait = False
@@ -311,11 +312,12 @@ def _begin_qos2(
     connection.acks.reply(lambda: _route_qos2(connection, message, packet_id), wait)
 
 
-def _new_record(session: Session) -> InboundRecord:
+def _new_record(session: Session, request: PublishRequest) -> InboundRecord:
     env = session.env
-    mid = env.cluster.mid_of_slot(session.key[0]) if session.durable else None
+    has_rows = env.has_rows(session.client_id, request.topic)
+    mid = env.cluster.mid_of_slot(session.key[0], has_rows) if session.durable else None
     if mid is None:
-        return InboundRecord(env.numbers.boot, env.numbers.next(), False)
+        return InboundRecord(env.numbers.boot, env.numbers.next(has_rows), False)
     origin, epoch, counter = mid
     return InboundRecord(epoch, counter, False, origin=origin)
 
@@ -547,7 +549,8 @@ def pubcomp(connection: ClientConnection, packet: packets.Pubcomp) -> None:
     session = connection.session
     assert session is not None
     connection.env.counters.pubcomp_received += 1
-    if connection.env.events.messages and packet.packet_id in session.queue.inflight:
+    entry = session.queue.inflight.get(packet.packet_id)
+    if connection.env.events.messages and entry is not None and not entry.left_out:
         connection.env.observer.delivery_released("dlv.comp", connection, packet.packet_id)
     if not session.queue.completed(packet.packet_id):
         connection.env.counters.pubcomp_invalid += 1

@@ -4,8 +4,10 @@ The loop never waits for a disk. A row is in the ring (`eventlog_ring.py`) when 
 follows from it leaves the node: so it survives `kill -9`. The thread writes it to a file within `flush_ms`, or on
 `flush`. The next start writes what a killed process has left in its ring.
 
-When less than half of the ring is free, message-level rows are dropped until that is so again; session-level rows are
-dropped when nothing is free. Dropped rows are counted, and a `log.gap` row with their numbers takes their place.
+When half of the ring is full, the log is `pressed`: no further message gets rows (`broker/reporting/choice.py`) until
+only an eighth is full. The next quarter is for the rows of messages that are under way. When less than a quarter is
+free, message-level rows are dropped until that is so again; session-level rows are dropped when nothing is free.
+Dropped rows are counted, and a `log.gap` row with their numbers takes their place.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...analytics.event_lines import header_line, row_line
-from ...analytics.schema import MESSAGE_TYPES
+from ...analytics.schema import MESSAGE, MESSAGE_TYPES, SESSION
 from .eventlog_files import Limits, LogFiles
 from .eventlog_former import FormerLog, former_log
 from .eventlog_packing import Packer
@@ -91,8 +93,10 @@ class EventLog:
         boot: int,
         log: Callable[[str, str], None],
         kernel: str = "",
+        level: int = SESSION,
     ) -> EventLog:
-        """The event log as `eventlog.*` in vernemq.conf says. `kernel` as in the constructor."""
+        """The event log as `eventlog.*` in vernemq.conf says; `level` is that of the start. `kernel` as in the
+        constructor."""
         limits = Limits(
             size=min(int(settings["eventlog.rotation.size"]), LARGEST),
             age_ms=int(settings["eventlog.rotation.age"]) * 1000,
@@ -100,7 +104,7 @@ class EventLog:
             keep_size=int(settings["eventlog.keep_size"]),
         )
         directory = Path(str(settings["eventlog.dir"]))
-        ring_size = RING_SIZE if settings["eventlog.level"] == "message" else RING_SIZE // 4
+        ring_size = RING_SIZE if level == MESSAGE else RING_SIZE // 4
         return cls(directory, run_id, node, boot, log, limits=limits, ring_size=ring_size, kernel=kernel)
 
     def _open_ring(self, directory: Path, header: bytes, size: int, limits: Limits) -> Ring:
@@ -148,6 +152,11 @@ class EventLog:
         return self._lost + self._drain.lost
 
     @property
+    def pressed(self) -> bool:
+        """True while the thread does not keep up: from when half of the ring is full until an eighth is."""
+        return self._ring.pressed()
+
+    @property
     def failing(self) -> bool:
         """True while the disk cannot be written."""
         return self._drain.failing
@@ -161,7 +170,7 @@ class EventLog:
             self._log("error", f"event log: {kind} cannot be written: {error}")
             line = Gap(seq, seq, hlc, mono_ns, "unencodable").line()
         ring = self._ring
-        room = ring.half if kind in MESSAGE_TYPES else _GAP_ROOM
+        room = ring.reserve if kind in MESSAGE_TYPES else _GAP_ROOM
         if (self._behind and not self._catch_up(room + len(line))) or not ring.put(line, room):
             self._behind = True
             self._overflow = widened(self._overflow, Gap(seq, seq, hlc, mono_ns, "overflow"))

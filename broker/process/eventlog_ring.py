@@ -111,12 +111,14 @@ class Ring:
         """Bytes of all rows so far; in `_numbers`, too, which take longer to read."""
         self.crowded = size // 4
         """Where a quarter of the ring is full: if `written` is larger, it is time to take rows."""
-        self.half = size // 2
+        self.reserve = size // 4
+        """Bytes that rows of level `message` leave free."""
         self._file = file
         self._size = size
         self._at = _BEGIN
         self._end = _BEGIN + size
         self._limit = size
+        self._pressed = False
         self._memory = mmap.mmap(-1 if file is None else file.handle, _BEGIN + size)
         self._numbers = memoryview(self._memory)[_NUMBERS].cast("Q")
 
@@ -129,6 +131,12 @@ class Ring:
     def taken(self) -> int:
         """Bytes of all rows so far that are in files, or given up."""
         return self._numbers[_TAKEN]
+
+    def pressed(self) -> bool:
+        """Returns whether the thread does not keep up: from when half of the ring is full, until an eighth is."""
+        free = self._limit - self.written
+        self._pressed = free < (self._size - self._size // 8 if self._pressed else self._size // 2)
+        return self._pressed
 
     def put(self, line: bytes, room: int) -> bool:
         """Add a line. Returns False, without effect, if not `room` bytes would be free after it."""
@@ -239,7 +247,7 @@ def _rescue(handle: int) -> Rescued | None:
         end = _part(memory, size, written - length, length)
     lines = _whole_lines(text, front)
     last_seq, last_stamp = _last_row(end.splitlines() if written == taken else lines, front)
-    crowded = written - taken > max(size // 2 - _LAST, size // 4)
+    crowded = written - taken > max(size - size // 4 - _LAST, size // 4)
     return Rescued(boot, front, lines, last_seq, last_stamp, kernel, crowded)
 
 

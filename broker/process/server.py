@@ -63,6 +63,8 @@ PROMISES_DEPEND_ON = (
     "max_online_messages",
     "queue_type",
     "persistent_client_expiration",
+    "eventlog.clients",
+    "eventlog.topics",
 )
 """Settings without whose values nobody can tell from the event log what the node has promised."""
 _CLOCK_KEY = b"nclock"
@@ -191,11 +193,16 @@ class Server:
         self._watch(self._engine, self.store)
         clock = self._make_clock()
         self._plugins = BuiltinPlugins(settings, self.hooks, self.log)
-        level = LEVELS[str(settings["eventlog.level"])]
+        self.runtime = RuntimeSettings(settings, self.store, name)
+        for problem in self.runtime.problems:
+            self.log("warning", problem)
+        level = LEVELS[self.runtime.options.eventlog_level]
         run_id = directory.cluster_id
         events = Events(name, directory.boot, run_id, clock.now_ms, time.monotonic_ns, level)
         if level:
-            self.eventlog = EventLog.from_settings(settings, run_id, name, directory.boot, self.log, machine_boot())
+            self.eventlog = EventLog.from_settings(
+                settings, run_id, name, directory.boot, self.log, machine_boot(), level
+            )
             events.write_to(self.eventlog)
         if settings["log.console"] != "off":
             events.set_level(max(level, SESSION))
@@ -206,9 +213,6 @@ class Server:
         events.observe(self._former_stamp())
         rng = self._chance(directory.boot) if self._chance is not None else random.SystemRandom()
         ports = Ports(clock, self.store, self._loop.call_soon, self._wake_port, self._spawn, rng, self.log)
-        self.runtime = RuntimeSettings(settings, self.store, name)
-        for problem in self.runtime.problems:
-            self.log("warning", problem)
         self.node = Node(name, directory.boot, self.runtime.options, self.hooks, events, ports)
         self._open_cluster(directory, rng)
         known = self._loop.create_future()
@@ -281,6 +285,10 @@ class Server:
         node.env.wake()
         for key, old, new in changes:
             node.env.event("config.change", key=key, old=old, new=new)
+            if key == "eventlog.level":
+                node.env.observer.choice.follow_level(LEVELS[node.options.eventlog_level])
+            elif key in ("eventlog.clients", "eventlog.topics"):
+                node.env.observer.choice.filter(node.options.eventlog_clients, node.options.eventlog_topics)
         if any(change.key.startswith("systree_") for change in changes):
             self.systree.start()
         if any(change.key.endswith("_during_netsplit") for change in changes):

@@ -57,6 +57,6 @@ class Systree:
                 0,
                 "",
                 node.env.origin,
-                node.env.numbers.next(),
+                node.env.numbers.next(node.env.has_rows("", topic)),
             )
             node.publisher.publish(message)

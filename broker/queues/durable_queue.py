@@ -421,7 +421,7 @@ class DurableQueue(Queue):
 
         def safe() -> None:
             if self.consumer is consumer and consumer is not None:
-                consumer.send_pubrel(entry.packet_id)
+                consumer.send_pubrel(entry)
 
         store.when_committed(entry.batch, safe)
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ...cluster.identity import left_out
 from ...storage.engine import StorageError
 from ..environment import Environment
 from .message import Message
@@ -28,7 +29,7 @@ class Entry(msgspec.Struct, gc=False):
 
     `message` is None after PUBREC; `batch` is the commit that makes the entry safe, 0 if it is not written to disk;
     `sent_at` is cluster time in ms when PUBLISH or PUBREL was last sent, 0 if never. `shared` is True if the body is on
-    disk once for several queues.
+    disk once for several queues. `left_out`: the message is None, and event logs have no rows about it.
     """
 
     seq: int
@@ -42,6 +43,7 @@ class Entry(msgspec.Struct, gc=False):
     dup: bool = False
     sent_at: int = 0
     shared: bool = False
+    left_out: bool = False
 
     @property
     def packet_id(self) -> int:
@@ -62,8 +64,8 @@ class Consumer(Protocol):
         """Send a QoS 1 or 2 message, or send it again."""
         ...
 
-    def send_pubrel(self, packet_id: int) -> None:
-        """Send PUBREL [MQTT-4.3.3-1]."""
+    def send_pubrel(self, entry: Entry) -> None:
+        """Send the PUBREL of an entry [MQTT-4.3.3-1]."""
         ...
 
 
@@ -334,7 +336,7 @@ class Queue:
         if entry.state == RELEASED:
             self.inflight[entry.packet_id] = entry
             entry.sent_at = self.env.now
-            consumer.send_pubrel(entry.packet_id)
+            consumer.send_pubrel(entry)
             return
         message = entry.message
         assert message is not None
@@ -387,12 +389,13 @@ class Queue:
 
     def _release(self, entry: Entry) -> None:
         entry.state = RELEASED
+        entry.left_out = entry.message is not None and left_out(entry.message.counter)
         entry.message = None
         entry.sent_at = self.env.now
 
     def _pubrel_when_safe(self, entry: Entry) -> None:
         if self.consumer is not None:
-            self.consumer.send_pubrel(entry.packet_id)
+            self.consumer.send_pubrel(entry)
 
     def _forget(self, entry: Entry) -> None:
         """The entry is finished: delete its records."""
@@ -416,7 +419,7 @@ class Queue:
                 consumer.send(entry)
             elif entry.batch <= self.env.store.committed:
                 entry.sent_at = self.env.now
-                consumer.send_pubrel(entry.packet_id)
+                consumer.send_pubrel(entry)
 
     # -- the end
 

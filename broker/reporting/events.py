@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...analytics.schema import LOGICAL_BITS, MESSAGE, MESSAGE_TYPES, OFF, SESSION, VERSION
+from ...cluster.identity import MARKED, left_out
 
 AHEAD_MS = 86_400_000
 """The most that a stamp of another node may be ahead of this node's clock, in ms."""
@@ -35,6 +36,11 @@ class Writer(Protocol):
 
     def belong_to(self, run_id: str) -> None:
         """All later rows have this run id."""
+
+    @property
+    def pressed(self) -> bool:
+        """True while it does not keep up: then no further messages should get rows."""
+        ...
 
 
 class Events:
@@ -107,6 +113,10 @@ class Events:
         self._wanted = level
         self._apply()
 
+    def pressed(self) -> bool:
+        """Returns whether the writer does not keep up."""
+        return self._writer is not None and self._writer.pressed
+
     def write_to(self, writer: Writer) -> None:
         """Hand all later rows to this writer, before any sink."""
         self._writer = writer
@@ -137,9 +147,13 @@ class Events:
     def emit(self, type: str, /, **fields: Any) -> None:
         """Emit an event; `fields` are those of this type in the schema. No effect without a sink.
 
-        Types of level `message` are emitted only where `messages` is true; that test is the caller's.
+        Types of level `message` are emitted only where `messages` is true; that test is the caller's. No effect, too,
+        for rows of level `message` about a message that event logs leave out (`choice.py`).
         """
         if not self.level:
+            return
+        mid = fields.get("mid")
+        if mid is not None and mid[2] >= MARKED and left_out(mid[2]) and type in MESSAGE_TYPES:
             return
         self.seq = seq = self.seq + 1
         mono_ns = self._mono_ns()

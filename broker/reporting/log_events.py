@@ -131,6 +131,15 @@ def _few_copies(row: Row) -> str:
     )
 
 
+def _sampling(row: Row) -> str:
+    if row["state"] == "begin":
+        return (
+            "the event log leaves out whole messages: its writer does not keep up. Give it a quicker disk, or restrict "
+            "it with eventlog.topics, eventlog.clients or eventlog.level"
+        )
+    return "the event log has all messages again"
+
+
 LINES: dict[str, _Kind] = {
     "node.start": _at("notice", "the node starts"),
     "node.loaded": _at("notice", "the node knows all subscriptions and sessions of its disk"),
@@ -152,6 +161,7 @@ LINES: dict[str, _Kind] = {
     "fwd.drop": _at("warning", _not_forwarded),
     "ret.refuse": _at("warning", "a retained message is not kept"),
     "will.fire": _at("debug", "a will is published"),
+    "log.sample": _Kind(lambda row: "warning" if row["state"] == "begin" else "notice", _sampling),
     "store.state": _Kind(lambda row: "warning" if row["state"] == "serving" else "error", _store_state),
     "lease.get": _at("notice", "this node has a lease: it accepts and acknowledges for the cluster"),
     "lease.lose": _at(

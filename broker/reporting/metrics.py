@@ -51,6 +51,7 @@ PLAIN = (
     "router_matches_remote",
     "socket_open",
     "socket_close",
+    "eventlog_messages_left_out",
 )
 
 _NAMES = {
@@ -64,7 +65,7 @@ _NAMES = {
 
 
 def _metric(field: str) -> str:
-    bare = field.startswith(("queue_", "router_", "socket_"))
+    bare = field.startswith(("queue_", "router_", "socket_", "eventlog_"))
     return _NAMES.get(field, field if bare else f"mqtt_{field}")
 
 
@@ -117,6 +118,7 @@ class Counters:
     queue_copy_repairs: int
     router_matches_local: int
     router_matches_remote: int
+    eventlog_messages_left_out: int
     socket_open: int
     socket_close: int
 

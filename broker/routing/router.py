@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Protocol
 
+from ...cluster.identity import left_out
 from ...mqtt.topics import parse_shared
 from ..environment import Environment, Random
 from ..queues import shared_payloads
@@ -439,7 +440,7 @@ class Router:
             message.expires_at,
             message.publisher,
             env.origin,
-            env.numbers.next(),
+            env.numbers.next(not left_out(message.counter)),
         )
         if copy.qos == 2:
             env.cluster.handed_over(message, group.text)

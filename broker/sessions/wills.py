@@ -193,9 +193,10 @@ class Wills:
             self._doubt(self._new_key(slot, client.in_slot), pending, doubted)
             return
         accepts = self._accepts()
-        mid = self._env.cluster.mid_of_slot(slot) if accepts and client.in_slot else None
+        has_rows = accepts and self._has_rows(pending)
+        mid = self._env.cluster.mid_of_slot(slot, has_rows) if accepts and client.in_slot else None
         if accepts and mid is None:
-            self._publish(pending)
+            self._publish(pending, has_rows)
             return
         key = self._new_key(slot, client.in_slot)
         self._note(key, pending)
@@ -230,18 +231,22 @@ class Wills:
             return
         if pending.gateway and not self._decide(key, pending):
             return
-        mid = self._env.cluster.mid_of_slot(key[1]) if key[:1] == b"z" else None
+        has_rows = self._has_rows(pending)
+        mid = self._env.cluster.mid_of_slot(key[1], has_rows) if key[:1] == b"z" else None
         if mid is not None:
             self._name(key, pending, mid)
             return
         self._over(key)
         self._env.store.delete(key)
-        self._publish(pending)
+        self._publish(pending, has_rows)
 
-    def _publish(self, pending: PendingWill) -> None:
+    def _has_rows(self, pending: PendingWill) -> bool:
+        return self._env.has_rows(pending.client_id, pending.will.topic)
+
+    def _publish(self, pending: PendingWill, has_rows: bool) -> None:
         """Route a will at once, under a mid of this node."""
         env = self._env
-        message = _message(pending, self._expires_at(pending), env.origin, env.numbers.next())
+        message = _message(pending, self._expires_at(pending), env.origin, env.numbers.next(has_rows))
         env.event("will.fire", **_facts(pending), mid=message.mid)
         self._publisher.publish(message)
 

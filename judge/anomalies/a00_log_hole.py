@@ -4,6 +4,9 @@ The `seq` of a (node, boot) has a gap (`gap`), or the node itself dropped rows a
 log shows cannot be trusted then: the verdict of the run is unknown. These are no holes: rows at the begin of the
 first boot of a node, which were deleted with their day (`deleted`); rows before `node.join`, which are of another
 run; and rows at the end of a boot that a loss of power may have taken (`tail`).
+
+Messages that a node left out as a whole, because of filters or a writer that did not keep up, are no hole either: they
+are counted (`left-out`), and all other counts are of the messages that the log has.
 """
 
 from __future__ import annotations
@@ -47,6 +50,13 @@ def judge(stretches: Iterable[Stretch], world: World) -> Iterator[Finding]:
         yield _finding(
             "tail", "info", end, str(last + 1), f"rows from {last + 1} on may have been lost when it crashed"
         )
+
+
+def judge_run(world: World) -> Iterator[Finding]:
+    """Report how many messages each boot left out."""
+    for (node, boot), count in world.writing.left_out.items():
+        text = f"{node}, boot {boot}: the log leaves out {count} messages as a whole; nothing else counts them"
+        yield Finding(ID, "left-out", "metric", Subject(node, detail=f"boot {boot}"), 0, text, value=count)
 
 
 def _gap(row: Row, last: int, first_boot: bool) -> Finding:

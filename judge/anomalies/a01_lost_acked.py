@@ -18,7 +18,8 @@ Not owed, because the log shows another end or none that is certain:
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side.
 - A session that never got a message of its own client may have No Local, which the log does not show.
 
-A loss is judged only if the log of the session's node goes on to the acknowledgement (docs/anomalies.md#horizon).
+A loss is judged only if the log of the session's node goes on to the acknowledgement (docs/anomalies.md#horizon), and
+if no node where the session was since the message was accepted had `eventlog.level = session` from its start on.
 """
 
 from __future__ import annotations
@@ -53,6 +54,11 @@ def owed_to(message: Message, world: World, until: int = NEVER) -> Iterator[Sess
             owner = session.owner
             if session.begun < publish.stamp and owner not in message.received and owner not in message.given_up:
                 yield session
+
+
+def is_shown(message: Message, session: Session, world: World) -> bool:
+    """Whether the log has the rows about an owed message and its session."""
+    return message.publish is not None and world.shows(session, message.publish.stamp)
 
 
 def fate(message: Message, session: Session, world: World, until: int = NEVER) -> str | None:
@@ -132,7 +138,7 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
         ]
         if not members or world.partitions.span_without_lease(publish.node, answer.stamp) is not None:
             continue
-        if all(world.knows(each, answer.stamp) for each in members):
+        if all(world.knows(each, answer.stamp) and world.shows(each, publish.stamp) for each in members):
             sure = all(world.doubt(each, publish.stamp) >= answer.stamp for each in members)
             yield _of_message("stale-route", message, ("", message.mountpoint, holders.text), 0, sure)
         else:

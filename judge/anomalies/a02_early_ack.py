@@ -6,6 +6,7 @@
 Not judged are acknowledgements without a lease, whose other side gets the messages after the heal, and sessions whose
 node had died, was out of the publisher's view, or was just getting the session from another node. A node that stood
 still may say only later that the message is safe there; if another node has the session by then, that one has answered.
+A node that did not write the rows of messages may have had the message in its queue before.
 Logs before version 5 of the schema do not order rows of different nodes well enough.
 """
 
@@ -48,6 +49,8 @@ def _must_have_waited(
 ) -> bool:
     session = world.session_at(owner, publish.stamp)
     if session is None or owner in message.brought or owner in message.given_up:
+        return False
+    if not world.shows(session, publish.stamp):
         return False
     home = session.home_at(publish.stamp)
     if home is not session.home_at(queued.first) or world.lives.had_died(home.node, home.boot, queued.first):

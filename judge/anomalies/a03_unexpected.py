@@ -1,7 +1,8 @@
 """A3 unexpected: a message was sent that was never accepted, or to a session without a matching subscription.
 
 - `never accepted`: no node accepted, made, routed or queued it, and the log has the boot that its id names, from the
-  begin to the sending;
+  begin to the sending. Its node wrote the rows of messages until then, and its id does not say that logs leave it out:
+  earlier versions of Strogoff write rows about such a message, and it has no row of its PUBLISH;
 - `no subscription`: between the PUBLISH and the sending no subscription of the session matched. Only sessions whose
   begin the log has are judged: the others may have subscribed before. A subscription counts until UNSUBACK has left:
   before, a kill may undo the UNSUBSCRIBE.
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ...cluster.identity import left_out
 from ..findings import Finding, Subject, of_message
 from ..message import Message, Publish, Sent
 from ..world import World
@@ -37,7 +39,9 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
 
 def _kind(message: Message, publish: Publish | None, sent: Sent, world: World) -> str:
     if publish is None:
-        node, boot, _ = message.id
+        node, boot, counter = message.id
+        if left_out(counter) or world.writing.silent_before(node, sent.stamp):
+            return ""
         if message.made or world.lives.begins_inside(node, boot) or world.lives.known_up_to(node) < sent.stamp:
             return ""
         return "never accepted"

@@ -3,7 +3,8 @@
 A node has another retained message than the one that was set last anywhere (`different`), or has never had any of the
 topic (`missing`). It must have taken that over within a minute, or within a minute after the end of an incident of one
 of the two nodes. Judged are nodes that were up all that time, in the view of the node with the last change, and whose
-logs go on. Logs before version 7 of the schema lack the end of messages that expire.
+logs go on. Logs before version 7 of the schema lack the end of messages that expire. Not judged is a change while a
+node left messages out of the log, or wrote the rows of none: one of these may have replaced it.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def _should_have(node: str, last: Row, world: World) -> bool:
     other, since = last["node"], last["hlc"]
     begin = max(since, world.incidents.last_heal((node, other)))
     end = begin + LAG
+    if not world.writing.all_written((node, other, *world.views.of(other)), since - LAG, end):
+        return False
     up = world.lives.was_up(node, since, end) and world.lives.was_up(other, since, end)
     return up and world.views.had(other, node, begin, end)
 

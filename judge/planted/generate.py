@@ -24,9 +24,10 @@ from .scene import Actor, Scene
 from .stage import Stage
 from .stall_cases import CASES as OF_STALLS
 from .stranded_cases import CASES as OF_STRANDED
+from .writing_cases import CASES as OF_WRITING
 
 CASES: Final[dict[str, Case]] = merged(
-    OF_MESSAGES, OF_LANES, OF_CLIENTS, OF_CLUSTERS, OF_STALLS, OF_LAGS, OF_MAPS, OF_STRANDED
+    OF_MESSAGES, OF_LANES, OF_CLIENTS, OF_CLUSTERS, OF_STALLS, OF_LAGS, OF_MAPS, OF_STRANDED, OF_WRITING
 )
 """All planted cases by name."""
 FIRST, LAST = 0.05, 0.97

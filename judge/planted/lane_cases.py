@@ -203,6 +203,16 @@ def retained_late_in_the_log(stage: Stage) -> Actor:
 
 
 @CASES.near_miss
+def retained_replaced_by_one_left_out(stage: Stage) -> Actor:
+    """Another node has the next message of the topic already, which the log leaves out."""
+    tx, other = _kept(stage, True)
+    stage.say(other, "log.sample", state="begin")
+    _changed(stage, tx)
+    stage.say(other, "log.sample", state="end", count=1)
+    yield MINUTE
+
+
+@CASES.near_miss
 def retained_in_a_split(stage: Stage) -> Actor:
     """The logs end half a minute after the heal."""
     tx, other = _kept(stage, True)

@@ -79,7 +79,7 @@ def test_a_node_alone_adds_nothing_to_an_answer() -> None:
     alone.presence_changed(session)
     alone.handshake_opened(("n1", 1, 1))
     alone.handshake_closed(("n1", 1, 1))
-    assert alone.mid_of_slot(1) is None
+    assert alone.mid_of_slot(1, True) is None
     assert not alone.take_own_live(_message(broker)) and alone.failover_grace_s() == 0
     alone.handed_over(_message(broker), "$share/g/t")
     assert context.pending is None

@@ -71,6 +71,50 @@ def test_a_change_is_in_the_event_log(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
+def test_level_and_filters_of_the_event_log_change_while_the_node_runs(tmp_path: Path) -> None:
+    """They decide about messages that come from then on, and are in force at the next start, too."""
+
+    async def change(harness: ServerHarness) -> None:
+        client = await harness.client("c")
+        await client.publish("a/0", b"x")
+        await harness.good("set", "eventlog.level=message", "eventlog.topics=a/+, b")
+        for topic in ("a/1", "no"):
+            await client.publish(topic, b"x")
+        await harness.good("set", "eventlog.topics=", "eventlog.clients=other")
+        await client.publish("a/2", b"x")
+        await harness.good("set", "eventlog.clients=other,c")
+        await client.publish("t/1", b"x")
+        await harness.good("set", "eventlog.level=session")
+        await client.publish("t/2", b"x")
+        await harness.good("set", "eventlog.level=message")
+        assert (await harness.good("show", "eventlog.level", "eventlog.clients", "eventlog.topics")).out.count("c") > 0
+
+    async def after_a_start(harness: ServerHarness) -> None:
+        for name in ("c", "d"):
+            await (await harness.client(name)).publish(f"{name}/3", b"x")
+        await harness.good("config", "reset", "--key=eventlog.clients")
+        await (await harness.client("d")).publish("d/4", b"x")
+
+    run_with_server(tmp_path, change, eventlog__level="session")
+    run_with_server(tmp_path, after_a_start, eventlog__level="session")
+    rows, _ = read_log(tmp_path)
+    rows.sort(key=lambda row: (row["boot"], row["seq"]))
+    assert [row["topic"] for row in rows if row["type"] == "pub.recv"] == ["a/1", "t/1", "c/3", "d/4"]
+    first, second = (row for row in rows if row["type"] == "node.start")
+    assert (first["level"], second["level"]) == ("session", "message")
+    assert "eventlog.clients=other,c" in second["settings"]
+    assert [row["left_out"] for row in rows if row["type"] == "node.stats"] == [3, 1]
+
+
+@pytest.mark.parametrize(("level", "text"), [("off", "message"), ("off", "session"), ("session", "off")])
+def test_the_event_log_cannot_begin_or_end_while_the_node_runs(tmp_path: Path, level: str, text: str) -> None:
+    async def test(harness: ServerHarness) -> None:
+        answer = await harness.admin("set", f"eventlog.level={text}")
+        assert answer.status == 1 and "a log begins and ends with its process" in answer.err
+
+    run_with_server(tmp_path, test, eventlog__level=level)
+
+
 def test_a_change_counts_for_the_next_client(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         await harness.good("set", "max_client_id_size=3")

@@ -127,15 +127,15 @@ def test_rows_reach_the_file_without_flush(make: Make, tmp_path: Path) -> None:
 
 
 def test_overflow_drops_message_events_first_and_records_it(make: Make, tmp_path: Path) -> None:
-    """Half of the ring is for session events alone. Message events come back when half is free."""
-    events, log = make(ring_size=4_000, flush_ms=0)
+    """A quarter of the ring is for session events alone. Message events come back when a quarter is free."""
+    events, log = make(ring_size=8_000, flush_ms=0)
     held = Held(log)
     events.emit("node.stop")
     assert held.reached.wait(10)
-    publish(events, 60)
+    publish(events, 120)
     first = log.lost
-    kept = 60 - first
-    assert 20 < kept < 40
+    kept = 120 - first
+    assert 80 < kept < 110
     events.emit("sess.end", client="c", epoch=1, reason="expired")
     publish(events, 3)
     assert log.lost == first + 3
@@ -144,12 +144,31 @@ def test_overflow_drops_message_events_first_and_records_it(make: Make, tmp_path
     publish(events)
     assert log.flush()
     rows = read(tmp_path / "log")
-    assert covered(rows) == list(range(1, 67))
+    assert covered(rows) == list(range(1, 127))
     gaps = [row for row in rows if row["type"] == "log.gap"]
-    assert [(row["first"], row["last"], row["rows"]) for row in gaps] == [(kept + 2, 61, first), (63, 65, 3)]
+    assert [(row["first"], row["last"], row["rows"]) for row in gaps] == [(kept + 2, 121, first), (123, 125, 3)]
     assert {row["reason"] for row in gaps} == {"overflow"} and all(validate(row) == [] for row in rows)
     assert [row["type"] for row in rows].count("sess.end") == 1
     assert (log.lost, log.written) == (first + 3, len(rows))
+
+
+def test_no_row_is_missing_if_messages_are_left_out_while_the_log_is_pressed(make: Make, tmp_path: Path) -> None:
+    """Pressed from half of the ring on, until an eighth. Rows of messages that are under way have place meanwhile."""
+    events, log = make(ring_size=32_000, flush_ms=0)
+    held = Held(log)
+    events.emit("node.stop")
+    assert held.reached.wait(10)
+    count = 0
+    while not events.pressed():
+        publish(events)
+        count += 1
+    assert 200 < count < 330
+    publish(events, 80)
+    assert log.lost == 0 and log.pressed
+    held.go_on.set()
+    assert log.flush()
+    assert not log.pressed
+    assert covered(read(tmp_path / "log")) == list(range(1, count + 82))
 
 
 def test_session_events_are_bounded_too(make: Make, tmp_path: Path) -> None:

@@ -87,6 +87,19 @@ def test_lines_come_out_as_they_went_in(steps: list[tuple[int, bool]]) -> None:
     ring.close()
 
 
+def test_a_ring_is_pressed_from_a_half_until_an_eighth() -> None:
+    ring = Ring(800)
+    found = []
+    for step in (400, 1, -200, -100, -1, 200, 101):
+        if step > 0:
+            assert ring.put(bytes(step - 1) + b"\n", 0)
+        else:
+            ring.free(ring.taken - step)
+        found.append((ring.used, ring.pressed()))
+    assert found == [(400, False), (401, True), (201, True), (101, True), (100, False), (300, False), (401, True)]
+    ring.close()
+
+
 def test_rows_that_no_file_has_survive_a_kill(tmp_path: Path, shared: Path) -> None:
     lines = [line(seq) for seq in range(1, 100) if seq < 20]
     killed(tmp_path, shared, lines[:19], taken=7)

@@ -11,6 +11,7 @@ import pytest
 
 from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, OFF, SESSION, TYPES, validate
 from strogoff.broker.reporting.events import AHEAD_MS, ASK_NS, Events
+from strogoff.cluster.identity import MARKED
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -119,6 +120,10 @@ def test_a_writer_gets_rows_in_parts_before_the_sinks() -> None:
         def belong_to(self, run_id: str) -> None:
             seen.append(run_id)
 
+        @property
+        def pressed(self) -> bool:
+            return len(seen) > 4
+
     clock = Clock()
     events = Events("n1", 7, "run", clock.now_ms, clock.mono_ns, MESSAGE)
     events.write_to(Parts())
@@ -134,6 +139,27 @@ def test_a_writer_gets_rows_in_parts_before_the_sinks() -> None:
         ("store.sync", 2, hlc + 1, 2, {"lsn": 1}),
         "other",
     ]
+    assert not events.pressed()
+    events.emit("store.sync", lsn=2)
+    assert events.pressed()
+
+
+def test_rows_of_messages_that_are_left_out_do_not_come() -> None:
+    """The mid says so. Rows of level `session` come, and numbers have no gap."""
+    events, _, rows = make(MESSAGE)
+    for counter in (MARKED - 1, MARKED, MARKED + 1, MARKED + 2):
+        for kind in ("fwd.ack", "fwd.drop"):
+            events.emit(kind, mid=("n1", 7, counter), target="n2")
+    assert [(row["type"], row["mid"][2] - MARKED) for row in rows] == [
+        ("fwd.ack", -1),
+        ("fwd.drop", -1),
+        ("fwd.ack", 0),
+        ("fwd.drop", 0),
+        ("fwd.drop", 1),
+        ("fwd.ack", 2),
+        ("fwd.drop", 2),
+    ]
+    assert [row["seq"] for row in rows] == list(range(1, 8))
 
 
 def test_events_after_a_remote_one_get_later_stamps() -> None:

@@ -52,6 +52,8 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         (row("q.drop", client="c", topic="t", reason="queue_full"), "warning", "a message for a session is dropped"),
         (row("q.drop", client="c", topic="t", reason="unhandled"), "debug", "cannot have it now"),
         (row("lease.get", view=3), "notice", "has a lease"),
+        (row("log.sample", state="begin"), "warning", "leaves out whole messages: its writer does not keep up"),
+        (row("log.sample", state="end", count=7), "notice", "has all messages again"),
         (row("split.detect", nodes=["n3"], state="majority"), "warning", "vmq-admin cluster leave node=n3"),
         (row("split.detect", nodes=["n3"], state="minority"), "warning", "Check the network"),
         (row("split.change", nodes=[], state="whole"), "notice", "all members are back"),

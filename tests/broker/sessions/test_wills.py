@@ -77,7 +77,7 @@ class Copied(Standalone):
     def __init__(self) -> None:
         self.counter = 0
 
-    def mid_of_slot(self, slot: int) -> Mid | None:
+    def mid_of_slot(self, slot: int, has_rows: bool) -> Mid | None:
         self.counter += 1
         return slot_origin(slot), 1, self.counter
 
