@@ -128,7 +128,7 @@ _FIELDS: Final = """
     rows            int      rows       rows that are missing, or were wrong
     sessions        int      sessions   durable sessions in the store, or in the slot
     settings        strings  -          settings in force, such as queue_replicas=2
-    slot            int      -          slot of the client id, 0 to 255
+    slot            int      -          slot of the client id, 0 to 255; in rows of sessions only beside hashes of names
     slots           strings  -          ranges of slots, such as 0-84
     source          string   -          the other node, from which it comes
     source_boot     int      -          number of starts of that node
@@ -156,14 +156,14 @@ _TYPES: Final = """
     conn.pause s client reason count ?mountpoint
         : the node stopped reading a connection, because `count` of its packets wait
     conn.refuse s client peer version code reason ?mountpoint ?username : a CONNECT was refused
-    sess.create s client epoch ?mountpoint : a session began
-    sess.resume s client epoch ?mountpoint : a client resumed its session
+    sess.create s client epoch ?mountpoint ?slot : a session began
+    sess.resume s client epoch ?mountpoint ?slot : a client resumed its session
     sess.expire s client epoch ?mountpoint : a session's expiry interval was over
     sess.takeover.start s client ?mountpoint ?epoch ?username ?peer ?old
         : another connection of the client id is being closed; peer is the new one's address, old the other's
     sess.takeover.end s client epoch ?mountpoint : the other connection is fenced
     sess.end s client epoch reason ?mountpoint : a session is over, its queue with it
-    sub.add s client epoch filter qos ?mountpoint ?write
+    sub.add s client epoch filter qos ?mountpoint ?write ?slot
         : a subscription was added or replaced; write: the last write that its SUBACK waits for at other nodes
     sub.del s client epoch filter ?mountpoint : a subscription was removed
     sub.ack s client filters codes ?mountpoint ?conn ?right ?write

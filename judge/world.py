@@ -367,7 +367,8 @@ class _Builder:
         self._closed.discard(owner)
         sessions = self.world.sessions.setdefault(owner, [])
         begun = row["hlc"] if sessions or row["type"] == "sess.create" else BEFORE
-        slot = slot_of(owner[1], owner[2])
+        given = row.get("slot")  # in a log whose names are replaced
+        slot = slot_of(owner[1], owner[2]) if given is None else given
         session = Session(owner, len(sessions) + 1, slot, begun, [Home(begun, row["node"], row["boot"])])
         session.served = row["node"]
         session.rows.append(row_id(row))

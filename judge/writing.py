@@ -16,6 +16,7 @@ from typing import Final
 from .rows import NEVER, Row
 
 _LEVEL: Final = "eventlog.level"
+_REDACTED: Final = "eventlog.redact"
 _FILTERS: Final = ("eventlog.clients", "eventlog.topics")
 _NOTHING: Final = ("", '""', "[]")
 """How a list without elements is written."""
@@ -27,6 +28,8 @@ class Writing:
     """Of all nodes. `note` takes rows of node.start, config.change, log.sample and node.stats, in order."""
 
     def __init__(self) -> None:
+        self.keys: list[tuple[str, Row]] = []
+        """The key with which each boot replaced names, as a fingerprint, and its first row; "" if it did not."""
         self.left_out: dict[tuple[str, int], int] = {}
         """(node, boot) -> messages that it left out as a whole."""
         self._silent: dict[str, list[Span]] = {}
@@ -41,9 +44,10 @@ class Writing:
             reasons.clear()
             if row.get("level") not in (None, "message"):
                 reasons.add("silent")
-            for each in row.get("settings") or ():
-                key, _, value = each.partition("=")
+            settings = dict(each.split("=", 1) for each in row.get("settings") or () if "=" in each)
+            for key, value in settings.items():
                 self._filtered(reasons, key, value)
+            self.keys.append((settings.get(_REDACTED, ""), row))
         elif kind == "config.change":
             self._changed(reasons, row["key"], row.get("new") or "")
         elif kind == "log.sample":

@@ -73,7 +73,7 @@ SHELLS = {
             listeners/alerts listeners/connection listeners/handshake listeners/listener listeners/listeners
             listeners/sockets listeners/tls listeners/unix_paths listeners/websocket plugins/builtin
             plugins/passwd_cli plugins/watched_file process/container process/conversion process/daemon
-            process/eventlog process/eventlog_files process/eventlog_packing process/eventlog_ring
+            process/eventlog process/eventlog_files process/eventlog_key process/eventlog_packing process/eventlog_ring
             process/logs process/server
         """,
         "admin": "cli client context dispatch fan_out http_listeners http_pages metrics server unix_socket",

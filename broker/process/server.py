@@ -39,10 +39,12 @@ from ..plugins.builtin import BuiltinPlugins
 from ..plugins.hooks import Hooks, Refuse, Verdict
 from ..reporting.events import Events, Sink
 from ..reporting.journal import FLUSH_S, Journal
+from ..reporting.redaction import IN_FORCE, Redacting, Redactor
 from ..runtime_settings import Change, RuntimeSettings
 from .conversion import convert
 from .descriptors import Descriptors
 from .eventlog import EventLog
+from .eventlog_key import read_key
 from .stats import StatsReporter
 from .systree import Systree
 
@@ -198,12 +200,13 @@ class Server:
             self.log("warning", problem)
         level = LEVELS[self.runtime.options.eventlog_level]
         run_id = directory.cluster_id
+        redactor = Redactor(read_key(Path(settings["eventlog.redact_key"]))) if settings["eventlog.redact"] else None
         events = Events(name, directory.boot, run_id, clock.now_ms, time.monotonic_ns, level)
         if level:
             self.eventlog = EventLog.from_settings(
                 settings, run_id, name, directory.boot, self.log, machine_boot(), level
             )
-            events.write_to(self.eventlog)
+            events.write_to(self.eventlog if redactor is None else Redacting(self.eventlog, redactor))
         if settings["log.console"] != "off":
             events.set_level(max(level, SESSION))
             events.add(self.log.event, SESSION)
@@ -221,6 +224,8 @@ class Server:
         startup.when_ready(lambda: known.set_result(None))
         former = self.eventlog.former if self.eventlog is not None else None
         in_force = [f"{key}={self.runtime.in_force(key)}" for key in PROMISES_DEPEND_ON]
+        if redactor is not None:
+            in_force.append(f"{IN_FORCE}={redactor.fingerprint}")
         self.node.open(in_force, None if former is None else former.fields())
         self.systree = Systree(self.node)
         self.systree.start()

@@ -5,6 +5,9 @@ log shows cannot be trusted then: the verdict of the run is unknown. These are n
 first boot of a node, which were deleted with their day (`deleted`); rows before `node.join`, which are of another
 run; and rows at the end of a boot that a loss of power may have taken (`tail`).
 
+The same is unknown if two boots replaced names with different keys (`keys`), or one of them did not: a client has two
+names then.
+
 Messages that a node left out as a whole, because of filters or a writer that did not keep up, are no hole either: they
 are counted (`left-out`), and all other counts are of the messages that the log has.
 """
@@ -53,7 +56,14 @@ def judge(stretches: Iterable[Stretch], world: World) -> Iterator[Finding]:
 
 
 def judge_run(world: World) -> Iterator[Finding]:
-    """Report how many messages each boot left out."""
+    """Report how many messages each boot left out, and boots with another key for names than the first one."""
+    for key, row in world.writing.keys:
+        first, before = world.writing.keys[0]
+        if key != first:
+            node, boot = row["node"], row["boot"]
+            text = f"{node}, boot {boot}: names are replaced with another key than at {before['node']}"
+            subject = Subject(node, detail=f"boot {boot}, names")
+            yield Finding(ID, "keys", "fatal", subject, row["hlc"], text, (row_id(before), row_id(row)))
     for (node, boot), count in world.writing.left_out.items():
         text = f"{node}, boot {boot}: the log leaves out {count} messages as a whole; nothing else counts them"
         yield Finding(ID, "left-out", "metric", Subject(node, detail=f"boot {boot}"), 0, text, value=count)

@@ -42,6 +42,15 @@ def _silent_pair(stage: Stage) -> tuple[Client, Client]:
     return tx, rx
 
 
+@CASES.anomaly
+def another_key(stage: Stage) -> Actor:
+    """A0: a node replaces names with a key of its own."""
+    node = stage.node()
+    _change_start(stage, settings=["queue_replicas=2", f"eventlog.redact={stage.name}"])
+    stage.expect("A0", "keys", Subject(node.name, detail=f"boot {node.boot}, names"))
+    yield 0
+
+
 @CASES.near_miss
 def sampling(stage: Stage) -> Actor:
     """The writer does not keep up, so a node leaves out messages. One was dropped, and only that has a row."""

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import pytest
 
-from strogoff.analytics.schema import MESSAGE, TYPES, validate
+from strogoff.analytics.schema import HEADER, MESSAGE, TYPES, validate
 from strogoff.broker.clustering.forward_codec import Head, encode_head
 from strogoff.broker.process.server import Server
+from strogoff.broker.reporting.redaction import Redactor
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.membership import commit_pace
@@ -279,12 +280,34 @@ def joins() -> Rows:
     return of_all(cluster)
 
 
+def with_hashes() -> Rows:
+    """Rows as a node writes them that replaces names."""
+    redactor = Redactor(b"a key of a test")
+    envelope = {each.name for each in HEADER}
+    for row in at_one_node():
+        fields = {name: value for name, value in row.items() if name not in envelope}
+        yield {name: row[name] for name in envelope} | redactor.fields(row["type"], fields)
+
+
+def sampling(server: Server) -> None:
+    """The writer does not keep up, and leaves a message out."""
+    assert server.eventlog is not None
+    ring, observer = server.eventlog._ring, server.node.env.observer
+    size, ring._size, ring._pressed = ring._size, 1 << 30, True
+    assert not observer.choice.takes("client", "topic")
+    ring._size = size
+    for _ in range(2):
+        observer.choice._look()
+    observer.emit_stats()
+
+
 def processes(folder: Path) -> Rows:
     """Two starts of a server with its files: settings change, and a row cannot be written."""
 
     async def change(server: Server) -> None:
         server.runtime.set("max_inflight_messages", "3")
         server.node.env.event("lease.lose", view=1, detail="\ud800")
+        sampling(server)
 
     async def nothing(_: Server) -> None: ...
 
@@ -338,7 +361,7 @@ def gaps(found: Mapping[str, set[str]]) -> list[str]:
 @pytest.mark.slow
 def test_every_type_comes_and_every_field_is_filled(tmp_path: Path) -> None:
     stages = (at_one_node, one_node_and_its_memory, copies_and_relays, slow_disk, splits, moves, balance, few_copies)
-    rows = [row for stage in (*stages, given_up, away, joins, faults) for row in stage()]
+    rows = [row for stage in (*stages, given_up, away, joins, faults, with_hashes) for row in stage()]
     found = of_rows([*rows, *processes(tmp_path)])
     assert gaps(found) == []
     assert not {*NOT_HERE} & {*found}, "what comes needs no excuse"
