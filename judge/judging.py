@@ -162,7 +162,9 @@ def _is_ordered(message: Message, publish: Publish, key: SessionKey, world: Worl
     """Whether the session had a subscription of its own, not as a member of a group, when the message was accepted. A
     message that was dropped is sent late if a kill undoes that."""
     session = message.sendings[key][0].session
-    if key[0] in message.given_up or (session is not None and not world.shows(session, publish.stamp)):
+    if session is not None and not world.shows(session, publish.stamp):
+        return False  # its first sending may have no row
+    if key[0] in message.given_up:
         return False
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         if holders.group is None and any(holders.of(key, publish.stamp, publish.stamp)):

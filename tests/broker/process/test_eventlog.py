@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,7 +22,10 @@ from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, VERSION, validate
 from strogoff.broker.process import eventlog
 from strogoff.broker.process.eventlog import EventLog
 from strogoff.broker.process.eventlog_ring import open_ring
+from strogoff.broker.reporting.choice import Choice
 from strogoff.broker.reporting.events import Events
+from strogoff.broker.reporting.metrics import Counters
+from strogoff.cluster.identity import Numbers
 from strogoff.testing.log_audit.log_files import read_log
 
 Row = dict[str, Any]
@@ -169,6 +174,41 @@ def test_no_row_is_missing_if_messages_are_left_out_while_the_log_is_pressed(mak
     assert log.flush()
     assert not log.pressed
     assert covered(read(tmp_path / "log")) == list(range(1, count + 82))
+
+
+def test_a_slow_disk_costs_whole_messages_and_no_rows(make: Make, tmp_path: Path) -> None:
+    """Each message has all its rows or none, although its rows come between those of later messages."""
+    events, log = make(ring_size=64_000, flush_ms=1)
+    write, numbers, waiting = log._files.write, Numbers(1), list[Callable[[], None]]()
+
+    def slowly(lines: Sequence[tuple[int, bytes]]) -> tuple[int, OSError | None]:
+        time.sleep(0.01)
+        return write(lines)
+
+    log._files.write = slowly  # type: ignore[method-assign]
+    choice = Choice(events, Counters(), lambda ms, call: waiting.append(call))
+    under_way = deque[tuple[str, int, int]]()
+    for _ in range(6_000):
+        mid = ("n1", 1, numbers.next(choice.takes("c", "t")))
+        events.emit("pub.recv", mid=mid, client="c", topic="t", qos=0, conn=1)
+        under_way.append(mid)
+        if len(under_way) > 40:
+            for node in ("n2", "n3"):
+                events.emit("fwd.send", mid=under_way[0], target=node)
+            under_way.popleft()
+    assert choice.sampling and log.flush()
+    while waiting:
+        waiting.pop()()
+    assert log.flush()
+    rows = read(tmp_path / "log")
+    assert covered(rows) == list(range(1, len(rows) + 1)) and log.lost == 0
+    assert [row["type"] for row in rows].count("log.gap") == 0
+    found = Counter(row["mid"][2] for row in rows if "mid" in row)
+    left = {mid[2] for mid in under_way}
+    assert {count for counter, count in found.items() if counter not in left} == {3}
+    marks = [row for row in rows if row["type"] == "log.sample"]
+    assert [row["state"] for row in marks] == ["begin", "end"]
+    assert marks[-1]["count"] == 6_000 - len(found) > 0
 
 
 def test_session_events_are_bounded_too(make: Make, tmp_path: Path) -> None:
