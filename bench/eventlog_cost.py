@@ -21,7 +21,6 @@ import json
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -44,8 +43,7 @@ def rows_of(directory: Path) -> tuple[int, int, int]:
     sampling it names."""
     rows = missing = sampled = 0
     for path in directory.rglob("boot=*.jsonl*"):
-        opened = gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-        with opened as lines:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             for line in lines:
                 rows += line.startswith(b"[")
                 if line.startswith(b'["log.gap"'):
@@ -80,7 +78,9 @@ async def costs_of_levels(mqttload: Path, folder: Path, rounds: int, seconds: fl
     for broker in brokers.values():
         await broker.start()
         assert broker.process is not None
-        subprocess.run(["taskset", "-a", "-p", "-c", "0", str(broker.process.pid)], check=True, capture_output=True)
+        pid, quiet = str(broker.process.pid), asyncio.subprocess.DEVNULL
+        pin = await asyncio.create_subprocess_exec("taskset", "-a", "-p", "-c", "0", pid, stdout=quiet)
+        assert await pin.wait() == 0
     try:
         for number in range(rounds):
             order = list(brokers.items())
@@ -88,8 +88,8 @@ async def costs_of_levels(mqttload: Path, folder: Path, rounds: int, seconds: fl
             for name, options in SCENARIOS.items():
                 for level, broker in order:
                     assert broker.process is not None
-                    pid = broker.process.pid
-                    result = await asyncio.to_thread(measure, mqttload, broker.port, pid, options, seconds)
+                    where = broker.port, broker.process.pid
+                    result = await asyncio.to_thread(measure, mqttload, *where, options, seconds)
                     costs[name][level].append(cost(result))
     finally:
         for broker in brokers.values():
