@@ -72,7 +72,7 @@ def reason(run: RunReport) -> str:
     if not audit.published:
         return f"Nothing in the log breaks a promise, but the log has no messages{_level(run)}."
     told = f"{plural(audit.acked, 'acknowledged message')} of {number(audit.published)} published"
-    return f"The cluster kept its promises for {told}."
+    return _sentences(f"The cluster kept its promises for {told}", *_left_out(audit))
 
 
 def answers(run: RunReport) -> list[Answer]:
@@ -108,11 +108,17 @@ def _notes(run: RunReport, question: str) -> Iterable[str]:
         if audit.waiting:
             yield f"{number(audit.waiting)} still wait for their subscribers"
         if audit.open:
-            yield f"{number(audit.open)} cannot be judged yet: the logs end too early"
+            yield f"{number(audit.open)} cannot be judged: the logs end too early, or a node wrote no rows of messages"
+        yield from _left_out(audit)
         if dropped := run.total(DROPS):
             yield f"{number(dropped)} dropped with a reason in the log ({_reasons(run, DROPS)})"
     elif question == QUESTIONS[3][0] and (refused := run.total(REFUSALS)):
         yield f"{number(refused)} refused with a reason in the log ({_reasons(run, REFUSALS)})"
+
+
+def _left_out(audit: RunAudit) -> Iterable[str]:
+    if any((each.anomaly, each.kind) == ("A0", "left-out") for each in audit.kinds):
+        yield "Nodes left other messages out of the log as a whole"
 
 
 def _reasons(run: RunReport, types: dict[str, str]) -> str:

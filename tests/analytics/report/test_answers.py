@@ -71,6 +71,14 @@ def test_the_end_of_a_log_that_was_deleted_or_lost_is_no_hole() -> None:
     assert said(run_of(found("A0", "deleted", "info"))) == ["no"] * 5
 
 
+def test_messages_that_logs_leave_out_are_mentioned() -> None:
+    """They are no hole: what the log has can be judged."""
+    run = run_of(found("A0", "left-out", "metric"))
+    assert said(run) == ["no"] * 5 and run.audit.verdict == "valid"
+    told = "Nodes left other messages out of the log as a whole."
+    assert reason(run).endswith(f"5 published. {told}") and answers(run)[0].because.endswith(told)
+
+
 def test_what_rests_on_lost_rows_is_unknown() -> None:
     run = run_of(found("A1", "queue", sure=False))
     assert said(run) == ["unknown", "no", "no", "no", "no"]
@@ -97,7 +105,7 @@ def test_refusals_and_drops_are_named() -> None:
     assert lost.said == "allowed"
     assert lost.because.startswith("None without a reason.")
     assert "2 still wait for their subscribers" in lost.because
-    assert "7 cannot be judged yet: the logs end too early" in lost.because
+    assert "7 cannot be judged: the logs end too early, or a node wrote no rows of messages" in lost.because
     assert "1,200 dropped with a reason in the log (queue_full)" in lost.because
 
 
