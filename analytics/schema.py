@@ -205,7 +205,7 @@ _TYPES: Final = """
     store.state s state ?detail : the message store changed its state
     node.start s retained ?level ?settings ?known_seq ?tail_lost
         : first row of a boot; settings are those that promises depend on
-    node.join s ?old
+    node.join s ?old ?level
         : the node has joined a cluster: its rows belong to that run from here on, before they did to the old one
     node.loaded s sessions : the node knows all sessions of its disk
     node.stop s ?reason : last row of a boot that was ended in order, or that goes on in another run (joined)

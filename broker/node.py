@@ -90,14 +90,17 @@ class Node:
         self.slot_sessions.load()
         self.retained.load()
         self.wills.load()  # before the sessions: one that ends while it is loaded may store another will
-        level = "message" if env.events.messages else "session"
-        env.event("node.start", retained=self.retained.count, level=level, settings=settings, **(former_log or {}))
+        level, kept = self._log_level(), self.retained.count
+        env.event("node.start", retained=kept, level=level, settings=settings, **(former_log or {}))
         self.policy.loading = True
         self.sessions.startup.loaded = self._loaded
         self.sessions.startup.when_ready(self._ready)
         self.sessions.load()
         self.cleanup.load()
         self.retained.sweep_at_intervals()
+
+    def _log_level(self) -> str:
+        return "message" if self.env.events.messages else "session"
 
     def _ready(self) -> None:
         self.policy.loading = False
@@ -113,7 +116,7 @@ class Node:
         env.observer.emit_stats()
         env.event("node.stop", reason="joined")
         env.events.belong_to(run_id)
-        env.event("node.join", old=old)
+        env.event("node.join", old=old, level=self._log_level())
         env.observer.emit_stats()
 
     def accept(self, transport: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:

@@ -436,6 +436,7 @@ def slots_of(ranges: Iterable[str]) -> Iterator[int]:
 
 _HANDLERS: Final = {
     "node.start": _Builder.started,
+    "node.join": _Builder.wrote,
     "node.stats": _Builder.wrote,
     "log.sample": _Builder.wrote,
     "config.change": _Builder.changed,

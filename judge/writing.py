@@ -25,7 +25,7 @@ Span = tuple[int, int]
 
 
 class Writing:
-    """Of all nodes. `note` takes rows of node.start, config.change, log.sample and node.stats, in order."""
+    """Of all nodes. `note` takes rows of node.start, node.join, config.change, log.sample and node.stats, in order."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[str, Row]] = []
@@ -40,10 +40,11 @@ class Writing:
         """Read a row."""
         node, kind = row["node"], row["type"]
         reasons = self._reasons.setdefault(node, set())
-        if kind == "node.start":
+        if kind in ("node.start", "node.join"):
             reasons.clear()
             if row.get("level") not in (None, "message"):
                 reasons.add("silent")
+        if kind == "node.start":
             settings = dict(each.split("=", 1) for each in row.get("settings") or () if "=" in each)
             for key, value in settings.items():
                 self._filtered(reasons, key, value)

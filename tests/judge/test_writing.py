@@ -34,6 +34,12 @@ def test_a_node_is_silent_from_a_start_at_level_session_until_the_level_is_raise
     assert [found.all_written("a", *each) for each in spans] == [True, False, True, False, False, False, True]
 
 
+def test_a_node_that_joins_a_cluster_says_its_level() -> None:
+    """Its start is in another run."""
+    found = of(row(10, "node.join", level="session"), level(20, "message"))
+    assert [found.silent_after("a", stamp) for stamp in (19, 20)] == [True, False]
+
+
 def test_each_start_tells_anew() -> None:
     found = of(row(10, "node.start", level="session"), row(20, "node.start", level="message"), row(30, "node.start"))
     assert [found.silent_after("a", stamp) for stamp in (19, 20)] == [True, False]
