@@ -130,6 +130,22 @@ class LogFiles:
                 file.truncate(file.tell() - len(lines.pop()))
         return _last_seq(lines)
 
+    def append(self, when_ms: int, rows: bytes) -> int:
+        """Append rows to the open file if they belong there; all are of one hour, and the first one has this time in ms
+        since 1970. Returns how many bytes of whole rows are in it: all, none, or some if the disk fails."""
+        try:
+            self._reopen_if_deleted()
+            if self._handle < 0 or self._full(when_ms, 0, len(rows)):
+                return 0
+            self._append_bytes(rows)
+        except _Short as short:
+            self.close()
+            return short.size
+        except OSError:
+            self.close()
+            return 0
+        return len(rows)
+
     def write(self, lines: Sequence[tuple[int, bytes]]) -> tuple[int, OSError | None]:
         """Append lines, each with its event's time in ms since 1970 and ending in a newline.
 
@@ -213,7 +229,7 @@ class LogFiles:
             self._bytes += whole
             with contextlib.suppress(OSError):  # then a torn line stays, and readers know those
                 os.ftruncate(self._handle, self._bytes)
-            raise _Short(content.count(b"\n", 0, whole), error) from error
+            raise _Short(content.count(b"\n", 0, whole), whole, error) from error
         finally:
             self.bytes += written
         self._bytes += written
@@ -314,9 +330,10 @@ def _last_seq(lines: Sequence[bytes]) -> int:
 
 
 class _Short(Exception):
-    """A write ended early: `lines` whole lines of it are in the file."""
+    """A write ended early: `lines` whole lines of it, which have `size` bytes, are in the file."""
 
-    def __init__(self, lines: int, error: OSError) -> None:
-        super().__init__(lines, error)
+    def __init__(self, lines: int, size: int, error: OSError) -> None:
+        super().__init__(lines, size, error)
         self.lines = lines
+        self.size = size
         self.error = error

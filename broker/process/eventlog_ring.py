@@ -155,8 +155,8 @@ class Ring:
         self.written = self._numbers[_WRITTEN] = written
         return True
 
-    def next(self, upto: int, most: int) -> list[bytes]:
-        """Returns the next lines up to this position, at most `most` bytes of them, but at least one."""
+    def next(self, upto: int, most: int) -> bytes:
+        """Returns the next whole lines up to this position, at most `most` bytes of them, but at least one."""
         at = self._numbers[_TAKEN]
         block = _part(self._memory, self._size, at, min(most, upto - at))
         if at + len(block) < upto:
@@ -164,7 +164,7 @@ class Ring:
             if not block:  # the next line alone is longer
                 block = _part(self._memory, self._size, at, upto - at)
                 block = block[: block.index(b"\n") + 1]
-        return block.splitlines(keepends=True)
+        return block
 
     def free(self, upto: int) -> None:
         """The rows up to this position need no place any more."""

@@ -179,13 +179,13 @@ def test_no_row_is_missing_if_messages_are_left_out_while_the_log_is_pressed(mak
 def test_a_slow_disk_costs_whole_messages_and_no_rows(make: Make, tmp_path: Path) -> None:
     """Each message has all its rows or none, although its rows come between those of later messages."""
     events, log = make(ring_size=64_000, flush_ms=1)
-    write, numbers, waiting = log._files.write, Numbers(1), list[Callable[[], None]]()
+    append, numbers, waiting = log._files._append_bytes, Numbers(1), list[Callable[[], None]]()
 
-    def slowly(lines: Sequence[tuple[int, bytes]]) -> tuple[int, OSError | None]:
+    def slowly(content: bytes) -> None:
         time.sleep(0.01)
-        return write(lines)
+        append(content)
 
-    log._files.write = slowly  # type: ignore[method-assign]
+    log._files._append_bytes = slowly  # type: ignore[method-assign]
     choice = Choice(events, Counters(), lambda ms, call: waiting.append(call))
     under_way = deque[tuple[str, int, int]]()
     for _ in range(6_000):

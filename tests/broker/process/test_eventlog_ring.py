@@ -78,7 +78,7 @@ def test_lines_come_out_as_they_went_in(steps: list[tuple[int, bool]]) -> None:
             if fits:
                 model.append(line)
         else:
-            lines = ring.next(ring.written, length)
+            lines = ring.next(ring.written, length).splitlines(keepends=True)
             assert lines == list(model)[: len(lines)] and bool(lines) == bool(model)
             assert len(lines) <= 1 or sum(map(len, lines)) <= length
             ring.free(ring.taken + sum(map(len, lines)))
