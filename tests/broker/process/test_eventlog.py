@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -180,9 +179,10 @@ def test_a_slow_disk_costs_whole_messages_and_no_rows(make: Make, tmp_path: Path
     """Each message has all its rows or none, although its rows come between those of later messages."""
     events, log = make(ring_size=64_000, flush_ms=1)
     append, numbers, waiting = log._files._append_bytes, Numbers(1), list[Callable[[], None]]()
+    slow = threading.Event()
 
     def slowly(content: bytes) -> None:
-        time.sleep(0.01)
+        slow.wait(0.01)
         append(content)
 
     log._files._append_bytes = slowly  # type: ignore[method-assign]
