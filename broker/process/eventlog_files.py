@@ -99,13 +99,14 @@ class LogFiles:
         """Give files that earlier boots left open at a crash their final names, and hand all complete files that are
         not compressed to `completed`. Returns how many got their names."""
         adopted = 0
-        for path in self._ours("date=*", f"boot=*-*.jsonl{OPEN}"):
-            if path != self._path and not path.name.startswith(f"boot={self._boot}-"):
-                with contextlib.suppress(OSError):  # gone meanwhile, or read-only: it is readable as it is
-                    path.rename(path.with_name(path.name.removesuffix(OPEN)))
-                    adopted += 1
-        for path in self._ours("date=*", "boot=*-*.jsonl"):
-            self._completed(path)
+        with contextlib.suppress(OSError):  # somebody deletes the directory meanwhile
+            for path in self._ours("date=*", f"boot=*-*.jsonl{OPEN}"):
+                if path != self._path and not path.name.startswith(f"boot={self._boot}-"):
+                    with contextlib.suppress(OSError):  # gone meanwhile, or read-only: it is readable as it is
+                        path.rename(path.with_name(path.name.removesuffix(OPEN)))
+                        adopted += 1
+            for path in self._ours("date=*", "boot=*-*.jsonl"):
+                self._completed(path)
         return adopted
 
     def former(self) -> list[Path]:

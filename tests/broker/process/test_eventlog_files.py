@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -119,6 +120,18 @@ def test_a_file_left_open_by_a_crash_gets_its_final_name(tmp_path: Path) -> None
         "date=2026-03-01/hour=12/node=n2/boot=1-000001.jsonl.open": "alive\n",
     }
     assert files(tmp_path / "missing").adopt_leftovers() == 0
+
+
+def test_a_directory_that_is_deleted_at_the_start_ends_no_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LogFiles(tmp_path, "n1", 2, Limits())
+
+    def gone(*_: object) -> NoReturn:
+        raise FileNotFoundError(tmp_path)
+
+    monkeypatch.setattr(Path, "glob", gone)
+    assert files.adopt_leftovers() == 0
 
 
 def test_old_days_of_this_node_are_deleted_and_nothing_else(tmp_path: Path) -> None:
