@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-VERSION: Final = 8
+VERSION: Final = 9
 """Version of the schema. Readers accept rows up to their own version. A new type or a new required field raises it."""
 
 OFF: Final = 0

@@ -7,8 +7,8 @@ what was sent. The number is the time in ms.
 A message waits from the time when it entered the queue; with QoS 2, in a durable session, from the time when it was
 safe there. A client does not read from 1 s before `dlv.pause` until `dlv.resume`; a relayed one, while its gateway
 takes no more for it. Not judged are messages that were dropped or expired while they waited, and nodes that had no
-lease, or were out of the view of another, in that time. Logs before version 8 of the schema do not say when a client
-does not read.
+lease, or were out of the view of another, in that time. Nothing is judged after a node has left messages out of the
+log: they may be what the client was sent. Logs before version 8 of the schema do not say when a client does not read.
 """
 
 from __future__ import annotations
@@ -186,8 +186,11 @@ def _stalls(spans: Iterable[_Span], idle: tuple[int, int], rows: tuple[Row, ...]
 
 
 def _is_excused(node: str, begin: int, end: int, world: World) -> bool:
-    """Whether the node was cut off, or stood still for so long that the others took it for dead."""
+    """Whether the node was cut off, or stood still for so long that the others took it for dead. Also if the log may
+    lack what it has sent."""
     parts = world.partitions
+    if not world.writing.all_written((node, *world.views.of(node)), 0, end):
+        return True
     return parts.anybody_without_lease((node,), begin, end) or any(
         parts.was_out_of_view(other, node, begin, end) for other in world.lives.first_boot
     )

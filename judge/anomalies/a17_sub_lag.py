@@ -2,6 +2,7 @@
 
 The number is the time in ms from `sub.add` until the last other node writes in `map.learn` that it has the write which
 that row names. Those nodes count that were in the view of the first one all this time, and whose rows the log has.
+A node that wrote no rows of level `message` from then on does not count.
 `p50`, `p99` and `max` are given for each boot of a node, the first two in two digits.
 
 SUBACK waits for the other nodes. It is `late` if one of them learned of the subscription only after it, although it was
@@ -81,6 +82,8 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
 def _in_view(source: _Source, row: Row, world: World) -> Iterator[Row]:
     """Returns the rows of those that learned of a write, and were in the view of its node until then."""
     for node, learned in source.learned.items():
+        if world.writing.silent_after((node,), row["hlc"]):
+            continue  # it had learned, and written no row
         if node != row["node"] and world.views.had(row["node"], node, row["hlc"], max(row["hlc"], learned["hlc"])):
             yield learned
 

@@ -50,6 +50,18 @@ def subscription_is_slow(stage: Stage) -> Actor:
     _numbers(stage, rx)
 
 
+@CASES.near_miss
+def learned_without_a_row(stage: Stage) -> Actor:
+    """The other node writes no rows of level `message` until its level is raised, and then one for all before."""
+    rx, other = _cluster(stage)
+    stage.say(other, "node.join", level="session")
+    _subscribe(stage, rx, 5)
+    _answer(stage, rx, 5)
+    yield SLOW_MS
+    stage.say(other, "config.change", key="eventlog.level", old="session", new="message")
+    _learn(stage, rx, other, 6)
+
+
 @CASES.anomaly
 def subscription_is_late(stage: Stage) -> Actor:
     """A17: SUBACK leaves 2 s before another node knows of the subscription; it knows of the one before."""

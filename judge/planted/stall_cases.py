@@ -44,6 +44,17 @@ def stalled(stage: Stage) -> Actor:
     stage.got(second, rx, stage.send(second, rx))
 
 
+@CASES.near_miss
+def sends_what_the_log_leaves_out(stage: Stage) -> Actor:
+    """The log lacks what the node sends meanwhile: other messages, which it has left out."""
+    tx, rx = _pair(stage)
+    mid = stage.published(tx, rx)
+    stage.say(tx.node, "log.sample", state="begin")
+    stage.say(tx.node, "log.sample", state="end", count=9)
+    yield LONG_MS
+    stage.got(mid, rx, stage.send(mid, rx))
+
+
 @CASES.anomaly
 def stalled_with_room_again(stage: Stage) -> Actor:
     """A8: the client answers and so has room, and nothing follows."""
