@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .rows import NEVER, Owner, RowId
 
@@ -11,8 +12,7 @@ SessionKey = tuple[Owner, int]
 """Whose session, and its number, counted per owner from 1. 0 stands for a session whose begin and end are unknown."""
 
 
-@dataclass(slots=True)
-class Home:
+class Home(Struct, array_like=True):
     """A node where a session was, from a stamp on."""
 
     since: int
@@ -20,8 +20,7 @@ class Home:
     boot: int
 
 
-@dataclass(slots=True)
-class Online:
+class Online(Struct, array_like=True):
     """A connection of a session, from `opened` until before `closed`. `conn` is its number in (node, boot)."""
 
     node: str
@@ -31,8 +30,7 @@ class Online:
     closed: int = NEVER
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct, array_like=True):
     """A session from its begin to its end. `durable`: the log shows that it outlives a connection. `known`: the log has
     its begin, and so all of its subscriptions."""
 
@@ -86,14 +84,13 @@ class Session:
         return f"{self.client} (session {self.number})"
 
 
-@dataclass(slots=True)
-class Held:
+class Held(Struct, array_like=True):
     """A subscription of a session, from after `since` until before `until`. Its SUBACK left at `answered`.
 
     Its end is certain at `gone`, when UNSUBACK left or another one replaced it: before, a kill may undo it.
     """
 
-    session: Session
+    session: SessionKey
     filter: str
     group: str | None
     qos: int

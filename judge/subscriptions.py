@@ -1,19 +1,30 @@
 """All subscriptions of a log, found by topic and time.
 
 The time of a search depends on the levels of the topic, on the filters that match it and on the subscriptions that it
-returns; not on the number of sessions, nor on how often they have subscribed and unsubscribed.
+returns, and little on the number of filters; not on the number of sessions, nor on how often they have subscribed and
+unsubscribed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 
 from .intervals import IntervalTree
+from .packed import END, Packed, name_of
 from .sessions import Held, SessionKey
 
-CACHED = 1 << 16
-"""The filters of so many topics are remembered."""
+CACHED = 1 << 15
+"""So many topics, and subscriptions for them, are remembered."""
+
+FilterKey = tuple[str, str, str]
+"""Mountpoint, filter and group; "" stands for no group."""
+
+
+def filter_key(held: Held) -> FilterKey:
+    """Returns the key of a subscription in a table."""
+    (_, mountpoint, _), _ = held.session
+    return mountpoint, held.filter, held.group or ""
 
 
 class Holders:
@@ -21,14 +32,16 @@ class Holders:
 
     __slots__ = ("_tree", "filter", "group", "held")
 
-    def __init__(self, group: str | None, filter: str) -> None:
+    def __init__(self, group: str | None, filter: str, held: Iterable[Held]) -> None:
         self.group = group
         self.filter = filter
         self.held: dict[SessionKey, list[Held]] = {}
+        for each in held:
+            self.held.setdefault(each.session, []).append(each)
         self._tree: IntervalTree[Held] | None = None
 
     def at(self, stamp: int) -> Iterator[Held]:
-        """Returns the subscriptions in force at a stamp. Only after the last change of the table."""
+        """Returns the subscriptions in force at a stamp."""
         if self._tree is None:
             flat = [each for several in self.held.values() for each in several]
             self._tree = IntervalTree([each for each in flat if each.since < each.until])
@@ -49,68 +62,76 @@ class Holders:
 
 
 class SubscriptionTable:
-    """Subscriptions by filter: a tree of levels. Its nodes are numbers, because pickle does not take deep trees."""
+    """Subscriptions by `filter_key`. The names of the keys in order are a tree of levels: those below a level stand
+    together. The table must not change after the first search."""
 
-    def __init__(self) -> None:
-        self._next: list[dict[str, int]] = [{}]
-        self._holders: list[dict[str | None, Holders]] = [{}]
-        self._roots: dict[str, int] = {"": 0}
+    def __init__(self, held: Mapping[FilterKey, list[Held]]) -> None:
+        self._held = held
+        self._names: list[str] | None = None
         self._found: dict[tuple[str, str], tuple[Holders, ...]] = {}
+        self._holders: dict[str, Holders] = {}
+        self._remembered = 0
 
-    def add(self, held: Held) -> None:
-        """Add a subscription; it may still change."""
-        node = self._root(held.session.owner[1])
-        for level in held.filter.split("/"):
-            node = self._step(node, level)
-        here = self._holders[node]
-        if held.group not in here:
-            here[held.group] = Holders(held.group, held.filter)
-        here[held.group].held.setdefault(held.session.key, []).append(held)
+    def __reduce__(self) -> tuple[type[SubscriptionTable], tuple[Mapping[FilterKey, list[Held]]]]:
+        return SubscriptionTable, (self._held,)
+
+    def packed(self) -> SubscriptionTable:
+        """Returns the same table in few bytes."""
+        return SubscriptionTable(Packed(self._held, FilterKey, list[Held]))
 
     def matching(self, mountpoint: str, topic: str) -> tuple[Holders, ...]:
         """Returns the holders of all filters of the mountpoint that match a topic."""
         found = self._found.get((mountpoint, topic))
         if found is None:
-            if len(self._found) >= CACHED:
+            if self._remembered >= CACHED:
                 self._found.clear()
-            found = self._found[mountpoint, topic] = tuple(self._search(mountpoint, topic))
+                self._holders.clear()
+                self._remembered = 0
+            found = tuple(map(self._holders_of, self._search(mountpoint, topic)))
+            self._found[mountpoint, topic] = found
+            self._remembered += 1
         return found
 
-    def _search(self, mountpoint: str, topic: str) -> Iterator[Holders]:
-        at = [self._roots[mountpoint]] if mountpoint in self._roots else []
+    def _holders_of(self, name: str) -> Holders:
+        found = self._holders.get(name)
+        if found is None:
+            mountpoint, filter, group = name.split(END)
+            held = self._held[mountpoint, filter, group]
+            self._remembered += len(held)
+            found = self._holders[name] = Holders(group or None, filter, held)
+        return found
+
+    def _search(self, mountpoint: str, topic: str) -> Iterator[str]:
+        """Returns the names of the filters that match."""
+        at = [f"{mountpoint}{END}"]
         wild = not topic.startswith("$")  # [MQTT-4.7.2-1] [MQTT5-4.7.2-1]
-        for level in topic.split("/"):
+        *above, last = topic.split("/")
+        for level in above:
             after = []
-            for node in at:
-                below = self._next[node]
-                if wild and "#" in below:
-                    yield from self._holders[below["#"]].values()
-                if level in below:
-                    after.append(below[level])
-                if wild and "+" in below:
-                    after.append(below["+"])
+            for begin in at:
+                if wild:
+                    yield from self._beginning(f"{begin}#{END}")
+                for each in (level, "+") if wild else (level,):
+                    below = f"{begin}{each}/"
+                    if next(self._beginning(below), None) is not None:
+                        after.append(below)
             at = after
             wild = True
-        for node in at:
-            yield from self._holders[node].values()
-            if "#" in self._next[node]:  # the parent level too: `a/#` matches `a` (4.7.1.2)
-                yield from self._holders[self._next[node]["#"]].values()
+        for begin in at:
+            if wild:
+                yield from self._beginning(f"{begin}#{END}")
+            for each in (last, "+") if wild else (last,):
+                yield from self._beginning(f"{begin}{each}{END}")
+                yield from self._beginning(f"{begin}{each}/#{END}")  # the parent level too: `a/#` matches `a` (4.7.1.2)
 
-    def _root(self, mountpoint: str) -> int:
-        if mountpoint not in self._roots:
-            self._roots[mountpoint] = self._new()
-        return self._roots[mountpoint]
-
-    def _step(self, node: int, level: str) -> int:
-        below = self._next[node]
-        if level not in below:
-            below[level] = self._new()
-        return below[level]
-
-    def _new(self) -> int:
-        self._next.append({})
-        self._holders.append({})
-        return len(self._next) - 1
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_found": {}}
+    def _beginning(self, begin: str) -> Iterator[str]:
+        """Returns the names with this begin."""
+        names = self._names
+        if names is None:
+            names = self._names = (
+                self._held.names if isinstance(self._held, Packed) else sorted(map(name_of, self._held))
+            )
+        for at in range(bisect_left(names, begin), len(names)):
+            if not names[at].startswith(begin):
+                return
+            yield names[at]

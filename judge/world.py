@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Final
 
@@ -21,10 +21,11 @@ from ..cluster.identity import slot_of
 from ..mqtt.topics import parse_shared
 from .incidents import Incidents
 from .lives import BootRows, Lives
+from .packed import Packed
 from .partitions import Partitions
 from .rows import BEFORE, NEVER, MessageId, Owner, Row, in_order, row_id
-from .sessions import Held, Home, Online, Session
-from .subscriptions import SubscriptionTable
+from .sessions import Held, Home, Online, Session, SessionKey
+from .subscriptions import FilterKey, SubscriptionTable, filter_key
 from .views import Views
 from .writing import Writing
 
@@ -62,14 +63,14 @@ class World:
     writing: Writing = field(default_factory=Writing)
     settings: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)
     """Node and key -> from which stamp on which value is in force."""
-    sessions: dict[Owner, list[Session]] = field(default_factory=dict)
-    subscriptions: SubscriptionTable = field(default_factory=SubscriptionTable)
+    sessions: Mapping[Owner, list[Session]] = field(default_factory=dict)
+    subscriptions: SubscriptionTable = field(default_factory=lambda: SubscriptionTable({}))
     safe_wills: frozenset[MessageId] = frozenset()
-    connections: dict[Owner, list[int]] = field(default_factory=dict)
+    connections: Mapping[Owner, list[int]] = field(default_factory=dict)
     """The stamps of conn.open by node, mountpoint and client."""
-    online: dict[Owner, list[Online]] = field(default_factory=dict)
+    online: Mapping[Owner, list[Online]] = field(default_factory=dict)
     """The connections of the sessions of each owner, in the order of their begins."""
-    mountpoints: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    mountpoints: Mapping[tuple[str, int, int], str] = field(default_factory=dict)
     """(node, boot, conn) -> mountpoint, where it is not the default one."""
     brought: set[tuple[Owner, str]] = field(default_factory=set)
     """Topics of retained messages that a session got for a SUBSCRIBE, from rows that do not name the message."""
@@ -81,7 +82,7 @@ class World:
     """Node -> stamps at which the cluster gave up its disk."""
     returns: dict[str, list[int]] = field(default_factory=dict)
     """Node -> the stamps at which it was back: heals of incidents, and all starts but the first. See `back`."""
-    moved: dict[Owner, list[tuple[int, Owner]]] = field(default_factory=dict)
+    moved: Mapping[Owner, list[tuple[int, Owner]]] = field(default_factory=dict)
     """Node, mountpoint and client -> from which stamp on its rows belong to which owner, which began elsewhere."""
 
     @classmethod
@@ -93,12 +94,24 @@ class World:
     def of_ordered(cls, rows: Iterable[Row], summary: Summary) -> World:
         """The same from rows that are in order already, those of `summary.stored` among them. It holds one row at a
         time."""
-        builder = _Builder(cls(Lives(summary.boots, summary.complete), safe_wills=summary.safe_wills))
+        builder = _Builder(summary)
         for row in rows:
             handler = _HANDLERS.get(row["type"])
             if handler is not None:
                 handler(builder, row)
         return builder.world
+
+    def packed(self) -> World:
+        """Returns the same world with its tables of clients in few bytes. It can be sent to other processes."""
+        return replace(
+            self,
+            sessions=Packed(self.sessions, Owner, list[Session]),
+            subscriptions=self.subscriptions.packed(),
+            connections=Packed(self.connections, Owner, list[int]),
+            online=Packed(self.online, Owner, list[Online]),
+            mountpoints=Packed(self.mountpoints, tuple[str, int, int], str),
+            moved=Packed(self.moved, Owner, list[tuple[int, Owner]]),
+        )
 
     def owner(self, node: str, mountpoint: str, client: str, stamp: int) -> Owner:
         """Returns the owner of a client's session, as rows of a node name the client at a stamp."""
@@ -119,6 +132,11 @@ class World:
         if given is None and self.mountpoints:
             return self.mountpoints.get((row["node"], row["boot"], row.get("conn") or 0), "")
         return given or ""
+
+    def session(self, key: SessionKey) -> Session:
+        """Returns the session with this name."""
+        owner, number = key
+        return self.sessions[owner][number - 1]
 
     def session_at(self, owner: Owner, stamp: int) -> Session | None:
         """Returns the session that was open at a stamp; None if the log shows none."""
@@ -206,8 +224,23 @@ class World:
 class _Builder:
     """Reads rows in order. `_open` has the open session of each owner."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, summary: Summary) -> None:
+        self._sessions: dict[Owner, list[Session]] = {}
+        self._subscriptions: dict[FilterKey, list[Held]] = {}
+        self._connections: dict[Owner, list[int]] = {}
+        self._online: dict[Owner, list[Online]] = {}
+        self._mountpoints: dict[tuple[str, int, int], str] = {}
+        self._moved: dict[Owner, list[tuple[int, Owner]]] = {}
+        self.world = World(
+            Lives(summary.boots, summary.complete),
+            sessions=self._sessions,
+            subscriptions=SubscriptionTable(self._subscriptions),
+            safe_wills=summary.safe_wills,
+            connections=self._connections,
+            online=self._online,
+            mountpoints=self._mountpoints,
+            moved=self._moved,
+        )
         self._open: dict[Owner, Session] = {}
         self._in_slot: dict[int, set[Owner]] = {}
         self._outlives: set[Owner] = set()
@@ -265,18 +298,19 @@ class _Builder:
             self._armed.discard(owner)
         (self._outlives.add if row.get("expiry_s") else self._outlives.discard)(owner)
         node, mountpoint, client = row["node"], row.get("mountpoint") or "", row["client"]
-        self.world.connections.setdefault((node, mountpoint, client), []).append(row["hlc"])
+        if row.get("conn") is None:  # older logs do not number connections
+            self._connections.setdefault((node, mountpoint, client), []).append(row["hlc"])
         online = Online(node, row["boot"], row.get("conn") or 0, row["hlc"])
-        self.world.online.setdefault(owner, []).append(online)
+        self._online.setdefault(owner, []).append(online)
         if mountpoint and row.get("conn"):
-            self.world.mountpoints[node, row["boot"], row["conn"]] = mountpoint
+            self._mountpoints[node, row["boot"], row["conn"]] = mountpoint
 
     def disconnected(self, row: Row) -> None:
         owner = self.world.owner_of(row)
         if owner in self._open:
             self._closed.add(owner)
         which = row["node"], row["boot"], row.get("conn") or 0
-        for each in islice(reversed(self.world.online.get(owner, [])), TAKEOVERS):
+        for each in islice(reversed(self._online.get(owner, [])), TAKEOVERS):
             if (each.node, each.boot, each.conn) == which:
                 each.closed = row["hlc"]
 
@@ -343,7 +377,7 @@ class _Builder:
             dead = self.world.lives.had_died(home.node, home.boot, row["hlc"])
             if session.durable or owner in self._armed or dead:
                 session.homes.append(Home(row["hlc"], row["node"], row["boot"]))
-                self.world.moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
+                self._moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
 
     def lose(self, row: Row) -> None:
         """The cluster gave up a disk with the last copy of slots: their durable sessions have ended, at whatever node
@@ -365,7 +399,7 @@ class _Builder:
 
     def _begin(self, owner: Owner, row: Row) -> Session:
         self._closed.discard(owner)
-        sessions = self.world.sessions.setdefault(owner, [])
+        sessions = self._sessions.setdefault(owner, [])
         begun = row["hlc"] if sessions or row["type"] == "sess.create" else BEFORE
         given = row.get("slot")  # in a log whose names are replaced
         slot = slot_of(owner[1], owner[2]) if given is None else given
@@ -393,26 +427,31 @@ class _Builder:
         group, pattern = parse_shared(row["filter"])
         stamp = row["hlc"]
         answered = NEVER if row["v"] >= ANSWERED_SINCE else stamp
-        held = Held(self._current(owner, row), pattern, group, row["qos"], stamp, answered)
+        held = Held(self._current(owner, row).key, pattern, group, row["qos"], stamp, answered)
         self._held[owner, group, pattern] = held
-        self.world.subscriptions.add(held)
+        self._subscriptions.setdefault(filter_key(held), []).append(held)
 
     def answered(self, row: Row) -> None:
         owner = self.world.owner_of(row)
         for each in row["filters"]:
             held = self._held.get((owner, *parse_shared(each)))
-            if held is not None and held.session is self._open.get(owner):
+            if held is not None and self._is_open(held):
                 held.answered = min(held.answered, row["hlc"])
 
     def unsubscribe(self, row: Row) -> None:
         owner = self.world.owner_of(row)
         key = (owner, *parse_shared(row["filter"]))
         held = self._held.pop(key, None)
-        if held is not None and held.session is self._open.get(owner):
+        if held is not None and self._is_open(held):
             held.until = row["hlc"]
             self._removed[key] = held
             if row["v"] < ANSWERED_SINCE:
                 self._gone(row, row["filter"])
+
+    def _is_open(self, held: Held) -> bool:
+        owner, number = held.session
+        session = self._open.get(owner)
+        return session is not None and session.number == number
 
     def removed(self, row: Row) -> None:
         for each in row["filters"]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from ...judge.findings import Finding, verdict
-from ...judge.planted.background import LEAST_NODES
+from ...judge.planted.background import LEAST_NODES, Size
 from ...judge.planted.expected import Expected
-from ...judge.planted.generate import CASES, PlantedLog, Size
+from ...judge.planted.generate import CASES, PlantedLog
 from ..message_ids import mid_key
 from ..trouble import Trouble
 from .log_writing import LogWriter
@@ -23,6 +24,7 @@ LOG: Final = "eventlog"
 EXPECTED: Final = "expected.json"
 _MOST_NODES: Final = 200
 _MOST_HOURS: Final = 24 * 365
+_MOST_SESSIONS: Final = 10_000_000
 
 
 def add(jobs: Any) -> None:
@@ -47,6 +49,16 @@ def add(jobs: Any) -> None:
         help="anomalies (A1,A4), names of cases, `all` anomalies, or `near-misses`; with commas between them",
     )
     generate.add_argument(
+        "--one-topic", metavar="SHARE", type=float, default=0, help="this part of the messages is on one topic; 0 to 1"
+    )
+    generate.add_argument(
+        "--sessions",
+        metavar="N",
+        type=int,
+        default=0,
+        help="more durable sessions, whose clients have gone; default: 0",
+    )
+    generate.add_argument(
         "--hours", metavar="H", type=float, help="how long the log is; default: as short as it can be"
     )
 
@@ -61,6 +73,10 @@ def _check(arguments: argparse.Namespace) -> None:
         raise Trouble(f"--messages {arguments.messages}: give a number of 1 or more")
     if not LEAST_NODES <= arguments.nodes <= _MOST_NODES:
         raise Trouble(f"--nodes {arguments.nodes}: give a number from {LEAST_NODES} to {_MOST_NODES}")
+    if not 0 <= arguments.one_topic <= 1:
+        raise Trouble(f"--one-topic {arguments.one_topic:g}: give a number from 0 to 1")
+    if not 0 <= arguments.sessions <= _MOST_SESSIONS:
+        raise Trouble(f"--sessions {arguments.sessions}: give a number from 0 to {_MOST_SESSIONS}")
     size_of(arguments.messages, arguments.nodes, arguments.hours)
     cases_of(arguments.plant)
 
@@ -96,7 +112,11 @@ def _means(word: str, name: str, anomalies: Sequence[str], wrong: bool) -> bool:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    size = size_of(arguments.messages, arguments.nodes, arguments.hours)
+    size = replace(
+        size_of(arguments.messages, arguments.nodes, arguments.hours),
+        one_topic=arguments.one_topic,
+        absent=arguments.sessions,
+    )
     cases = cases_of(arguments.plant)
     out = Path(arguments.out)
     made = PlantedLog(arguments.seed, size, cases)

@@ -22,6 +22,10 @@ from ..rows import Row, row_id
 from ..world import World
 
 ID = "A0"
+FIELDS = ("seq", "hlc", "type", "first", "rows", "reason")
+"""What is read of a row, besides its node and boot."""
+ALONE = frozenset(("log.gap", "node.join", "node.stop"))
+"""Rows of these types say more about the log than that they are there."""
 
 
 class Stretch(NamedTuple):

@@ -47,10 +47,12 @@ def owed_to(message: Message, world: World, until: int = NEVER) -> Iterator[Sess
     seen = set()
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         for held in holders.at(publish.stamp) if holders.group is None else ():
-            session = held.session
-            if not held.qos or held.answered >= publish.stamp or session.ended < until or session.key in seen:
+            if not held.qos or held.answered >= publish.stamp or held.session in seen:
                 continue
-            seen.add(session.key)
+            session = world.session(held.session)
+            if session.ended < until:
+                continue
+            seen.add(held.session)
             owner = session.owner
             if session.begun < publish.stamp and owner not in message.received and owner not in message.given_up:
                 yield session
@@ -131,10 +133,11 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         if holders.group is None or _reached(message, publish, holders, world):
             continue
+        answered = (held.session for held in holders.at(publish.stamp) if held.answered < publish.stamp)
         members = [
-            held.session
-            for held in holders.at(publish.stamp)
-            if held.answered < publish.stamp < held.session.ended and not world.died(held.session, publish.stamp)
+            session
+            for session in map(world.session, answered)
+            if publish.stamp < session.ended and not world.died(session, publish.stamp)
         ]
         if not members or world.partitions.span_without_lease(publish.node, answer.stamp) is not None:
             continue

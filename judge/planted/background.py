@@ -45,20 +45,36 @@ class Subscriber(Client):
     inflight: list[Waiting] = field(default_factory=list)
 
 
-class Background:
-    """The load. `messages` PUBLISH packets in all; at given numbers of them other actors begin. With another `pace` the
-    pauses between messages are so many times as long."""
+@dataclass(frozen=True)
+class Size:
+    """How large a log is: PUBLISH packets in all, nodes, and the time that it covers as a multiple (`pace`) of the
+    shortest one. `one_topic`: the share of messages on one topic. `absent`: clients that go and leave a session."""
 
-    def __init__(self, scene: Scene, messages: int, nodes: int = LEAST_NODES, pace: float = 1) -> None:
-        assert nodes >= LEAST_NODES
-        assert pace >= 1
+    messages: int
+    nodes: int = LEAST_NODES
+    pace: float = 1
+    one_topic: float = 0
+    absent: int = 0
+
+    @property
+    def hours(self) -> float:
+        """About how long the log is, in hours."""
+        pause_ms = sum(range(*PAUSES_MS)) / len(range(*PAUSES_MS)) * self.pace
+        return self.messages * pause_ms / (PUBLISHERS * self.nodes) / 3_600_000
+
+
+class Background:
+    """The load. At given numbers of messages other actors begin."""
+
+    def __init__(self, scene: Scene, size: Size) -> None:
+        assert size.nodes >= LEAST_NODES
+        assert size.pace >= 1
         self.scene = scene
         self.acts = Acts(scene)
-        self.messages = messages
-        self.pace = pace
+        self.size = size
         self.published = 0
-        self.nodes = [Node(f"n{number}@192.0.2.{number}") for number in range(1, nodes + 1)]
-        self.own_topics = SUBSCRIBERS * nodes
+        self.nodes = [Node(f"n{number}@192.0.2.{number}") for number in range(1, size.nodes + 1)]
+        self.own_topics = SUBSCRIBERS * size.nodes
         self.subscribers: list[Subscriber] = []
         self.expected: list[Expected] = []
         self.busy: set[str] = set()
@@ -73,7 +89,7 @@ class Background:
 
     def at(self, share: float, actor: Actor) -> None:
         """Let an actor begin when this share of all messages is published."""
-        self._later.append((int(share * self.messages), actor))
+        self._later.append((int(share * self.size.messages), actor))
         self._later.sort(key=lambda each: each[0])
 
     def run(self) -> Actor:
@@ -92,6 +108,12 @@ class Background:
             self._arrive(Subscriber(f"worker{number}", node, 3600), {JOBS: 1})
         self._arrive(Subscriber("mourner", self.nodes[0], 3600), {"wills/#": 1})
         self._arrive(Subscriber("watcher", self.nodes[1], 3600), {"state/+": 1})
+        for number in range(self.size.absent):
+            absent = Client(f"absent{number}", self.nodes[number % len(self.nodes)], 3600)
+            self.acts.connect(absent)
+            self.acts.subscribe(absent, f"absent/{number}/#")
+            self.acts.close(absent)
+            yield 0
         for number in range(PUBLISHERS * len(self.nodes)):
             node = self.nodes[number % len(self.nodes)]
             self.scene.start(self._publisher(Client(f"tx{number}", node)))
@@ -121,24 +143,26 @@ class Background:
     def _publisher(self, client: Client) -> Actor:
         self.acts.connect(client)
         conn_boot = client.node.boot
-        while self.published < self.messages:
+        while self.published < self.size.messages:
             if client.node.boot != conn_boot:
                 self.acts.connect(client)
                 conn_boot = client.node.boot
             if client.node.name not in self.busy:
                 self._count()
                 self.scene.start(self._publish(client, *self._topic()))
-            yield int(self.scene.random.randrange(*PAUSES_MS) * self.pace)
+            yield int(self.scene.random.randrange(*PAUSES_MS) * self.size.pace)
         while not client.node.up or client.node.name in self.busy:
             yield 10
 
     def _count(self) -> None:
         self.published += 1
-        while self._later and (self._later[0][0] <= self.published or self.published == self.messages):
+        while self._later and (self._later[0][0] <= self.published or self.published == self.size.messages):
             self.scene.start(self._later.pop(0)[1])
 
     def _topic(self) -> tuple[str, int, bool]:
         random = self.scene.random
+        if self.size.one_topic and random.random() < self.size.one_topic:
+            return "own/1/x", 1, False
         kind = random.randrange(10)
         if kind == 0:
             return f"jobs/{random.randrange(3)}", 1, False

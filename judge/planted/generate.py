@@ -6,12 +6,11 @@ The same seed, number of messages and cases give the same rows. `expected` is co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from ..rows import Row
-from .background import LEAST_NODES, PAUSES_MS, PUBLISHERS, Background
+from .background import Background, Size
 from .catalogue import Case, merged
 from .client_cases import CASES as OF_CLIENTS
 from .cluster_cases import CASES as OF_CLUSTERS
@@ -34,28 +33,13 @@ FIRST, LAST = 0.05, 0.97
 """The shares of the messages at which the first and the last position of a case are."""
 
 
-@dataclass(frozen=True)
-class Size:
-    """How large a log is: messages, nodes, and the time that it covers as a multiple (`pace`) of the shortest one."""
-
-    messages: int
-    nodes: int = LEAST_NODES
-    pace: float = 1
-
-    @property
-    def hours(self) -> float:
-        """About how long the log is, in hours."""
-        pause_ms = sum(range(*PAUSES_MS)) / len(range(*PAUSES_MS)) * self.pace
-        return self.messages * pause_ms / (PUBLISHERS * self.nodes) / 3_600_000
-
-
 class PlantedLog:
     """A log of so many messages. Each of the cases is planted at `positions` places, spread over the log."""
 
     def __init__(self, seed: int, size: int | Size, cases: Iterable[str] = (), positions: int = 1) -> None:
         size = Size(size) if isinstance(size, int) else size
         self._scene = Scene(Random(seed))
-        self._background = Background(self._scene, size.messages, size.nodes, size.pace)
+        self._background = Background(self._scene, size)
         self._planted: list[Expected] = []
         for at, name in enumerate(cases):
             for position in range(positions):

@@ -49,7 +49,8 @@ def test_the_lane_of_older_logs() -> None:
     for _ in range(3):
         log.connect("tx", present=True)
     log.accept()
-    del log.rows[-1]["conn"]
+    for row in log.rows:
+        row.pop("conn", None)
     assert (found := read(log).publish) is not None and found.lane == (NODE, 1, "tx", 3, "t/1", 1)
 
 

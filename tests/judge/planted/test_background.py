@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from strogoff.judge.planted.background import Background
+from strogoff.judge.planted.background import Background, Size
 from strogoff.judge.planted.scene import Scene
 
 
 def types_of(messages: int) -> tuple[Counter[str], Background]:
     scene = Scene(Random(3))
-    background = Background(scene, messages)
+    background = Background(scene, Size(messages))
     rows = [*scene.play(background.run()), *scene.play(background.stop())]
     return Counter(row["type"] for row in rows), background
 
@@ -36,7 +36,7 @@ def test_small_logs_are_complete(messages: int) -> None:
 
 def test_more_nodes_have_more_clients_and_a_pace_makes_pauses_longer() -> None:
     scene = Scene(Random(3))
-    background = Background(scene, 500, nodes=5, pace=20)
+    background = Background(scene, Size(500, nodes=5, pace=20))
     rows = [*scene.play(background.run()), *scene.play(background.stop())]
     assert len({row["client"] for row in rows if row["type"] == "pub.recv"}) == 10
     assert len({row["node"] for row in rows if row["type"] == "dlv.ack"}) == 5
