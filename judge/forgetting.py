@@ -26,6 +26,9 @@ OF_CLIENTS: Final = _BEGINS | _ENDS | _LAST_ALONE | _SUBSCRIBES | _ANSWERS
 OF_NODES: Final = frozenset(
     (
         "node.start",
+        "node.join",
+        "node.stats",
+        "log.sample",
         "config.change",
         "store.state",
         "lease.get",

@@ -83,6 +83,13 @@ def test_of_a_node_the_last_state_stays() -> None:
     assert kinds(row(0, "node.start", "b"), *rows) == ["node.start 0", *left]
 
 
+def test_of_sampling_and_counters_the_last_row_stays() -> None:
+    begin, end = row(1, "log.sample", state="begin"), row(2, "log.sample", state="end", count=3)
+    stats = [row(hlc, "node.stats", left_out=hlc) for hlc in (3, 4)]
+    assert kinds(begin, end, *stats) == ["log.sample 2", "node.stats 4"]
+    assert kinds(begin) == ["log.sample 1"]
+
+
 def test_an_incident_that_healed_is_forgotten() -> None:
     detected = row(1, "split.detect", state="majority", incident=1)
     assert kinds(detected, row(2, "split.change", state="minority")) == ["split.detect 1", "split.change 2"]
