@@ -120,8 +120,8 @@ def _present(rows: list[Row], since: int) -> set[Any]:
     for topic in topics:
         for holders in world.subscriptions.matching("", topic.removeprefix("$share/g/")):
             found |= {
-                (holders.text, held.session.owner, held.qos)
+                (holders.text, held.session[0], held.qos)
                 for held in holders.at(since)
-                if held.session.ended >= since
+                if world.session(held.session).ended >= since
             }
     return found
