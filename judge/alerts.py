@@ -176,6 +176,8 @@ def _undelivered(
     for session in a01_lost_acked.owed_to(message, world, end):
         if not presence.throughout(session.owner, answer.stamp, end):
             continue
+        if not a01_lost_acked.is_shown(message, session, world):
+            continue
         kind = a01_lost_acked.fate(message, session, world, end)
         if kind:
             found = a01_lost_acked.finding_of(kind, message, session, world)

@@ -86,6 +86,14 @@ def test_a_message_that_was_never_routed_is_lost() -> None:
     assert log.found() == ["loss stale-route"]
 
 
+def test_a_node_that_writes_no_rows_of_messages_shows_no_loss() -> None:
+    for level, found in (("message", ["loss stale-route"]), ("session", [])):
+        log = Log()
+        log.say(0, "node.start", level=level)
+        log.publish(targets=())
+        assert log.found() == found
+
+
 def test_a_message_that_was_delivered_is_none() -> None:
     log = Log()
     log.publish()

@@ -77,8 +77,10 @@ def test_of_a_node_the_last_state_stays() -> None:
         row(7, "mem.view", nodes=["a", "b"]),
         row(8, "mem.down", target="b"),
         row(9, "lease.lose"),
+        *(row(at, kind) for at, kind in enumerate(("log.sample", "node.stats") * 2, 10)),
     ]
     left = ["node.start 1", "config.change 5", "config.change 6", "mem.view 7", "mem.down 8", "lease.lose 9"]
+    left += ["log.sample 12", "node.stats 13"]
     assert kinds(*rows) == left
     assert kinds(row(0, "node.start", "b"), *rows) == ["node.start 0", *left]
 
@@ -119,9 +121,6 @@ def _present(rows: list[Row], since: int) -> set[Any]:
                 found.add((owner, each.ended, each.durable, each.home_at(since).node))
     for topic in topics:
         for holders in world.subscriptions.matching("", topic.removeprefix("$share/g/")):
-            found |= {
-                (holders.text, held.session[0], held.qos)
-                for held in holders.at(since)
-                if world.session(held.session).ended >= since
-            }
+            present = [held for held in holders.at(since) if world.session(held.session).ended >= since]
+            found |= {(holders.text, held.session[0], held.qos) for held in present}
     return found

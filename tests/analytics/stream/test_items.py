@@ -62,7 +62,7 @@ def test_a_drop_of_a_message_counts_and_ends_it() -> None:
 
 
 def test_rows_that_nothing_asks_for_are_no_items() -> None:
-    assert found(5, "node.stats") == found(5, "store.sync") == []
+    assert found(5, "store.sync") == found(5, "gateway.open") == []
 
 
 def test_how_far_boots_are_read() -> None:
