@@ -13,17 +13,18 @@ from .audit import command as audit_command
 from .follow import command as follow_command
 from .generate import command as generate_command
 from .java import JavaMissing
+from .manifest import Unusable
 from .report import command as report_command
 from .retrying import retry
 from .stream import command as stream_command
 from .trouble import Trouble as _Trouble
-from .trouble import check_log
+from .trouble import check_log, check_out
 from .views import command as view_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .ingest import Report
+    from .ingest_report import Report
 
 INCOMPLETE = 4
 """The exit status of an ingest that has not understood a part of the log."""
@@ -50,7 +51,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(required=True, metavar="JOB", dest="job")
     add_summary(jobs)
     add_ingest(jobs)
-    audit_command.add(jobs)
+    audit_command.add(jobs, _add_spark)
     follow_command.add(jobs)
     generate_command.add(jobs)
     view_command.add(jobs, _add_spark)
@@ -75,7 +76,7 @@ def add_summary(jobs: Any) -> None:
 def add_ingest(jobs: Any) -> None:
     """Add the arguments of `ingest`."""
     ingest = jobs.add_parser("ingest", help="typed Parquet tables of event logs; reads only what is new")
-    ingest.set_defaults(check=_check_ingest, job=_ingest)
+    ingest.set_defaults(check=_check_ingest, alone=_ingest, job=_ingest_with_spark)
     ingest.add_argument("logdir", metavar="LOGDIR", help="directory of one or more nodes' event logs")
     ingest.add_argument("--out", metavar="DIR", required=True, help="directory of the tables, new or of earlier runs")
     ingest.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
@@ -93,11 +94,9 @@ def _check_summary(arguments: argparse.Namespace) -> None:
 
 
 def _check_ingest(arguments: argparse.Namespace) -> None:
-    for place in (arguments.logdir, arguments.out):
-        if "://" in place:
-            raise _Trouble(f"{place}: ingest needs directories that this machine has, not URLs")
-    if Path(arguments.out).is_file():
-        raise _Trouble(f"--out {arguments.out} is a file; give a directory")
+    if "://" in arguments.logdir:
+        raise _Trouble(f"{arguments.logdir}: ingest needs a directory that this machine has, not a URL")
+    check_out(arguments.out, "ingest")
     check_log(arguments.logdir)
 
 
@@ -117,7 +116,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
         from .spark import open_session
     except ImportError as error:
-        raise _Trouble(f"PySpark is not installed ({error}): pip install 'strogoff[analytics]'") from None
+        raise _not_installed(error) from None
     ours = SparkSession.getActiveSession() is None
     spark = open_session(arguments.master, arguments.memory)
     try:
@@ -128,19 +127,39 @@ def _run(arguments: argparse.Namespace) -> int:
             spark.stop()
 
 
+def _not_installed(error: ImportError) -> _Trouble:
+    return _Trouble(f"PySpark is not installed ({error}): pip install 'strogoff[analytics]'")
+
+
 def _summary(spark: SparkSession, arguments: argparse.Namespace) -> int:
     print(retry(lambda: summary(spark, arguments.logdir, arguments.format, arguments.out)), end="")
     return 0
 
 
-def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
+def _ingest(arguments: argparse.Namespace) -> int:
+    """Ingest, without Spark if nothing is new."""
+    try:
+        from .ingest_report import up_to_date
+    except ImportError as error:
+        raise _not_installed(error) from None
+    try:
+        report = up_to_date(Path(arguments.logdir), Path(arguments.out))
+    except Unusable as trouble:
+        raise _Trouble(str(trouble)) from None
+    return _run(arguments) if report is None else _said(report, arguments)
+
+
+def _ingest_with_spark(spark: SparkSession, arguments: argparse.Namespace) -> int:
     from .ingest import ingest
-    from .manifest import Unusable
 
     try:
         report = retry(lambda: ingest(spark, Path(arguments.logdir), Path(arguments.out)))
     except Unusable as trouble:
         raise _Trouble(str(trouble)) from None
+    return _said(report, arguments)
+
+
+def _said(report: Report, arguments: argparse.Namespace) -> int:
     print(_ingested(report) if arguments.format == "text" else output.as_json(report.as_dict()), end="")
     return 0 if report.understood else INCOMPLETE
 

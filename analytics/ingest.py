@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,47 +22,24 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from . import decoding, log_sources, silver
-from .event_lines import TORN
+from . import decoding, silver
+from .ingest_report import Report, directories, due
 from .log_content import Extent
 from .log_sources import PACKED, Source
-from .manifest import EVENTS, REJECTS, SCRATCH, Entry, Manifest, Unusable, commit, load, locked, place, sweep
+from .manifest import EVENTS, REJECTS, SCRATCH, Entry, Manifest, commit, load, locked, place, sweep
 
 BATCH_BYTES: Final = 4 << 30
 """About how many bytes of lines one batch has."""
 
-FILE_BYTES: Final = 128 << 20
-"""About how many bytes of lines one file of `events` has. Its Parquet is smaller."""
+FILE_BYTES: Final = 64 << 20
+"""About how many bytes of lines one file of `events` has. Its Parquet is smaller. Each core sorts the rows of one
+file at a time, in memory."""
 
 _PACKED: Final = 8
 """About how many bytes of lines a byte of gzip or Parquet has. It only decides on the number of tasks and files."""
 
 _TASKS: Final = 64 << 20
 _HOUR: Final = re.compile(r"date=[^/]+/hour=[^/]+")
-
-
-@dataclass(slots=True)
-class Report:
-    """What a run has done, and what of the log it has not understood."""
-
-    new: int = 0
-    continued: int = 0
-    unchanged: int = 0
-    rows: int = 0
-    repeated: int = 0
-    rejects: Counter[str] = field(default_factory=Counter)
-    strangers: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    damaged: list[str] = field(default_factory=list)
-
-    @property
-    def understood(self) -> bool:
-        """Whether the tables have everything. A line that a crash has cut is expected."""
-        return not (self.strangers or self.changed or self.damaged or {*self.rejects} - {TORN})
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same for programs."""
-        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "understood": self.understood}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +55,7 @@ class _Piece:
 
 def ingest(spark: SparkSession, logdir: Path, out: Path, batch_bytes: int = BATCH_BYTES) -> Report:
     """Bring the tables in `out` up to date with the log. Raises `Unusable`, OSError, and what Spark raises."""
-    logdir, out = logdir.resolve(), out.resolve()
-    if out.is_relative_to(logdir):
-        raise Unusable(f"{out} is in the directory of the log; give another one")
+    logdir, out = directories(logdir, out)
     with locked(out):
         return _Ingest(spark, logdir, out).run(batch_bytes)
 
@@ -98,20 +73,11 @@ class _Ingest:
 
     def run(self, batch_bytes: int) -> Report:
         sweep(self.out, self.manifest)
-        found = log_sources.find(self.logdir)
-        self.report.strangers += found.strangers
-        due = [source for source in found.sources if not self._is_read(source)]
-        self.report.unchanged = len(found.sources) - len(due)
-        for batch in _batches(due, batch_bytes):
+        changed = due(self.logdir, self.manifest, self.report)
+        for batch in _batches(changed, batch_bytes):
             self._read(batch)
-        self.report.damaged += [file for file, entry in sorted(self.manifest.sources.items()) if entry.damaged]
-        self.report.rejects.update(self._rejects_by_reason())
+        self.report.take(self.out, self.manifest)
         return self.report
-
-    def _is_read(self, source: Source) -> bool:
-        entry = self.manifest.sources.get(source.file)
-        known = entry and (entry.suffix, entry.disk_bytes, entry.mtime_ns)
-        return known == (source.suffix, source.disk_bytes, source.mtime_ns)
 
     def _read(self, sources: Sequence[Source]) -> None:
         (self.out / SCRATCH).mkdir(exist_ok=True)
@@ -119,23 +85,27 @@ class _Ingest:
         pieces = [*self._pieces(sources)]
         tables = dict(self.manifest.tables)
         generation = self.manifest.generation + 1
-        due = [piece for piece in pieces if piece.size]
-        if due:
+        pieces_due = [piece for piece in pieces if piece.size]
+        if pieces_due:
             rows = Observation()
-            decoded = self._decoded(due, rejects_only=False)
+            decoded = self._decoded(pieces_due, rejects_only=False)
             counted = decoded.observe(
                 rows,
                 F.count(F.when(F.col("reject").isNull(), 1)).alias("rows"),
                 F.collect_set(F.when(F.col("reject").isNotNull(), F.col("file"))).alias("bad"),
             )
-            hours = {found[0] for piece in due if (found := _HOUR.search(piece.source.file))}
-            written = self._write(silver.rows(counted), sum(piece.size for piece in due), max(len(hours), 1), "new")
+            hours = {found[0] for piece in pieces_due if (found := _HOUR.search(piece.source.file))}
+            written = self._write(
+                silver.rows(counted), sum(piece.size for piece in pieces_due), max(len(hours), 1), "new"
+            )
             tables[EVENTS] = self._merge(written, generation)
             self.report.rows += rows.get["rows"]
             self.report.repeated += rows.get["rows"] + _count(self._known(EVENTS)) - _count(self._in(tables[EVENTS]))
             bad = {*rows.get["bad"]}
             if bad:
-                tables[REJECTS] = self._more_rejects([each for each in due if each.source.file in bad], generation)
+                tables[REJECTS] = self._more_rejects(
+                    [each for each in pieces_due if each.source.file in bad], generation
+                )
         entries = {piece.source.file: _entry(piece) for piece in pieces}
         self.manifest = Manifest(generation=generation, sources={**self.manifest.sources, **entries}, tables=tables)
         commit(self.out, self.manifest)
@@ -188,11 +158,10 @@ class _Ingest:
         again = [path for path in written if _hour(path) in touched]
         final = [path for path in written if _hour(path) not in touched]
         if touched:
-            both = silver.read_files(self.spark, self.out / EVENTS, sorted(old)).unionByName(
-                silver.read_files(self.spark, self.scratch / "new", again)
-            )
+            before = silver.read_files(self.spark, self.out / EVENTS, sorted(old))
+            both = before.unionByName(silver.read_files(self.spark, self.scratch / "new", again))
             size = _PACKED * sum(path.stat().st_size for path in (*old, *again))
-            final += self._write(both, size, len(touched), "merged")
+            final += self._write(silver.narrow(both), size, len(touched), "merged")
         numbers: Counter[str] = Counter()
         names = [str(path.relative_to(self.out)) for path in known if path not in old]
         for path in final:
@@ -219,10 +188,6 @@ class _Ingest:
 
     def _in(self, names: Iterable[str]) -> list[Path]:
         return [self.out / name for name in names]
-
-    def _rejects_by_reason(self) -> Iterator[str]:
-        for path in self._known(REJECTS):
-            yield from pq.read_table(path, columns=["reason"]).column("reason").to_pylist()
 
 
 def _batches(sources: Sequence[Source], most: int) -> Iterator[list[Source]]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from .event_lines import Header, Reject, Row, decode, read_header
 from .log_sources import PACKED, SUFFIXES
@@ -35,6 +35,9 @@ class Extent(NamedTuple):
     digest: str
     earlier: str
     damaged: bool
+
+
+Decoded = TypeVar("Decoded")
 
 
 class Place(NamedTuple):
@@ -99,6 +102,13 @@ def places(content: BufferedIOBase, end: int) -> Iterator[Place]:
 def rows_from(content: BufferedIOBase, begin: int, end: int) -> Iterator[tuple[Place, Row | Reject]]:
     """The rows and rejects of the lines from the offset `begin` to `end`, as `event_lines.rows_in` finds them. A header
     line in front of `begin` holds for them."""
+    return decoded_from(content, begin, end, decode)
+
+
+def decoded_from(
+    content: BufferedIOBase, begin: int, end: int, decode: Callable[[bytes, Header | None], Decoded]
+) -> Iterator[tuple[Place, Decoded | Reject]]:
+    """The same with another function that decodes a line under a header."""
     header: Header | None = None
     for place in places(content, end):
         found = read_header(place.line)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 Records = Sequence[Mapping[str, Any]]
@@ -41,6 +42,11 @@ def as_csv(columns: Sequence[str], records: Records) -> str:
 def as_json(tables: Mapping[str, Records]) -> str:
     """One object with an array of objects for each table."""
     return json.dumps(tables, indent=2, ensure_ascii=False) + "\n"
+
+
+def time_text(ms: int) -> str:
+    """A time in milliseconds since 1970, in UTC, such as `2026-03-01T12:00:00.250Z`."""
+    return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
 
 
 def _numeric(values: Sequence[object]) -> bool:

@@ -303,6 +303,15 @@ COLUMNS: Final = {each.name: each for each in (*HEADER, *FIELDS.values())}
 """Every field of a row, header first: the columns of the log as a table."""
 
 
+OF_MESSAGES: Final = frozenset(each.name for each in HEADER).union(
+    *((*TYPES[name].required, *TYPES[name].optional) for name in MESSAGE_TYPES)
+)
+"""The fields of rows that are logged only at level `message`: nearly all rows of such a log."""
+
+OF_OTHERS: Final = tuple(each for each in FIELDS.values() if each.name not in OF_MESSAGES)
+"""All other fields."""
+
+
 def validate(row: Mapping[str, Any]) -> list[str]:
     """The violations of this schema in a row, as texts. Empty for a right row. Never raises."""
     problems = [f"{each.name}: missing" for each in HEADER if each.name not in row]

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from . import reading, schema
+from .decoding import OTHERS
 from .manifest import EVENTS, REJECTS, Manifest
 
 PARTITION: Final = ["date", "hour"]
@@ -28,6 +29,7 @@ PARTITION: Final = ["date", "hour"]
 ORDER: Final = ["mid", "hlc", "run_id", "node", "boot", "seq"]
 """The order of the rows in a file of `events`. Rows of no message come first, by time."""
 
+_OTHERS: Final = [each.name for each in schema.OF_OTHERS]
 _PLACE: Final = ["file", "line"]
 _NODE: Final = r"(?:^|/)node=([^/]*)/[^/]*$"
 _BOOT: Final = r"(?:^|/)boot=([0-9]+)-[^/]*$"
@@ -45,16 +47,28 @@ def events_type() -> T.StructType:
 
 def decoded_type() -> T.StructType:
     """The columns of `decoding.SCHEMA`."""
-    return events_type().add("reject", T.StringType()).add("text", T.StringType()).add("bytes_of_line", T.LongType())
+    plain = [each for each in events_type().fields if each.name not in _OTHERS]
+    others = [each for each in events_type().fields if each.name in _OTHERS]
+    line = T.StructType(plain).add("reject", T.StringType()).add("text", T.StringType())
+    return line.add("bytes_of_line", T.LongType()).add(OTHERS, T.StructType(others))
 
 
 def rows(decoded: DataFrame) -> DataFrame:
-    """The columns of `events` for all lines that are events, with date and hour."""
-    names = events_type().fieldNames()
+    """All lines that are events, with date and hour, as `arrange` takes them."""
     time = F.timestamp_millis(F.shiftright("hlc", schema.LOGICAL_BITS))
     return decoded.where(F.col("reject").isNull()).select(
-        *names, _text(time, "yyyy-MM-dd").alias("date"), _text(time, "HH").alias("hour")
+        *_plain_names(), OTHERS, _text(time, "yyyy-MM-dd").alias("date"), _text(time, "HH").alias("hour")
     )
+
+
+def narrow(events: DataFrame) -> DataFrame:
+    """The rows of `events` as `arrange` takes them: columns that few rows have are one struct."""
+    some = F.coalesce(*(F.when(F.col(name).isNotNull(), True) for name in _OTHERS))
+    return events.select(*_plain_names(), F.when(some, F.struct(*_OTHERS)).alias(OTHERS), *PARTITION)
+
+
+def _plain_names() -> list[str]:
+    return [name for name in events_type().fieldNames() if name not in _OTHERS]
 
 
 def rejects(decoded: DataFrame) -> DataFrame:
@@ -71,7 +85,7 @@ def rejects(decoded: DataFrame) -> DataFrame:
 
 
 def arrange(events: DataFrame, files_an_hour: int, hours: int) -> DataFrame:
-    """Each event once, sorted as in files, with this number of files for each hour."""
+    """The columns of `events`: each event once, sorted as in files, with this number of files for each hour."""
     # rows of no message have no mid; without their numbers all of them would be in one file
     of_no_message = F.when(F.col("mid").isNull(), F.col("seq"))
     spread = F.pmod(F.hash("mid", of_no_message), F.lit(files_an_hour)).alias("spread")
@@ -79,7 +93,8 @@ def arrange(events: DataFrame, files_an_hour: int, hours: int) -> DataFrame:
     # the window sorts by its columns, so one sort finds repeated rows and is the order of the file
     same = Window.partitionBy(*PARTITION, *ORDER, "spread").orderBy(*_PLACE)
     first = parts.withColumn("repeated", F.row_number().over(same)).where(F.col("repeated") == 1)
-    return first.drop("spread", "repeated").sortWithinPartitions(*PARTITION, *ORDER)
+    columns = [F.col(f"{OTHERS}.{name}" if name in _OTHERS else name) for name in events_type().fieldNames()]
+    return first.sortWithinPartitions(*PARTITION, *ORDER).select(*columns, *PARTITION)
 
 
 def write(arranged: DataFrame, directory: Path) -> None:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from . import manifest, silver
 from .event_lines import TORN
-from .ingest import Report, ingest
+from .ingest import ingest
+from .ingest_report import Report
 
 MOST_NAMES: Final = 10
 """So many files of a kind are named."""

@@ -49,6 +49,7 @@ def defaults(master: str, submitted: bool) -> dict[str, str]:
     if master.startswith(_LOOPBACK):
         chosen |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     if master.startswith("local"):
-        # the default of 200 is for clusters; on one machine it would mean 200 tiny tasks
-        chosen |= {"spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
+        # The default of 200 is for clusters: on one machine it would mean 200 tiny tasks. Spark joins small partitions,
+        # but does not divide large ones: with two for each core it would sort half of a table at a time.
+        chosen |= {"spark.sql.shuffle.partitions": str(8 * (os.cpu_count() or 1))}
     return chosen

@@ -24,6 +24,14 @@ def check_log(logdir: str) -> None:
         raise Trouble(f"{logdir}: no event log in it (no files named boot=*.jsonl). Is eventlog.level = off?")
 
 
+def check_out(out: str, job: str) -> None:
+    """Raise Trouble if `--out` is no directory of this machine, existing or new. `job` is for the text."""
+    if "://" in out:
+        raise Trouble(f"--out {out}: {job} needs a directory that this machine has, not a URL")
+    if Path(out).is_file():
+        raise Trouble(f"--out {out} is a file; give a directory")
+
+
 def check_source(source: str, job: str) -> None:
     """Raise Trouble if a directory has neither the tables of an ingest nor an event log. `job` is for the text."""
     if "://" in source:

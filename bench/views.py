@@ -2,7 +2,7 @@
 
     python -m bench.views DIR --events 1000000
 
-It writes a log below DIR and ingests it if there is none of this size, as `bench/ingest.py` does. Each view runs twice
+It writes a log below DIR (`bench/eventlog_lines.py`) and ingests it if there is none of this size. Each view runs twice
 in one Java: the first run compiles, the second one is what a warm Spark needs.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.eventlog_lines import write
-from bench.ingest import Usage
+from bench.usage import Usage
 from strogoff.analytics.spark import open_session
 from strogoff.analytics.views.command import LIMIT, shown
 from strogoff.analytics.views.registry import NAMES

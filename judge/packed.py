@@ -18,10 +18,12 @@ import msgspec
 Key = TypeVar("Key", bound=tuple[Any, ...])
 Value = TypeVar("Value")
 
-REMEMBERED: Final = 2 << 20
+REMEMBERED: Final = 1 << 20
 """Items of so many bytes are remembered as objects, which take about eight times as much."""
 END: Final = "\0"
-"""Ends a part of a name. No string of MQTT has this character [MQTT-1.5.3-2] [MQTT5-1.5.4-2]."""
+"""Stands between the parts of a name. MQTT allows it in no string."""
+
+_UNKNOWN: Final = object()
 
 
 def name_of(key: tuple[Any, ...]) -> str:
@@ -46,24 +48,34 @@ class Packed(Mapping[Key, Value]):
         self._items = items
         self._key, self._value = key, value
         self._decoder = msgspec.msgpack.Decoder(value)
-        self._made: dict[Key, Value] = {}
+        self._made: dict[Key, Value | None] = {}
         self._bytes_made = 0
 
     def __getitem__(self, key: Key) -> Value:
-        made = self._made.get(key)
-        return self._make(key) if made is None else made
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        made: Value = found
+        return made
 
-    def _make(self, key: Key) -> Value:
+    def get(self, key: Key, default: Any = None, /) -> Any:
+        """Returns an item, or `default`."""
+        found = self._made.get(key, _UNKNOWN)
+        if found is _UNKNOWN:
+            found = self._make(key)
+        return default if found is None else found
+
+    def _make(self, key: Key) -> Value | None:
+        """Returns an item; None if there is none, which is remembered, too."""
         name = name_of(key)
         at = bisect_left(self.names, name)
-        if at == len(self.names) or self.names[at] != name:
-            raise KeyError(key)
+        there = at < len(self.names) and self.names[at] == name
+        item = self._items[self._begins[at] : self._begins[at + 1]] if there else b""
         if self._bytes_made > REMEMBERED:
             self._made.clear()
             self._bytes_made = 0
-        item = self._items[self._begins[at] : self._begins[at + 1]]
-        self._bytes_made += len(item)
-        made: Value = self._decoder.decode(item)
+        self._bytes_made += len(name) + len(item)
+        made: Value | None = self._decoder.decode(item) if there else None
         self._made[key] = made
         return made
 

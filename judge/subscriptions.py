@@ -14,7 +14,7 @@ from .intervals import IntervalTree
 from .packed import END, Packed, name_of
 from .sessions import Held, SessionKey
 
-CACHED = 1 << 15
+CACHED = 1 << 14
 """So many topics, and subscriptions for them, are remembered."""
 
 FilterKey = tuple[str, str, str]

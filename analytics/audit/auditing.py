@@ -85,8 +85,9 @@ class _Audit:
         words = self._keep(stretches.words(self.events))
         ends = self._keep(stretches.stretches(self.events, words))
         boots = worlds.collect_boots(stretches.boots(words, ends))
-        of_run = worlds.build(self.events, boots)
-        shared = self.spark.sparkContext.broadcast(of_run)
+        others = self._keep(not_of_messages(self.events), StorageLevel.DISK_ONLY)
+        of_run = worlds.build(self.events, others, boots)
+        shared = self.spark.sparkContext.broadcast({run_id: each.packed() for run_id, each in of_run.items()})
         judged = self._keep(_mapped(by_message(self.events), judges.messages(shared)))
         of_lanes = self._keep(_mapped(by_lane(judged), judges.lanes))
         of_queues = self._keep(_mapped(by_queue(of_lanes, judged), judges.queues(shared)))
@@ -96,12 +97,12 @@ class _Audit:
             of_queues,
             _mapped(by_session(judged), judges.sendings(shared)),
             _mapped(by_topic(judged), judges.topics(shared)),
-            _mapped(by_retained(self.events), judges.retained(shared)),
-            _mapped(by_client(self.events), judges.clients(shared)),
-            _mapped(by_asker(self.events), judges.comparisons(shared)),
+            _mapped(by_retained(others), judges.retained(shared)),
+            _mapped(by_client(others), judges.clients(shared)),
+            _mapped(by_asker(others), judges.comparisons(shared)),
             _mapped(by_writer(self.events), judges.writes(shared)),
             _mapped(by_connection(self.events, judged), judges.connections(shared)),
-            _mapped(_of_types(self.events, _REFUSALS), judges.refusals(shared)),
+            _mapped(_of_types(others, _REFUSALS), judges.refusals(shared)),
             _mapped(by_boot(ends), judges.boots(shared)),
             *self._of_driver(of_run, judged),
         ]
@@ -109,8 +110,8 @@ class _Audit:
         runs = _results(of_run, boots, _counts([judged, of_queues]), _kinds(findings), _first(findings, first))
         return Audit(runs, findings)
 
-    def _keep(self, table: DataFrame) -> DataFrame:
-        self._kept.append(table.persist(_TABLE))
+    def _keep(self, table: DataFrame, where: StorageLevel = _TABLE) -> DataFrame:
+        self._kept.append(table.persist(where))
         return table
 
     def _of_driver(self, of_run: dict[str, World], judged: DataFrame) -> Iterator[DataFrame]:
@@ -129,6 +130,12 @@ def by_message(events: DataFrame) -> DataFrame:
     """What the judge of messages reads, one message after the other."""
     rows = events.where(F.col("mid").isNotNull() & F.col("type").isin(*TYPES)).select("run_id", "mid", *FIELDS)
     return _grouped(rows, [F.col("run_id"), F.col("mid")], F.col("hlc"))
+
+
+def not_of_messages(events: DataFrame) -> DataFrame:
+    """The rows that are read for others than messages: few of them, so that only these are read again and again."""
+    types = {*CLIENT_TYPES, *RETAINED_TYPES, *COMPARISON_TYPES, *_REFUSALS, *worlds.TYPES}
+    return events.where(F.col("type").isin(*types)).select(*judges.fields_of(types))
 
 
 def by_lane(judged: DataFrame) -> DataFrame:
@@ -208,7 +215,8 @@ def by_boot(ends: DataFrame) -> DataFrame:
 
 
 def _grouped(rows: DataFrame, key: list[Column], *order: Column) -> DataFrame:
-    return rows.repartition(*key).sortWithinPartitions(*key, *order)
+    # Spark sorts by eight bytes of the first column first: those of keys are alike, those of hashes are not
+    return rows.repartition(*key).sortWithinPartitions(F.xxhash64(*key), *key, *order)
 
 
 def _mapped(rows: DataFrame, judge: judges.Map) -> DataFrame:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import output
 from ..retrying import retry
 from ..schema import LOGICAL_BITS
-from ..trouble import Trouble
+from ..trouble import Trouble, check_out, check_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +30,7 @@ LIMIT: Final = 10
 _ENVELOPE: Final = ("v", "run_id", "node", "boot", "seq", "hlc", "mono_ns", "type", "file", "line", "offset")
 
 
-def add(jobs: Any) -> None:
+def add(jobs: Any, add_spark: Callable[[argparse.ArgumentParser], None]) -> None:
     """Add the arguments of `audit`."""
     audit = jobs.add_parser("audit", help="was anything lost, doubled, reordered or refused: findings with their rows")
     audit.set_defaults(check=check, job=run)
@@ -41,27 +40,16 @@ def add(jobs: Any) -> None:
     audit.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     audit.add_argument("--limit", metavar="N", type=int, default=LIMIT, help=f"findings of a kind; default: {LIMIT}")
     audit.add_argument("--explain", metavar="ID", help="print the finding with this id, and the rows that prove it")
-    audit.add_argument("--master", default="local[*]", help="the Spark cluster to run on; default: this machine")
-    audit.add_argument("--memory", default="1g", help="memory of Spark's driver; default: 1g")
+    add_spark(audit)
 
 
 def check(arguments: argparse.Namespace) -> None:
     """Check the arguments before Spark starts. Raises `Trouble`."""
     if arguments.limit < 0:
         raise Trouble(f"--limit {arguments.limit}: give a number of 0 or more")
-    for place in filter(None, (arguments.source, arguments.out)):
-        if "://" in place:
-            raise Trouble(f"{place}: audit needs directories that this machine has, not URLs")
-        if Path(place).is_file():
-            raise Trouble(f"{place} is a file; give a directory")
-    source = Path(arguments.source)
-    if not source.is_dir():
-        raise Trouble(f"{source}: no such directory")
-    if not (source / "manifest.json").is_file() and next(source.rglob("boot=*-*.jsonl*"), None) is None:
-        raise Trouble(
-            f"{source}: neither tables (manifest.json) nor an event log (files named boot=*.jsonl) are in it."
-            " Is eventlog.level = off?"
-        )
+    check_source(arguments.source, "audit")
+    if arguments.out is not None:
+        check_out(arguments.out, "audit")
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> int:
@@ -133,9 +121,9 @@ def _lines(run: RunAudit) -> Iterator[str]:
     """A run: what was promised and what happened, the kinds of findings, and the first findings of each kind."""
     yield output.printable(f"run {run.run_id}: {run.verdict}")
     nodes = "1 node" if len(run.nodes) == 1 else f"{len(run.nodes)} nodes"
-    yield f"  {run.events} events of {nodes}, from {_time(run.first_ms)} to {_time(run.last_ms)}"
+    yield f"  {run.events} events of {nodes}, from {output.time_text(run.first_ms)} to {output.time_text(run.last_ms)}"
     yield f"  published {run.published}, acknowledged {run.acked}, delivered {run.delivered}"
-    yield f"  waiting {run.waiting}, open {run.open}; judged as lost up to {_time(run.known_up_to_ms)}"
+    yield f"  waiting {run.waiting}, open {run.open}; judged as lost up to {output.time_text(run.known_up_to_ms)}"
     if run.kinds:
         yield ""
         yield output.as_text(["anomaly", "kind", "severity", "number", "unsure"], [*map(asdict, run.kinds)]).rstrip()
@@ -150,7 +138,7 @@ def _finding(each: Finding) -> dict[str, Any]:
     text = each.text if each.sure else f"{each.text} (unsure: rows that decide may be lost)"
     return {
         "id": each.id,
-        "time": _time(each.at >> LOGICAL_BITS) if each.at else None,
+        "time": output.time_text(each.at >> LOGICAL_BITS) if each.at else None,
         "anomaly": each.anomaly,
         "text": text,
     }
@@ -162,7 +150,7 @@ def _explained(found: Sequence[dict[str, Any]], rows: Sequence[Sequence[dict[str
         lines = [f"run {each['run_id']}: {each['anomaly']} {each['kind']}, {each['severity']}", f"  {each['text']}"]
         for row in proof:
             fields = " ".join(f"{name}={_value(value)}" for name, value in row.items() if name not in _ENVELOPE)
-            time = _time(row["hlc"] >> LOGICAL_BITS)
+            time = output.time_text(row["hlc"] >> LOGICAL_BITS)
             lines.append(f"  {time} {row['node']} boot {row['boot']} row {row['seq']}: {row['type']} {fields}".rstrip())
             lines.append(f"    {row['file']}, line {row['line']}")
         missing = len(each["rows"]) - len(proof)
@@ -179,8 +167,3 @@ def _explained_json(found: Sequence[dict[str, Any]], rows: Sequence[Sequence[dic
 
 def _value(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _time(ms: int) -> str:
-    moment = datetime.fromtimestamp(ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"

@@ -11,16 +11,17 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
+from ...judge.anomalies.a00_log_hole import ALONE, FIELDS
 from .. import reading
 
 BOOT: Final = ["run_id", "node", "boot"]
 """The columns of one sequence of `seq`."""
 
 _WORD: Final = 64
-_ALONE: Final = ("log.gap", "node.join", "node.stop")
-_NEEDED: Final = reading.columns(*BOOT, "seq", "hlc", "type", "first", "rows", "reason")
-_END: Final = "struct<seq: bigint, hlc: bigint, type: string, first: bigint, rows: bigint, reason: string>"
+_NEEDED: Final = reading.columns(*BOOT, *FIELDS)
+_END: Final = T.StructType([T.StructField(name, _NEEDED[name]) for name in FIELDS])
 
 
 def words(events: DataFrame) -> DataFrame:
@@ -30,7 +31,7 @@ def words(events: DataFrame) -> DataFrame:
     """
     reading.require(events, "events", _NEEDED)
     bit = F.call_function("shiftleft", F.lit(1).cast("long"), F.col("seq").bitwiseAND(_WORD - 1).cast("int"))
-    alone = F.max(F.when(F.col("type").isin(*_ALONE), 1).otherwise(0)) > 0
+    alone = F.max(F.when(F.col("type").isin(*ALONE), 1).otherwise(0)) > 0
     return events.groupBy(*BOOT, _word()).agg(
         F.count("*").alias("events"),
         F.min_by("hlc", "seq").alias("first_hlc"),
@@ -46,7 +47,7 @@ def stretches(events: DataFrame, words: DataFrame) -> DataFrame:
         _end(F.col("word") * _WORD, "first_hlc", "first"),
         _end(F.col("word") * _WORD + _WORD - 1, "last_hlc", "last"),
     )
-    there = F.struct("seq", "hlc", "type", "first", "rows", "reason").cast(_END)
+    there = F.struct(*FIELDS).cast(_END)
     other = events.withColumn("word", _word()).join(words.where("not full").select(*BOOT, "word"), [*BOOT, "word"])
     return full.unionByName(other.select(*BOOT, there.alias("first"), there.alias("last")))
 
@@ -64,6 +65,5 @@ def _word() -> Column:
 
 
 def _end(seq: Column, hlc: str, name: str) -> Column:
-    none = F.lit(None)
-    fields = [seq.alias("seq"), F.col(hlc).alias("hlc"), none.alias("type"), none.alias("first"), none.alias("rows")]
-    return F.struct(*fields, none.alias("reason")).cast(_END).alias(name)
+    known = {"seq": seq, "hlc": F.col(hlc)}
+    return F.struct(*(known.get(each, F.lit(None)).alias(each) for each in FIELDS)).cast(_END).alias(name)

@@ -18,16 +18,19 @@ from pyspark.sql import functions as F
 
 from ...judge.lives import BootRows
 from ...judge.rows import MessageId, Row
-from ...judge.world import TYPES, Summary, World
+from ...judge.world import TYPES as _TYPES
+from ...judge.world import Summary, World
 from ..decoding import mid_of
 from ..trouble import Trouble
 from .judges import fields_of, rows_of
 
 WORLD_ROWS: Final = 1_000_000
-"""Most rows about other things than messages, of all runs together. A worker needs about 0.8 GB for so many
+"""Most rows about other things than messages, of all runs together. A worker needs about 0.1 GB for so many
 (docs/analytics.md)."""
 
-_FIELDS: Final = tuple(each for each in fields_of(TYPES) if each != "mid")
+TYPES: Final = _TYPES | {"ret.deliver"}
+"""The types of rows that worlds are built from, but for q.durable."""
+_FIELDS: Final = tuple(each for each in fields_of(_TYPES) if each != "mid")
 _SESSION: Final = ["run_id", "node", "boot", "mountpoint", "client", "epoch"]
 _PIECE: Final = 10_000
 
@@ -53,34 +56,32 @@ def collect_boots(boots: DataFrame) -> list[Boot]:
     return found
 
 
-def rows_of_worlds(events: DataFrame) -> DataFrame:
-    """The rows that worlds are built from, and the first q.durable of each session."""
-    others = events.where(
-        F.col("type").isin(*TYPES) | ((F.col("type") == "ret.deliver") & F.col("mid").isNull())
-    ).select(*_FIELDS)
+def rows_of_worlds(events: DataFrame, others: DataFrame) -> DataFrame:
+    """The rows that worlds are built from: some of `others`, and the first q.durable of each session of `events`."""
+    plain = F.col("type").isin(*_TYPES) | ((F.col("type") == "ret.deliver") & F.col("mid").isNull())
     durable = events.where(F.col("type") == "q.durable").groupBy(*_SESSION)
-    first = durable.agg(F.min(F.struct("hlc", "seq", "v")).alias("first"))
-    stored = first.select(*_SESSION, "first.*", F.lit("q.durable").alias("type"))
-    return others.unionByName(stored, allowMissingColumns=True)
+    first = durable.agg(F.min("hlc").alias("hlc"), *(F.min_by(each, "hlc").alias(each) for each in ("seq", "v")))
+    stored = first.withColumn("type", F.lit("q.durable"))
+    return others.where(plain).select(*_FIELDS).unionByName(stored, allowMissingColumns=True)
 
 
-def safe_wills(events: DataFrame) -> DataFrame:
+def safe_wills(events: DataFrame, others: DataFrame) -> DataFrame:
     """The messages of wills that were safe in a queue: run_id and mid."""
-    of_will = events.where(F.col("type") == "will.fire").select("run_id", "mid").distinct()
+    of_will = others.where(F.col("type") == "will.fire").select("run_id", "mid").distinct()
     durable = events.where((F.col("type") == "q.durable") & F.col("mid").isNotNull()).select("run_id", "mid")
-    return of_will.join(durable, ["run_id", "mid"], "left_semi")
+    return durable.join(F.broadcast(of_will), ["run_id", "mid"], "left_semi").distinct()
 
 
-def build(events: DataFrame, boots: list[Boot], limit: int = WORLD_ROWS) -> dict[str, World]:
-    """The worlds by run. Raises `Trouble` if they would be too large."""
-    table = rows_of_worlds(events).limit(limit + 1).toArrow()
+def build(events: DataFrame, others: DataFrame, boots: list[Boot], limit: int = WORLD_ROWS) -> dict[str, World]:
+    """The worlds by run, of all events and those of `TYPES`. Raises `Trouble` if they would be too large."""
+    table = rows_of_worlds(events, others).limit(limit + 1).toArrow()
     if table.num_rows > limit:
         raise Trouble(
             f"the log has more than {limit} rows about connections, sessions and subscriptions, and each worker must"
             " hold what they say; audit fewer days at a time, each from its own directory of logs"
         )
     wills: dict[str, set[MessageId]] = {}
-    for run_id, mid in safe_wills(events).limit(limit).collect():
+    for run_id, mid in safe_wills(events, others).limit(limit).collect():
         wills.setdefault(run_id, set()).add(mid_of(mid))
     summaries: dict[str, dict[tuple[str, int], BootRows]] = {}
     for each in boots:

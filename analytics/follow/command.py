@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..message_ids import mid_of
+from ..output import time_text
 from ..schema import LOGICAL_BITS
 from ..trouble import Trouble, check_log
 from .event_words import printable, words
@@ -141,12 +142,13 @@ class Printer:
         if self.limit is not None and self.rows > self.limit:
             return
         self.printed += 1
+        at = time_text(row["hlc"] >> LOGICAL_BITS)
         if self._json:
-            self._say(_json({"time": moment(row), "text": words(row), "depth": life.depth(row), "row": row}))
+            self._say(_json({"time": at, "text": words(row), "depth": life.depth(row), "row": row}))
             return
         tag = life.tag(row)
         about = f"  [{printable(tag)}]" if tag else ""
-        self._say(f"{moment(row)}  {printable(row['node'])}  {'    ' * life.depth(row)}{words(row)}{about}")
+        self._say(f"{at}  {printable(row['node'])}  {'    ' * life.depth(row)}{words(row)}{about}")
 
     def end(self, became: list[str], damaged: list[str]) -> None:
         """What became of it, and what is not said."""
@@ -160,12 +162,6 @@ class Printer:
             self._say(f"=> {line}")
         for file in damaged:
             self._say(f"the compressed file breaks off, its rest is missing here: {printable(file)}")
-
-
-def moment(row: Row) -> str:
-    """The time of a row, in UTC."""
-    at = row["hlc"] >> LOGICAL_BITS
-    return f"{datetime.fromtimestamp(at // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at % 1000:03d}Z"
 
 
 def _json(value: object) -> str:

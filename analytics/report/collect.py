@@ -18,7 +18,7 @@ from ...judge.rows import RowId
 from .. import manifest
 from ..audit.run_audit import RunAudit
 from ..event_lines import TORN
-from ..ingest import Report as Ingested
+from ..ingest_report import Report as Ingested
 from ..sources import Tables
 from . import timeline
 from .facts import Facts, facts_of

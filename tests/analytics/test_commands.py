@@ -123,8 +123,8 @@ def test_unusable_directories_are_reported(
     LoggedNode.write(_short(), tmp_path / "log")
     assert "is not overwritten" in said("summary", str(tmp_path / "log"), "--out", str(tmp_path / "log"))
     here, out = str(tmp_path / "log"), str(tmp_path / "out")
-    assert "not URLs" in said("ingest", "hdfs://log", "--out", out)
-    assert "not URLs" in said("ingest", here, "--out", "s3a://out")
+    assert "not a URL" in said("ingest", "hdfs://log", "--out", out)
+    assert "not a URL" in said("ingest", here, "--out", "s3a://out")
     assert "missing: no such directory" in said("ingest", str(tmp_path / "missing"), "--out", out)
     assert "is a file; give a directory" in said("ingest", here, "--out", str(tmp_path / "file"))
     for name in [each for each in sys.modules if each.split(".")[0] == "pyspark"]:

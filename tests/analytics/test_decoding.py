@@ -24,13 +24,15 @@ def pieces(*values: tuple[str, bool, int, int]) -> Any:
 
 
 def decoded(directory: Path, content: bytes, begin: int = 0, rejects_only: bool = False) -> list[dict[str, Any]]:
-    from strogoff.analytics.decoding import SCHEMA, decoded
+    from strogoff.analytics.decoding import OTHERS, SCHEMA, decoded
 
     (directory / "boot=1-000001.jsonl").write_bytes(content)
     asked = pieces(("boot=1-000001.jsonl", True, begin, len(content)))
     batches = [*decoded(str(directory), rejects_only)(asked)]
     assert all(batch.schema == SCHEMA for batch in batches)
-    found = [row for batch in batches for row in batch.to_pylist()]
+    none = dict.fromkeys(each.name for each in SCHEMA.field(OTHERS).type)
+    rows = (row for batch in batches for row in batch.to_pylist())
+    found = [{**none, **row, **(row.pop(OTHERS) or {})} for row in rows]
     return sorted(found, key=lambda row: int(row["line"]))
 
 

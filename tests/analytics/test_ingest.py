@@ -27,7 +27,7 @@ from .test_summary import damage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from strogoff.analytics.ingest import Report
+    from strogoff.analytics.ingest_report import Report
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 

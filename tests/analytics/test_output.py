@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
-from strogoff.analytics.output import as_csv, as_json, as_text
+from strogoff.analytics.output import as_csv, as_json, as_text, time_text
 
 COLUMNS = ["run_id", "node", "drops", "why"]
 RECORDS = [
@@ -54,3 +54,7 @@ def test_csv_can_be_read_back() -> None:
 
 def test_json_keeps_numbers_and_maps() -> None:
     assert json.loads(as_json({"hours": RECORDS, "boots": []})) == {"hours": RECORDS, "boots": []}
+
+
+def test_times_are_utc_with_milliseconds() -> None:
+    assert time_text(1_772_366_400_007) == "2026-03-01T12:00:00.007Z"

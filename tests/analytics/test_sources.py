@@ -39,7 +39,7 @@ def test_a_log_is_ingested_and_tables_are_read(spark: SparkSession, tmp_path: Pa
 
 def after(**found: object) -> Tables:
     """Tables after an ingest that found this."""
-    from strogoff.analytics.ingest import Report
+    from strogoff.analytics.ingest_report import Report
     from strogoff.analytics.sources import Tables
 
     return Tables(None, None, Report(**found))  # type: ignore[arg-type]

@@ -61,6 +61,37 @@ def test_a_subscription_is_replaced_or_removed() -> None:
     assert held(found, session, "t/1", removed + 1) == [("g", "t/#", 1)]
 
 
+def test_a_later_session_does_not_change_subscriptions_of_an_earlier_one() -> None:
+    """They end with their session, whatever the next one unsubscribes from."""
+    log = Log()
+    log.subscriber("rx", "a")
+    log.say("sess.end", client="rx", reason="clean_start")
+    log.connect("rx")
+    log.say("sub.del", client="rx", filter="a")
+    (holders,) = world(log).subscriptions.matching("", "a")
+    assert [(each.session, each.until) for several in holders.held.values() for each in several] == [
+        ((OWNER, 1), NEVER)
+    ]
+
+
+def test_a_packed_world_is_the_same() -> None:
+    """It has all tables of clients: sessions, subscriptions, moves, mountpoints and numbers of connections."""
+    log = Log()
+    log.subscriber("rx", "t/+", expiry_s=60)
+    log.say("conn.open", client="mx", mountpoint="m", conn=7)
+    log.say("conn.open", client="old")
+    del log.rows[-1]["conn"]  # as in older logs
+    log.say("slot.arrive", slot=slot_of("", "rx"))
+    plain = world(log)
+    packed = pickle.loads(pickle.dumps(plain.packed()))
+    for name in ("sessions", "connections", "mountpoints", "moved"):
+        assert dict(getattr(packed, name)) == getattr(plain, name), name
+    assert packed.mountpoints and packed.connections and packed.session((OWNER, 1)) == plain.sessions[OWNER][0]
+    stamp = log.rows[-1]["hlc"]
+    both = [list(each.subscriptions.matching("", "t/1")[0].at(stamp)) for each in (plain, packed)]
+    assert both[0] == both[1] and len(both[0]) == 1
+
+
 def test_which_sessions_outlive_a_connection() -> None:
     """CONNACK said so, it was resumed, or a part of it was safe on a disk."""
     log = Log()

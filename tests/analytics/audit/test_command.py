@@ -65,10 +65,10 @@ def test_text_for_people() -> None:
     ("more", "said"),
     [
         (["nowhere"], "nowhere: no such directory"),
-        (["file"], "file is a file; give a directory"),
-        (["empty"], "neither tables (manifest.json) nor an event log"),
-        (["hdfs://a/b"], "directories that this machine has"),
-        (["empty", "--out", "file"], "file is a file"),
+        (["file"], "file is a file; give the directory"),
+        (["empty"], "no event log in it"),
+        (["hdfs://a/b"], "audit needs a directory that this machine has, not a URL"),
+        (["log", "--out", "file"], "--out file is a file; give a directory"),
         (["empty", "--limit", "-1"], "--limit -1: give a number of 0 or more"),
     ],
 )
@@ -77,7 +77,9 @@ def test_wrong_arguments(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
-    Path("empty").mkdir()
+    for name in ("empty", "log"):
+        Path(name).mkdir()
+    Path("log/boot=1-000001.jsonl").touch()
     assert main(["analytics", "audit", *more]) == 1
     assert said in capsys.readouterr().err
     assert main(["analytics", "audit"]) == 2

@@ -22,21 +22,23 @@ if TYPE_CHECKING:
 def test_worlds_are_those_of_memory_and_have_a_limit(spark: SparkSession, tmp_path: Path) -> None:
     """A world that would be too large is refused with the reason."""
     from strogoff.analytics.audit import stretches, worlds
+    from strogoff.analytics.audit.auditing import not_of_messages
     from strogoff.analytics.sources import open_tables
 
     rows = [dict(row) for row in PlantedLog(5, 300).rows()]
     events = open_tables(spark, write_log(rows, tmp_path / "log"), tmp_path / "out").events
     words = stretches.words(events)
     boots = worlds.collect_boots(stretches.boots(words, stretches.stretches(events, words)))
-    (world,) = worlds.build(events, boots).values()
+    others = not_of_messages(events)
+    (world,) = worlds.build(events, others, boots).values()
     grouped = Grouped(rows)
     whole = grouped.world(complete=False)
     for name in ("lives", "partitions", "incidents", "settings", "sessions", "safe_wills", "connections", "moved"):
         ours, theirs = getattr(world, name), getattr(whole, name)
         plain = name in ("lives", "partitions", "incidents")
         assert (vars(ours) == vars(theirs)) if plain else (ours == theirs), name
-    number = worlds.rows_of_worlds(events).count()
+    number = worlds.rows_of_worlds(events, others).count()
     assert number > len(grouped.others)
-    assert worlds.build(events, boots, number)
+    assert worlds.build(events, others, boots, number)
     with pytest.raises(Trouble, match=f"more than {number - 1} rows"):
-        worlds.build(events, boots, number - 1)
+        worlds.build(events, others, boots, number - 1)

@@ -73,6 +73,13 @@ def test_more_nodes_and_hours(tmp_path: Path) -> None:
     assert report.acked > 300
 
 
+def test_one_topic_and_more_sessions(tmp_path: Path) -> None:
+    generate(tmp_path / "g", "--messages", "200", "--one-topic", "1", "--sessions", "7")
+    rows, _ = read_log(tmp_path / "g" / LOG)
+    assert len({row["topic"] for row in rows if row["type"] == "pub.recv"}) == 1
+    assert len({row["client"] for row in rows if row.get("client", "").startswith("absent")}) == 7
+
+
 def test_which_cases_a_word_means() -> None:
     assert cases_of("") == []
     assert set(cases_of("A18")) == {"unsubscribe-undone"}
@@ -94,6 +101,8 @@ def test_errors_say_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str
         return output.err
 
     assert "--messages 0: give a number" in trouble("--messages", "0")
+    assert "--one-topic 1.5: give a number from 0 to 1" in trouble("--messages", "9", "--one-topic", "1.5")
+    assert "--sessions -1: give a number from 0 to" in trouble("--messages", "9", "--sessions", "-1")
     assert "--nodes 2: give a number from 3" in trouble("--messages", "9", "--nodes", "2")
     assert "--hours 0.1: 10000000 messages at 3 nodes take 1.39 to" in trouble(
         "--messages", "10000000", "--hours", "0.1"

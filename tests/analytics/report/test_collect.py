@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.ti
 
 
 def tables_of(spark: SparkSession, rows: list[dict[str, Any]], rejects: list[tuple[Any, ...]] = ()) -> Tables:  # type: ignore[assignment]
-    from strogoff.analytics.ingest import Report
+    from strogoff.analytics.ingest_report import Report
     from strogoff.analytics.sources import Tables
 
     events: DataFrame = table(
@@ -99,7 +99,7 @@ def test_findings_have_the_rows_of_their_run(spark: SparkSession) -> None:
 def test_files_that_an_ingest_has_not_understood_are_named(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from strogoff.analytics.ingest import Report
+    from strogoff.analytics.ingest_report import Report
     from strogoff.analytics.report import collect
 
     monkeypatch.setattr(collect, "NOT_READ", 2)

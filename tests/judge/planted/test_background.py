@@ -8,7 +8,9 @@ from random import Random
 import pytest
 
 from strogoff.judge.planted.background import Background, Size
+from strogoff.judge.planted.generate import PlantedLog
 from strogoff.judge.planted.scene import Scene
+from strogoff.judge.run import judge
 
 
 def types_of(messages: int) -> tuple[Counter[str], Background]:
@@ -42,3 +44,14 @@ def test_more_nodes_have_more_clients_and_a_pace_makes_pauses_longer() -> None:
     assert len({row["node"] for row in rows if row["type"] == "dlv.ack"}) == 5
     lasted = (rows[-1]["hlc"] - rows[0]["hlc"]) >> 16
     assert 0.7 < lasted / (500 * 3 * 20 / 10) < 1.5
+
+
+def test_one_topic_and_sessions_of_absent_clients() -> None:
+    """The log stays right, and says what the judges must find."""
+    log = PlantedLog(3, Size(1000, one_topic=0.9, absent=20))
+    rows = list(log.rows())
+    topics = Counter(row["topic"] for row in rows if row["type"] == "pub.recv")
+    assert 0.85 < topics.most_common(1)[0][1] / topics.total() < 0.95
+    created = {row["client"] for row in rows if row["type"] == "sess.create"}
+    assert {f"absent{number}" for number in range(20)} <= created
+    assert {each.id for each in judge(rows).findings} == {each.id for each in log.expected}
