@@ -9,13 +9,14 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..storage.store import Store
-from .links.ports import Dialer, Timer, ignore_stamp, no_stamp
+from .links.ports import Dialer, Timer
 from .links.settings import LinkSettings
 from .membership.rejoin import RejoinListener
 from .membership.settings import Settings as ViewSettings
 from .membership.view import View
 from .raft.interface import Rng
 from .raft.interface import Settings as RaftSettings
+from .transport.wire import ignore_stamp, no_stamp
 
 
 class Datagram(IntEnum):

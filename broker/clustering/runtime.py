@@ -24,7 +24,7 @@ from ...cluster.node import CLUSTERED, ClusterNode
 from ...cluster.ports import GOODBYE_S, HAND_OVER_S, Identity, Ports, Settings
 from ...cluster.raft.interface import Rng
 from ...cluster.slots.table import SlotTable, ranges
-from ...cluster.transport.wire import Accepted, CallFailed, Refused, Transport, Wire
+from ...cluster.transport.wire import Accepted, CallFailed, Refused, Stamps, Transport, Wire
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
 from ..connection.connection import FAILOVER_GRACE_S
@@ -139,9 +139,10 @@ class ClusterRuntime:
     async def start(self) -> None:
         """Listen, and continue with the log on the disk, or look for other nodes. After this the node may take clients.
         Raises `TransportError`."""
-        bound = await listen(self._transport, self._listen, self._accept, self._answer, self._node.env.log)
-        address = written(self._host, int(bound.rpartition(":")[2]))
         node, loop = self._node, self._loop
+        self._transport.use_stamps(Stamps(node.env.events.stamp, node.env.events.observe))
+        bound = await listen(self._transport, self._listen, self._accept, self._answer, node.env.log)
+        address = written(self._host, int(bound.rpartition(":")[2]))
         directory = self._directory
         start = (self.name, directory.disk_uuid, directory.boot, uuid.uuid4().hex)
         me = Identity(*start, address, directory.cluster_id, directory.incomplete)

@@ -2,7 +2,8 @@
 
 The dialer sends datagrams on the urgent channel, with a flag that it hears the peer's own stream. On the data channel
 it sends runs of lanes, pieces of items that are too large for a run, and items of the tunnel. The acceptor sends
-acknowledgements, windows, and the lanes to hold and to resume, all on the data channel. An empty frame is a heartbeat.
+acknowledgements, windows, and the lanes to hold and to resume, all on the data channel. A frame without content is a
+heartbeat.
 A new field is added at the end; a receiver ignores unknown fields there.
 """
 
@@ -66,12 +67,13 @@ class Frame(Struct, array_like=True):
         return len(self.pieces) + len(self.tunnel) + sum([len(run.payloads) for run in self.runs])
 
 
-HEARTBEAT = msgpack.encode([])
-"""The empty frame."""
-
 encode_frame = msgpack.Encoder().encode
-HEARD = encode_frame(Frame(heard=True))
-"""The heartbeat of a dialer that hears the peer's own stream."""
+
+
+def heartbeat(stamp: int, heard: bool = False) -> bytes:
+    """Returns the frame that says only that its sender lives; `heard` and `stamp` as in `Frame`."""
+    return encode_frame(Frame(heard=heard, stamp=stamp))
+
 
 _decode = msgpack.Decoder(Frame).decode
 

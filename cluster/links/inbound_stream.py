@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ..transport.wire import Wire
 from .flight import Handled
-from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
+from .frames import Frame, MalformedFrame, Run, decode_frame, encode_frame, heartbeat
 from .hello import PeerInfo
 from .lane import ReceiveLane
 from .outbound_stream import OutboundStream
@@ -163,7 +163,7 @@ class InboundStream:
         if now_ms - self.heard_ms > self._settings.silence_s * 2000:
             self.stop(f"silent for {now_ms - self.heard_ms:.0f} ms")
         elif not self._busy and now_ms - max(self._sent_ms, self._link.reported_ms) >= self._settings.echo_s * 900:
-            self._put(HEARTBEAT)
+            self._put(heartbeat(self._ports.stamp()))
 
     # Events of the stream
 

@@ -8,7 +8,7 @@ from math import inf
 
 from ..transport.wire import Dialing, Wire
 from .flight import Flight
-from .frames import HEARD, HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
+from .frames import Frame, MalformedFrame, Run, decode_frame, encode_frame, heartbeat
 from .hello import PeerInfo, Welcome, agree, decode_welcome, disagreement, encode_hello
 from .lane import ITEM_BYTES, KEPT_BYTES, SendLane
 from .pieces import Piece
@@ -183,7 +183,7 @@ class OutboundStream:
         if now_ms - self._heard_ms > self._settings.silence_s * 1000:
             self._fail(f"silent for {now_ms - self._heard_ms:.0f} ms")
         elif not (self._busy or self._datagrams.waiting) and now_ms - self._sent_ms >= self._settings.heartbeat_s * 900:
-            self._put(HEARD if self.hears else HEARTBEAT)
+            self._put(heartbeat(self._ports.stamp(), self.hears))
 
     def heard(self) -> None:
         """The peer reports on its own stream that it hears this one."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ..transport.wire import Dialing, WireEvents
+from ..transport.wire import Dialing, WireEvents, ignore_stamp, no_stamp
 from .hello import PeerInfo
 
 
@@ -68,15 +68,6 @@ def ignore_set_aside(item: SetAside) -> None:
     """Default of `set_aside`: do nothing beyond the log line."""
 
 
-def no_stamp() -> int:
-    """Default of `stamp`: the node writes no event log."""
-    return 0
-
-
-def ignore_stamp(stamp: int) -> None:
-    """Default of `observe`: do nothing."""
-
-
 class LinkPorts(Struct, frozen=True):
     """`now_ms` is monotonic; `later(delay_s, function)`; `log(level, text)`."""
 
@@ -91,7 +82,7 @@ class LinkPorts(Struct, frozen=True):
     set_aside: Callable[[SetAside], None] = ignore_set_aside
     """Called when an item was set aside, after it was logged."""
     stamp: Callable[[], int] = no_stamp
-    """Returns the stamp of the last row of this node's event log. Each frame with content carries it."""
+    """Returns the stamp of the last row of this node's event log. Each frame carries it."""
     observe: Callable[[int], None] = ignore_stamp
     """Called with the stamp of a peer's frame before anything in the frame is handled: the rows that this node writes
     from now on get larger stamps."""

@@ -29,10 +29,12 @@ _ANSWER = b"taken"
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True):
-    """The port and the ticket for the data connection of a wire; port 0: the acceptor has no data connection."""
+    """The port and the ticket for the data connection of a wire; port 0: the acceptor has no data connection.
+    `stamp`: of the acceptor's event log, when it accepted the hello."""
 
     port: int
     ticket: bytes
+    stamp: int = 0
 
 
 encode_offer = msgspec.msgpack.Encoder().encode

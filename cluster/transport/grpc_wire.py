@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import grpc  # type: ignore[import-untyped]
+from msgspec.structs import replace
 
 from . import handshake
 from .certificates import CertificateError, from_pem
@@ -38,6 +39,7 @@ from .wire import (
     CallFailed,
     Calls,
     Refused,
+    Stamps,
     TransportError,
     Unproven,
     WireEvents,
@@ -50,6 +52,8 @@ CALL = f"/{SERVICE}/Call"
 
 CHALLENGE_HEADER = "strogoff-challenge-bin"
 PROOF_HEADER = "strogoff-proof-bin"
+STAMP_HEADER = "strogoff-stamp-bin"
+"""In the headers of a dialer, and in the trailers of an answer and of a refusal: a stamp (`Stamps`), 8 bytes."""
 
 _REASON_LIMIT = 1000
 """Limit of characters of a reason in a status: gRPC limits its headers to 8 KiB."""
@@ -90,12 +94,17 @@ class GrpcTransport:
         self._answering = Answering(self._key, _nonce)
         self._strangers = Strangers()
         self._log = log
+        self._stamps = Stamps()
         self._servers: list[Any] = []
         self._data_port = data_port
         self._data: DataListener | None = None
         self._no_data: dict[str, None] = {}
         self._wires: dict[GrpcWire, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def use_stamps(self, stamps: Stamps) -> None:
+        """Implements `Transport.use_stamps`."""
+        self._stamps = stamps
 
     # The dialling side
 
@@ -131,6 +140,8 @@ class GrpcTransport:
             async with asyncio.timeout(self._dial_s):
                 call, session = await self._prove(channel, STREAM)
                 accepted, welcome = await self._said(call, session, hello)
+                if not accepted:
+                    await self._observe_trailers(call)
                 data = await self._dial_data(call, session, address) if accepted else None
         except TimeoutError:
             events.closed(f"no answer from {address} in {self._dial_s:g} s")
@@ -158,6 +169,7 @@ class GrpcTransport:
 
         Returns None if data uses gRPC. Raises `_Failed`."""
         offer = decode_offer(session.open(await _next(call)))
+        self._stamps.observe(offer.stamp)
         data = None
         if offer.port:
             host = address.rpartition(":")[0]
@@ -192,7 +204,7 @@ class GrpcTransport:
             challenge = await _trailer(question, CHALLENGE_HEADER)
         finally:
             question.cancel()
-        call = channel.stream_stream(method)(metadata=((PROOF_HEADER, asking.proof(challenge)),))
+        call = channel.stream_stream(method)(metadata=((PROOF_HEADER, asking.proof(challenge)), self._stamped()))
         try:
             return call, asking.check(await _header(call, PROOF_HEADER))
         except BaseException:
@@ -206,6 +218,13 @@ class GrpcTransport:
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             raise _Failed(await call.code(), await call.details()) from error
         return handshake.decode_verdict(session.open(await _next(call)))
+
+    def _stamped(self) -> tuple[str, bytes]:
+        return STAMP_HEADER, self._stamps.stamp().to_bytes(8, "big")
+
+    async def _observe_trailers(self, call: Any) -> None:
+        """Wait for the end of a call that was answered: its trailers have the stamp of the answer."""
+        self._stamps.observe(_stamp_in(await call.trailing_metadata()))
 
     def _explain(self, address: str, error: _Failed | NotProven) -> str:
         """Returns why a dial or a call failed, as text for operators.
@@ -240,6 +259,7 @@ class GrpcTransport:
                 call, session = await self._prove(channel, CALL)
                 try:
                     answered, answer = await self._said(call, session, handshake.encode_request(method, request))
+                    await self._observe_trailers(call)
                 finally:
                     call.cancel()
         except TimeoutError as error:
@@ -296,7 +316,11 @@ class GrpcTransport:
                 proof, session = self._answering.admit(kind, _proof_in(context))
                 await context.send_initial_metadata(((PROOF_HEADER, proof),))
                 content = await context.read()
-                return None if content is grpc.aio.EOF else (session, session.open(content))
+                if content is grpc.aio.EOF:
+                    return None
+                opened = session.open(content)
+                self._stamps.observe(_stamp_in(context.invocation_metadata()))
+                return session, opened
         except NotProven as error:
             reason = f"{error}; all nodes of a cluster have the same distributed_cookie"
             await self._turn_away(context, grpc.StatusCode.UNAUTHENTICATED, reason)
@@ -320,6 +344,7 @@ class GrpcTransport:
             verdict = handshake.encode_verdict(True, await calls(*handshake.decode_request(content)))
         except (CallFailed, NotProven) as error:
             verdict = handshake.encode_verdict(False, str(error).encode())
+        context.set_trailing_metadata((self._stamped(),))
         await context.write(session.seal(verdict))
 
     async def _run_accepted(self, context: Any, accept: Accept) -> None:
@@ -330,12 +355,14 @@ class GrpcTransport:
         wire.await_choice()
         verdict = accept(hello, wire)
         if isinstance(verdict, Refused):
+            context.set_trailing_metadata((self._stamped(),))
             await context.write(session.seal(handshake.encode_verdict(False, verdict.reason.encode())))
             return
         self._wires[wire] = None
         wire.events = verdict.events
         offer = Offer(0, b"") if self._data is None else self._data.offer(session, wire.attach)
-        wire.start([session.seal(handshake.encode_verdict(True, verdict.welcome)), session.seal(encode_offer(offer))])
+        sent = encode_offer(replace(offer, stamp=self._stamps.stamp()))
+        wire.start([session.seal(handshake.encode_verdict(True, verdict.welcome)), session.seal(sent)])
         try:
             reason = await wire.run()
         finally:
@@ -445,6 +472,12 @@ def _objection(tls: Tls, context: Any) -> str:
         return tls.rules().objection(der)
     except (CertificateError, TransportError) as error:
         return str(error)
+
+
+def _stamp_in(metadata: Any) -> int:
+    """Returns the stamp among headers or trailers; 0 if there is none, as from a node that does not send it."""
+    stamp = dict(metadata or ()).get(STAMP_HEADER)
+    return int.from_bytes(stamp, "big") if isinstance(stamp, bytes) and len(stamp) == 8 else 0
 
 
 def _proof_in(context: Any) -> bytes:

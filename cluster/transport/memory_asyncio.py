@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 from .memory_network import Answer, MemoryNetwork
 from .memory_wire import MemoryTransport
-from .wire import DEFAULT_COOKIE, DIAL_S, NOTICE_S, Accept, CallFailed, Calls, Dialing, WireEvents
+from .wire import DEFAULT_COOKIE, DIAL_S, NOTICE_S, Accept, CallFailed, Calls, Dialing, Stamps, WireEvents
 
 
 def memory_network(notice_s: float = NOTICE_S, dial_s: float = DIAL_S) -> MemoryNetwork:
@@ -22,6 +22,10 @@ class AsyncioMemoryTransport:
     def __init__(self, network: MemoryNetwork, host: str, cookie: str = DEFAULT_COOKIE) -> None:
         self.inner = MemoryTransport(network, host, cookie)
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def use_stamps(self, stamps: Stamps) -> None:
+        """Implements `Transport.use_stamps`."""
+        self.inner.use_stamps(stamps)
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
         """Implements `Transport.dial`."""

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from .handshake import NONCE_BYTES, Answering
 from .memory_stream import Path, Stream, Timer
-from .wire import DIAL_S, NOTICE_S, Accept, CallFailed, TransportError
+from .wire import DIAL_S, NOTICE_S, Accept, CallFailed, Stamps, TransportError
 
 Answer = Callable[[bytes | CallFailed], None]
 """Takes the result of a call, once."""
@@ -35,6 +35,7 @@ class Server(Protocol):
     accept: Accept
     handler: Handler | None
     answering: Answering
+    stamps: Stamps
 
 
 class MemoryNetwork:
@@ -136,6 +137,13 @@ class MemoryNetwork:
             self.later(delay_s, step)
         else:
             self.soon(step)
+
+    def sent(self, host: str) -> object:
+        """A host sends something that is no end of a stream. Returns what `took` gets when it is taken."""
+        return None
+
+    def took(self, host: str, sent: object) -> None:
+        """A host takes what another one has sent, before it handles that."""
 
     def over(self, stream: Stream) -> None:
         """Both ends of the stream are closed: remove it, so that faults no longer reach it."""

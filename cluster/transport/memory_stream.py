@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .handshake import NotProven, Session, decode_verdict
-from .wire import WireEvents
+from .wire import WireEvents, ignore_stamp
 
 Path = tuple[str, str]
 """From one host to another."""
 
-Item = tuple[str, bytes, str]
-"""An item in transit: "frame", "data" or "verdict" with bytes, "close" with a reason."""
+Item = tuple[str, bytes, str, object]
+"""An item in transit: "frame", "data" or "verdict" with bytes, "close" with a reason; the last one is `Ways.sent`."""
 
 
 class Timer(Protocol):
@@ -34,6 +34,12 @@ class Ways(Protocol):
         `size` is the number of bytes, `data` tells whether they use the data channel.
         """
 
+    def sent(self, host: str) -> object:
+        """See `MemoryNetwork.sent`."""
+
+    def took(self, host: str, sent: object) -> None:
+        """See `MemoryNetwork.took`."""
+
     def over(self, stream: Stream) -> None:
         """Both ends of the stream are closed: forget it. Called once for each stream."""
 
@@ -41,7 +47,7 @@ class Ways(Protocol):
 class Stream:
     """One dial and its stream. It is the `Dialing` of the side that dialled."""
 
-    __slots__ = ("far", "near", "opened", "session", "timer", "ways")
+    __slots__ = ("far", "near", "observe", "opened", "session", "stamp", "timer", "ways")
 
     def __init__(self, ways: Ways, near_host: str, far_host: str, address: str, events: WireEvents) -> None:
         self.ways = ways
@@ -52,6 +58,10 @@ class Stream:
         self.opened = False
         self.session: Session | None = None
         """The session of the dialer with the acceptor."""
+        self.stamp = 0
+        """What came with the verdict."""
+        self.observe: Callable[[int], None] = ignore_stamp
+        """Called with `stamp` when the dialer gets the verdict."""
         self.timer: Timer | None = None
 
     def cancel(self) -> None:
@@ -96,8 +106,8 @@ class End:
         self.queued_bytes = 0
         self._ready = False
         self._handing = self._handing_data = False
-        self._queue: deque[bytes] = deque()
-        self._data: deque[bytes] = deque()
+        self._queue: deque[tuple[bytes, object]] = deque()
+        self._data: deque[tuple[bytes, object]] = deque()
         self._transit: deque[Item] = deque()
         self._data_transit: deque[Item] = deque()
 
@@ -107,7 +117,7 @@ class End:
         """Implements `Wire.send`."""
         if self.dead:
             return
-        self._queue.append(frame)
+        self._queue.append((frame, self.stream.ways.sent(self.host)))
         self.queued_bytes += len(frame)
         if self._ready:
             self._hand_over_soon()
@@ -116,7 +126,7 @@ class End:
         """Implements `Wire.send_data`."""
         if self.dead:
             return
-        self._data.append(frame)
+        self._data.append((frame, self.stream.ways.sent(self.host)))
         self.queued_bytes += len(frame)
         if self._ready:
             self._hand_over_data_soon()
@@ -124,7 +134,7 @@ class End:
     def close(self, reason: str) -> None:
         """Implements `Wire.close`."""
         if not self.dead:
-            self._ship(("close", b"", reason))
+            self._ship("close", reason=reason)
             self.die()
 
     # The network's side
@@ -135,7 +145,7 @@ class End:
             return
         self.events = events
         self._ready = True
-        self._ship(("verdict", verdict, ""))
+        self._ship("verdict", verdict, "", self.stream.ways.sent(self.host))
         if self._queue:
             self._hand_over_soon()
         if self._data:
@@ -144,12 +154,13 @@ class End:
     def refuse(self, verdict: bytes) -> None:
         """The acceptor has refused: send the verdict with the reason."""
         if not self.dead:
-            self._ship(("verdict", verdict, ""))
+            self._ship("verdict", verdict, "", self.stream.ways.sent(self.host))
             self.die()
 
     def _verdict(self, data: bytes) -> None:
         stream = self.stream
         assert stream.session is not None and self.events is not None
+        stream.observe(stream.stamp)
         try:
             accepted, content = decode_verdict(stream.session.open(data))
         except NotProven as error:
@@ -165,7 +176,7 @@ class End:
     def lost(self, reason: str) -> None:
         """Close this end and report `closed` to its owner, and to the other end if the path is open."""
         if not self.dead:
-            self._ship(("close", b"", reason))
+            self._ship("close", reason=reason)
             self.die()
             self.tell_closed(reason)
 
@@ -193,9 +204,9 @@ class End:
         if self.dead or self.events is None:
             return
         while self._queue:
-            frame = self._queue.popleft()
+            frame, sent = self._queue.popleft()
             self.queued_bytes -= len(frame)
-            self._ship(("frame", frame, ""))
+            self._ship("frame", frame, "", sent)
         self.events.drained()
 
     def _hand_over_data_soon(self) -> None:
@@ -208,16 +219,16 @@ class End:
         if self.dead or self.events is None:
             return
         while self._data:
-            frame = self._data.popleft()
+            frame, sent = self._data.popleft()
             self.queued_bytes -= len(frame)
-            self._data_transit.append(("data", frame, ""))
+            self._data_transit.append(("data", frame, "", sent))
             self.stream.ways.send((self.host, self.other.host), self._data_arrives, len(frame), True)
         self.events.data_drained()
 
-    def _ship(self, item: Item) -> None:
+    def _ship(self, kind: str, data: bytes = b"", reason: str = "", sent: object = None) -> None:
         # The step takes the first item in transit, so that a path whose delay shrinks does not reorder a stream.
-        self._transit.append(item)
-        self.stream.ways.send((self.host, self.other.host), self._arrives, len(item[1]))
+        self._transit.append((kind, data, reason, sent))
+        self.stream.ways.send((self.host, self.other.host), self._arrives, len(data))
 
     def _arrives(self) -> None:
         self.other.take(self._transit.popleft())
@@ -227,9 +238,10 @@ class End:
 
     def take(self, item: Item) -> None:
         """An item of the other end arrives: deliver it."""
-        kind, data, reason = item
+        kind, data, reason, sent = item
         if self.dead or self.events is None:
             return
+        self.stream.ways.took(self.host, sent)
         if kind == "close":
             self.die()
             self.tell_closed(reason)

@@ -15,14 +15,17 @@ from . import handshake
 from .handshake import Answering, Asking, NotProven, Session, decode_verdict, encode_verdict
 from .memory_network import Answer, Handler, MemoryNetwork, Server
 from .memory_stream import Stream
-from .wire import COOKIES_DIFFER, DEFAULT_COOKIE, Accept, CallFailed, Refused, Unproven, WireEvents
+from .wire import COOKIES_DIFFER, DEFAULT_COOKIE, Accept, CallFailed, Refused, Stamps, Unproven, WireEvents
 
 
 class _Server:
-    __slots__ = ("accept", "alive", "answering", "handler", "host")
+    __slots__ = ("accept", "alive", "answering", "handler", "host", "stamps")
 
-    def __init__(self, host: str, accept: Accept, handler: Handler | None, answering: Answering) -> None:
+    def __init__(
+        self, host: str, accept: Accept, handler: Handler | None, answering: Answering, stamps: Stamps
+    ) -> None:
         self.host = host
+        self.stamps = stamps
         self.alive = True
         self.accept = accept
         self.handler = handler
@@ -42,6 +45,11 @@ class MemoryTransport:
         self._key = handshake.key_of(cookie)
         self._answering = Answering(self._key, network.nonce)
         self._servers: dict[str, _Server] = {}
+        self._stamps = Stamps()
+
+    def use_stamps(self, stamps: Stamps) -> None:
+        """Implements `Transport.use_stamps`."""
+        self._stamps = stamps
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Stream:
         """Implements `Transport.dial`."""
@@ -50,6 +58,7 @@ class MemoryTransport:
         server = network.servers.get(address)
         far = server.host if server is not None else address.rpartition(":")[0]
         stream = Stream(network, self.host, far, address, events)
+        stream.observe = self._stamps.observe
         network.streams[stream] = None
         stream.timer = network.later(network.dial_s, lambda: stream.near_fails("no answer to the dial"))
         if server is None:
@@ -57,10 +66,11 @@ class MemoryTransport:
         elif network.is_cut(self.host, far):
             pass  # the timer ends it: the network does not repeat a lost dial
         else:
-            network.send((self.host, far), lambda: self._arrive(stream, address, hello))
+            stamp, sent = self._stamps.stamp(), network.sent(self.host)
+            network.send((self.host, far), lambda: self._arrive(stream, address, hello, stamp, sent))
         return stream
 
-    def _arrive(self, stream: Stream, address: str, hello: bytes) -> None:
+    def _arrive(self, stream: Stream, address: str, hello: bytes, stamp: int, sent: object) -> None:
         """The dial arrives at the address: do the handshake, then ask the server to accept the hello."""
         if stream.near.dead:
             return
@@ -73,7 +83,10 @@ class MemoryTransport:
         except NotProven:
             stream.far.close(COOKIES_DIFFER)
             return
+        self.network.took(server.host, sent)
+        server.stamps.observe(stamp)
         verdict = server.accept(session.open(stream.session.seal(hello)), stream.far)
+        stream.stamp = server.stamps.stamp()
         if isinstance(verdict, Refused):
             stream.far.refuse(session.seal(encode_verdict(False, verdict.reason.encode())))
         else:
@@ -87,7 +100,7 @@ class MemoryTransport:
 
     def listen(self, address: str, accept: Accept, handler: Handler | None = None) -> str:
         """Listen at an address, like `Transport.serve`, and return the bound address. Raises `TransportError`."""
-        server = _Server(self.host, accept, handler, self._answering)
+        server = _Server(self.host, accept, handler, self._answering, self._stamps)
         bound = self.network.bind(address, server)
         self._servers[bound] = server
         return bound
@@ -107,15 +120,23 @@ class MemoryTransport:
         if server is None:
             network.soon(lambda: finish(CallFailed(f"cannot connect to {address}: nobody listens there")))
             return
-        far = server.host
+        far, stamps = server.host, server.stamps
+        asked_at, sent = self._stamps.stamp(), network.sent(self.host)
 
-        def back(result: bytes | CallFailed) -> None:
+        def came(result: bytes | CallFailed, stamp: int, sent: object) -> None:
+            if pending and self.alive:
+                network.took(self.host, sent)
+                self._stamps.observe(stamp)
+            finish(result)
+
+        def back(result: bytes | CallFailed, stamp: int = 0, sent: object = None) -> None:
             if not network.is_cut(far, self.host):
-                network.send((far, self.host), lambda: finish(result))
+                network.send((far, self.host), partial(came, result, stamp, sent))
 
         def answered(mine: Session, session: Session, result: bytes | CallFailed) -> None:
             content = str(result).encode() if isinstance(result, CallFailed) else result
-            back(_said(mine, session.seal(encode_verdict(not isinstance(result, CallFailed), content))))
+            said = _said(mine, session.seal(encode_verdict(not isinstance(result, CallFailed), content)))
+            back(said, stamps.stamp(), network.sent(far))
 
         def there() -> None:
             if not server.alive or server.handler is None:
@@ -126,6 +147,8 @@ class MemoryTransport:
             except NotProven:
                 back(Unproven(COOKIES_DIFFER))
                 return
+            network.took(far, sent)
+            stamps.observe(asked_at)
             asked = session.open(mine.seal(handshake.encode_request(method, request)))
             server.handler(*handshake.decode_request(asked), partial(answered, mine, session))
 

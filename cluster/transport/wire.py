@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 NOTICE_S = 2.0
 """A peer that does not answer the transport's pings for this time (seconds) is lost: both ends of the wire close."""
@@ -53,6 +53,23 @@ class CallFailed(Exception):
 
 class Unproven(CallFailed):
     """A call was not made, or not answered: one end did not prove that it knows the cookie of the other."""
+
+
+def no_stamp() -> int:
+    """Default of `stamp`: the node writes no event log."""
+    return 0
+
+
+def ignore_stamp(stamp: int) -> None:
+    """Default of `observe`: do nothing."""
+
+
+class Stamps(NamedTuple):
+    """The port to the event log. `stamp` returns the stamp of its last row; `observe` gets the stamp that came with
+    something of another node, before that is handled."""
+
+    stamp: Callable[[], int] = no_stamp
+    observe: Callable[[int], None] = ignore_stamp
 
 
 class Wire(Protocol):
@@ -134,7 +151,14 @@ Calls = Callable[[str, bytes], Awaitable[bytes]]
 
 
 class Transport(Protocol):
-    """Streams and calls to other nodes."""
+    """Streams and calls to other nodes.
+
+    Each hello, welcome, refusal, call and answer carries a stamp. Frames carry theirs themselves (`links.frames`). The
+    end of a stream carries none.
+    """
+
+    def use_stamps(self, stamps: Stamps) -> None:
+        """From now on send and observe stamps with this port. A node calls it before it dials, serves and calls."""
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
         """Open a stream to an address. Within `DIAL_S`, `events` gets `opened`, or `closed` if the dial failed."""

@@ -26,7 +26,7 @@ from ...cluster.node import CLUSTERED, ClusterNode
 from ...cluster.ports import GOODBYE_S, Identity, Ports, Settings
 from ...cluster.transport.memory_network import MemoryNetwork
 from ...cluster.transport.memory_wire import MemoryTransport
-from ...cluster.transport.wire import CallFailed
+from ...cluster.transport.wire import CallFailed, Stamps
 from ...netsplit.policy import ViewState
 from ...storage.engine import Durability, Engine
 from ...storage.store import Store
@@ -85,6 +85,7 @@ class ClusterHost(Host):
         node = super().start()
         self._note_writes()
         self.transport = transport = self.new_transport()
+        transport.use_stamps(Stamps(node.env.events.stamp, node.env.events.observe))
         rng = node.services.rng
         ports = Ports(
             now_ms=self._mono_ms,

@@ -12,7 +12,18 @@ from functools import partial
 
 from ...cluster.links.frames import MalformedFrame
 from ...cluster.links.hello import decode_hello
-from ...cluster.transport.wire import Accept, Accepted, CallFailed, Calls, Dialing, Refused, Transport, Wire, WireEvents
+from ...cluster.transport.wire import (
+    Accept,
+    Accepted,
+    CallFailed,
+    Calls,
+    Dialing,
+    Refused,
+    Stamps,
+    Transport,
+    Wire,
+    WireEvents,
+)
 from .fault_gate import FaultGate
 from .network_faults import NetworkFaults
 
@@ -28,6 +39,10 @@ class FaultyTransport:
         self.network_faults = network_faults
         self.gate = gate
         self._numbers = numbers
+
+    def use_stamps(self, stamps: Stamps) -> None:
+        """As `Transport.use_stamps`."""
+        self.inner.use_stamps(stamps)
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
         """Open a stream (`Transport.dial`). Into a cut, or to a paused node, it fails after `NetworkFaults.dial_s`."""

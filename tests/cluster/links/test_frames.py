@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.cluster.links.frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
+from strogoff.cluster.links.frames import Frame, MalformedFrame, Run, decode_frame, encode_frame, heartbeat
 from strogoff.cluster.links.pieces import Piece, cut
 
 LIMIT = 1 << 20
@@ -42,8 +42,10 @@ def test_any_bytes_are_a_frame_or_one_error(data: bytes) -> None:
         assert str(error)
 
 
-def test_a_heartbeat_is_one_byte() -> None:
-    assert decode_frame(HEARTBEAT, LIMIT) == Frame() and len(HEARTBEAT) == 1
+def test_a_heartbeat_says_that_its_sender_lives_and_whom_it_hears() -> None:
+    assert decode_frame(heartbeat(7), LIMIT) == Frame(stamp=7)
+    assert decode_frame(heartbeat(1 << 60, heard=True), LIMIT) == Frame(heard=True, stamp=1 << 60)
+    assert len(heartbeat(1 << 60)) < 24
 
 
 def test_fields_of_a_later_version_are_ignored() -> None:

@@ -12,7 +12,7 @@ import uvloop
 
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
-from strogoff.cluster.transport.wire import CallFailed, Refused, Transport, TransportError, Unproven, Wire
+from strogoff.cluster.transport.wire import CallFailed, Refused, Stamps, Transport, TransportError, Unproven, Wire
 from tests.harness.waiting import until
 
 from .wire_server import Recorder, WireServer
@@ -380,5 +380,75 @@ def test_many_at_once(run: Callable[[Body], None]) -> None:
             recorder.wire.send(b"frame of %d" % number)
         received = sorted([(await recorder.until("received"))[0] for recorder in two.place.accepted])
         assert received == sorted(b"frame of %d" % number for number in range(20))
+
+    run(body)
+
+
+class Clock:
+    """A log at each end: its last stamp, and the stamps that came."""
+
+    def __init__(self, stamp: int) -> None:
+        self.last = stamp
+        self.came: list[int] = []
+
+    @property
+    def stamps(self) -> Stamps:
+        return Stamps(lambda: self.last, self.came.append)
+
+
+def test_calls_and_answers_carry_stamps(run: Callable[[Body], None]) -> None:
+    """The stamp of a call is that of its begin at the latest. The stamp of an answer is that of the end of its work,
+    and it is known before the answer. A refusal is an answer, too."""
+
+    async def body(two: TransportPair) -> None:
+        here, there = Clock(5), Clock(7 << 50)
+        two.here.use_stamps(here.stamps)
+        two.there.use_stamps(there.stamps)
+
+        async def answer(method: str, request: bytes) -> bytes:
+            assert there.came[-1] == here.last
+            there.last += 1
+            if method == "refuse":
+                raise CallFailed("no")
+            return b"yes"
+
+        address = await two.place.open(two.any, answer)
+        assert await two.here.call(address, "join", b"", 5) == b"yes"
+        assert there.came == [5] and here.came == [(7 << 50) + 1]
+        here.last = 6
+        with pytest.raises(CallFailed, match="no"):
+            await two.here.call(address, "refuse", b"", 5)
+        assert there.came == [5, 6] and here.came[-1] == (7 << 50) + 2
+
+    run(body)
+
+
+def test_hello_and_welcome_carry_stamps(run: Callable[[Body], None]) -> None:
+    """They are known before the hello is accepted, and before the dialer hears of the welcome or of the refusal."""
+
+    async def body(two: TransportPair) -> None:
+        here, there = Clock(5), Clock(7)
+        two.here.use_stamps(here.stamps)
+        two.there.use_stamps(there.stamps)
+        await two.joined()
+        assert there.came == [5] and here.came == [7]
+        here.last, there.last = 6, 8
+        refused = Recorder()
+        two.here.dial(two.place.address, b"no", refused)
+        await refused.until("closed")
+        assert there.came == [5, 6] and here.came == [7, 8]
+
+    run(body)
+
+
+def test_a_stranger_has_no_stamp(run: Callable[[Body], None]) -> None:
+    async def body(two: TransportPair) -> None:
+        stranger, there = Clock(5), Clock(7)
+        two.stranger.use_stamps(stranger.stamps)
+        two.there.use_stamps(there.stamps)
+        address = await two.place.open(two.any, lambda method, request: asyncio.sleep(0, b""))
+        with pytest.raises(CallFailed):
+            await two.stranger.call(address, "join", b"", 5)
+        assert there.came == [] and not any(stranger.came)
 
     run(body)
