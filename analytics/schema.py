@@ -27,6 +27,9 @@ MESSAGE: Final = 2
 LEVELS: Final = {"off": OFF, "session": SESSION, "message": MESSAGE}
 """The values of `eventlog.level`."""
 
+UNWRITTEN: Final = "unwritten"
+"""The state in `store.state` that ends a boot in place of `node.stop`: the stop has not written everything."""
+
 LOGICAL_BITS: Final = 16
 """Bits of the logical part of an `hlc`."""
 
@@ -202,13 +205,15 @@ _TYPES: Final = """
     policy.deny s client operation topic ?reason ?policy ?state ?mountpoint ?username ?peer
         : an operation was refused, or a PUBLISH deferred; state: how much of the cluster the node saw, see mem.view
     store.sync m lsn bytes : everything up to lsn is on the disk, after fsync; bytes: since the last such row
-    store.state s state ?detail : the message store changed its state
+    store.state s state ?detail
+        : the message store changed its state; unwritten: last row of a boot whose stop did not write everything in time
     node.start s retained ?level ?settings ?known_seq ?tail_lost
         : first row of a boot; settings are those that promises depend on
-    node.join s ?old ?level
+    node.join s ?old ?level ?settings
         : the node has joined a cluster: its rows belong to that run from here on, before they did to the old one
     node.loaded s sessions : the node knows all sessions of its disk
-    node.stop s ?reason : last row of a boot that was ended in order, or that goes on in another run (joined)
+    node.stop s ?reason
+        : last row of a boot that was ended in order, with all on its disk, or that goes on in another run (joined)
     node.stats s connects publishes deliveries drops ?left_out : counters, each minute and before node.stop
     config.change s key ?old ?new : another value of a setting is in force at this node, while it runs
     log.sample s state ?count

@@ -6,10 +6,11 @@ writes once per connection that has output, and the store starts to commit the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from ..analytics.schema import UNWRITTEN
 from ..mqtt.reasons import ReasonCode
 from .connection.connection import ClientConnection
 from .connection.dispatch import open_connection
@@ -61,6 +62,7 @@ class Node:
         self.connections: dict[int, ClientConnection] = {}
         self.gateways = Gateways(name, env, self.sessions, self.policy, self.accept)
         self.closing = False
+        self._settings: Callable[[], Sequence[str]] = tuple
         env.store.on_state = self._store_state
         env.store.on_damage = self._store_damaged
 
@@ -78,10 +80,10 @@ class Node:
 
     # -- life
 
-    def open(self, settings: Sequence[str] = (), former_log: Mapping[str, Any] | None = None) -> None:
+    def open(self, settings: Callable[[], Sequence[str]] = tuple, former_log: Mapping[str, Any] | None = None) -> None:
         """Load retained messages, wills, then subscriptions, from the store; handle wills and deadlines that are due.
-        `settings`: those that promises depend on, for the event log. `former_log`: fields about the log of the boot
-        before.
+        `settings` returns those that promises depend on, as they are in force, for the event log. `former_log`: fields
+        about the log of the boot before.
 
         Many subscriptions are loaded in later turns. Until `sessions.startup` is ready, clients can connect, and their
         other packets wait.
@@ -90,8 +92,8 @@ class Node:
         self.slot_sessions.load()
         self.retained.load()
         self.wills.load()  # before the sessions: one that ends while it is loaded may store another will
-        level, kept = self._log_level(), self.retained.count
-        env.event("node.start", retained=kept, level=level, settings=settings, **(former_log or {}))
+        self._settings = settings
+        env.event("node.start", retained=self.retained.count, **self._promised(), **(former_log or {}))
         self.policy.loading = True
         self.sessions.startup.loaded = self._loaded
         self.sessions.startup.when_ready(self._ready)
@@ -99,8 +101,10 @@ class Node:
         self.cleanup.load()
         self.retained.sweep_at_intervals()
 
-    def _log_level(self) -> str:
-        return "message" if self.env.events.messages else "session"
+    def _promised(self) -> dict[str, Any]:
+        """What the first row of a run must say: without it nobody can tell what the node has promised."""
+        level = "message" if self.env.events.messages else "session"
+        return {"level": level, "settings": list(self._settings())}
 
     def _ready(self) -> None:
         self.policy.loading = False
@@ -116,7 +120,7 @@ class Node:
         env.observer.emit_stats()
         env.event("node.stop", reason="joined")
         env.events.belong_to(run_id)
-        env.event("node.join", old=old, level=self._log_level())
+        env.event("node.join", old=old, **self._promised())
         env.observer.emit_stats()
 
     def accept(self, transport: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:
@@ -136,6 +140,16 @@ class Node:
         self.gateways.use(locator)
         self.services.relay = self.gateways.relay
 
+    def stopped(self) -> None:
+        """The stop ends: write the last rows of the boot. What the disk has not taken by now is lost, as by a kill, and
+        then the last one is not `node.stop`."""
+        env = self.env
+        env.observer.emit_stats()
+        if env.store.bytes_waiting:
+            env.event("store.state", state=UNWRITTEN, detail=env.store.detail)
+        else:
+            env.event("node.stop")
+
     def _closed(self, connection: object) -> bool:
         if self.services.relay is not None and isinstance(connection, ClientConnection):
             self.gateways.closed(connection)
@@ -149,8 +163,6 @@ class Node:
             connection.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
         self.flush()
         self.gateways.close()
-        self.env.observer.emit_stats()
-        self.env.event("node.stop")
 
     def end_sessions(self, reason: str) -> None:
         """End every session and delete its state, some in each turn; v5 clients get 0x98 (administrative action)."""

@@ -108,6 +108,25 @@ _NEVER = {"persistent_client_expiration": 0, "max_last_will_delay": -1}
 """Durations that the configuration names with a word (`never`, `client`), and their values here."""
 
 
+PROMISES_DEPEND_ON = (
+    "message_store.engine",
+    "message_store.durability",
+    "queue_replicas",
+    "queue_min_in_sync",
+    "allow_register_during_netsplit",
+    "allow_publish_during_netsplit",
+    "allow_subscribe_during_netsplit",
+    "allow_unsubscribe_during_netsplit",
+    "max_offline_messages",
+    "max_online_messages",
+    "queue_type",
+    "persistent_client_expiration",
+    "eventlog.clients",
+    "eventlog.topics",
+)
+"""Settings without whose values nobody can tell from the event log what the node has promised."""
+
+
 def from_settings(settings: Any) -> Options:
     """Return the options of a parsed vernemq.conf."""
     values: dict[str, Any] = {}

@@ -164,7 +164,7 @@ def times() -> str:
         [
             "heartbeat",
             f"{views.heartbeat_ms:g} ms",
-            f"an empty frame of a dialer without other frames; {2 * raft.heartbeat_ms:g} ms in a stable cluster",
+            f"a heartbeat of a dialer without other frames; {2 * raft.heartbeat_ms:g} ms in a stable cluster",
         ],
         [
             "lease request",
@@ -185,7 +185,7 @@ def times() -> str:
         [
             "echo",
             f"{links.echo_s * 1000:g} ms",
-            "an empty frame of the acceptor, unless its own stream reports that it hears the dialer",
+            "a heartbeat of the acceptor, unless its own stream reports that it hears the dialer",
         ],
         ["a stream is silent", f"{links.silence_s * 1000:g} ms", "the dialer closes it; the acceptor after twice that"],
         ["redial", f"{links.redial_first_s * 1000:g} to {links.redial_last_s * 1000:g} ms", ""],

@@ -47,7 +47,7 @@ class _Read:
                 self.lives.killed(row)
         elif kind == "config.change":
             self._setting(row["key"], row.get("new") or "", row["node"])
-        elif kind == "node.start":
+        elif kind in ("node.start", "node.join"):
             self.partitions.note(row)
             self.levels.add(row.get("level") or "unknown")
             for each in row.get("settings") or ():

@@ -21,7 +21,7 @@ from .report_data import DROPS, REFUSALS
 FACTS: Final = tuple(
     name
     for name in schema.TYPES
-    if name in ("node.start", "config.change", "split.detect", "split.change", "split.heal")
+    if name in ("node.start", "node.join", "config.change", "split.detect", "split.change", "split.heal")
     or name.startswith("fault.")
 )
 """The types of events that tell lives of nodes, incidents, settings and injected faults."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ...analytics.event_lines import Header, Reject, Row, decode, read_header
+from ...analytics.schema import UNWRITTEN
 from .eventlog_files import boot_of
 from .eventlog_packing import PACKED
 from .eventlog_ring import Rescued
@@ -50,9 +51,15 @@ def former_log(files: Iterable[Path], left: Rescued | None, kernel: str) -> Form
     for path in files:
         row = last_row(path)
         if row is not None:
-            stopped = row["type"] == "node.stop" and row.get("reason") != "joined"
-            return FormerLog(row["seq"], not stopped, row["hlc"])
+            return FormerLog(row["seq"], not _is_last(row), row["hlc"])
     return FormerLog(0, True) if files else None
+
+
+def _is_last(row: Row) -> bool:
+    """Whether no row can follow in this boot: the node has stopped, with all on its disk or not."""
+    if row["type"] == "node.stop":
+        return bool(row.get("reason") != "joined")
+    return bool(row["type"] == "store.state" and row["state"] == UNWRITTEN)
 
 
 def last_row(path: Path) -> Row | None:

@@ -11,6 +11,7 @@ import random
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from ..listeners.limiter import limiter_options
 from ..listeners.listeners import Listeners
 from ..listeners.tls import TlsError, check_files
 from ..node import Node
+from ..options import PROMISES_DEPEND_ON
 from ..plugins.builtin import BuiltinPlugins
 from ..plugins.hooks import Hooks, Refuse, Verdict
 from ..reporting.events import Events, Sink
@@ -52,23 +54,6 @@ CLOSE_GRACE_S = 1.0
 """How long a stop waits for clients to take what was written to them."""
 STOP_S = 10.0
 """How long a stop waits for the disk."""
-PROMISES_DEPEND_ON = (
-    "message_store.engine",
-    "message_store.durability",
-    "queue_replicas",
-    "queue_min_in_sync",
-    "allow_register_during_netsplit",
-    "allow_publish_during_netsplit",
-    "allow_subscribe_during_netsplit",
-    "allow_unsubscribe_during_netsplit",
-    "max_offline_messages",
-    "max_online_messages",
-    "queue_type",
-    "persistent_client_expiration",
-    "eventlog.clients",
-    "eventlog.topics",
-)
-"""Settings without whose values nobody can tell from the event log what the node has promised."""
 _CLOCK_KEY = b"nclock"
 _CLOCK_EVERY_S = 60.0
 _WATCH_S = 5.0
@@ -223,15 +208,18 @@ class Server:
         startup.failed = known.set_exception
         startup.when_ready(lambda: known.set_result(None))
         former = self.eventlog.former if self.eventlog is not None else None
-        in_force = [f"{key}={self.runtime.in_force(key)}" for key in PROMISES_DEPEND_ON]
-        if redactor is not None:
-            in_force.append(f"{IN_FORCE}={redactor.fingerprint}")
-        self.node.open(in_force, None if former is None else former.fields())
+        self.node.open(partial(self._promised, redactor), None if former is None else former.fields())
         self.systree = Systree(self.node)
         self.systree.start()
         self.runtime.applied, self.runtime.told = self._settings_changed, self.log
         StatsReporter(self.node).start()
         return known
+
+    def _promised(self, redactor: Redactor | None) -> list[str]:
+        in_force = [f"{key}={self.runtime.in_force(key)}" for key in PROMISES_DEPEND_ON]
+        if redactor is not None:
+            in_force.append(f"{IN_FORCE}={redactor.fingerprint}")
+        return in_force
 
     def _former_stamp(self) -> int:
         """The stamp of the last event of the process before this one; 0 if unknown."""
@@ -332,6 +320,7 @@ class Server:
         if hasattr(self, "node"):
             self._save_clock()
             answers = await self._flush()
+            self.node.stopped()
         if self._plugins is not None:
             await self._plugins.close()
         if self._wake is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from strogoff.analytics.schema import validate
 from strogoff.broker.queues.message import Message
 from strogoff.mqtt.packets import Disconnect, Puback
 from strogoff.netsplit.policy import ViewState
@@ -220,8 +221,24 @@ def test_the_totals_are_an_event_at_the_end() -> None:
     broker.client("p", 5).publish("t")
     broker.settle()
     broker.node.close()
+    assert broker.events("node.stats") == []
+    broker.node.stopped()
     (stats,) = broker.events("node.stats")
+    assert broker.host.events[-1]["type"] == "node.stop"
     assert (stats["connects"], stats["publishes"], stats["deliveries"], stats["drops"]) == (2, 1, 1, {})
+
+
+def test_a_stop_that_has_not_written_everything_is_no_stop_in_order() -> None:
+    """What the disk has not taken is lost, as by a kill: the log must not say otherwise."""
+    broker = BrokerHarness()
+    broker.persistent("s").subscribe(("t", 1))
+    broker.disk.full = True
+    broker.client("p").publish("t", b"", 1, 1)
+    broker.node.close()
+    broker.node.stopped()
+    last = broker.host.events[-1]
+    assert (last["type"], last["state"]) == ("store.state", "unwritten") and validate(last) == []
+    assert broker.events("node.stop") == []
 
 
 def test_the_state_of_the_disk_is_reported() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from strogoff.analytics.schema import validate
-from strogoff.broker.process.server import PROMISES_DEPEND_ON
+from strogoff.broker.options import PROMISES_DEPEND_ON
 from strogoff.testing.log_audit.log_files import read_log
 
 from ..fake_operator_port import THIS_NODE, FakeOperatorPort

@@ -19,6 +19,8 @@ def test_a_node_that_joins_goes_on_under_the_run_of_the_cluster() -> None:
     assert {row["run_id"] for row in rows[:at]} == {alone} and {row["run_id"] for row in rows[at:]} == {run}
     before, stop, join, after = rows[at - 2 : at + 2]
     assert (stop["type"], stop["reason"], join["old"]) == ("node.stop", "joined", alone)
+    assert join["settings"] == rows[0]["settings"] and "queue_type=fifo" in join["settings"]
+    assert join["level"] == "session"
     assert before["type"] == after["type"] == "node.stats" and before["connects"] == after["connects"] == 1
 
 

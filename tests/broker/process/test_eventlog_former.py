@@ -116,6 +116,17 @@ def test_an_orderly_stop_hides_nothing(tmp_path: Path, start: Start) -> None:
     assert log.former == FormerLog(3, False, FIRST + 2)
 
 
+def test_a_stop_that_has_not_written_everything_hides_nothing(tmp_path: Path, start: Start) -> None:
+    """Its log is whole. What is missing is missing in the message store."""
+    events, log = start(1)
+    events.emit("store.state", state="full")
+    events.emit("store.state", state="unwritten")
+    log.close()
+    _, log = start(2, "k2")
+    log.close()
+    assert log.former == FormerLog(2, False, FIRST + 1)
+
+
 def test_a_boot_that_only_has_joined_has_not_stopped(tmp_path: Path, start: Start) -> None:
     events, log = start(1)
     events.emit("node.stop", reason="joined")

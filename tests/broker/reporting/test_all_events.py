@@ -277,6 +277,7 @@ def joins() -> Rows:
     cluster = ClusterHarness(2, joined=False, level=MESSAGE)
     cluster[2].join()
     cluster[2].node.close()
+    cluster[2].node.stopped()
     return of_all(cluster)
 
 
