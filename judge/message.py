@@ -37,7 +37,8 @@ class Sent:
 
 @dataclass(slots=True)
 class Queued:
-    """The last entry of a message in the queue of a session, and the stamp of the first one."""
+    """The last entry of a message in the queue of a session, and the stamp of the first one. `group`: the session got
+    it as a member of a group."""
 
     first: int
     stamp: int
@@ -45,6 +46,7 @@ class Queued:
     boot: int
     qos: int
     row: RowId
+    group: bool
 
 
 @dataclass(slots=True)
@@ -193,7 +195,8 @@ class Message:
         owner, stamp = self._world.owner_of(row), row["hlc"]
         before = self.queued.get(owner)
         first = stamp if before is None else before.first
-        self.queued[owner] = Queued(first, stamp, row["node"], row["boot"], row.get("qos") or 0, row_id(row))
+        group = bool(row.get("group"))
+        self.queued[owner] = Queued(first, stamp, row["node"], row["boot"], row.get("qos") or 0, row_id(row), group)
 
     def _stored(self, row: Row) -> None:
         durability = row.get("durability") or ""
@@ -257,6 +260,6 @@ FIELDS: Final = (
         "targets",
         "target",
     ),
-    *("code", "right", "durability", "copied", "packet_id", "dup"),
+    *("code", "right", "group", "durability", "copied", "packet_id", "dup"),
 )
 """The fields that are read."""

@@ -63,9 +63,20 @@ class Partitions:
         """Returns the span that contains the stamp and began when the node said that it had lost its lease."""
         return _containing(self._unleased.get(node, ()), stamp)
 
+    def is_unleased(self, node: str, stamp: int) -> bool:
+        """Whether the node had no lease, as its log says: it sees a minority, has lost it, or has just started."""
+        leases = self._leased.get(node)
+        lacks = leases is not None and _containing(leases, stamp) is None
+        return lacks or self.span_without_lease(node, stamp) is not None
+
     def had_lease(self, node: str, stamp: int) -> bool:
         """Whether the node had said that it has a lease, and not that it has lost it."""
         return _containing(self._leased.get(node, ()), stamp) is not None
+
+    def had_one_between(self, node: str, begin: int, end: int) -> bool:
+        """Whether the node got a lease, or lost one, between two stamps; True if the log has none of its leases."""
+        spans = (*self._leased.get(node, ()), *self._unleased.get(node, ()))
+        return not spans or any(begin <= since <= end for since, _ in spans)
 
     def anybody_without_lease(self, nodes: Iterable[str], begin: int, end: int) -> bool:
         """Whether one of the nodes had no lease at any time from `begin` to `end`."""

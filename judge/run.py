@@ -41,7 +41,7 @@ from .judging import (
 from .lanes import Entry, lane_order, queue_order, sending_order
 from .lives import BootRows
 from .message import Lane
-from .rows import MessageId, Row
+from .rows import MessageId, Row, message_id_of
 from .sessions import SessionKey
 from .tally import Tally
 from .world import TYPES, Summary, World
@@ -127,10 +127,15 @@ class Grouped:
                     found[node, boot, row["conn"]].append(row)
         return {place: sorted(rows, key=itemgetter("seq")) for place, rows in found.items()}
 
+    def _is_safe(self, fired: Row) -> bool:
+        """Whether a will was safe in a queue of the node that published it."""
+        place = "q.durable", fired["node"]
+        return any((row["type"], row["node"]) == place for row in self.messages[message_id_of(fired)])
+
     def world(self, complete: bool = True) -> World:
         """Returns what happened besides messages. `complete`: as in `Summary`."""
-        wills = {tuple(row["mid"]) for rows in self.clients.values() for row in rows if row["type"] == "will.fire"}
-        safe = {each for each in wills if any(row["type"] == "q.durable" for row in self.messages[each])}
+        fired = [row for rows in self.clients.values() for row in rows if row["type"] == "will.fire"]
+        safe = {message_id_of(row) for row in fired if self._is_safe(row)}
         boots = {key: BootRows.of(rows) for key, rows in self.boots.items()}
         return World.of(self.others, Summary(boots, self._stored.values(), frozenset(safe), complete))
 

@@ -23,7 +23,7 @@ from .incidents import Incidents
 from .lives import BootRows, Lives
 from .packed import Packed
 from .partitions import Partitions
-from .rows import BEFORE, NEVER, MessageId, Owner, Row, in_order, row_id
+from .rows import BEFORE, NEVER, MessageId, Owner, Row, RowId, in_order, row_id
 from .sessions import Held, Home, Online, Session, SessionKey
 from .subscriptions import FilterKey, SubscriptionTable, filter_key
 from .views import Views
@@ -47,7 +47,7 @@ class Summary:
     stored: Iterable[Row] = ()
     """The first q.durable of each node, boot, mountpoint, client and epoch: such a session is durable."""
     safe_wills: frozenset[MessageId] = frozenset()
-    """The wills that were safe in a queue."""
+    """The wills that were safe in a queue of the node that published them."""
     complete: bool = False
     """The log has all rows that its nodes have written so far, as that of a test in memory."""
 
@@ -170,10 +170,15 @@ class World:
         at = bisect_right(there, stamp)
         return there[at - 1] if at else -1
 
-    def was_given_up(self, row: Row) -> bool:
-        """Whether the cluster had given up the disk of the boot that wrote a row."""
+    def had_lease(self, row: RowId, stamp: int) -> bool:
+        """Whether the boot that wrote a row had got a lease before a stamp."""
+        node, boot, _ = row
+        return self.partitions.had_one_between(node, self.lives.boots[node, boot].first_hlc, stamp)
+
+    def was_given_up(self, row: Row, until: int) -> bool:
+        """Whether the cluster gave up the disk of the boot that wrote a row, before a stamp."""
         boot = self.lives.boots[row["node"], row["boot"]]
-        return any(boot.first_hlc < stamp < row["hlc"] for stamp in self.given_up.get(row["node"], ()))
+        return any(boot.first_hlc < stamp < until for stamp in self.given_up.get(row["node"], ()))
 
     def setting(self, node: str, key: str, stamp: int) -> str:
         """Returns the value of a setting that was in force at a node; "" if the log does not say."""
@@ -215,10 +220,23 @@ class World:
         return not self.writing.silent_after((home.node for home in session.homes), since)
 
     def doubt(self, session: Session, since: int) -> int:
-        """Returns the stamp after which rows about a session may be lost, of all losses that lasted beyond `since`."""
+        """Returns the stamp after which rows about a session may be lost, of all losses that lasted beyond `since`.
+        Without fsync a loss of power takes what the session was, too: then each one counts since it began."""
         if not self.lives.tails:
             return NEVER
-        return self.lives.lost_after((home.node for home in session.homes), since)
+        return min(
+            self.lives.lost_after((home.node,), session.begun if self._unsynced(home.node, since) else since)
+            for home in session.homes
+        )
+
+    def may_be_undone(self, nodes: Iterable[str], begin: int, end: int) -> bool:
+        """Whether a loss of power without fsync, between two stamps, may have undone what one of the nodes had done."""
+        return bool(self.lives.tails) and any(
+            self._unsynced(node, begin) and self.lives.lost_after((node,), begin) < end for node in nodes
+        )
+
+    def _unsynced(self, node: str, stamp: int) -> bool:
+        return self.setting(node, "message_store.durability", stamp) == "os"
 
 
 class _Builder:
@@ -243,6 +261,9 @@ class _Builder:
         )
         self._open: dict[Owner, Session] = {}
         self._in_slot: dict[int, set[Owner]] = {}
+        self._perhaps: dict[int, dict[Owner, tuple[Session, bool]]] = {}
+        """Sessions by slot that a node without a lease has ended, and whether they had a will: another node that takes
+        the slot over knows nothing of that."""
         self._outlives: set[Owner] = set()
         """The client's last CONNACK said that its session outlives the connection."""
         self._closed: set[Owner] = set()
@@ -268,6 +289,13 @@ class _Builder:
         self.life(row)
         self.world.lives.started(row)
         self.world.incidents.started(row)
+        self._set(row)
+
+    def joined(self, row: Row) -> None:
+        """A node goes on in this run: its settings are those of before."""
+        self._set(row)
+
+    def _set(self, row: Row) -> None:
         self.world.writing.note(row)
         for each in row.get("settings") or ():
             key, _, value = each.partition("=")
@@ -336,8 +364,13 @@ class _Builder:
         session.served = row["node"]
         session.resumed.append(row["hlc"])
         ended = self._ended.get((owner[1], owner[2], row.get("epoch") or 0))
-        if ended is not None and not self.world.lives.may_be_undone(ended, row):
+        if ended is not None and not self._is_undone(ended, row):
             session.revived = row_id(ended), row_id(row)
+
+    def _is_undone(self, ended: Row, row: Row) -> bool:
+        """Whether the disk may lack the end of a session, because of a kill or a loss of power before a later row."""
+        world = self.world
+        return world.lives.may_be_undone(ended, row) or world.may_be_undone((ended["node"],), ended["hlc"], row["hlc"])
 
     def end(self, row: Row) -> None:
         owner = self.world.owner_of(row)
@@ -345,6 +378,10 @@ class _Builder:
         if session is not None and row["node"] not in (session.home.node, session.served):
             return  # a node that stood still ends what another one has taken over
         if session is not None:
+            if row["node"] != session.home.node and owner in self._armed:
+                return  # a node whose slot is elsewhere gives the session up, and leaves the will to the next one
+            if self.world.partitions.is_unleased(row["node"], row["hlc"]):
+                self._perhaps.setdefault(session.slot, {})[owner] = session, owner in self._armed
             self._finish(session, row)
         self._closed.discard(owner)
         if row.get("epoch"):
@@ -369,6 +406,8 @@ class _Builder:
     def arrive(self, row: Row) -> None:
         """A slot has another primary, where its sessions continue. A client without durable session and without a will
         is served by its gateway, and is not in its slot."""
+        self._revive(row)
+        coming: dict[tuple[str, ...], Session] = {}
         for owner in sorted(self._in_slot.get(row["slot"], ())):
             session = self._open[owner]
             home = session.home
@@ -376,8 +415,24 @@ class _Builder:
                 continue
             dead = self.world.lives.had_died(home.node, home.boot, row["hlc"])
             if session.durable or owner in self._armed or dead:
-                session.homes.append(Home(row["hlc"], row["node"], row["boot"]))
-                self._moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
+                other = coming.get(owner[1:])
+                coming[owner[1:]] = session if other is None else max(session, other, key=lambda each: each.begun)
+                if other is not None:  # two nodes had one, in a split: a slot has one session of a client
+                    self._finish(min(session, other, key=lambda each: each.begun), row)
+        for session in coming.values():
+            session.homes.append(Home(row["hlc"], row["node"], row["boot"]))
+            moves = self._moved.setdefault((row["node"], *session.owner[1:]), [])
+            moves.append((row["hlc"], session.owner))
+
+    def _revive(self, row: Row) -> None:
+        for owner, (session, armed) in self._perhaps.pop(row["slot"], {}).items():
+            if session.home.node != row["node"] and owner not in self._open:
+                session.ended = NEVER
+                session.rows.pop()
+                self._open[owner] = session
+                self._in_slot[session.slot].add(owner)
+                if armed:
+                    self._armed.add(owner)
 
     def lose(self, row: Row) -> None:
         """The cluster gave up a disk with the last copy of slots: their durable sessions have ended, at whatever node
@@ -475,7 +530,7 @@ def slots_of(ranges: Iterable[str]) -> Iterator[int]:
 
 _HANDLERS: Final = {
     "node.start": _Builder.started,
-    "node.join": _Builder.wrote,
+    "node.join": _Builder.joined,
     "node.stats": _Builder.wrote,
     "log.sample": _Builder.wrote,
     "config.change": _Builder.changed,

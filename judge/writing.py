@@ -44,7 +44,6 @@ class Writing:
             reasons.clear()
             if row.get("level") not in (None, "message"):
                 reasons.add("silent")
-        if kind == "node.start":
             settings = dict(each.split("=", 1) for each in row.get("settings") or () if "=" in each)
             for key, value in settings.items():
                 self._filtered(reasons, key, value)

@@ -66,10 +66,11 @@ def rows_of_worlds(events: DataFrame, others: DataFrame) -> DataFrame:
 
 
 def safe_wills(events: DataFrame, others: DataFrame) -> DataFrame:
-    """The messages of wills that were safe in a queue: run_id and mid."""
-    of_will = others.where(F.col("type") == "will.fire").select("run_id", "mid").distinct()
-    durable = events.where((F.col("type") == "q.durable") & F.col("mid").isNotNull()).select("run_id", "mid")
-    return durable.join(F.broadcast(of_will), ["run_id", "mid"], "left_semi").distinct()
+    """The messages of wills that were safe in a queue of the node that published them: run_id and mid."""
+    key = ["run_id", "mid", "node"]
+    of_will = others.where(F.col("type") == "will.fire").select(*key).distinct()
+    durable = events.where((F.col("type") == "q.durable") & F.col("mid").isNotNull()).select(*key)
+    return durable.join(F.broadcast(of_will), key, "left_semi").select("run_id", "mid").distinct()
 
 
 def build(events: DataFrame, others: DataFrame, boots: list[Boot], limit: int = WORLD_ROWS) -> dict[str, World]:

@@ -14,7 +14,8 @@ session. A message without an acknowledgement is never lost. Kinds:
 Not owed, because the log shows another end or none that is certain:
 
 - A clean session ends with its node, with its slot there, and for each node out of whose view its node is.
-- A node without a lease forwards a message after the heal: to durable sessions that had subscribed before the split.
+- A node without a lease forwards a message after the heal: to durable sessions that had subscribed before the split. If
+  it has had no lease since its start, the log does not show which subscriptions it knew.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side.
 - A session that never got a message of its own client may have No Local, which the log does not show.
 
@@ -93,6 +94,8 @@ def _never_queued(message: Message, publish: Publish, answer: Answer, session: S
         if not session.durable and world.partitions.was_out_of_view(origin, home, publish.stamp, acked):
             return None
         alone = world.partitions.span_without_lease(origin, acked)
+        if answer.right == "policy" and not world.had_lease(answer.row, acked):
+            return None
         if alone is not None:
             if alone[1] == NEVER:
                 return ""
@@ -140,6 +143,8 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
             if publish.stamp < session.ended and not world.died(session, publish.stamp)
         ]
         if not members or world.partitions.span_without_lease(publish.node, answer.stamp) is not None:
+            continue
+        if answer.right == "policy" and not world.had_lease(answer.row, answer.stamp):
             continue
         if all(world.knows(each, answer.stamp) and world.shows(each, publish.stamp) for each in members):
             sure = all(world.doubt(each, publish.stamp) >= answer.stamp for each in members)

@@ -1,8 +1,8 @@
 """A13 session-zombie: a session that had ended was resumed.
 
 A durable session has another epoch than those of the client before. `sess.resume` has an epoch that `sess.end` or
-`sess.expire` had before, on any node (`resumed`). What a node did in the last second before a kill may not have come to
-its disk: such an end is not judged.
+`sess.expire` had before, on any node (`resumed`). What a node did in the last second before a kill, or ever
+before a loss of power without fsync, may not have come to its disk: such an end is not judged.
 """
 
 from __future__ import annotations

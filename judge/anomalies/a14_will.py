@@ -7,12 +7,14 @@
 Exceptions that the log shows:
 
 - A kill may undo the record that a will was published or cancelled: that is final only when it is on a disk. The next
-  boot publishes the will once more, unless the first one was safe in a queue.
+  boot publishes the will once more, unless the first one was safe in a queue of its node.
 - A node without a lease publishes a will at the heal, after the end of its session or beside the next connection.
-- A node whose disk the cluster has given up publishes nothing any more.
+- A node whose disk the cluster has given up publishes nothing any more, and its wills are gone.
 - A client has connected again while its node did not know whether the gateway of the former connection lives. The node
   publishes or drops (`gateway_lost`) the former will later, and keeps the present one.
-- A connection that ended by a kill before its CONNACK: its will may not have been on a disk.
+- A connection that ended before its CONNACK by a kill, or because its node lost the slot: its will may not have been on
+  a disk.
+- A loss of power without fsync may take a will: then the next one that is published is another one.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...cluster.identity import slot_of
 from ..findings import Finding, Subject
 from ..rows import LOGICAL_BITS, NEVER, Owner, Row, in_order, message_id_of, row_id
 from ..world import World
@@ -57,7 +60,7 @@ class _Wills:
 
     def end(self, row: Row, world: World) -> None:
         """The connection with the will has ended: note that its will is due if the log has not shown its end."""
-        if self.state == "armed" and (self.promised or not _died(self.armed, row, world)):
+        if self.state == "armed" and (self.promised or not _given_up(self.armed, row, world)):
             self.due.append((self.armed, row))
         if self.state == "armed" or row["hlc"] in self.ends:
             self.state = ""
@@ -97,8 +100,14 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
         yield from _lost(owner, wills, world)
 
 
-def _died(row: Row | None, later: Row, world: World) -> bool:
-    return row is not None and world.lives.had_died(row["node"], row["boot"], later["hlc"])
+def _given_up(armed: Row | None, later: Row, world: World) -> bool:
+    """Whether a node has died, or lost the client's slot, between a will and a later row."""
+    if armed is None:
+        return False
+    if world.lives.had_died(armed["node"], armed["boot"], later["hlc"]):
+        return True
+    slot = slot_of(armed.get("mountpoint") or "", armed["client"])
+    return any(armed["hlc"] < stamp < later["hlc"] for stamp in world.left.get((armed["node"], slot), ()))
 
 
 def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
@@ -106,11 +115,13 @@ def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
         return
     for armed, ended in wills.due:
         known = ended["hlc"] + GRACE <= world.lives.known_up_to(ended["node"])
-        if known and not world.was_given_up(ended):
-            yield _finding("lost", owner, world, *((armed,) if armed is not None else ()), ended)
+        rows = (ended,) if armed is None else (armed, ended)
+        if known and not any(world.was_given_up(each, ended["hlc"]) for each in rows):
+            yield _finding("lost", owner, world, *rows)
 
 
 def _fired(owner: Owner, wills: _Wills, row: Row, world: World) -> Iterator[Finding]:
+    wills.due = [each for each in wills.due if not _may_be_lost(*each, row, world)]
     if wills.due:
         wills.due.pop(0)
         return
@@ -119,6 +130,12 @@ def _fired(owner: Owner, wills: _Wills, row: Row, world: World) -> Iterator[Find
         last = (wills.last,) if wills.last is not None else ()
         yield _finding("dup" if wills.state == "fired" else "spurious", owner, world, *last, row)
     wills.state, wills.last = "fired", row
+
+
+def _may_be_lost(armed: Row | None, ended: Row, later: Row, world: World) -> bool:
+    """Whether a loss of power without fsync may have taken a will that is due, before a later row."""
+    first = ended if armed is None else armed
+    return world.may_be_undone((first["node"],), first["hlc"], later["hlc"])
 
 
 def _undone(last: Row | None, row: Row, world: World) -> bool:

@@ -2,15 +2,15 @@
 
 A node set another retained message of the topic, or removed it, after the delivered one had been acknowledged, and
 its publisher had the acknowledgement 10 s before the delivery (`stale`). Two that were set at the same time have no
-order. Not judged if the node of either had no lease in that time. A message with QoS 0 has no acknowledgement: it
-never makes another one stale. That a subscriber got none at all is not judged: the log has neither the retain
-handling of a subscription nor the rights of a client.
+order. Not judged if the node of either had no lease in that time; not sure if it lost power without fsync. A message
+with QoS 0 has no acknowledgement: it never makes another one stale. That a subscriber got none at all is not judged:
+the log has neither the retain handling of a subscription nor the rights of a client.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..findings import Finding, Subject, of_message
@@ -81,4 +81,5 @@ def _brought(step: Retained, owner: Owner, stamp: int, newest: Retained, world: 
     if not world.partitions.anybody_without_lease(nodes, newest.set_at, stamp):
         session = world.session_at(owner, stamp)
         subject = Subject.of(owner, 0 if session is None else session.number, step.message)
-        yield of_message(ID, "stale", "error", subject, (stamp, step.topic, 1), (newest.row, step.row))
+        found = of_message(ID, "stale", "error", subject, (stamp, step.topic, 1), (newest.row, step.row))
+        yield replace(found, sure=not world.may_be_undone(nodes, newest.set_at, stamp))

@@ -7,6 +7,7 @@ come back when states were merged.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..findings import Finding, Subject, of_message
 from ..message import Message
@@ -24,5 +25,6 @@ def judge(message: Message, unexpected: Finding, world: World) -> Iterator[Findi
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         if any(held.gone <= publish.stamp for held in holders.held.get(session, ())):
             what = publish.stamp, publish.topic, publish.qos
-            yield of_message(ID, "delivered", "error", Subject.of(*session, message.id), what, unexpected.rows)
+            found = of_message(ID, "delivered", "error", Subject.of(*session, message.id), what, unexpected.rows)
+            yield replace(found, sure=unexpected.sure)
             return

@@ -15,6 +15,7 @@ from .catalogue import Case, merged
 from .client_cases import CASES as OF_CLIENTS
 from .cluster_cases import CASES as OF_CLUSTERS
 from .expected import Expected
+from .failover_cases import CASES as OF_FAILOVERS
 from .lag_cases import CASES as OF_LAGS
 from .lane_cases import CASES as OF_LANES
 from .map_cases import CASES as OF_MAPS
@@ -26,7 +27,16 @@ from .stranded_cases import CASES as OF_STRANDED
 from .writing_cases import CASES as OF_WRITING
 
 CASES: Final[dict[str, Case]] = merged(
-    OF_MESSAGES, OF_LANES, OF_CLIENTS, OF_CLUSTERS, OF_STALLS, OF_LAGS, OF_MAPS, OF_STRANDED, OF_WRITING
+    OF_MESSAGES,
+    OF_LANES,
+    OF_CLIENTS,
+    OF_CLUSTERS,
+    OF_FAILOVERS,
+    OF_STALLS,
+    OF_LAGS,
+    OF_MAPS,
+    OF_STRANDED,
+    OF_WRITING,
 )
 """All planted cases by name."""
 FIRST, LAST = 0.05, 0.97
