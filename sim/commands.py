@@ -9,6 +9,7 @@ from functools import partial
 from math import inf
 
 from . import step_commands
+from .audit import Audit, summary
 from .planted_bugs.cluster_bugs import CLUSTER_BUGS
 from .planted_bugs.node_bugs import NODE_BUGS
 from .processes import run_all, spare_collector
@@ -58,6 +59,15 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bugs", action="store_true", help="list the bugs that can be planted")
     parser.add_argument("--trace", action="store_true", help="print everything that happens in one seed")
+    parser.add_argument(
+        "--audit", action="store_true",
+        help="judge the event log of each seed, and compare the findings with the violations",
+    )  # fmt: skip
+    parser.add_argument(
+        "--apart", type=int, default=0, metavar="MS",
+        help="set the clocks of the event logs up to MS milliseconds apart, and look for rows with smaller stamps than "
+        "rows that led to them",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes to use (default: 1)")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
     parser.add_argument(
@@ -92,12 +102,8 @@ def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
         words.append(f"--faults {','.join(arguments.faults) or 'none'}")
     if arguments.variant is not None:
         words.append(f"--variant {','.join(arguments.variant) or 'usual'}")
-    if arguments.scenario:
-        words.append(f"--scenario {arguments.scenario}")
-    if arguments.relay:
-        words.append("--relay")
-    if arguments.workload:
-        words.append(f"--workload {arguments.workload}")
+    words += [f"--{name} {value}" for name in ("scenario", "workload", "apart") if (value := getattr(arguments, name))]
+    words += [f"--{name}" for name in ("relay", "audit") if getattr(arguments, name)]
     return " ".join(words)
 
 
@@ -107,13 +113,19 @@ def _print_trace(arguments: argparse.Namespace) -> int:
         print(line)
     for violation in outcome.violations:
         print(f"VIOLATION  {violation}")
-    return 1 if outcome.violations else 0
+    for difference in _differences(outcome):
+        print(f"DIFFERENCE  {difference}")
+    return int(outcome.failed)
+
+
+def _differences(outcome: Outcome) -> tuple[str, ...]:
+    return () if outcome.audit is None else outcome.audit.differences
 
 
 def _options(arguments: argparse.Namespace) -> RunOptions:
     return RunOptions(
         arguments.seconds, arguments.durability, arguments.bug, arguments.nodes, arguments.faults, arguments.workload,
-        arguments.variant, arguments.scenario, arguments.relay,
+        arguments.variant, arguments.scenario, arguments.relay, arguments.audit, arguments.apart,
     )  # fmt: skip
 
 
@@ -135,6 +147,10 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error("--relay is for several nodes")
     if arguments.bugs:
         return _print_bugs()
+    if (arguments.audit or arguments.apart) and (arguments.steps or arguments.pairs):
+        parser.error("--audit and --apart are for seeds, without --steps and --pairs")
+    if arguments.audit and arguments.apart:
+        parser.error("--audit or --apart: a client may be the cause of a row, and carries no stamp")
     if arguments.steps and arguments.pairs:
         parser.error("--steps or --pairs")
     if arguments.steps or arguments.pairs:
@@ -151,13 +167,16 @@ def _run(arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     done = messages = faults = failed = 0
+    audits: list[Audit] = []
     stopped = False
     try:
         for outcome in run_seeds(seeds, arguments.jobs, _options(arguments)):
             done += 1
             messages += outcome.messages
             faults += outcome.faults
-            if outcome.violations:
+            if outcome.audit is not None:
+                audits.append(outcome.audit)
+            if outcome.failed:
                 failed += 1
                 _tell(outcome, arguments)
             if (failed and arguments.stop) or time.monotonic() - began > arguments.limit:
@@ -169,11 +188,15 @@ def _run(arguments: argparse.Namespace) -> int:
         f"{done} seeds, {failed} failed; {messages} messages, {faults} faults; "
         f"{took:.1f} s, {done / took:.1f} seeds/s{'; stopped' if stopped else ''}"
     )
+    for line in summary(audits):
+        print(line)
     return 130 if stopped else min(failed, 1)
 
 
 def _tell(outcome: Outcome, arguments: argparse.Namespace) -> None:
-    print(f"seed {outcome.seed}: {len(outcome.violations)} violations")
-    for violation in outcome.violations[:5]:
-        print(f"    {violation}")
+    differences = _differences(outcome)
+    differing = "" if outcome.audit is None else f", {len(differences)} differences"
+    print(f"seed {outcome.seed}: {len(outcome.violations)} violations{differing}")
+    for text in (*outcome.violations[:5], *differences[:5]):
+        print(f"    {text}")
     print(f"    again: {replay(outcome, arguments)}", flush=True)

@@ -42,6 +42,8 @@ class NodeMachine(Host):
         """Kill the process or, with `power`, cut the power of the machine."""
         self.messages.crash(power)
         self.kill()
+        if power:
+            self.lose_tail()
 
     def stopped(self) -> None:
         """Open the disk for the next process: the last one has ended in order."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..storage.engine import Durability
+from .audit import audit
 from .cluster_plan import ALL, KINDS, ClusterPlan, plan
 from .faults.node_injector import FAILS
 from .faults.rare import RARE
@@ -43,7 +45,8 @@ class RunOptions:
     is a key of `WORKLOADS`, "" for the clients that each seed draws. `variants` are keys of `VARIANTS`, for several
     nodes; None lets each seed decide. `scenario` is a key of `SCENARIOS`: hand-written faults and clients, instead of
     those that the seed draws. `relay`: clients connect to any node, for several nodes.
-    `bug` is a key of `NODE_BUGS` or `CLUSTER_BUGS`.
+    `bug` is a key of `NODE_BUGS` or `CLUSTER_BUGS`. `audit`: judge the event log. `apart_ms`: the clocks of the event
+    logs are so far apart.
     """
 
     seconds: float = SECONDS
@@ -55,6 +58,8 @@ class RunOptions:
     variants: tuple[str, ...] | None = ()
     scenario: str = ""
     relay: bool = False
+    audit: bool = False
+    apart_ms: int = 0
 
 
 WORKLOADS: dict[str, Callable[[ClusterPlan], ClusterPlan]] = {"groups": with_groups, "routes": with_changing_routes}
@@ -92,7 +97,14 @@ def variants_of(text: str) -> tuple[str, ...] | None:
 
 def run_seed(seed: int, options: RunOptions | None = None, trace: bool = False) -> Outcome:
     """Run one seed from begin to verdict. An exception anywhere in a node is a violation as well."""
-    return _simulation(seed, options or RunOptions(), trace).judged()
+    options = options or RunOptions()
+    simulation = _simulation(seed, options, trace)
+    if not options.audit and not options.apart_ms:
+        return simulation.judged()
+    rows: list[dict[str, Any]] | None = [] if options.audit else None
+    causes = simulation.world.keep_log(rows, options.apart_ms)
+    outcome = simulation.judged()
+    return replace(outcome, audit=audit(rows, outcome.violations, causes))
 
 
 def _simulation(seed: int, options: RunOptions, trace: bool) -> NodeSimulation | ClusterSimulation:

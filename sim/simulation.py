@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 from ..broker.node import Node
 from ..storage.engine import Durability
 from . import verdict
+from .audit import Audit
 from .cluster_plan import USUAL, ClusterPlan
 from .faults.cluster_injector import ClusterFaultInjector
 from .faults.node_injector import NodeFaultInjector
@@ -53,6 +54,13 @@ class Outcome:
     faults: int
     clients: int
     lines: tuple[str, ...] = ()
+    audit: Audit | None = None
+    """What the event log says of this run; None if nobody asked."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether a promise was broken, or the event log tells of the run otherwise."""
+        return bool(self.violations) or (self.audit is not None and bool(self.audit.differences))
 
 
 class Simulation(Generic[W]):

@@ -15,6 +15,7 @@ from ..cluster.identity import slot_of
 from ..mqtt.topics import parse_shared
 from ..netsplit.policy import ViewState
 from ..storage.engine import Durability
+from .causes import Causes
 from .checkers.case import topic_matches
 from .cluster_plan import ClusterPlan
 from .engine.loop import VirtualLoop
@@ -55,6 +56,21 @@ class World(Generic[M, C]):
         machine.on_event = partial(self._event, machine)
         machine.mark = partial(self._mark, machine)
         self.machines[machine.name] = machine
+
+    def keep_log(self, rows: list[dict[str, Any]] | None, apart_ms: int = 0) -> Causes:
+        """Add the event logs of all machines to `rows`, at level message; None: do not keep them. Call it before the
+        first start. `apart_ms`: how far the clocks of the logs are apart. Returns what is counted of the rows."""
+        causes = Causes()
+
+        def take(row: dict[str, Any]) -> None:
+            causes.wrote(row)
+            if rows is not None:
+                rows.append(row)
+
+        for number, machine in enumerate(self.machines.values()):
+            machine.on_row = take
+            machine.log_ahead_ms = apart_ms * number // max(1, len(self.machines) - 1)
+        return causes
 
     def add_clients(self, clients: Iterable[C]) -> None:
         """Add clients, each with its own behaviour."""
@@ -223,6 +239,11 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
                 for client in self.clients if self.history.copied else ():
                     if slot_of("", client.spec.name) == slot:
                         client.receiver.forget()
+
+    def keep_log(self, rows: list[dict[str, Any]] | None, apart_ms: int = 0) -> Causes:
+        """As `World.keep_log`. What goes from machine to machine is counted, too."""
+        self.network.watch = causes = super().keep_log(rows, apart_ms)
+        return causes
 
     def hears(self, a: str, b: str) -> bool:
         """Whether machine `a` hears machine `b`: both run, and no cut blocks the direction from `b` to `a`."""

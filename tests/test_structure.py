@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "admin": {"broker", "netsplit", "cluster", "storage", "mqtt", "configs"},
     "judge": {"cluster", "mqtt"},
     "testing": {"broker", "netsplit", "cluster", "storage", "mqtt", "configs", "analytics", "judge"},
-    "sim": {"broker", "netsplit", "cluster", "storage", "mqtt", "configs", "analytics"},
+    "sim": {"broker", "netsplit", "cluster", "storage", "mqtt", "configs", "analytics", "judge"},
     "analytics": {"judge", "mqtt"},
 }
 """Package -> packages below it (docs/architecture.md). Of analytics, others may import `schema` alone."""
@@ -100,12 +100,13 @@ TOO_MANY_ATTRIBUTES: dict[str, dict[str, int]] = {
     "it joins the parts of a node or process, and has little logic of its own": {
         "broker/clustering/adapter.py:ClusterAdapter": 16,
         "broker/clustering/runtime.py:ClusterRuntime": 29,
+        "broker/node.py:Node": 16,
         "broker/process/server.py:Server": 29,
         "cluster/membership/consensus.py:Consensus": 17,
         "cluster/membership/lease_service.py:LeaseService": 16,
         "cluster/node.py:ClusterNode": 25,
         "cluster/replicated_map/map.py:ReplicatedMap": 28,
-        "sim/engine/host.py:Host": 25,
+        "sim/engine/host.py:Host": 28,
         "sim/engine/machine.py:Machine": 18,
         "testing/runtime/node_handle.py:NodeHandle": 17,
     },

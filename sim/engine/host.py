@@ -7,11 +7,13 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from ...analytics.schema import MESSAGE
 from ...broker.connection.transport import ConnectionOrigin
 from ...broker.environment import Ports
 from ...broker.node import Node
-from ...broker.options import Options
+from ...broker.options import PROMISES_DEPEND_ON, Options
 from ...broker.plugins.hooks import Allow, Hooks, Verdict
+from ...broker.process.eventlog_former import FormerLog
 from ...broker.reporting.events import Events
 from ...cluster.clock import ClusterClock, SavedTime, decode_saved, encode_saved
 from ...configs.listeners import ListenerSettings
@@ -51,8 +53,10 @@ class Host:
     """One machine with one node.
 
     `disk` makes the engine for each start. `wall_off_ms` is the error of the wall clock in ms. Ports for observers:
-    `on_event` gets every domain event; `on_node` gets each new node before it opens; `mark` returns the mark of bytes
-    to clients (`Stream.arrived`). `lines` is the node's log. `boot` counts the starts on this disk, `life` all starts.
+    `on_event` gets every domain event of `event_level`; `on_row` gets every row of level `message`; `on_node` gets each
+    new node before it opens; `mark` returns the mark of bytes to clients (`Stream.arrived`). `log_ahead_ms`: the clock
+    of the event log is so much ahead. `lines` is the node's log. `boot` counts the starts on this disk, `life` all
+    starts.
     """
 
     def __init__(
@@ -77,6 +81,8 @@ class Host:
         self.events: list[dict[str, Any]] = []
         self.event_level = 0
         self.on_event: Callable[[dict[str, Any]], None] = self.events.append
+        self.on_row: Callable[[dict[str, Any]], None] | None = None
+        self.log_ahead_ms = 0
         self.on_node: Callable[[Node], None] | None = None
         self.mark: Callable[[], Mark] | None = None
         self.node: Node | None = None
@@ -91,14 +97,29 @@ class Host:
         """Whether the last orderly stop could not write everything in time."""
         self._wake: tuple[Scheduled, float] | None = None
         """The next call of `Environment.wake`, and its time in virtual seconds."""
-        self._stamp = 0
-        """The stamp of the last event of the last process."""
+        self._former: FormerLog | None = None
+        """What is known of the log of the last process on this disk."""
 
     # -- life
 
     def new_boot(self) -> None:
         """The machine has lost power: the next process runs under another boot of the kernel."""
         self.machine = f"boot after process {self.life}"
+        self.lose_tail()
+
+    def lose_tail(self) -> None:
+        """A loss of power may have taken the last rows of the event log. None are missing, but the node cannot know."""
+        if self._former is not None:
+            self._former = self._former._replace(tail_lost=True)
+
+    def forget_log(self) -> None:
+        """The data directory has been replaced, with the event log in it."""
+        self._former = None
+
+    def _note_log(self) -> None:
+        assert self.node is not None
+        events = self.node.env.events
+        self._former = FormerLog(events.seq, False, events.stamp())
 
     @property
     def up(self) -> bool:
@@ -119,14 +140,21 @@ class Host:
         hooks = Hooks(on_error=_plugin_failed)
         for name, plugin in self.plugins.items():
             hooks.add(name, plugin)
-        events = Events(self.name, self.boot, self.run_id, clock.now_ms, self._mono_ns, self.event_level)
-        events.observe(self._stamp)
-        events.add(lambda row: self.on_event(row))
+        level = self.event_level if self.on_row is None else MESSAGE
+        events = Events(self.name, self.boot, self.run_id, self._log_clock(clock), self._mono_ns, level)
+        former = self._former
+        if former is not None:
+            events.observe(former.stamp)
+        if self.event_level:
+            events.add(lambda row: self.on_event(row), self.event_level)
+        if self.on_row is not None:
+            events.add(self.on_row)
         self.node = node = Node(self.name, self.boot, self.options, hooks, events, ports)
         if self.on_node is not None:
             self.on_node(node)
         self.prepare(node)
-        node.open()
+        durability = self.engine.durability
+        node.open(lambda: promised(node.options, durability), None if former is None else former.fields())
         self._keep_clock()
         return node
 
@@ -158,6 +186,10 @@ class Host:
     def _mono_ns(self) -> int:
         return int(self.loop.now_s * 1e9)
 
+    def _log_clock(self, clock: ClusterClock) -> Callable[[], int]:
+        ahead = self.log_ahead_ms
+        return (lambda: clock.now_ms() + ahead) if ahead else clock.now_ms
+
     def _keep_clock(self) -> None:
         node = self.node
         if node is not None and not node.closing:
@@ -167,8 +199,7 @@ class Host:
 
     def kill(self) -> None:
         """End the process between two instructions. The connections of its clients are reset."""
-        assert self.node is not None
-        self._stamp = self.node.env.events.stamp()
+        self._note_log()
         self.node = None
         self._stopped = None
         self._forget_wake()
@@ -191,9 +222,12 @@ class Host:
         then()
 
     def _stop_ended(self) -> None:
-        node, self.node = self.node, None
+        node = self.node
         assert node is not None
         self.unwritten = node.env.store.bytes_waiting > 0
+        node.stopped()
+        self._note_log()
+        self.node = None
         node.env.store.close()
         self._forget_wake()
         self.pipes.clear()
@@ -274,6 +308,17 @@ class Host:
         if pipe in self.pipes and pipe.port is not None:
             self.pipes.remove(pipe)
             pipe.port.lost(reason)
+
+
+def promised(options: Options, durability: str) -> list[str]:
+    """Returns the settings that promises depend on, as `node.start` of a real process names them."""
+    expiry_s = options.persistent_client_expiration_s
+    others = {
+        "message_store.engine": "leveldb",
+        "message_store.durability": durability,
+        "persistent_client_expiration": f"{expiry_s}s" if expiry_s else "never",
+    }
+    return [f"{key}={others[key] if key in others else getattr(options, key)}" for key in PROMISES_DEPEND_ON]
 
 
 _PLAIN = ListenerSettings(type="tcp", name="default", host="127.0.0.1", port=1883)

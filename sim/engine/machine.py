@@ -286,6 +286,7 @@ class Machine(ClusterHost):
 
     def _swap(self, data: Backup) -> None:
         assert self.node is None
+        self.forget_log()
         self.messages.replace(self._new_disk(self.durability, data.messages))
         self.meta = self._new_disk("sync", data.meta)
         self.boot, self.disk_id, self.cluster_id = data.boot, data.disk_id, data.cluster_id

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from random import Random
+from typing import Protocol
 
 from ...cluster.transport.memory_network import Later, Soon
 from ...cluster.transport.memory_stream import Path
 from .process_gate import GatedNetwork
+
+
+class Watch(Protocol):
+    """Sees everything that goes from a machine to another one, but the ends of streams."""
+
+    def sent(self, node: str) -> object:
+        """A machine sends something. Returns what `took` gets when it is taken."""
+
+    def took(self, node: str, sent: object) -> None:
+        """A machine takes what another one has sent, before it handles that."""
 
 
 class SimNetwork(GatedNetwork):
@@ -26,12 +37,22 @@ class SimNetwork(GatedNetwork):
         super().__init__(soon, later)
         self.delay_s = delay_s
         self.bytes_per_s = bytes_per_s
+        self.watch: Watch | None = None
         self._now = now
         self._rng = rng
         self._slower: dict[Path, float] = {}
         self._slower_data: dict[Path, float] = {}
         self._losses: dict[Path, float] = {}
         self._busy_until: dict[Path, float] = {}
+
+    def sent(self, host: str) -> object:
+        """As `MemoryNetwork.sent`, for `watch`."""
+        return None if self.watch is None else self.watch.sent(host)
+
+    def took(self, host: str, sent: object) -> None:
+        """As `MemoryNetwork.took`, for `watch`."""
+        if self.watch is not None:
+            self.watch.took(host, sent)
 
     def slow(self, a: str, b: str, seconds: float) -> None:
         """Delay all messages between a and b by that many seconds; 0 ends the fault."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE_TYPES, validate
+from strogoff.broker.options import PROMISES_DEPEND_ON, Options
 from strogoff.mqtt import packets
 from strogoff.sim.engine.host import CLOCK_KEY, EPOCH_MS, STOP_S
 from strogoff.sim.engine.peer import Peer, connect_packet
@@ -127,3 +131,54 @@ def test_observers_get_events() -> None:
     peer.send(connect_packet("c"))
     loop.run_for(1)
     assert peer.pipe.to_client.arrived[0] == 42
+
+
+def test_node_start_names_the_settings_of_the_simulated_node() -> None:
+    """As a real process does: the keys are the same."""
+    _, host, _ = make_host()
+    host.options = Options(allow_anonymous=True, queue_type="lifo", persistent_client_expiration_s=9)
+    host.event_level = 1
+    host.start()
+    settings = dict(each.split("=") for each in host.events[0]["settings"])
+    assert tuple(settings) == PROMISES_DEPEND_ON
+    assert (settings["queue_type"], settings["message_store.durability"]) == ("lifo", "sync")
+    assert settings["persistent_client_expiration"] == "9s"
+
+
+def test_node_start_tells_of_the_log_before() -> None:
+    """A loss of power may have taken rows, a kill never, and a new disk has no log."""
+    _, host, _ = make_host()
+    host.event_level = 1
+    host.start()
+    host.kill()
+    host.start()
+    host.kill()
+    host.lose_tail()
+    host.start()
+    host.kill()
+    host.forget_log()
+    host.start()
+    started = [row for row in host.events if row["type"] == "node.start"]
+    assert [row.get("tail_lost") for row in started] == [None, False, True, None]
+    assert started[1]["known_seq"] == 2 and validate(started[1]) == []
+
+
+def test_rows_of_messages_go_to_their_own_port() -> None:
+    """`on_event` gets what it gets without that."""
+    loop, host, _ = make_host()
+    rows: list[dict[str, Any]] = []
+    host.event_level, host.on_row = 1, rows.append
+    host.start()
+    peer = Peer(host)
+    peer.send(connect_packet("p"), packets.Publish("t", b""))
+    loop.run_for(1)
+    kinds = [row["type"] for row in rows]
+    assert "pub.recv" in kinds and "conn.open" in kinds
+    assert [row["type"] for row in host.events] == [kind for kind in kinds if kind not in MESSAGE_TYPES]
+
+
+def test_the_clock_of_the_log_can_be_ahead() -> None:
+    _, host, _ = make_host()
+    host.event_level, host.log_ahead_ms = 1, 500
+    host.start()
+    assert host.events[0]["hlc"] >> LOGICAL_BITS == EPOCH_MS + 500
