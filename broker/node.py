@@ -6,7 +6,7 @@ writes once per connection that has output, and the store starts to commit the w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -62,7 +62,6 @@ class Node:
         self.connections: dict[int, ClientConnection] = {}
         self.gateways = Gateways(name, env, self.sessions, self.policy, self.accept)
         self.closing = False
-        self._settings: Callable[[], Sequence[str]] = tuple
         env.store.on_state = self._store_state
         env.store.on_damage = self._store_damaged
 
@@ -80,10 +79,10 @@ class Node:
 
     # -- life
 
-    def open(self, settings: Callable[[], Sequence[str]] = tuple, former_log: Mapping[str, Any] | None = None) -> None:
+    def open(self, settings: Sequence[str] = (), former_log: Mapping[str, Any] | None = None) -> None:
         """Load retained messages, wills, then subscriptions, from the store; handle wills and deadlines that are due.
-        `settings` returns those that promises depend on, as they are in force, for the event log. `former_log`: fields
-        about the log of the boot before.
+        `settings`: those that promises depend on, for the event log. `former_log`: fields about the log of the boot
+        before.
 
         Many subscriptions are loaded in later turns. Until `sessions.startup` is ready, clients can connect, and their
         other packets wait.
@@ -92,8 +91,8 @@ class Node:
         self.slot_sessions.load()
         self.retained.load()
         self.wills.load()  # before the sessions: one that ends while it is loaded may store another will
-        self._settings = settings
-        env.event("node.start", retained=self.retained.count, **self._promised(), **(former_log or {}))
+        promised = self._promised(settings)
+        env.event("node.start", retained=self.retained.count, **promised, **(former_log or {}))
         self.policy.loading = True
         self.sessions.startup.loaded = self._loaded
         self.sessions.startup.when_ready(self._ready)
@@ -101,10 +100,9 @@ class Node:
         self.cleanup.load()
         self.retained.sweep_at_intervals()
 
-    def _promised(self) -> dict[str, Any]:
+    def _promised(self, settings: Sequence[str]) -> dict[str, Any]:
         """What the first row of a run must say: without it nobody can tell what the node has promised."""
-        level = "message" if self.env.events.messages else "session"
-        return {"level": level, "settings": list(self._settings())}
+        return {"level": "message" if self.env.events.messages else "session", "settings": settings}
 
     def _ready(self) -> None:
         self.policy.loading = False
@@ -114,13 +112,14 @@ class Node:
         sessions = self.env.counters.queue_initialized_from_storage = len(self.sessions)
         self.env.event("node.loaded", sessions=sessions)
 
-    def join_run(self, run_id: str) -> None:
-        """This node is a member of another cluster now: later rows of the event log belong to that cluster's run."""
+    def join_run(self, run_id: str, settings: Sequence[str] = ()) -> None:
+        """This node is a member of another cluster now: later rows of the event log belong to that cluster's run.
+        `settings` as in `open`."""
         env, old = self.env, self.env.events.run_id
         env.observer.emit_stats()
         env.event("node.stop", reason="joined")
         env.events.belong_to(run_id)
-        env.event("node.join", old=old, **self._promised())
+        env.event("node.join", old=old, **self._promised(settings))
         env.observer.emit_stats()
 
     def accept(self, transport: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:

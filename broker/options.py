@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -125,6 +126,11 @@ PROMISES_DEPEND_ON = (
     "eventlog.topics",
 )
 """Settings without whose values nobody can tell from the event log what the node has promised."""
+
+
+def promised(in_force: Callable[[str], object]) -> list[str]:
+    """Returns these settings as rows of the event log name them. `in_force` returns the value of a key."""
+    return [f"{key}={in_force(key)}" for key in PROMISES_DEPEND_ON]
 
 
 def from_settings(settings: Any) -> Options:

@@ -47,7 +47,8 @@ class Writing:
             settings = dict(each.split("=", 1) for each in row.get("settings") or () if "=" in each)
             for key, value in settings.items():
                 self._filtered(reasons, key, value)
-            self.keys.append((settings.get(_REDACTED, ""), row))
+            if kind == "node.start":
+                self.keys.append((settings.get(_REDACTED, ""), row))
         elif kind == "config.change":
             self._changed(reasons, row["key"], row.get("new") or "")
         elif kind == "log.sample":

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..judge.causes import pairs
 from ..judge.findings import Finding
 from ..judge.rows import Row, RowId, row_id
 from ..judge.run import judge
-from .causes import Causes
+from .causes import Causes, inverted
 
 EXPLAINS: Final[Mapping[str, frozenset[str]]] = {
     kind: frozenset(anomalies.split())
@@ -59,27 +60,33 @@ ROWS: Final = 8
 class Audit:
     """The audit of one run. `findings` counts those that are sure and wrong, by anomaly and kind. `differences` has a
     text for each one that no violation explains, for each violation without one, and for each row whose stamp is
-    smaller than that of a cause. `hops`: so many pairs of cause and effect were compared. `unjudged`: why the log was
-    not judged; "" if it was."""
+    smaller than that of a cause. `hops` and `pairs`: so many causes and effects were compared, as the network and as
+    the rows tell. `unjudged`: why the log was not judged; "" if it was."""
 
     findings: Mapping[str, int] = field(default_factory=dict)
     differences: tuple[str, ...] = ()
     hops: int = 0
+    pairs: int = 0
     unjudged: str = ""
 
 
-def audit(rows: Iterable[Row] | None, violations: Sequence[str], causes: Causes) -> Audit:
-    """Judge the event log of all nodes of a simulation, and compare. `violations` are those of the checkers. With None
-    in place of the rows only the stamps are judged."""
+def audit(rows: Sequence[Row], violations: Sequence[str], causes: Causes, judged: bool = True) -> Audit:
+    """Judge the event log of all nodes of a simulation, and compare. `violations` are those of the checkers. Without
+    `judged` only the stamps are looked at."""
     found, differences, unjudged = Counter[str](), list(causes.problems), ""
-    if rows is not None:
+    named = 0
+    for cause, effect in pairs(rows):
+        named += 1
+        if cause["hlc"] >= effect["hlc"]:
+            differences.append(inverted(cause, effect))
+    if judged:
         log = Log(rows)
         unjudged = log.unjudged
         if not unjudged:
             wrong, different = _compared(log, violations)
             found.update(wrong)
             differences += different
-    return Audit(dict(found), tuple(differences), causes.hops, unjudged)
+    return Audit(dict(found), tuple(differences), causes.hops, named, unjudged)
 
 
 def _compared(log: Log, violations: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -161,6 +168,7 @@ def summary(audits: Sequence[Audit]) -> Iterator[str]:
         found.update(each.findings)
     told = ", ".join(f"{name}: {count}" for name, count in sorted(found.items())) or "none"
     differing = sum(bool(each.differences) for each in audits)
-    yield f"event logs: {sum(each.hops for each in audits)} hops; findings: {told}; {differing} logs differ"
+    hops, named = sum(each.hops for each in audits), sum(each.pairs for each in audits)
+    yield f"event logs: {hops} hops, {named} pairs in rows; findings: {told}; {differing} logs differ"
     for why in sorted({each.unjudged for each in audits if each.unjudged}):
         yield f"not judged, {sum(each.unjudged == why for each in audits)} logs: {why}"

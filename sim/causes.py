@@ -45,9 +45,7 @@ class Causes:
             self._known[node, sender] = cause.number
             self.hops += 1
             if cause.row["hlc"] >= row["hlc"]:
-                self.problems.append(
-                    f"stamps: {_name(row)} has no larger stamp than {_name(cause.row)}, which led to it"
-                )
+                self.problems.append(inverted(cause.row, row))
         self._last[node] = Written(self._rows, row)
         self._rows += 1
 
@@ -65,6 +63,11 @@ class Causes:
         newest = self._known.get((node, sender), -1) if before is None else before.number
         if sender != node and sent.number > newest:
             arrived[sender] = sent
+
+
+def inverted(cause: Row, effect: Row) -> str:
+    """Returns a sentence about a row whose stamp is not larger than that of its cause."""
+    return f"stamps: {_name(effect)} has no larger stamp than {_name(cause)}, which led to it"
 
 
 def _name(row: Row) -> str:

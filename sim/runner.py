@@ -101,10 +101,10 @@ def run_seed(seed: int, options: RunOptions | None = None, trace: bool = False) 
     simulation = _simulation(seed, options, trace)
     if not options.audit and not options.apart_ms:
         return simulation.judged()
-    rows: list[dict[str, Any]] | None = [] if options.audit else None
+    rows: list[dict[str, Any]] = []
     causes = simulation.world.keep_log(rows, options.apart_ms)
     outcome = simulation.judged()
-    return replace(outcome, audit=audit(rows, outcome.violations, causes))
+    return replace(outcome, audit=audit(rows, outcome.violations, causes, options.audit))
 
 
 def _simulation(seed: int, options: RunOptions, trace: bool) -> NodeSimulation | ClusterSimulation:

@@ -18,6 +18,7 @@ from ..storage.engine import Durability
 from .causes import Causes
 from .checkers.case import topic_matches
 from .cluster_plan import ClusterPlan
+from .engine.host import EventLog
 from .engine.loop import VirtualLoop
 from .engine.network import SimNetwork
 from .engine.pipe import Mark
@@ -57,19 +58,17 @@ class World(Generic[M, C]):
         machine.mark = partial(self._mark, machine)
         self.machines[machine.name] = machine
 
-    def keep_log(self, rows: list[dict[str, Any]] | None, apart_ms: int = 0) -> Causes:
-        """Add the event logs of all machines to `rows`, at level message; None: do not keep them. Call it before the
-        first start. `apart_ms`: how far the clocks of the logs are apart. Returns what is counted of the rows."""
+    def keep_log(self, rows: list[dict[str, Any]], apart_ms: int = 0) -> Causes:
+        """Add the event logs of all machines to `rows`, at level message. Call it before the first start. `apart_ms`:
+        how far the clocks of the logs are apart. Returns what is counted of the rows."""
         causes = Causes()
 
         def take(row: dict[str, Any]) -> None:
             causes.wrote(row)
-            if rows is not None:
-                rows.append(row)
+            rows.append(row)
 
         for number, machine in enumerate(self.machines.values()):
-            machine.on_row = take
-            machine.log_ahead_ms = apart_ms * number // max(1, len(self.machines) - 1)
+            machine.log = EventLog(take, apart_ms * number // max(1, len(self.machines) - 1))
         return causes
 
     def add_clients(self, clients: Iterable[C]) -> None:
@@ -240,7 +239,7 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
                     if slot_of("", client.spec.name) == slot:
                         client.receiver.forget()
 
-    def keep_log(self, rows: list[dict[str, Any]] | None, apart_ms: int = 0) -> Causes:
+    def keep_log(self, rows: list[dict[str, Any]], apart_ms: int = 0) -> Causes:
         """As `World.keep_log`. What goes from machine to machine is counted, too."""
         self.network.watch = causes = super().keep_log(rows, apart_ms)
         return causes

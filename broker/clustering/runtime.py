@@ -28,6 +28,7 @@ from ...cluster.transport.wire import Accepted, CallFailed, Refused, Stamps, Tra
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
 from ..connection.connection import FAILOVER_GRACE_S
+from ..options import promised
 from ..shared_config import SharedConfig
 from .adapter import CLUSTER_SPACES, ClusterAdapter, operations_on
 from .asking import CALL_S, ask_leader, until
@@ -521,7 +522,7 @@ class ClusterRuntime:
         if answer.problem:
             raise ClusterError(answer.problem)
         await self._note(self._directory.adopt_cluster, answer.cluster_id)
-        self._node.join_run(answer.cluster_id)
+        self._node.join_run(answer.cluster_id, promised(self.in_force))
         member.adopt(answer)
         self.clustering.unbar()
         await until(

@@ -11,7 +11,6 @@ import random
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from ..listeners.limiter import limiter_options
 from ..listeners.listeners import Listeners
 from ..listeners.tls import TlsError, check_files
 from ..node import Node
-from ..options import PROMISES_DEPEND_ON
+from ..options import promised
 from ..plugins.builtin import BuiltinPlugins
 from ..plugins.hooks import Hooks, Refuse, Verdict
 from ..reporting.events import Events, Sink
@@ -208,18 +207,15 @@ class Server:
         startup.failed = known.set_exception
         startup.when_ready(lambda: known.set_result(None))
         former = self.eventlog.former if self.eventlog is not None else None
-        self.node.open(partial(self._promised, redactor), None if former is None else former.fields())
+        in_force = promised(self.runtime.in_force)
+        if redactor is not None:
+            in_force.append(f"{IN_FORCE}={redactor.fingerprint}")
+        self.node.open(in_force, None if former is None else former.fields())
         self.systree = Systree(self.node)
         self.systree.start()
         self.runtime.applied, self.runtime.told = self._settings_changed, self.log
         StatsReporter(self.node).start()
         return known
-
-    def _promised(self, redactor: Redactor | None) -> list[str]:
-        in_force = [f"{key}={self.runtime.in_force(key)}" for key in PROMISES_DEPEND_ON]
-        if redactor is not None:
-            in_force.append(f"{IN_FORCE}={redactor.fingerprint}")
-        return in_force
 
     def _former_stamp(self) -> int:
         """The stamp of the last event of the process before this one; 0 if unknown."""

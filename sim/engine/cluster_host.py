@@ -189,7 +189,7 @@ class ClusterHost(Host):
             if not answer.problem:
                 self.cluster_id = answer.cluster_id
                 assert self.node is not None
-                self.node.join_run(answer.cluster_id)
+                self.node.join_run(answer.cluster_id, self.promised(self.node))
                 member.adopt(answer)
             then(answer.problem)
 

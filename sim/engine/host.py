@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...analytics.schema import MESSAGE
 from ...broker.connection.transport import ConnectionOrigin
 from ...broker.environment import Ports
 from ...broker.node import Node
-from ...broker.options import PROMISES_DEPEND_ON, Options
+from ...broker.options import Options, promised
 from ...broker.plugins.hooks import Allow, Hooks, Verdict
 from ...broker.process.eventlog_former import FormerLog
 from ...broker.reporting.events import Events
@@ -49,14 +49,20 @@ class AllowAll:
         return True
 
 
+class EventLog(NamedTuple):
+    """Where the rows of a node go, all of level `message`. `ahead_ms`: their clock is so much ahead."""
+
+    take: Callable[[dict[str, Any]], None]
+    ahead_ms: int = 0
+
+
 class Host:
     """One machine with one node.
 
     `disk` makes the engine for each start. `wall_off_ms` is the error of the wall clock in ms. Ports for observers:
-    `on_event` gets every domain event of `event_level`; `on_row` gets every row of level `message`; `on_node` gets each
-    new node before it opens; `mark` returns the mark of bytes to clients (`Stream.arrived`). `log_ahead_ms`: the clock
-    of the event log is so much ahead. `lines` is the node's log. `boot` counts the starts on this disk, `life` all
-    starts.
+    `on_event` gets every domain event of `event_level`, `log` every row; `on_node` gets each new node before it opens;
+    `mark` returns the mark of bytes to clients (`Stream.arrived`). `lines` is the node's log. `boot` counts the starts
+    on this disk, `life` all starts.
     """
 
     def __init__(
@@ -81,15 +87,13 @@ class Host:
         self.events: list[dict[str, Any]] = []
         self.event_level = 0
         self.on_event: Callable[[dict[str, Any]], None] = self.events.append
-        self.on_row: Callable[[dict[str, Any]], None] | None = None
-        self.log_ahead_ms = 0
+        self.log: EventLog | None = None
         self.on_node: Callable[[Node], None] | None = None
         self.mark: Callable[[], Mark] | None = None
         self.node: Node | None = None
         self.engine: Engine | None = None
         self.pipes: list[Pipe] = []
         self._connections = 0
-        self._stop_by: float | None = None
         self._stopped: Callable[[], None] | None = None
         self.machine = "the first boot"
         """The boot of the machine. A process on another boot does not know how long the machine was off."""
@@ -140,21 +144,20 @@ class Host:
         hooks = Hooks(on_error=_plugin_failed)
         for name, plugin in self.plugins.items():
             hooks.add(name, plugin)
-        level = self.event_level if self.on_row is None else MESSAGE
+        level = self.event_level if self.log is None else MESSAGE
         events = Events(self.name, self.boot, self.run_id, self._log_clock(clock), self._mono_ns, level)
         former = self._former
         if former is not None:
             events.observe(former.stamp)
         if self.event_level:
             events.add(lambda row: self.on_event(row), self.event_level)
-        if self.on_row is not None:
-            events.add(self.on_row)
+        if self.log is not None:
+            events.add(self.log.take)
         self.node = node = Node(self.name, self.boot, self.options, hooks, events, ports)
         if self.on_node is not None:
             self.on_node(node)
         self.prepare(node)
-        durability = self.engine.durability
-        node.open(lambda: promised(node.options, durability), None if former is None else former.fields())
+        node.open(self.promised(node), None if former is None else former.fields())
         self._keep_clock()
         return node
 
@@ -187,8 +190,19 @@ class Host:
         return int(self.loop.now_s * 1e9)
 
     def _log_clock(self, clock: ClusterClock) -> Callable[[], int]:
-        ahead = self.log_ahead_ms
+        ahead = 0 if self.log is None else self.log.ahead_ms
         return (lambda: clock.now_ms() + ahead) if ahead else clock.now_ms
+
+    def promised(self, node: Node) -> list[str]:
+        """Returns the settings that promises depend on, as a real process names them in its event log."""
+        options = node.options
+        expiry_s = options.persistent_client_expiration_s
+        others = {
+            "message_store.engine": "leveldb",
+            "message_store.durability": node.env.store.durability,
+            "persistent_client_expiration": f"{expiry_s}s" if expiry_s else "never",
+        }
+        return promised(lambda key: others[key] if key in others else getattr(options, key))
 
     def _keep_clock(self) -> None:
         node = self.node
@@ -308,17 +322,6 @@ class Host:
         if pipe in self.pipes and pipe.port is not None:
             self.pipes.remove(pipe)
             pipe.port.lost(reason)
-
-
-def promised(options: Options, durability: str) -> list[str]:
-    """Returns the settings that promises depend on, as `node.start` of a real process names them."""
-    expiry_s = options.persistent_client_expiration_s
-    others = {
-        "message_store.engine": "leveldb",
-        "message_store.durability": durability,
-        "persistent_client_expiration": f"{expiry_s}s" if expiry_s else "never",
-    }
-    return [f"{key}={others[key] if key in others else getattr(options, key)}" for key in PROMISES_DEPEND_ON]
 
 
 _PLAIN = ListenerSettings(type="tcp", name="default", host="127.0.0.1", port=1883)

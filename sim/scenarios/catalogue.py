@@ -43,6 +43,12 @@ _AGAIN_AND_AGAIN = "; ".join([f"at {at}s fast_restart n2" for at in (3, 5, 7, 9,
 _TOPICS = tuple([f"t/{number}" for number in range(12)])
 _ELSEWHERE = {"n2": client("c0", _TOPICS, version=5), "n1": writer("w0", IDLE_S, _TOPICS)}
 
+_CHATTER = {
+    f"n{node}.{each.name}": each
+    for node in (1, 2, 3)
+    for each in (writer(f"w{node}", 0.01), reader(f"c{node}"), reader(f"d{node}"))
+}
+
 _OWN = (
     Scenario("away", "a node with a persistent session is cut off, and restarts near the end of the cut",
            "at 3s cut n3 | n1 n2 for 13s; at 14s fast_restart n3", {"n3": reader(), "n1": writer()}),
@@ -76,6 +82,8 @@ _OWN = (
            clients={"n2": reader(), "n3": reader("c1"), "n1": writer(pace_s=0.2)},
            acts=(leaves(6.0, "c1"), rots(9.0, "n1"), rots(9.0, "n2"), rots(9.0, "n3")), kinds=(),
            options={"queue_replicas": 2, "queue_check_interval_s": 10}),
+    Scenario("chatter", "messages go between all nodes all the time, also around a kill, a cut and a pause",
+           "at 5s fast_restart n2; at 9s cut n3 | n1 n2 for 4s; at 15s pause n1 0.5s", _CHATTER),
     Scenario("busy-follower", "the disk of a follower becomes slow: with --variant copies another one takes its place",
            clients={"n2": reader(), "n1": writer()}, acts=(busy_follower(3.0, 15.0),), kinds=()),
 )  # fmt: skip

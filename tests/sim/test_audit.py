@@ -110,7 +110,15 @@ def test_a_log_with_two_processes_of_one_boot_is_not_judged() -> None:
 def test_stamps_alone() -> None:
     causes = Causes()
     causes.problems.append("stamps: wrong")
-    assert audit(None, (LOST,), causes) == Audit({}, ("stamps: wrong",), 0, "")
+    assert audit(lost().rows, (LOST,), causes, judged=False) == Audit({}, ("stamps: wrong",))
+
+
+def test_pairs_that_rows_name_are_compared() -> None:
+    sent = {"type": "fwd.send", "node": "a", "boot": 1, "seq": 3, "hlc": 9, "mid": ("a", 1, 1), "target": "b"}
+    arrived = {"type": "fwd.recv", "node": "b", "boot": 1, "seq": 4, "hlc": 9, "mid": ("a", 1, 1), "source": "a"}
+    found = audit([sent, arrived], (), Causes(), judged=False)
+    assert found.pairs == 1 and len(found.differences) == 1
+    assert audit([sent, {**arrived, "hlc": 10}], (), Causes(), judged=False) == Audit(pairs=1)
 
 
 def test_the_audit_changes_nothing() -> None:
@@ -128,12 +136,12 @@ def test_differences_fail_a_seed(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     told = capsys.readouterr().out
     assert "seed 7: 0 violations, 1 differences\n    finding without a violation: A1\n" in told
     assert "again: strogoff sim --first 7 --trace --audit" in told
-    assert "event logs: 5 hops; findings: A1 queue: 2; 1 logs differ" in told
+    assert "event logs: 5 hops, 0 pairs in rows; findings: A1 queue: 2; 1 logs differ" in told
 
 
 def test_a_clean_seed_says_what_was_judged(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "--seconds", "3", "--first", "2420001", "--audit"]) == 0
-    assert capsys.readouterr().out.endswith("event logs: 0 hops; findings: none; 0 logs differ\n")
+    assert capsys.readouterr().out.endswith("event logs: 0 hops, 0 pairs in rows; findings: none; 0 logs differ\n")
 
 
 def test_logs_that_are_not_judged_are_counted() -> None:

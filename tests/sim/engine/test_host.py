@@ -7,7 +7,7 @@ from typing import Any
 from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE_TYPES, validate
 from strogoff.broker.options import PROMISES_DEPEND_ON, Options
 from strogoff.mqtt import packets
-from strogoff.sim.engine.host import CLOCK_KEY, EPOCH_MS, STOP_S
+from strogoff.sim.engine.host import CLOCK_KEY, EPOCH_MS, STOP_S, EventLog
 from strogoff.sim.engine.peer import Peer, connect_packet
 
 from ..histories import make_host
@@ -167,7 +167,7 @@ def test_rows_of_messages_go_to_their_own_port() -> None:
     """`on_event` gets what it gets without that."""
     loop, host, _ = make_host()
     rows: list[dict[str, Any]] = []
-    host.event_level, host.on_row = 1, rows.append
+    host.event_level, host.log = 1, EventLog(rows.append)
     host.start()
     peer = Peer(host)
     peer.send(connect_packet("p"), packets.Publish("t", b""))
@@ -177,8 +177,12 @@ def test_rows_of_messages_go_to_their_own_port() -> None:
     assert [row["type"] for row in host.events] == [kind for kind in kinds if kind not in MESSAGE_TYPES]
 
 
+def ignore(row: dict[str, Any]) -> None:
+    """A log that nobody reads."""
+
+
 def test_the_clock_of_the_log_can_be_ahead() -> None:
     _, host, _ = make_host()
-    host.event_level, host.log_ahead_ms = 1, 500
+    host.event_level, host.log = 1, EventLog(ignore, 500)
     host.start()
     assert host.events[0]["hlc"] >> LOGICAL_BITS == EPOCH_MS + 500
