@@ -273,6 +273,7 @@ class _Builder:
         """Node and view: disks that the cluster has given up. Each node says it when it learns of the view."""
         self._ended: dict[tuple[str, str, int], Row] = {}
         """Mountpoint, client and epoch -> the row with which that session ended."""
+        self._strange_ends: dict[Owner, int] = {}
         self._removed: dict[tuple[Owner, str | None, str], Held] = {}
         """Subscriptions whose UNSUBACK has not left yet."""
         self._held: dict[tuple[Owner, str | None, str], Held] = {}
@@ -383,6 +384,8 @@ class _Builder:
             if self.world.partitions.is_unleased(row["node"], row["hlc"]):
                 self._perhaps.setdefault(session.slot, {})[owner] = session, owner in self._armed
             self._finish(session, row)
+        else:
+            self._strange_ends[owner] = row["hlc"]
         self._closed.discard(owner)
         if row.get("epoch"):
             self._ended.setdefault((owner[1], owner[2], row["epoch"]), row)
@@ -413,6 +416,9 @@ class _Builder:
             home = session.home
             if home.node == row["node"]:
                 continue
+            if self._ended_there(row["node"], owner) > home.since:
+                self._finish(session, row)
+                continue
             dead = self.world.lives.had_died(home.node, home.boot, row["hlc"])
             if session.durable or owner in self._armed or dead:
                 other = coming.get(owner[1:])
@@ -424,9 +430,15 @@ class _Builder:
             moves = self._moved.setdefault((row["node"], *session.owner[1:]), [])
             moves.append((row["hlc"], session.owner))
 
+    def _ended_there(self, node: str, owner: Owner) -> int:
+        """Returns when a node has ended a session that it did not have yet, as the log knows: it opens the sessions of
+        a slot, and ends what has expired, before it says that the slot has arrived."""
+        return self._strange_ends.get((node, *owner[1:]), BEFORE)
+
     def _revive(self, row: Row) -> None:
         for owner, (session, armed) in self._perhaps.pop(row["slot"], {}).items():
-            if session.home.node != row["node"] and owner not in self._open:
+            ended_there = self._ended_there(row["node"], owner) > session.ended
+            if session.home.node != row["node"] and owner not in self._open and not ended_there:
                 session.ended = NEVER
                 session.rows.pop()
                 self._open[owner] = session

@@ -152,6 +152,20 @@ def will_safe_at_its_own_node(stage: Stage) -> Actor:
     stage.expect("A14", "dup", stage.place(client, stage.scene.written[-1]))
 
 
+@CASES.near_miss
+def expired_while_its_slot_arrives(stage: Stage) -> Actor:
+    """The next primary ends an expired session before it says that the slot has arrived. Then a new one begins."""
+    client = stage.client(stage.node())
+    stage.close(client)
+    client.node = stage.node()
+    yield 20
+    for kind, reason in (("sess.expire", {}), ("sess.end", {"reason": "expired"})):
+        stage.of_session(client, kind, **reason)
+    stage.say(client.node, "slot.arrive", slot=slot_of("", client.name))
+    yield 20
+    stage.connect(client)
+
+
 def _ended_alone(stage: Stage, leased: bool) -> Client:
     """A node ends a session with a will. Then another node takes the slot over, and publishes the will."""
     client = stage.client(stage.node(), expiry_s=0, will=stage.topic)
