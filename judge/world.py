@@ -274,6 +274,8 @@ class _Builder:
         self._ended: dict[tuple[str, str, int], Row] = {}
         """Mountpoint, client and epoch -> the row with which that session ended."""
         self._strange_ends: dict[Owner, int] = {}
+        self._waiting: dict[int, set[Owner]] = {}
+        """Clients by slot with a will and without CONNACK: the log does not have their sessions yet."""
         self._removed: dict[tuple[Owner, str | None, str], Held] = {}
         """Subscriptions whose UNSUBACK has not left yet."""
         self._held: dict[tuple[Owner, str | None, str], Held] = {}
@@ -401,7 +403,10 @@ class _Builder:
             session.depth = row["hlc"], row["count"]
 
     def arm(self, row: Row) -> None:
-        self._armed.add(self.world.owner_of(row))
+        owner = self.world.owner_of(row)
+        self._armed.add(owner)
+        if owner not in self._open:
+            self._waiting.setdefault(slot_of(owner[1], owner[2]), set()).add(owner)
 
     def disarm(self, row: Row) -> None:
         self._armed.discard(self.world.owner_of(row))
@@ -425,6 +430,9 @@ class _Builder:
                 coming[owner[1:]] = session if other is None else max(session, other, key=lambda each: each.begun)
                 if other is not None:  # two nodes had one, in a split: a slot has one session of a client
                     self._finish(min(session, other, key=lambda each: each.begun), row)
+        for owner in sorted(self._waiting.get(row["slot"], ())):
+            if owner in self._armed and owner not in self._open and owner[0] != row["node"]:
+                self.world.moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
         for session in coming.values():
             session.homes.append(Home(row["hlc"], row["node"], row["boot"]))
             moves = self._moved.setdefault((row["node"], *session.owner[1:]), [])

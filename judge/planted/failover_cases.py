@@ -213,6 +213,21 @@ def slot_lost_before_connack(stage: Stage) -> Actor:
 
 
 @CASES.near_miss
+def published_by_the_next_node_without_connack(stage: Stage) -> Actor:
+    """A client has no CONNACK yet when its node dies. The copy of its slot has session and will: it publishes that."""
+    client = stage.client(stage.node(), expiry_s=0)
+    stage.close(client)
+    stage.of_session(client, "will.arm", topic=stage.topic)
+    yield from stage.kill(client.node)
+    client.node = stage.node()
+    stage.say(client.node, "slot.arrive", slot=slot_of("", client.name))
+    yield 20
+    _fires(stage, client)
+    yield 9000
+    stage.connect(client)
+
+
+@CASES.near_miss
 def two_sessions_in_a_split(stage: Stage) -> Actor:
     """Two nodes had a session of one client. The slot goes to a third one, where the newer of them ends."""
     tx, rx = stage.far_pair(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from strogoff.sim.planted_bugs.cluster_bugs import CLUSTER_BUGS
+from strogoff.sim.planted_bugs.in_the_log import HIDDEN, SHOWN
 from strogoff.sim.planted_bugs.node_bugs import NODE_BUGS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "simulation.md"
@@ -23,9 +24,19 @@ def of_clusters() -> list[str]:
     return rows
 
 
+def in_the_log() -> list[str]:
+    rows = ["| bug | found in the event log | or why not |", "|---|---|---|"]
+    rows += [f"| `{name}` | {anomalies} | |" for name, anomalies in SHOWN.items()]
+    return [*rows, *[f"| `{name}` | | {why} |" for name, why in HIDDEN.items()]]
+
+
 def written(page: str) -> str:
     """The page with the tables as they must be."""
-    for name, rows in (("one node", of_one_node()), ("clusters", of_clusters())):
+    for name, rows in (
+        ("one node", of_one_node()),
+        ("clusters", of_clusters()),
+        ("the event log", in_the_log()),
+    ):
         begin, end = (f"<!-- from the planted bugs of {name}: {mark} -->\n" for mark in ("begin", "end"))
         head, _, rest = page.partition(begin)
         page = head + begin + "\n".join(["", *rows, "", ""]) + end + rest.partition(end)[2]

@@ -55,3 +55,20 @@ def test_a_view_is_followed_after_the_leader_has_it() -> None:
     cluster.until(lambda: bool(rows_of(follower, "mem.down", known[1])))
     (first,), (then,) = rows_of(leader, "mem.down", known[0]), rows_of(follower, "mem.down", known[1])
     assert stamp < first["hlc"] < then["hlc"]
+
+
+def test_a_node_joins_after_the_others_have_agreed() -> None:
+    """The join is a call: the node has no stream to the others yet."""
+    cluster = ClusterHarness(2, joined=False)
+    stamp = get_ahead(cluster[1])
+    assert cluster[2].join() == ""
+    (joined,) = rows_of(cluster[2], "node.join")
+    assert stamp < joined["hlc"]
+
+
+def test_the_asked_node_logs_a_join_after_the_call() -> None:
+    cluster = ClusterHarness(2, joined=False)
+    stamp = get_ahead(cluster[2])
+    known = len(cluster[1].host.events)
+    assert cluster[2].join() == ""
+    assert stamp < min(row["hlc"] for row in cluster[1].host.events[known:])

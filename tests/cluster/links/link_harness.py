@@ -39,6 +39,9 @@ class Node:
         self.on_up: Callable[[str], None] | None = None
         self.refuses: dict[str, str] = {}
         self.has_applied = 0
+        self.stamp = 0
+        self.observed: list[int] = []
+        """The stamps that came with frames."""
         loop = world.loop
         self.transport = MemoryTransport(world.network, name)
         ports = LinkPorts(
@@ -49,6 +52,8 @@ class Node:
             world.rng,
             lambda level, text: self.logs.append(text),
             set_aside=self.aside.append,
+            stamp=lambda: self.stamp,
+            observe=self.observed.append,
         )
         newest, oldest = world.versions(name)
         process = f"process {world.count()}"

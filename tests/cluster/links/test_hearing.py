@@ -29,6 +29,17 @@ def test_heartbeats_and_silence() -> None:
     assert a.links.up("b") and b.links.up("a")
 
 
+def test_heartbeats_carry_stamps() -> None:
+    """Those of a dialer, and those of an acceptor without a stream back."""
+    world = LinkHarness()
+    a, b = world.node("a"), world.node("b")
+    a.links.set_peers({"b": "b:1883"})
+    world.loop.run_for(2)
+    a.stamp, b.stamp = 5, 7
+    world.loop.run_for(2)
+    assert a.observed[-1] == 7 and b.observed[-1] == 5
+
+
 def test_an_acceptor_without_a_stream_back_sends_empty_frames() -> None:
     """Only a dials: empty frames of b keep its stream up."""
     world = LinkHarness()

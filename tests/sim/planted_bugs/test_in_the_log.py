@@ -1,0 +1,42 @@
+"""The judges find a planted bug in the event log of the run that shows it, or the table says why not."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.sim.audit import Audit
+from strogoff.sim.planted_bugs.cluster_bugs import CLUSTER_BUGS
+from strogoff.sim.planted_bugs.in_the_log import HIDDEN, SHOWN
+from strogoff.sim.planted_bugs.node_bugs import NODE_BUGS
+from strogoff.sim.runner import RunOptions, run_seed
+
+QUICK = ("ack-before-commit", "newest-first", "subscriptions-lost", "old-connection-kept")
+SLOW = pytest.mark.slow
+
+
+def of_the_run(name: str) -> Audit:
+    """The audit of the first run with a violation."""
+    seeds = NODE_BUGS[name].seeds if name in NODE_BUGS else CLUSTER_BUGS[name].seeds
+    for seed in range(seeds):
+        outcome = run_seed(seed, RunOptions(bug=name, audit=True))
+        if outcome.violations:
+            assert outcome.audit is not None
+            return outcome.audit
+    raise AssertionError(f"{name} was not found within {seeds} seeds")
+
+
+def test_each_name_is_a_bug() -> None:
+    assert not SHOWN.keys() & HIDDEN.keys()
+    assert {*SHOWN, *HIDDEN} <= {*NODE_BUGS, *CLUSTER_BUGS} and {*QUICK} <= {*SHOWN}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in QUICK else [SLOW]) for name in SHOWN])
+def test_a_bug_is_found_in_the_log(name: str) -> None:
+    found = {kind.split(" ")[0] for kind in of_the_run(name).findings}
+    assert found & {*SHOWN[name].split(", ")}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[SLOW]) for name in HIDDEN])
+def test_a_bug_that_is_said_to_be_hidden_is_not_found(name: str) -> None:
+    """Once a judge finds it, it belongs into the other table."""
+    assert of_the_run(name).findings == {}
