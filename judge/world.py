@@ -150,6 +150,11 @@ class World:
             last = sessions[0]
         return last if last.begun <= stamp < last.ended else None
 
+    def had_lease(self, row: RowId, stamp: int) -> bool:
+        """Whether the boot that wrote a row had got a lease before a stamp."""
+        node, boot, _ = row
+        return self.partitions.had_one_between(node, self.lives.boots[node, boot].first_hlc, stamp)
+
     def online_between(self, owner: Owner, begin: int, end: int) -> Iterator[Online]:
         """Returns connections of an owner's sessions that were open at any time between two stamps, the first
         `CONNECTIONS` at most."""
@@ -169,11 +174,6 @@ class World:
             there = self.returns[node] = sorted([*starts, *(each.healed for each in self.incidents.of(node))])
         at = bisect_right(there, stamp)
         return there[at - 1] if at else -1
-
-    def had_lease(self, row: RowId, stamp: int) -> bool:
-        """Whether the boot that wrote a row had got a lease before a stamp."""
-        node, boot, _ = row
-        return self.partitions.had_one_between(node, self.lives.boots[node, boot].first_hlc, stamp)
 
     def was_given_up(self, row: Row, until: int) -> bool:
         """Whether the cluster gave up the disk of the boot that wrote a row, before a stamp."""
