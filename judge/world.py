@@ -70,7 +70,7 @@ class World:
     """The stamps of conn.open by node, mountpoint and client."""
     online: Mapping[Owner, list[Online]] = field(default_factory=dict)
     """The connections of the sessions of each owner, in the order of their begins."""
-    mountpoints: Mapping[tuple[str, int, int], str] = field(default_factory=dict)
+    mountpoints: dict[tuple[str, int, int], str] = field(default_factory=dict)
     """(node, boot, conn) -> mountpoint, where it is not the default one."""
     brought: set[tuple[Owner, str]] = field(default_factory=set)
     """Topics of retained messages that a session got for a SUBSCRIBE, from rows that do not name the message."""
@@ -109,7 +109,6 @@ class World:
             subscriptions=self.subscriptions.packed(),
             connections=Packed(self.connections, Owner, list[int]),
             online=Packed(self.online, Owner, list[Online]),
-            mountpoints=Packed(self.mountpoints, tuple[str, int, int], str),
             moved=Packed(self.moved, Owner, list[tuple[int, Owner]]),
         )
 
@@ -247,7 +246,6 @@ class _Builder:
         self._subscriptions: dict[FilterKey, list[Held]] = {}
         self._connections: dict[Owner, list[int]] = {}
         self._online: dict[Owner, list[Online]] = {}
-        self._mountpoints: dict[tuple[str, int, int], str] = {}
         self._moved: dict[Owner, list[tuple[int, Owner]]] = {}
         self.world = World(
             Lives(summary.boots, summary.complete),
@@ -256,7 +254,6 @@ class _Builder:
             safe_wills=summary.safe_wills,
             connections=self._connections,
             online=self._online,
-            mountpoints=self._mountpoints,
             moved=self._moved,
         )
         self._open: dict[Owner, Session] = {}
@@ -334,7 +331,7 @@ class _Builder:
         online = Online(node, row["boot"], row.get("conn") or 0, row["hlc"])
         self._online.setdefault(owner, []).append(online)
         if mountpoint and row.get("conn"):
-            self._mountpoints[node, row["boot"], row["conn"]] = mountpoint
+            self.world.mountpoints[node, row["boot"], row["conn"]] = mountpoint
 
     def disconnected(self, row: Row) -> None:
         owner = self.world.owner_of(row)
