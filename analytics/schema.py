@@ -194,7 +194,7 @@ _TYPES: Final = """
     dlv.pause s client conn ?mountpoint
         : for 1 s the client has not read what was sent, so the node sends it nothing
     dlv.resume s client conn ?mountpoint : the client reads again, after dlv.pause
-    will.arm s client epoch topic ?mountpoint
+    will.arm s client epoch topic ?mountpoint ?slot
         : the node has the will of a client that connects; conn.open follows, unless the connection ends before CONNACK
     will.fire s client topic mid ?mountpoint : a will was published
     will.cancel s client reason ?topic ?mountpoint ?epoch : a will will not be published

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from ..cluster.identity import slot_of
+
 Row = Mapping[str, Any]
 MessageId = tuple[str, int, int]
 """The `mid` of rows: the node and boot that accepted the message, and a counter."""
@@ -33,6 +35,12 @@ def message_id_of(row: Row) -> MessageId:
 def row_id(row: Row) -> RowId:
     """Returns how a finding names the row."""
     return row["node"], row["boot"], row["seq"]
+
+
+def slot_in(row: Row) -> int:
+    """Returns the slot of the row's client: a log whose names are replaced says it in the row."""
+    given: int | None = row.get("slot")
+    return slot_of(row.get("mountpoint") or "", row["client"]) if given is None else given
 
 
 def ms_of(stamp: int) -> int:

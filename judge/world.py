@@ -12,18 +12,18 @@ its slot goes to another node.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Final
 
-from ..cluster.identity import slot_of
 from ..mqtt.topics import parse_shared
 from .incidents import Incidents
 from .lives import BootRows, Lives
 from .packed import Packed
 from .partitions import Partitions
-from .rows import BEFORE, NEVER, MessageId, Owner, Row, RowId, in_order, row_id
+from .rows import BEFORE, NEVER, MessageId, Owner, Row, RowId, in_order, row_id, slot_in
 from .sessions import Held, Home, Online, Session, SessionKey
 from .subscriptions import FilterKey, SubscriptionTable, filter_key
 from .views import Views
@@ -66,7 +66,7 @@ class World:
     sessions: Mapping[Owner, list[Session]] = field(default_factory=dict)
     subscriptions: SubscriptionTable = field(default_factory=lambda: SubscriptionTable({}))
     safe_wills: frozenset[MessageId] = frozenset()
-    connections: Mapping[Owner, list[int]] = field(default_factory=dict)
+    connections: dict[Owner, list[int]] = field(default_factory=dict)
     """The stamps of conn.open by node, mountpoint and client."""
     online: Mapping[Owner, list[Online]] = field(default_factory=dict)
     """The connections of the sessions of each owner, in the order of their begins."""
@@ -107,7 +107,6 @@ class World:
             self,
             sessions=Packed(self.sessions, Owner, list[Session]),
             subscriptions=self.subscriptions.packed(),
-            connections=Packed(self.connections, Owner, list[int]),
             online=Packed(self.online, Owner, list[Online]),
             moved=Packed(self.moved, Owner, list[tuple[int, Owner]]),
         )
@@ -238,13 +237,23 @@ class World:
         return self.setting(node, "message_store.durability", stamp) == "os"
 
 
+@dataclass
+class _Slot:
+    """Clients of a slot. `open`: with an open session. `perhaps`: with a session that a node without a lease has ended,
+    and whether it had a will: another node that takes the slot over knows nothing of that. `waiting`: with a will and
+    without CONNACK, so the log does not have their sessions yet."""
+
+    open: set[Owner] = field(default_factory=set)
+    perhaps: dict[Owner, tuple[Session, bool]] = field(default_factory=dict)
+    waiting: set[Owner] = field(default_factory=set)
+
+
 class _Builder:
     """Reads rows in order. `_open` has the open session of each owner."""
 
     def __init__(self, summary: Summary) -> None:
         self._sessions: dict[Owner, list[Session]] = {}
         self._subscriptions: dict[FilterKey, list[Held]] = {}
-        self._connections: dict[Owner, list[int]] = {}
         self._online: dict[Owner, list[Online]] = {}
         self._moved: dict[Owner, list[tuple[int, Owner]]] = {}
         self.world = World(
@@ -252,15 +261,11 @@ class _Builder:
             sessions=self._sessions,
             subscriptions=SubscriptionTable(self._subscriptions),
             safe_wills=summary.safe_wills,
-            connections=self._connections,
             online=self._online,
             moved=self._moved,
         )
         self._open: dict[Owner, Session] = {}
-        self._in_slot: dict[int, set[Owner]] = {}
-        self._perhaps: dict[int, dict[Owner, tuple[Session, bool]]] = {}
-        """Sessions by slot that a node without a lease has ended, and whether they had a will: another node that takes
-        the slot over knows nothing of that."""
+        self._slots: defaultdict[int, _Slot] = defaultdict(_Slot)
         self._outlives: set[Owner] = set()
         """The client's last CONNACK said that its session outlives the connection."""
         self._closed: set[Owner] = set()
@@ -271,8 +276,6 @@ class _Builder:
         self._ended: dict[tuple[str, str, int], Row] = {}
         """Mountpoint, client and epoch -> the row with which that session ended."""
         self._strange_ends: dict[Owner, int] = {}
-        self._waiting: dict[int, set[Owner]] = {}
-        """Clients by slot with a will and without CONNACK: the log does not have their sessions yet."""
         self._removed: dict[tuple[Owner, str | None, str], Held] = {}
         """Subscriptions whose UNSUBACK has not left yet."""
         self._held: dict[tuple[Owner, str | None, str], Held] = {}
@@ -327,7 +330,7 @@ class _Builder:
         (self._outlives.add if row.get("expiry_s") else self._outlives.discard)(owner)
         node, mountpoint, client = row["node"], row.get("mountpoint") or "", row["client"]
         if row.get("conn") is None:  # older logs do not number connections
-            self._connections.setdefault((node, mountpoint, client), []).append(row["hlc"])
+            self.world.connections.setdefault((node, mountpoint, client), []).append(row["hlc"])
         online = Online(node, row["boot"], row.get("conn") or 0, row["hlc"])
         self._online.setdefault(owner, []).append(online)
         if mountpoint and row.get("conn"):
@@ -381,7 +384,7 @@ class _Builder:
             if row["node"] != session.home.node and owner in self._armed:
                 return  # a node whose slot is elsewhere gives the session up, and leaves the will to the next one
             if self.world.partitions.is_unleased(row["node"], row["hlc"]):
-                self._perhaps.setdefault(session.slot, {})[owner] = session, owner in self._armed
+                self._slots[session.slot].perhaps[owner] = session, owner in self._armed
             self._finish(session, row)
         else:
             self._strange_ends[owner] = row["hlc"]
@@ -403,7 +406,7 @@ class _Builder:
         owner = self.world.owner_of(row)
         self._armed.add(owner)
         if owner not in self._open:
-            self._waiting.setdefault(slot_of(owner[1], owner[2]), set()).add(owner)
+            self._slots[slot_in(row)].waiting.add(owner)
 
     def disarm(self, row: Row) -> None:
         self._armed.discard(self.world.owner_of(row))
@@ -413,7 +416,7 @@ class _Builder:
         is served by its gateway, and is not in its slot."""
         self._revive(row)
         coming: dict[tuple[str, ...], Session] = {}
-        for owner in sorted(self._in_slot.get(row["slot"], ())):
+        for owner in sorted(self._slots[row["slot"]].open):
             session = self._open[owner]
             home = session.home
             if home.node == row["node"]:
@@ -427,9 +430,9 @@ class _Builder:
                 coming[owner[1:]] = session if other is None else max(session, other, key=lambda each: each.begun)
                 if other is not None:  # two nodes had one, in a split: a slot has one session of a client
                     self._finish(min(session, other, key=lambda each: each.begun), row)
-        for owner in sorted(self._waiting.get(row["slot"], ())):
+        for owner in sorted(self._slots[row["slot"]].waiting):
             if owner in self._armed and owner not in self._open and owner[0] != row["node"]:
-                self.world.moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
+                self._moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
         for session in coming.values():
             session.homes.append(Home(row["hlc"], row["node"], row["boot"]))
             moves = self._moved.setdefault((row["node"], *session.owner[1:]), [])
@@ -441,13 +444,14 @@ class _Builder:
         return self._strange_ends.get((node, *owner[1:]), BEFORE)
 
     def _revive(self, row: Row) -> None:
-        for owner, (session, armed) in self._perhaps.pop(row["slot"], {}).items():
+        perhaps, self._slots[row["slot"]].perhaps = self._slots[row["slot"]].perhaps, {}
+        for owner, (session, armed) in perhaps.items():
             ended_there = self._ended_there(row["node"], owner) > session.ended
             if session.home.node != row["node"] and owner not in self._open and not ended_there:
                 session.ended = NEVER
                 session.rows.pop()
                 self._open[owner] = session
-                self._in_slot[session.slot].add(owner)
+                self._slots[session.slot].open.add(owner)
                 if armed:
                     self._armed.add(owner)
 
@@ -460,7 +464,7 @@ class _Builder:
         self._lost.add(key)
         self.world.given_up.setdefault(row["target"], []).append(row["hlc"])
         for slot in slots_of(row["slots"]):
-            for owner in sorted(self._in_slot.get(slot, ())):
+            for owner in sorted(self._slots[slot].open):
                 session = self._open[owner]
                 if session.durable:
                     self._finish(session, row)
@@ -473,14 +477,12 @@ class _Builder:
         self._closed.discard(owner)
         sessions = self._sessions.setdefault(owner, [])
         begun = row["hlc"] if sessions or row["type"] == "sess.create" else BEFORE
-        given = row.get("slot")  # in a log whose names are replaced
-        slot = slot_of(owner[1], owner[2]) if given is None else given
-        session = Session(owner, len(sessions) + 1, slot, begun, [Home(begun, row["node"], row["boot"])])
+        session = Session(owner, len(sessions) + 1, slot_in(row), begun, [Home(begun, row["node"], row["boot"])])
         session.served = row["node"]
         session.rows.append(row_id(row))
         sessions.append(session)
         self._open[owner] = session
-        self._in_slot.setdefault(slot, set()).add(owner)
+        self._slots[session.slot].open.add(owner)
         return session
 
     def _finish(self, session: Session, row: Row) -> None:
@@ -488,7 +490,7 @@ class _Builder:
         session.rows.append(row_id(row))
         self._armed.discard(session.owner)
         del self._open[session.owner]
-        self._in_slot[session.slot].discard(session.owner)
+        self._slots[session.slot].open.discard(session.owner)
 
     # -- subscriptions
 

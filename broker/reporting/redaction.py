@@ -30,7 +30,7 @@ _REMEMBERED: Final = 50_000
 """Values of each kind whose hash is remembered."""
 _KEPT: Final = frozenset(("", "+", "#", "$SYS", "$share"))
 """Levels that stay."""
-_OF_SESSIONS: Final = frozenset(("sess.create", "sess.resume", "sub.add"))
+_OF_SESSIONS: Final = frozenset(("sess.create", "sess.resume", "sub.add", "will.arm"))
 """Rows of these types get the slot of their client: its hash does not tell it."""
 _DETAILS_OF_NODES: Final = frozenset(("lease.lose", "mem.slow", "fault.loss", "fault.end"))
 """Types whose `detail` says nothing of clients. It is left out of all others."""

@@ -23,9 +23,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...cluster.identity import slot_of
 from ..findings import Finding, Subject
-from ..rows import LOGICAL_BITS, NEVER, Owner, Row, in_order, message_id_of, row_id
+from ..rows import LOGICAL_BITS, NEVER, Owner, Row, in_order, message_id_of, row_id, slot_in
 from ..world import World
 
 ID = "A14"
@@ -106,8 +105,8 @@ def _given_up(armed: Row | None, later: Row, world: World) -> bool:
         return False
     if world.lives.had_died(armed["node"], armed["boot"], later["hlc"]):
         return True
-    slot = slot_of(armed.get("mountpoint") or "", armed["client"])
-    return any(armed["hlc"] < stamp < later["hlc"] for stamp in world.left.get((armed["node"], slot), ()))
+    left = world.left.get((armed["node"], slot_in(armed)), ())
+    return any(armed["hlc"] < stamp < later["hlc"] for stamp in left)
 
 
 def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:

@@ -201,6 +201,8 @@ class Host:
             "message_store.engine": "leveldb",
             "message_store.durability": node.env.store.durability,
             "persistent_client_expiration": f"{expiry_s}s" if expiry_s else "never",
+            "eventlog.clients": ",".join(options.eventlog_clients),
+            "eventlog.topics": ",".join(options.eventlog_topics),
         }
         return promised(lambda key: others[key] if key in others else getattr(options, key))
 

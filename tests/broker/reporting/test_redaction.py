@@ -116,7 +116,7 @@ def test_texts_and_settings_that_may_name_clients_are_replaced() -> None:
 
 def test_rows_of_sessions_have_the_slot_of_the_client() -> None:
     """A hash does not tell it, and sessions move with their slots."""
-    for kind in ("sess.create", "sess.resume", "sub.add"):
+    for kind in ("sess.create", "sess.resume", "sub.add", "will.arm"):
         assert REDACTOR.fields(kind, {"client": "c1", "mountpoint": "m"})["slot"] == slot_of("m", "c1")
     assert "slot" not in REDACTOR.fields("sess.end", {"client": "c1"})
 
