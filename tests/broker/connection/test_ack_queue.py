@@ -172,13 +172,15 @@ def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> N
     broker = Guarded()
     broker.route("t", live("n2"))
     client = broker.client("c", 5)
+    types: list[str] = []
+    broker.node.env.events.add(lambda row: types.append(row["type"]))
     broker.node.env.events.set_level(MESSAGE)
     assert client.publish("t", b"1", qos, 1) == []
     broker.lease = False
     broker.acked("n2", 1)
     assert [type(each) for each in client.take()] == [packets.Disconnect]
     assert client.closed
-    assert broker.events("pub.recv") and not broker.events("pub.ack")
+    assert "pub.recv" in types and "pub.ack" not in types
 
 
 def test_a_suback_that_may_not_leave_is_not_in_the_event_log() -> None:
