@@ -11,7 +11,7 @@ from .environment import from_environment
 from .listeners import open_to_strangers, unopened
 from .lookup import Setting
 from .problems import ConfigError, Problem
-from .schema import Key, Schema, schema
+from .schema import LISTS, TEXTS, Key, Schema, schema
 from .settings import REFERENCE, Settings
 from .syntax import Line, read_lines
 from .values import WrongValueError
@@ -151,15 +151,7 @@ class _Values:
             if text is None:
                 continue
             try:
-                if text == "" and key.type not in (
-                    "string",
-                    "file",
-                    "directory",
-                    "hosts",
-                    "clients",
-                    "filters",
-                    "terms",
-                ):
+                if text == "" and key.type not in (*TEXTS, *LISTS, "terms"):
                     raise WrongValueError(key.expected)
                 explicit[name] = Setting(key, key.parse(text), line)
             except WrongValueError as error:

@@ -20,6 +20,8 @@ TABLES = ("broker", "storage", "strogoff", "cluster", "plugins", "bridges", "dat
 LISTENER_TYPES = ("tcp", "ssl", "ws", "wss", "vmq", "vmqs", "http", "https")
 LISTENER_GROUP = "Listener options"
 
+TEXTS, LISTS = ("string", "file", "directory"), ("hosts", "clients", "filters")
+"""Types of values that may be empty."""
 ACTIVE, NONE, LATER = "active", "none", "later"
 """Effects: the key works; it has no meaning in this broker; this version lacks the feature."""
 
@@ -50,13 +52,12 @@ class Key(msgspec.Struct, frozen=True):
 
     def parse(self, text: str) -> Value:
         """The value of a text; raises `WrongValueError`. If text is allowed, `""` and `[]` mean "no value"."""
-        if self.type in ("string", "file", "directory") and text in ('""', "[]"):
-            text = ""
-        return (
-            ()
-            if self.type in ("hosts", "clients", "filters") and text in ('""', "[]")
-            else parse_value(self.type, self.allowed, text)
-        )
+        if text in ('""', "[]"):
+            if self.type in LISTS:
+                return ()
+            if self.type in TEXTS:
+                text = ""
+        return parse_value(self.type, self.allowed, text)
 
     def default_value(self) -> Value:
         """The default, without substitutions; None if there is none."""
