@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .test_silver import table
+from .test_silver import event_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,7 @@ def rows_of(spark: SparkSession) -> DataFrame:
         {"type": "q.expire", "mid": SECOND, "client": "a"},
         {"type": "conn.close", "client": "p", "reason": "disconnect"},
     ]
-    return by_message(table(spark, [{**step, "seq": at, "hlc": at} for at, step in enumerate(steps, 1)]))
+    return by_message(event_table(spark, [{**step, "seq": at, "hlc": at} for at, step in enumerate(steps, 1)]))
 
 
 def test_a_message_has_its_begin_and_its_end(spark: SparkSession) -> None:

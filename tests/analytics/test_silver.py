@@ -11,18 +11,33 @@ from strogoff.analytics import schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
 HOUR = 3_600_000 << schema.LOGICAL_BITS
 
 
+HEADER = {"v": 6, "run_id": "r", "node": "n1", "boot": 1, "mono_ns": 1, "type": "node.stop", "line": 1, "file": "a"}
+
+
 def table(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    """Decoded lines."""
     from strogoff.analytics.silver import decoded_type
 
-    header = {"v": 6, "run_id": "r", "node": "n1", "boot": 1, "mono_ns": 1, "type": "node.stop", "line": 1, "file": "a"}
-    names = decoded_type().fieldNames()
-    return spark.createDataFrame([[(header | row).get(name) for name in names] for row in rows], decoded_type())
+    return _table(spark, rows, decoded_type())
+
+
+def event_table(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    """Events without date and hour."""
+    from strogoff.analytics.silver import events_type
+
+    return _table(spark, rows, events_type())
+
+
+def _table(spark: SparkSession, rows: list[dict[str, Any]], columns: StructType) -> DataFrame:
+    values = [[(HEADER | row).get(name) for name in columns.fieldNames()] for row in rows]
+    return spark.createDataFrame(values, columns)
 
 
 def test_the_columns_are_those_of_the_worker(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ import pytest
 from strogoff.analytics.report.report_data import NotRead
 from strogoff.judge.findings import Finding, Subject
 
-from ..test_silver import table
+from ..test_silver import event_table
 from .reports import BEGIN_MS, audit_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def tables_of(spark: SparkSession, rows: list[dict[str, Any]], rejects: list[tup
     from strogoff.analytics.ingest_report import Report
     from strogoff.analytics.sources import Tables
 
-    events: DataFrame = table(
+    events: DataFrame = event_table(
         spark, [{"hlc": (BEGIN_MS + at) << 16, "seq": at, **row} for at, row in enumerate(rows, 1)]
     )
     names = "file string, line int, reason string, text string"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..test_silver import table
+from ..test_silver import event_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,7 @@ def events(spark: SparkSession) -> DataFrame:
             "mid": MID.format(mid) if mid else None,
         }
         made.append({**given, **row})
-    return table(spark, made)
+    return event_table(spark, made)
 
 
 def axes() -> dict[str, Any]:
@@ -131,7 +131,7 @@ class TestTables:
         from strogoff.analytics.report.timeline import FACTS, facts
 
         given = [{"seq": at, "hlc": at, "type": kind} for at, kind in enumerate((*FACTS, "pub.recv", "mem.up"))]
-        assert {row["type"] for row in facts(table(spark, given)).collect()} == set(FACTS)
+        assert {row["type"] for row in facts(event_table(spark, given)).collect()} == set(FACTS)
         assert {"node.start", "split.heal", "fault.kill", "config.change"} < set(FACTS)
 
     def test_a_table_that_is_none_of_events_is_refused(self, spark: SparkSession) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..logs import START_MS
-from ..test_silver import table
+from ..test_silver import event_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +43,7 @@ class Story:
 
     def events(self, spark: SparkSession) -> DataFrame:
         """The rows as a table, of the run `r`."""
-        return table(spark, self.rows).drop("reject", "text", "bytes_of_line")
+        return event_table(spark, self.rows)
 
 
 def shown(made: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
