@@ -285,7 +285,7 @@ def with_hashes() -> Rows:
     """Rows as a node writes them that replaces names."""
     redactor = Redactor(b"a key of a test")
     envelope = {each.name for each in HEADER}
-    for row in at_one_node():
+    for row in (*at_one_node(), *one_node_and_its_memory()):
         fields = {name: value for name, value in row.items() if name not in envelope}
         yield {name: row[name] for name in envelope} | redactor.fields(row["type"], fields)
 
