@@ -37,21 +37,13 @@ def rows_given_up(stage: Stage) -> Actor:
     yield 0
 
 
-def _power_loss(stage: Stage, node: Node) -> Actor:
-    """The node loses power, and perhaps its last rows."""
-    boot, last = node.boot, node.seq
-    yield from stage.kill(node)
-    stage.scene.written[-1] = {**stage.scene.written[-1], "known_seq": last, "tail_lost": True}
-    stage.expect("A0", "tail", Subject(node.name, detail=f"boot {boot}, row {last + 1}"), "info")
-
-
 @CASES.anomaly
 def lost_with_the_tail(stage: Stage) -> Actor:
     """A1, not sure: the rows that may say that the message was safe are lost."""
     tx, rx = stage.pair()
     mid = stage.published(tx, rx, safe=False)
     stage.expect("A1", "queue", stage.session(rx, mid), sure=False)
-    yield from _power_loss(stage, tx.node)
+    yield from stage.power_loss(tx.node)
 
 
 @CASES.near_miss
@@ -59,7 +51,7 @@ def tail_without_a_doubt(stage: Stage) -> Actor:
     """Rows are lost, and nothing rests on them."""
     tx, rx = stage.pair()
     stage.delivered(tx, rx)
-    yield from _power_loss(stage, tx.node)
+    yield from stage.power_loss(tx.node)
 
 
 def _split(stage: Stage, kind: str, node: Node, other: Node, state: str) -> Row:

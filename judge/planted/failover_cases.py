@@ -6,7 +6,7 @@ from ...cluster.identity import slot_of
 from ..findings import Subject
 from .catalogue import Catalogue
 from .clients import Client
-from .scene import Actor, Node
+from .scene import Actor
 from .stage import Stage
 
 CASES = Catalogue()
@@ -19,19 +19,11 @@ def _pair(stage: Stage, durability: str) -> tuple[Client, Client]:
     return tx, rx
 
 
-def _power_loss(stage: Stage, node: Node) -> Actor:
-    """The node loses power. Its log has all rows, but nobody knows that."""
-    boot, last = node.boot, node.seq
-    yield from stage.kill(node)
-    stage.scene.written[-1] = {**stage.scene.written[-1], "known_seq": last, "tail_lost": True}
-    stage.expect("A0", "tail", Subject(node.name, detail=f"boot {boot}, row {last + 1}"), "info")
-
-
 @CASES.anomaly
 def subscription_lost_with_the_power(stage: Stage) -> Actor:
     """A1, not sure: without fsync the loss of power took the subscription."""
     tx, rx = _pair(stage, "os")
-    yield from _power_loss(stage, tx.node)
+    yield from stage.power_loss(tx.node)
     mid = stage.published(tx)
     stage.expect("A1", "stale-route", stage.session(rx, mid), sure=False)
 
@@ -40,7 +32,7 @@ def subscription_lost_with_the_power(stage: Stage) -> Actor:
 def subscription_lost_in_spite_of_fsync(stage: Stage) -> Actor:
     """A1: with fsync a loss of power takes no subscription."""
     tx, rx = _pair(stage, "sync")
-    yield from _power_loss(stage, tx.node)
+    yield from stage.power_loss(tx.node)
     stage.expect_of("A1", "stale-route", rx, stage.published(tx))
 
 
@@ -49,7 +41,7 @@ def unsubscribe_lost_with_the_power(stage: Stage) -> Actor:
     """A3 and A18, not sure: the subscription is there again, because the loss of power took its end."""
     tx, rx = _pair(stage, "os")
     stage.unsubscribe(rx, stage.topic)
-    yield from _power_loss(stage, tx.node)
+    yield from stage.power_loss(tx.node)
     mid = stage.delivered(tx, rx)
     stage.expect("A3", "no subscription", stage.session(rx, mid), sure=False)
     stage.expect("A18", "delivered", stage.session(rx, mid), "error", sure=False)
@@ -59,7 +51,7 @@ def _twice(stage: Stage, durability: str, sure: bool) -> Actor:
     tx, rx = _pair(stage, durability)
     mid = stage.published(tx, rx, qos=2)
     stage.send(mid, rx, 2)
-    yield from _power_loss(stage, tx.node)
+    yield from stage.power_loss(tx.node)
     stage.connect(rx, present=True)
     stage.got(mid, rx, stage.send(mid, rx, 2), 2)
     stage.expect("A5", "sent twice", stage.session(rx, mid), sure=sure)
@@ -87,7 +79,7 @@ def end_of_a_session_lost_with_the_power(stage: Stage) -> Actor:
     stage.of_session(client, "sess.end", reason="disconnected")
     yield 9000
     stage.say(node, "node.stats", connects=1, publishes=0, deliveries=0, drops={})
-    yield from _power_loss(stage, node)
+    yield from stage.power_loss(node)
     stage.connect(client, present=True)
 
 

@@ -33,6 +33,13 @@ class Stage(Acts):
         yield 300
         self.scene.boot(node)
 
+    def power_loss(self, node: Node) -> Iterator[int]:
+        """A node loses power. Its log may have all rows, but nobody knows that."""
+        boot, last = node.boot, node.seq
+        yield from self.kill(node)
+        self.scene.written[-1] = {**self.scene.written[-1], "known_seq": last, "tail_lost": True}
+        self.expect("A0", "tail", Subject(node.name, detail=f"boot {boot}, row {last + 1}"), "info")
+
     def end(self) -> None:
         """Stop what still runs: then the logs of these nodes hide nothing."""
         for node in self.nodes:
