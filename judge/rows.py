@@ -6,7 +6,7 @@ The stamp of a row is its `hlc`. Of two rows with one stamp none is a cause of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ..cluster.identity import slot_of
@@ -35,6 +35,13 @@ def message_id_of(row: Row) -> MessageId:
 def row_id(row: Row) -> RowId:
     """Returns how a finding names the row."""
     return row["node"], row["boot"], row["seq"]
+
+
+def settings_of(row: Row) -> Iterator[tuple[str, str]]:
+    """Yields key and value of each setting that a row of node.start or node.join names."""
+    for each in row.get("settings") or ():
+        key, _, value = each.partition("=")
+        yield key, value
 
 
 def slot_in(row: Row) -> int:

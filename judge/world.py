@@ -23,7 +23,7 @@ from .incidents import Incidents
 from .lives import BootRows, Lives
 from .packed import Packed
 from .partitions import Partitions
-from .rows import BEFORE, NEVER, MessageId, Owner, Row, RowId, in_order, row_id, slot_in
+from .rows import BEFORE, NEVER, MessageId, Owner, Row, RowId, in_order, row_id, settings_of, slot_in
 from .sessions import Held, Home, Online, Session, SessionKey
 from .subscriptions import FilterKey, SubscriptionTable, filter_key
 from .views import Views
@@ -300,8 +300,7 @@ class _Builder:
 
     def _set(self, row: Row) -> None:
         self.world.writing.note(row)
-        for each in row.get("settings") or ():
-            key, _, value = each.partition("=")
+        for key, value in settings_of(row):
             self.world.settings.setdefault((row["node"], key), []).append((row["hlc"], value))
 
     def wrote(self, row: Row) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from .rows import NEVER, Row
+from .rows import NEVER, Row, settings_of
 
 _LEVEL: Final = "eventlog.level"
 _REDACTED: Final = "eventlog.redact"
@@ -44,7 +44,7 @@ class Writing:
             reasons.clear()
             if row.get("level") not in (None, "message"):
                 reasons.add("silent")
-            settings = dict(each.split("=", 1) for each in row.get("settings") or () if "=" in each)
+            settings = dict(settings_of(row))
             for key, value in settings.items():
                 self._filtered(reasons, key, value)
             if kind == "node.start":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ...judge.incidents import Incidents
 from ...judge.lives import BootRows, Lives
 from ...judge.partitions import Partitions
-from ...judge.rows import NEVER, Row, in_order, ms_of
+from ...judge.rows import NEVER, Row, in_order, ms_of, settings_of
 from .report_data import Ending, Fault, Life, Setting, Span, Split
 
 
@@ -50,8 +50,7 @@ class _Read:
         elif kind in ("node.start", "node.join"):
             self.partitions.note(row)
             self.levels.add(row.get("level") or "unknown")
-            for each in row.get("settings") or ():
-                key, _, value = each.partition("=")
+            for key, value in settings_of(row):
                 self._setting(key, value, row["node"])
 
     def _setting(self, key: str, value: str, node: str) -> None:
