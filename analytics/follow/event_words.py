@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from .. import output
 from ..schema import COUNTS, FIELDS, HEADER, STRINGS
 
 _SENTENCES: Final = """
@@ -145,4 +146,4 @@ def value_of(name: str, value: Any) -> str:
 
 def printable(value: object) -> str:
     """A value as text of one line: what would act on a terminal is a question mark."""
-    return "".join(char if char.isprintable() else "?" for char in str(value))
+    return output.printable(str(value))
