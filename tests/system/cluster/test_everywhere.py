@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from bench.cluster_nodes import Node, bad_lines, end, start_joined
+from bench.cluster_nodes import Node
 
 from ..brokers import Background
+from .joined import joined
 from .probe import Probe
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -28,14 +29,8 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Background
     """Three joined nodes on this machine's network."""
     folder = tmp_path_factory.mktemp("three")
     nodes = [Node(folder, f"n{n}") for n in (1, 2, 3)]
-    background = Background()
-    try:
-        background.run(start_joined(nodes))
+    with joined(nodes) as background:
         yield background, nodes
-        assert bad_lines(nodes) == []
-    finally:
-        background.run(end(nodes))
-        background.close()
 
 
 async def lanes(work: list[Coroutine[Any, Any, int]]) -> None:

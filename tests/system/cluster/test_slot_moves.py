@@ -8,10 +8,11 @@ from functools import partial
 
 import pytest
 
-from bench.cluster_nodes import Node, bad_lines, end, start_joined, until
+from bench.cluster_nodes import Node, until
 from strogoff.cluster.identity import slot_of
 
 from ..brokers import Background
+from .joined import joined
 from .probe import Probe, moment
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -26,14 +27,8 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Background
     """Three joined nodes on this machine's network."""
     folder = tmp_path_factory.mktemp("three")
     nodes = [Node(folder, f"n{n}") for n in (1, 2, 3)]
-    background = Background()
-    try:
-        background.run(start_joined(nodes))
+    with joined(nodes) as background:
         yield background, nodes
-        assert bad_lines(nodes) == []
-    finally:
-        background.run(end(nodes))
-        background.close()
 
 
 async def primary(node: Node, slot: int) -> str:

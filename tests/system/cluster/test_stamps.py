@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from bench.ahead import AHEAD
-from bench.cluster_nodes import Node, bad_lines, end, start_joined
+from bench.cluster_nodes import Node
 from strogoff.judge.causes import pairs
 from strogoff.judge.rows import Row
 from strogoff.testing.log_audit.log_files import read_log
 
 from ..brokers import Background
+from .joined import joined
 from .probe import Probe
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -42,14 +43,8 @@ class AheadNode(Node):
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[tuple[Background, list[AheadNode]]]:
     nodes = [AheadNode(tmp_path, f"n{n}", 250 * (n - 1)) for n in (1, 2, 3)]
-    background = Background()
-    try:
-        background.run(start_joined(nodes))
+    with joined(nodes) as background:
         yield background, nodes
-        assert bad_lines(nodes) == []
-    finally:
-        background.run(end(nodes))
-        background.close()
 
 
 async def talk(nodes: list[AheadNode]) -> None:
