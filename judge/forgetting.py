@@ -99,7 +99,8 @@ def _unless_over(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _of_node(rows: Sequence[Row]) -> list[Row]:
-    """The last start, what changed since, the last view, lease and incident."""
+    """Returns the rows of a node that still say what holds: its last start, the settings changed since then, its last
+    view, lease and incident."""
     last: dict[str, Row] = {}
     views: list[Row] = []
     incident: list[Row] = []

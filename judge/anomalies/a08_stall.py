@@ -93,7 +93,7 @@ def _due(message: Message, queued: Queued, session: Session, until: int) -> int:
 
 @dataclass(slots=True)
 class _Span:
-    """Waits that overlap each other, as one. `first` began first."""
+    """Several waits of one connection that overlap count as one. `first` is the wait that began first."""
 
     end: int
     first: Wait

@@ -78,7 +78,7 @@ def in_one_minute(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def later(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row of another node two minutes later: then all minutes before are over."""
+    """Returns a row that another node wrote two minutes later. It tells the stream that all minutes before are over."""
     hlc = max(row["hlc"] for row in rows) + (2 * MINUTE_MS << LOGICAL_BITS)
     envelope = {"v": 7, "run_id": rows[0]["run_id"], "node": "z", "boot": 1, "seq": 1, "hlc": hlc, "mono_ns": 0}
     return [{**envelope, "type": "node.stop", "reason": "test"}]
