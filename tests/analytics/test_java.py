@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -137,7 +138,7 @@ def test_the_environment_for_pyspark(tmp_path: Path) -> None:
     assert {"-Xss4m", "-XX:+UseSerialGC", "--enable-native-access=ALL-UNNAMED"} < set(options.split())
     assert options.endswith("-Dmine=1")
     quiet = next(each for each in options.split() if each.startswith("-Dlog4j2"))
-    assert Path(quiet.partition("file://")[2]).is_file()
+    assert Path(unquote(quiet.partition("file://")[2])).is_file()
 
 
 def test_a_cluster_gets_no_local_address_and_keeps_its_python(tmp_path: Path) -> None:

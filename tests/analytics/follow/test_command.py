@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -154,7 +155,8 @@ def test_it_needs_neither_spark_nor_java(log: Path) -> None:
 
 
 def test_a_reader_may_end_before_the_output(log: Path) -> None:
-    command = f"{sys.executable} -m strogoff analytics follow {log} --client tx1 --limit 100000 | head -1"
+    follow = [sys.executable, "-m", "strogoff", "analytics", "follow", str(log), "--client", "tx1", "--limit", "100000"]
+    command = f"{shlex.join(follow)} | head -1"
     run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert run.stdout.count("\n") == 1
     assert run.stderr == ""
