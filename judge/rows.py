@@ -50,6 +50,13 @@ def slot_in(row: Row) -> int:
     return slot_of(row.get("mountpoint") or "", row["client"]) if given is None else given
 
 
+def slots_of(ranges: Iterable[str]) -> Iterator[int]:
+    """Returns the slots in texts such as `0-84` and `90`."""
+    for each in ranges:
+        first, _, last = each.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
 def ms_of(stamp: int) -> int:
     """Returns the milliseconds since 1970 of a stamp, or of a difference of two stamps."""
     return stamp >> LOGICAL_BITS

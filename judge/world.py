@@ -23,7 +23,7 @@ from .incidents import Incidents
 from .lives import BootRows, Lives
 from .packed import Packed
 from .partitions import Partitions
-from .rows import BEFORE, NEVER, MessageId, Owner, Row, RowId, in_order, row_id, settings_of, slot_in
+from .rows import BEFORE, NEVER, MessageId, Owner, Row, RowId, in_order, row_id, settings_of, slot_in, slots_of
 from .sessions import Held, Home, Online, Session, SessionKey
 from .subscriptions import FilterKey, SubscriptionTable, filter_key
 from .views import Views
@@ -33,6 +33,8 @@ ANSWERED_SINCE: Final = 4
 """The version of the schema from which on the log has each SUBACK. In an older log a subscription counts from its row
 on."""
 
+REFUSED: Final = 0x80
+"""The smallest code of SUBACK that refuses a subscription (3.9.3)."""
 CONNECTIONS: Final = 16
 """So many connections of a session are looked at for one message."""
 TAKEOVERS: Final = 4
@@ -78,6 +80,10 @@ class World:
     """(node, boot) -> the first row that reports damage of its message store."""
     left: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """(node, slot) -> stamps at which the slot went to another node."""
+    taken: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """(node, slot) -> stamps at which the node learned that another one had taken the slot over."""
+    joins: dict[str, list[int]] = field(default_factory=dict)
+    """Node -> stamps at which it joined with an empty disk."""
     given_up: dict[str, list[int]] = field(default_factory=dict)
     """Node -> stamps at which the cluster gave up its disk."""
     returns: dict[str, list[int]] = field(default_factory=dict)
@@ -297,6 +303,7 @@ class _Builder:
     def joined(self, row: Row) -> None:
         """A node goes on in this run: its settings are those of before."""
         self._set(row)
+        self.world.joins.setdefault(row["node"], []).append(row["hlc"])
 
     def _set(self, row: Row) -> None:
         self.world.writing.note(row)
@@ -319,6 +326,15 @@ class _Builder:
 
     def leave(self, row: Row) -> None:
         self.world.left.setdefault((row["node"], row["slot"]), []).append(row["hlc"])
+
+    def lose_to_another(self, row: Row) -> None:
+        """From now on the node's rows are of other sessions than those that it had in the slot."""
+        self.leave(row)
+        self.world.taken.setdefault((row["node"], row["slot"]), []).append(row["hlc"])
+        for owner in sorted(self._slots[row["slot"]].open):
+            there = row["node"], *owner[1:]
+            if owner != there and there in self._moved:
+                self._moved[there].append((row["hlc"], there))
 
     # -- sessions
 
@@ -506,9 +522,9 @@ class _Builder:
 
     def answered(self, row: Row) -> None:
         owner = self.world.owner_of(row)
-        for each in row["filters"]:
+        for each, code in zip(row["filters"], row["codes"], strict=True):
             held = self._held.get((owner, *parse_shared(each)))
-            if held is not None and self._is_open(held):
+            if held is not None and int(code) < REFUSED and self._is_open(held):
                 held.answered = min(held.answered, row["hlc"])
 
     def unsubscribe(self, row: Row) -> None:
@@ -539,13 +555,6 @@ class _Builder:
         self.world.brought.add((self.world.owner_of(row), row["topic"]))
 
 
-def slots_of(ranges: Iterable[str]) -> Iterator[int]:
-    """Returns the slots in texts such as `0-84` and `90`."""
-    for each in ranges:
-        first, _, last = each.partition("-")
-        yield from range(int(first), int(last or first) + 1)
-
-
 _HANDLERS: Final = {
     "node.start": _Builder.started,
     "node.join": _Builder.joined,
@@ -571,7 +580,7 @@ _HANDLERS: Final = {
     "slot.arrive": _Builder.arrive,
     "slot.lost": _Builder.lose,
     "slot.moved": _Builder.leave,
-    "slot.taken": _Builder.leave,
+    "slot.taken": _Builder.lose_to_another,
     "sub.add": _Builder.subscribe,
     "sub.ack": _Builder.answered,
     "sub.del": _Builder.unsubscribe,

@@ -7,9 +7,11 @@
 Exceptions that the log shows:
 
 - A kill may undo the record that a will was published or cancelled: that is final only when it is on a disk. The next
-  boot publishes the will once more, unless the first one was safe in a queue of its node.
+  boot publishes the will once more, unless the first one was safe in a queue of its node. The same holds for a node
+  that is cut off or stands still: another one takes over the slot, with what its copy has.
 - A node without a lease publishes a will at the heal, after the end of its session or beside the next connection.
-- A node whose disk the cluster has given up publishes nothing any more, and its wills are gone.
+- A node whose disk the cluster has given up publishes nothing any more, and its wills are gone. So are those of a node
+  that joins once more, with an empty disk.
 - A client has connected again while its node did not know whether the gateway of the former connection lives. The node
   publishes or drops (`gateway_lost`) the former will later, and keeps the present one.
 - A connection that ended before its CONNACK by a kill, or because its node lost the slot: its will may not have been on
@@ -88,7 +90,9 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
         if row["type"] == "will.arm":
             wills.arm(row, world)
         elif row["type"] == "will.fire":
-            yield from _fired(owner, wills, row, world)
+            others = (each for key, each in clients.items() if key[1:] == owner[1:] and key != owner)
+            elsewhere = [each.last for each in others if each.last is not None]
+            yield from _fired(owner, wills, row, elsewhere, world)
         elif row["type"] == "will.cancel":
             _cancelled(wills, row)
         elif row["type"] == "conn.open":
@@ -115,16 +119,24 @@ def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
     for armed, ended in wills.due:
         known = ended["hlc"] + GRACE <= world.lives.known_up_to(ended["node"])
         rows = (ended,) if armed is None else (armed, ended)
-        if known and not any(world.was_given_up(each, ended["hlc"]) for each in rows):
+        given_up = any(world.was_given_up(each, ended["hlc"]) for each in rows)
+        if known and not given_up and not _has_a_new_disk(rows, world):
             yield _finding("lost", owner, world, *rows)
 
 
-def _fired(owner: Owner, wills: _Wills, row: Row, world: World) -> Iterator[Finding]:
+def _has_a_new_disk(rows: tuple[Row, ...], world: World) -> bool:
+    """Whether the node of a will joined once more before the will was due: a node does so with an empty disk."""
+    return any(rows[0]["hlc"] < stamp < rows[-1]["hlc"] for stamp in world.joins.get(rows[0]["node"], ()))
+
+
+def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: Iterable[Row], world: World) -> Iterator[Finding]:
     wills.due = [each for each in wills.due if not _may_be_lost(*each, row, world)]
     if wills.due:
         wills.due.pop(0)
         return
     inside = world.lives.first_boot[row["node"]] == 1
+    if wills.last is None:  # it was armed at another node, which had published or cancelled it and lost the slot
+        wills.last = next((each for each in elsewhere if _undone(each, row, world)), None)
     if wills.state != "armed" and inside and not _undone(wills.last, row, world):
         last = (wills.last,) if wills.last is not None else ()
         yield _finding("dup" if wills.state == "fired" else "spurious", owner, world, *last, row)
@@ -138,12 +150,18 @@ def _may_be_lost(armed: Row | None, ended: Row, later: Row, world: World) -> boo
 
 
 def _undone(last: Row | None, row: Row, world: World) -> bool:
-    """Whether a kill may have undone the last row of a will."""
-    if last is None or last["boot"] == row["boot"]:
+    """Whether a kill, or the loss of the slot, may have undone the last row of a will."""
+    if last is None or (last["node"], last["boot"]) == (row["node"], row["boot"]):
         return False
-    if not world.lives.had_died(last["node"], last["boot"], row["hlc"]):
+    if not (world.lives.had_died(last["node"], last["boot"], row["hlc"]) or _lost_the_slot(last, row, world)):
         return False
     return last["type"] == "will.cancel" or message_id_of(last) not in world.safe_wills
+
+
+def _lost_the_slot(last: Row, row: Row, world: World) -> bool:
+    """Whether the node of a row has said later that another node has taken over its slot, and that one goes on."""
+    taken = world.taken.get((last["node"], slot_in(last)), ())
+    return last["node"] != row["node"] and any(last["hlc"] < stamp for stamp in taken)
 
 
 def _cancelled(wills: _Wills, row: Row) -> None:

@@ -5,9 +5,10 @@ that row names. Those nodes count that were in the view of the first one all thi
 A node that wrote no rows of level `message` from then on does not count.
 `p50`, `p99` and `max` are given for each boot of a node, the first two in two digits.
 
-SUBACK waits for the other nodes. It is `late` if one of them learned of the subscription only after it, although it was
-in the view of the source from SUBACK on; the number is how often. What was published there in between is A1
-`stale-route`. An acknowledgement with the right `policy` waits for nobody, and is not judged.
+SUBACK waits for the other nodes. It is `late` if one of them learned of the subscription only after it, although it
+had a lease and was in the view of the source from SUBACK on; the number is how often. A node that joins, or comes back,
+gets its lease when it has what the others know. What was published there in between is A1 `stale-route`. An
+acknowledgement with the right `policy` waits for nobody, and is not judged.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def _measure(source: _Source, row: Row, world: World) -> None:
 
 def _check(source: _Source, row: Row, world: World) -> None:
     for learned in _in_view(source, row, world):
-        if learned["hlc"] > row["hlc"]:
+        if learned["hlc"] > row["hlc"] and world.partitions.had_lease(learned["node"], row["hlc"]):
             late = source.late.setdefault(learned["node"], _Late())
             late.count += 1
             late.at, late.rows = row["hlc"], (row_id(row), row_id(learned))

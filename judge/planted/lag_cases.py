@@ -14,9 +14,10 @@ SLOW_MS = 2_000
 
 
 def _cluster(stage: Stage) -> tuple[Client, Node]:
-    """Returns a client, and another node that its node sees."""
+    """Returns a client, and another node that its node sees and that has a lease."""
     rx, other = stage.client(stage.node()), stage.node()
     stage.say(rx.node, "mem.up", target=other.name, view=1)
+    stage.say(other, "lease.get", view=1)
     return rx, other
 
 
@@ -86,6 +87,20 @@ def subscription_without_an_absent_node(stage: Stage) -> Actor:
     yield SLOW_MS
     stage.say(rx.node, "mem.up", target=other.name, view=3)
     _learn(stage, rx, other, 3)
+
+
+@CASES.near_miss
+def subscription_while_a_node_comes_back(stage: Stage) -> Actor:
+    """The other node is in the view again. It has no lease before it has learned what it had missed."""
+    rx, other = _cluster(stage)
+    _learn(stage, rx, other, 2)
+    yield from stage.kill(other)
+    _subscribe(stage, rx, 3)
+    _answer(stage, rx, 3)
+    yield SLOW_MS
+    _learn(stage, rx, other, 3)
+    stage.say(other, "lease.get", view=1)
+    _numbers(stage, rx)
 
 
 @CASES.near_miss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strogoff.judge.rows import in_order, message_id_of, ms_of, row_id
+from strogoff.judge.rows import in_order, message_id_of, ms_of, row_id, slots_of
 
 
 def test_names_of_rows_and_messages() -> None:
@@ -16,3 +16,7 @@ def test_names_of_rows_and_messages() -> None:
 def test_rows_are_in_the_order_of_their_stamps() -> None:
     rows = [{"hlc": hlc, "node": node, "seq": seq} for hlc, node, seq in ((2, "a", 1), (1, "b", 2), (1, "a", 9))]
     assert [row["seq"] for row in in_order(rows)] == [9, 2, 1]
+
+
+def test_ranges_of_slots() -> None:
+    assert list(slots_of(["0-2", "7", "254-255"])) == [0, 1, 2, 7, 254, 255]

@@ -9,7 +9,7 @@ from strogoff.cluster.identity import slot_of
 from strogoff.judge.rows import BEFORE, NEVER
 from strogoff.judge.run import Grouped
 from strogoff.judge.sessions import Session
-from strogoff.judge.world import World, slots_of
+from strogoff.judge.world import World
 
 from ..testing.log_audit.log_builder import NODE, Log
 
@@ -163,6 +163,41 @@ def test_a_session_keeps_its_name_when_it_moves() -> None:
     assert found.died(session, arrived + 1) is True
 
 
+def test_a_node_that_has_lost_the_slot_again_begins_sessions_of_its_own() -> None:
+    """Its rows are of another owner as soon as it knows. The session that it had goes on at the next primary."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    slot = slot_of("", "rx")
+    a.subscriber(expiry_s=60)
+    b.say("slot.arrive", slot=slot)
+    b.connect("rx", present=True)
+    a.say("slot.arrive", slot=slot)
+    before = a.rows[-1]["hlc"]
+    b.say("slot.taken", slot=slot, target="a")
+    b.connect("rx")
+    found = Grouped([*a.rows, *b.rows]).world()
+    assert found.owner("b", "", "rx", before) == ("a", "", "rx")
+    assert found.owner_of(b.rows[-1]) == ("b", "", "rx")
+    (one,), (two,) = found.sessions["a", "", "rx"], found.sessions["b", "", "rx"]
+    assert (one.ended, one.forgotten, one.home.node) == (NEVER, False, "a") and two.known
+
+
+def test_a_refused_subscription_is_not_answered() -> None:
+    """The first SUBACK was lost with its node; the next SUBSCRIBE is refused, and the one after that is not."""
+    log = Log()
+    log.connect("rx", expiry_s=60)
+    log.say("sub.add", client="rx", filter="t/#", qos=2)
+    log.boot()
+    log.connect("rx", present=True)
+    log.say("sub.ack", client="rx", filters=["x", "t/#"], codes=["2", "128"])
+    refused = log.rows[-1]["hlc"]
+    log.subscribe("rx")
+    (holders,) = world(log).subscriptions.matching("", "t/1")
+    first, last = (each for several in holders.held.values() for each in several)
+    assert first.answered == NEVER and refused < last.answered < NEVER
+
+
 def test_a_world_does_not_depend_on_the_order_of_rows_and_can_be_sent_to_another_process() -> None:
     """This is how Spark gives it to each worker."""
     log = Log()
@@ -196,7 +231,3 @@ def test_sessions_on_a_disk_that_the_cluster_gave_up_have_ended() -> None:
     assert [each.ended for each in found.sessions["a", "", "rx"]] == [lost, NEVER]
     assert [each.ended for each in found.sessions["a", "", "clean"]] == [NEVER]
     assert not any(each.forgotten for each in found.sessions["a", "", "rx"])
-
-
-def test_ranges_of_slots() -> None:
-    assert list(slots_of(["0-2", "7", "254-255"])) == [0, 1, 2, 7, 254, 255]

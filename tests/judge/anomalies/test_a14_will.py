@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from strogoff.cluster.identity import slot_of
 from strogoff.judge.run import judge
 
 from ...testing.log_audit.log_builder import NODE, Log
@@ -70,3 +73,73 @@ def test_older_logs_have_the_will_behind_its_connection() -> None:
         log.boot()
     rows = [{**row, "v": 6} for row in log.rows]
     assert [(each.anomaly, each.kind) for each in judge(rows).findings] == [("A14", "lost")]
+
+
+def pair(client: str = "tx") -> tuple[Log, Log]:
+    """Node `a` has a client with a will, and node `b` takes over its slot; their rows have one clock."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    a.connect(client, will=True, expiry_s=60)
+    a.say("conn.close", client=client, reason="peer_closed")
+    return a, b
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("last", ["will.fire", "will.cancel"])
+def test_the_next_primary_publishes_what_the_former_one_did_not_get_safe(last: str, taken: bool) -> None:
+    """The former one was cut off, and its record did not reach the copy. An orderly move takes all records along."""
+    a, b = pair()
+    slot = slot_of("", "tx")
+    fields = {"mid": ("a", 1, 50)} if last == "will.fire" else {"reason": "resumed"}
+    a.say(last, client="tx", topic="will", **fields)
+    b.say("slot.arrive", slot=slot)
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
+    if taken:
+        a.say("slot.taken", slot=slot, target="b")
+    else:
+        a.say("slot.moved", slot=slot, target="b", sessions=1, bytes=0)
+    a.rows += b.rows
+    kind = "dup" if last == "will.fire" else "spurious"
+    assert kinds(a) == ([] if taken else [("A14", kind)])
+
+
+def test_a_published_will_that_was_safe_in_a_queue_is_not_published_again() -> None:
+    a, b = pair()
+    slot = slot_of("", "tx")
+    a.say("will.fire", client="tx", topic="will", mid=("a", 1, 50))
+    a.say("q.durable", mid=("a", 1, 50), client="watch")
+    b.say("slot.arrive", slot=slot)
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
+    a.say("slot.taken", slot=slot, target="b")
+    a.rows += b.rows
+    assert kinds(a) == [("A14", "dup")]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_the_next_primary_publishes_the_will_of_a_session_that_had_ended(taken: bool) -> None:
+    """The former one had published it, ended the session, and lost the slot before its copy knew of that."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    slot = slot_of("", "tx")
+    a.connect("tx", will=True)
+    a.say("will.fire", client="tx", topic="will", mid=("a", 1, 50))
+    a.say("sess.end", client="tx", reason="disconnected")
+    b.say("slot.arrive", slot=slot)
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
+    if taken:
+        a.say("slot.taken", slot=slot, target="b")
+    a.rows += b.rows
+    assert kinds(a) == ([] if taken else [("A14", "spurious")])
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_a_node_with_an_empty_disk_has_no_will_from_before(joins: bool) -> None:
+    log = Log()
+    log.connect("tx", will=True, expiry_s=60)
+    log.boot()
+    if joins:
+        log.say("node.join", old="cluster-of-it")
+    log.connect("tx", will=True)
+    assert ("A14", "lost") not in kinds(log) if joins else ("A14", "lost") in kinds(log)

@@ -25,9 +25,10 @@ def learned(node: str, ms: int, write: int) -> Row:
 
 
 def world(*down: Row) -> World:
-    """Node `a` sees `b` and `c`."""
+    """Node `a` sees `b` and `c`, which have leases."""
     boots = {(name, 1): BootRows(1, 1, 900, END << LOGICAL_BITS, False) for name in "abc"}
-    return World.of([*(row("mem.up", "a", 1, 0, target=name) for name in "bc"), *down], Summary(boots))
+    whole = [each for name in "bc" for each in (row("mem.up", "a", 1, 0, target=name), row("lease.get", name, 1, 0))]
+    return World.of([*whole, *down], Summary(boots))
 
 
 def found(rows: list[Row], known: World | None = None) -> list[Finding]:
@@ -73,3 +74,11 @@ def test_all_late_answers_are_counted() -> None:
     rows = [row("sub.ack", "a", 100 + number, number) for number in (1, 2, 3)]
     (late,) = found([*rows, learned("b", 103, 2), learned("b", 200, 3)])
     assert (late.value, late.severity, late.subject.detail) == (3, "error", "boot 1, b")
+
+
+@pytest.mark.parametrize(("lost", "again", "late"), [(50, 150, 0), (50, 90, 1), (150, 160, 1)])
+def test_suback_waits_for_no_node_without_a_lease(lost: int, again: int, late: int) -> None:
+    """A node that joins, or comes back, gets its lease when it has what the others know."""
+    leases = row("lease.lose", "c", lost, 0), row("lease.get", "c", again, 0)
+    rows = [learned("b", 90, 5), row("sub.ack", "a", 100, 5), learned("c", 140, 5)]
+    assert [each.kind for each in found(rows, world(*leases))] == ["late"] * late
