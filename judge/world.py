@@ -179,10 +179,10 @@ class World:
         at = bisect_right(there, stamp)
         return there[at - 1] if at else -1
 
-    def was_given_up(self, row: Row, until: int) -> bool:
-        """Whether the cluster gave up the disk of the boot that wrote a row, before a stamp."""
-        boot = self.lives.boots[row["node"], row["boot"]]
-        return any(boot.first_hlc < stamp < until for stamp in self.given_up.get(row["node"], ()))
+    def was_given_up(self, node: str, boot: int, until: int) -> bool:
+        """Whether the cluster gave up the disk of a boot before a stamp."""
+        first = self.lives.boots[node, boot].first_hlc
+        return any(first < stamp < until for stamp in self.given_up.get(node, ()))
 
     def setting(self, node: str, key: str, stamp: int) -> str:
         """Returns the value of a setting that was in force at a node; "" if the log does not say."""

@@ -96,6 +96,8 @@ def _never_queued(message: Message, publish: Publish, answer: Answer, session: S
         alone = world.partitions.span_without_lease(origin, acked)
         if answer.right == "policy" and not world.had_lease(answer.row, acked):
             return None
+        if answer.right == "policy" and alone is None:  # it got a lease before its acknowledgement left
+            alone = world.partitions.span_without_lease(origin, publish.stamp)
         if alone is not None:
             if alone[1] == NEVER:
                 return ""

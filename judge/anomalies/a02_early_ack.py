@@ -6,6 +6,7 @@
 Not judged are acknowledgements without a lease, whose other side gets the messages after the heal, and sessions whose
 node had died, was out of the publisher's view, or was just getting the session from another node. A node that stood
 still may say only later that the message is safe there; if another node has the session by then, that one has answered.
+Nobody waits for a disk that the cluster has given up.
 A node that did not write the rows of messages may have had the message in its queue before.
 Logs before version 5 of the schema do not order rows of different nodes well enough.
 """
@@ -32,7 +33,8 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
         if queued.first < answer.stamp:
             if stored is None or stored.stamp <= answer.stamp:
                 continue
-            if not _has_moved(publish, answer, owner, queued, world):
+            given_up = world.was_given_up(queued.node, queued.boot, answer.stamp)
+            if not given_up and not _has_moved(publish, answer, owner, queued, world):
                 yield _finding("disk", message, publish, owner, (answer.row, stored.row), world)
         elif _must_have_waited(message, publish, answer, owner, queued, world):
             yield _finding("queue", message, publish, owner, (answer.row, queued.row), world)

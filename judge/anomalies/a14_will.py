@@ -118,19 +118,27 @@ def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
         return
     for armed, ended in wills.due:
         known = ended["hlc"] + GRACE <= world.lives.known_up_to(ended["node"])
-        rows = (ended,) if armed is None else (armed, ended)
-        given_up = any(world.was_given_up(each, ended["hlc"]) for each in rows)
-        if known and not given_up and not _has_a_new_disk(rows, world):
+        rows = _of(armed, ended)
+        if known and not _is_gone(rows, world):
             yield _finding("lost", owner, world, *rows)
 
 
-def _has_a_new_disk(rows: tuple[Row, ...], world: World) -> bool:
-    """Whether the node of a will joined once more before the will was due: a node does so with an empty disk."""
-    return any(rows[0]["hlc"] < stamp < rows[-1]["hlc"] for stamp in world.joins.get(rows[0]["node"], ()))
+def _of(armed: Row | None, ended: Row) -> tuple[Row, ...]:
+    return (ended,) if armed is None else (armed, ended)
+
+
+def _is_gone(rows: tuple[Row, ...], world: World) -> bool:
+    """Whether the disk of a will is no disk of the cluster any more: it gave the disk up, or the node joined once more,
+    with an empty one. `rows`: the will, if the log has it, and what made it due. A node with a lease has published it
+    soon after that."""
+    begin, ended = rows[0]["hlc"], rows[-1]
+    end = NEVER if world.partitions.is_unleased(ended["node"], ended["hlc"]) else ended["hlc"] + GRACE
+    joined = any(begin < stamp < end for stamp in world.joins.get(rows[0]["node"], ()))
+    return joined or any(world.was_given_up(row["node"], row["boot"], end) for row in rows)
 
 
 def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: Iterable[Row], world: World) -> Iterator[Finding]:
-    wills.due = [each for each in wills.due if not _may_be_lost(*each, row, world)]
+    wills.due = [each for each in wills.due if not _may_be_lost(*each, row, world) and not _is_gone(_of(*each), world)]
     if wills.due:
         wills.due.pop(0)
         return

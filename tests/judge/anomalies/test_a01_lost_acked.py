@@ -104,3 +104,27 @@ def test_a_group_is_owed_once() -> None:
     assert kinds(log) == [("A1", "stale-route")]
     log.say("q.drop", client="$share/g/t/#", topic="t/1", reason="no_member", mid=mid)
     assert kinds(log) == []
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_session_that_subscribed_in_the_split_is_not_owed_a_message_of_the_other_side(before: bool) -> None:
+    """The node accepts the message without a lease, and gets one before the acknowledgement leaves."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    alone = {"nodes": ["b"], "incident": 1, "begin_ms": 1, "window_ms": 1}
+    a.say("lease.get", view=1)
+    b.connect("rx", expiry_s=60)
+    if before:
+        b.subscribe()
+    a.say("split.detect", state="minority", detected_ms=1, counts={}, **alone)
+    a.say("lease.lose", view=1)
+    if not before:
+        b.subscribe()
+    mid = a.accept()
+    a.say("pub.route", mid=mid, targets=[])
+    a.say("lease.get", view=2)
+    a.say("split.heal", state="minority", detected_ms=1, healed_ms=2, split_ms=1, counts={}, **alone)
+    a.say("pub.ack", mid=mid, client="tx", right="policy")
+    a.rows += b.rows
+    assert (("A1", "stale-route") in kinds(a)) is before

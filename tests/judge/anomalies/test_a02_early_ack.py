@@ -65,3 +65,17 @@ def test_a_node_that_stood_still_may_say_later_that_the_message_is_safe(moves: b
     log.ack(mid)
     log.say("q.durable", mid=mid, client="rx")
     assert (("A2", "disk") in kinds(log)) is not moves
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_nobody_waits_for_a_disk_that_the_cluster_has_given_up(given_up: bool) -> None:
+    """Its node still runs, and says later that the message is safe there."""
+    log = Log()
+    log.subscriber(expiry_s=60)
+    mid = log.accept()
+    log.route(mid, "rx", durable=False)
+    if given_up:
+        log.say("slot.lost", target=log.node, count=256, slots=["0-255"], view=2)
+    log.ack(mid)
+    log.say("q.durable", mid=mid, client="rx")
+    assert (("A2", "disk") in kinds(log)) is not given_up

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from strogoff.cluster.identity import slot_of
@@ -143,3 +145,24 @@ def test_a_node_with_an_empty_disk_has_no_will_from_before(joins: bool) -> None:
         log.say("node.join", old="cluster-of-it")
     log.connect("tx", will=True)
     assert ("A14", "lost") not in kinds(log) if joins else ("A14", "lost") in kinds(log)
+
+
+@pytest.mark.parametrize(
+    ("leased", "later_ms", "gone"), [(True, 0, True), (False, 60_000, True), (True, 60_000, False)]
+)
+def test_a_will_that_went_with_its_disk_is_not_published_later(leased: bool, later_ms: int, gone: bool) -> None:
+    """It had just become due, or waited for a lease, when the disk was given up. The next will is another one."""
+    log = Log()
+    log.say("lease.get", view=1)
+    if not leased:
+        log.say("lease.lose", view=1)
+    log.connect("tx", will=True, expiry_s=60)
+    log.say("conn.close", client="tx", reason="peer_closed")
+    log.say("sess.expire", client="tx")
+    log._now = count(next(log._now) + later_ms)
+    log.say("slot.lost", target=NODE, count=256, slots=["0-255"], view=2)
+    log.boot()
+    log.connect("tx", will=True)
+    log.say("sess.end", client="tx", reason="disconnected")
+    log.say("will.fire", client="tx", topic="will", mid=(NODE, 2, 50))
+    assert kinds(log) == ([] if gone else [("A14", "lost")])
