@@ -54,6 +54,8 @@ class Session(Struct, array_like=True):
     """The rows of its begin and its end."""
     revived: tuple[RowId, RowId] | None = None
     """The row with which it had ended, and the one that resumed it nevertheless."""
+    discarded: bool = False
+    """The last CONNECT of its client discards it."""
 
     @property
     def key(self) -> SessionKey:

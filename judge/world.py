@@ -343,6 +343,8 @@ class _Builder:
         if row.get("will_delay_s") is None:
             self._armed.discard(owner)
         (self._outlives.add if row.get("expiry_s") else self._outlives.discard)(owner)
+        if owner in self._open:
+            self._open[owner].discarded = bool(row.get("clean"))
         node, mountpoint, client = row["node"], row.get("mountpoint") or "", row["client"]
         if row.get("conn") is None:  # older logs do not number connections
             self.world.connections.setdefault((node, mountpoint, client), []).append(row["hlc"])
@@ -365,7 +367,7 @@ class _Builder:
         before = self._open.get(owner)
         if before is not None:
             before.durable = before.durable or owner in self._closed
-            before.forgotten = before.durable
+            before.forgotten = before.durable and not before.discarded
             armed = owner in self._armed  # by this connection already
             self._finish(before, row)
             if armed:

@@ -18,6 +18,7 @@ Not owed, because the log shows another end or none that is certain:
   it has had no lease since its start, the log does not show which subscriptions it knew.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side.
 - A session that never got a message of its own client may have No Local, which the log does not show.
+- A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then.
 
 A loss is judged only if the log of the session's node goes on to the acknowledgement (docs/anomalies.md#horizon), and
 if no node where the session was since the message was accepted had `eventlog.level = session` from its start on.
@@ -32,7 +33,7 @@ from ..findings import Finding, Subject, of_message
 from ..lanes import Entry
 from ..message import Answer, Message, Publish
 from ..rows import NEVER, Owner, RowId
-from ..sessions import Session
+from ..sessions import Held, Session
 from ..subscriptions import Holders
 from ..world import World
 
@@ -53,10 +54,23 @@ def owed_to(message: Message, world: World, until: int = NEVER) -> Iterator[Sess
             session = world.session(held.session)
             if session.ended < until:
                 continue
-            seen.add(held.session)
             owner = session.owner
+            if owner not in message.queued and not _lasts(held, holders, message.answer.stamp):
+                continue
+            seen.add(held.session)
             if session.begun < publish.stamp and owner not in message.received and owner not in message.given_up:
                 yield session
+
+
+def _lasts(held: Held, holders: Holders, stamp: int) -> bool:
+    """Whether a subscription, and those that replace it, are in force until a stamp."""
+    while held.until <= stamp:
+        replaced = (each for each in holders.held[held.session] if each.since == held.until)
+        following = next(replaced, None)
+        if following is None:
+            return False
+        held = following
+    return True
 
 
 def is_shown(message: Message, session: Session, world: World) -> bool:
@@ -125,8 +139,16 @@ def finding_of(kind: str, message: Message, session: Session, world: World) -> F
     if not world.knows(session, answer.stamp):
         return None
     until = NEVER if session.owner in message.queued else answer.stamp
-    sure = world.doubt(session, publish.stamp) >= until
+    sure = world.doubt(session, publish.stamp) >= until and not _died_without_a_lease(publish, answer, world)
     return _of_message(kind, message, session.owner, session.number, sure)
+
+
+def _died_without_a_lease(publish: Publish, answer: Answer, world: World) -> bool:
+    """Whether the node acknowledged without a lease, and died before it had one. The log does not show whether its disk
+    hung, which keeps no acknowledgement back under `on`: then the message is gone."""
+    alone = world.partitions.span_without_lease(publish.node, answer.stamp)
+    died = world.lives.death(publish.node, publish.row[1])
+    return answer.right == "policy" and alone is not None and answer.stamp < died <= alone[1]
 
 
 def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
@@ -138,11 +160,15 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         if holders.group is None or _reached(message, publish, holders, world):
             continue
-        answered = (held.session for held in holders.at(publish.stamp) if held.answered < publish.stamp)
+        answered = (
+            held.session
+            for held in holders.at(publish.stamp)
+            if held.answered < publish.stamp and _lasts(held, holders, answer.stamp)
+        )
         members = [
             session
             for session in map(world.session, answered)
-            if publish.stamp < session.ended and not world.died(session, publish.stamp)
+            if answer.stamp < session.ended and not world.died(session, answer.stamp)
         ]
         if not members or world.partitions.span_without_lease(publish.node, answer.stamp) is not None:
             continue

@@ -2,7 +2,7 @@
 
 The old session outlives a connection: its CONNACK said so, it was resumed before, it had a message that was safe on a
 disk, or the log has the end of its connection and not of itself. A clean session that ended with its node is no such
-case.
+case, nor is one that the client discards with its CONNECT: another node may have it, and says so later.
 """
 
 from __future__ import annotations

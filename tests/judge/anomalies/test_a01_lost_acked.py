@@ -128,3 +128,58 @@ def test_a_session_that_subscribed_in_the_split_is_not_owed_a_message_of_the_oth
     a.say("pub.ack", mid=mid, client="tx", right="policy")
     a.rows += b.rows
     assert (("A1", "stale-route") in kinds(a)) is before
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_subscription_that_ends_before_the_acknowledgement_is_owed_nothing(again: bool) -> None:
+    """The message had not arrived. A subscription that is replaced goes on."""
+    log = Log()
+    log.subscriber(expiry_s=60)
+    mid = log.accept()
+    log.say("pub.route", mid=mid, targets=[])
+    if again:
+        log.subscribe(qos=1)
+        log.subscribe()
+    else:
+        log.say("sub.del", client="rx", filter="t/#")
+        log.subscribe()
+    log.ack(mid)
+    assert (("A1", "stale-route") in kinds(log)) is again
+
+
+@pytest.mark.parametrize("ends", ["member", "subscription", ""])
+def test_a_member_that_leaves_its_group_before_the_acknowledgement_is_owed_nothing(ends: str) -> None:
+    log = Log()
+    log.subscriber(filter="$share/g/t/#", expiry_s=60)
+    mid = log.accept()
+    log.say("pub.route", mid=mid, targets=[])
+    if ends == "member":
+        log.say("conn.close", client="rx", reason="peer_closed")
+        log.say("sess.expire", client="rx")
+    elif ends:
+        log.say("sub.del", client="rx", filter="$share/g/t/#")
+    log.ack(mid)
+    assert (("A1", "stale-route") in kinds(log)) is not bool(ends)
+
+
+@pytest.mark.parametrize(("right", "dies", "sure"), [("policy", True, False), ("policy", False, True)])
+def test_a_node_that_dies_without_a_lease_may_have_had_a_disk_that_hung(right: str, dies: bool, sure: bool) -> None:
+    """Under `on` that keeps no acknowledgement back, and the message may be in its memory alone."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    alone = {"nodes": ["b"], "incident": 1, "begin_ms": 1, "window_ms": 1}
+    b.subscriber(expiry_s=60)
+    a.say("lease.get", view=1)
+    a.say("split.detect", state="minority", detected_ms=1, counts={}, **alone)
+    a.say("lease.lose", view=1)
+    mid = a.accept()
+    a.say("pub.route", mid=mid, targets=[])
+    a.say("pub.ack", mid=mid, client="tx", right=right)
+    if dies:
+        a.boot()
+    else:
+        a.say("split.heal", state="minority", detected_ms=1, healed_ms=2, split_ms=1, counts={}, **alone)
+    b.say("conn.close", client="rx", reason="peer_closed")
+    a.rows += b.rows
+    assert [(each.kind, each.sure) for each in findings(a) if each.anomaly == "A1"] == [("stale-route", sure)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ...testing.log_audit.log_builder import Log
 from .found import findings, proof
 
@@ -28,3 +30,13 @@ def test_a_session_that_ended_is_not_forgotten() -> None:
     log.say("sess.expire", client="rx")
     log.connect("rx")
     assert findings(log) == []
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_client_that_discards_its_session_is_not_forgotten(clean: bool) -> None:
+    """The node of the former session ends it later."""
+    log = Log()
+    log.connect("rx", expiry_s=60)
+    log.say("conn.open", client="rx", present=False, clean=clean)
+    log.say("sess.create", client="rx")
+    assert [each.anomaly for each in findings(log)] == ([] if clean else ["A12"])
