@@ -23,6 +23,8 @@ class Round(msgspec.Struct):
     acked: dict[bytes, float] = {}
     resent: set[bytes] = set()
     """Messages that their publisher has sent more than once."""
+    resent_each: list[bytes] = []
+    """A message for each time that its publisher has sent it again."""
     refused: int = 0
     """Messages that the broker refused with a reason code: it promised nothing."""
     whole_s: float = 0.0
@@ -100,6 +102,7 @@ class Audit:
     def resent(self, message: bytes) -> None:
         """A publisher sends this message again: the broker need not know that it is the same one."""
         self._round_of[message].resent.add(message)
+        self._round_of[message].resent_each.append(message)
 
     def acked(self, message: bytes, at: float) -> None:
         """The broker has taken over this message: PUBACK, or PUBREC."""
@@ -206,6 +209,37 @@ class Audit:
                 last[writer] = max(int(number), last.get(writer, -1))
         return wrong
 
+    def records(self) -> Counter[tuple[str, str]]:
+        """Returns (kind, reader) -> how many messages of all rounds were lost, doubled, or reordered. A QoS 1 message
+        counts as doubled if it came again without DUP, and its publisher had sent it once."""
+        found: Counter[tuple[str, str]] = Counter()
+        for part in self.rounds:
+            for name, lacks in self.missing(part).items():
+                found["lost", name] += len(lacks)
+            for name, again in self._unmarked_again(part).items():
+                found["doubled", name] += len(again)
+            for name, qos in self._readers.items():
+                found["doubled", name] += sum(
+                    count > 1 for count in part.came.get(name, Counter()).values() if qos == 2
+                )
+                found["reordered", name] += sum(line.startswith(f"{name}: ") for line in self._disorder(part))
+        return +found
+
+    def published(self) -> dict[str, tuple[int, int]]:
+        """Returns publisher -> how many of its messages it knows to be acknowledged, and how many it has sent, each
+        time that it sent one again included."""
+        least, most = Counter[str](), Counter[str]()
+        for part in self.rounds:
+            least.update(map(_writer, part.acked))
+            most.update(map(_writer, part.sent))
+            most.update(map(_writer, part.resent_each))
+        return {name: (least[name], most[name]) for name in most}
+
+    def received(self) -> dict[str, tuple[int, int]]:
+        """Returns reader -> how many different messages it has got, and how many deliveries."""
+        came = {name: [part.came.get(name, Counter[bytes]()) for part in self.rounds] for name in self._readers}
+        return {name: (sum(map(len, each)), sum(map(Counter.total, each))) for name, each in came.items()}
+
     def by_case(self) -> dict[tuple[str, str], Verdict]:
         """Returns (role, fault) -> the counts of all its rounds."""
         found: dict[tuple[str, str], Verdict] = {}
@@ -228,6 +262,11 @@ def longest(sent: dict[bytes, float], came: dict[bytes, float], qos: int) -> flo
         found = max(found, at - due)
         former = at
     return found
+
+
+def _writer(message: bytes) -> str:
+    """Returns the publisher in a message of the form QOS:WRITER-NUMBER."""
+    return message.partition(b":")[2].rpartition(b"-")[0].decode()
 
 
 def _some(messages: Iterable[bytes]) -> str:

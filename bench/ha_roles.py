@@ -1,11 +1,14 @@
 """One fault of one node at a time, which strikes sessions in all roles at once, and clients with wills; then audit.
 
-    python -m bench.ha_roles --rounds 200 --faults kill [--messages 1000] [--rate 50] [--seed N] [--keep DIR]
+    python -m bench.ha_roles --rounds 200 --faults kill [--messages 1000] [--rate 50] [--seed N] [--ledger] [--keep DIR]
 
 As `ha_test`, but each round has subscribers for which the node that suffers is the primary, the follower, and the
 gateway, publishers at this node and at another one, and clients with wills (`ha_wills`). So one round stands for one
 round of each role. In a test of VerneMQ 1,000 numbered messages of QoS 1 go through a cluster at 50 per second while
 nodes are killed (https://github.com/vernemq/vernemq/issues/1700); each round here has that for each of its publishers.
+
+With `--ledger` the judges read the event logs of all nodes at the end, and must find what the clients have seen, and
+nothing else (`ha_ledger`). The rows are in memory: about 1 GB for 10 rounds of 300 messages.
 
 The faults are those of `ha_test`, and `cut`: the node is cut off from all others for five seconds, while clients still
 reach it. It needs root, and network namespaces.
@@ -26,6 +29,7 @@ from strogoff.mqtt import packets
 
 from .cluster_nodes import Node, until
 from .ha_audit import Round
+from .ha_ledger import differences, rows_below
 from .ha_test import FAULTS, SETTINGS, WHOLE_S, Load, Plan, Run, Walker, judged, name_in, some_of
 from .ha_wills import DUE_S, GRACE_S, TOPIC, Wills, connect_fields
 from .space import Space, SpaceError
@@ -46,10 +50,14 @@ class WillingWalker(Walker):
 
 
 class AllRoles(Run):
-    """One run. With a `space` each node has a network namespace of its own."""
+    """One run. With a `space` each node has a network namespace of its own. With `ledger` the event log is judged, and
+    must say what the clients have seen."""
 
-    def __init__(self, plan: Plan, rounds: int, load: Load, folder: Path, space: Space | None = None) -> None:
+    def __init__(
+        self, plan: Plan, rounds: int, load: Load, folder: Path, space: Space | None = None, ledger: bool = False
+    ) -> None:
         self.space = space
+        self.ledger = ledger
         super().__init__(plan, rounds, load, folder)
         self.wills = Wills()
         self.watch: Walker | None = None
@@ -66,7 +74,13 @@ class AllRoles(Run):
             f"wills: {self.wills.gone} clients gone, {self.wills.back} back or never away, "
             f"the latest will after {self.wills.latest_s:.1f} s"
         )
-        return wrong + self.wills.violations()
+        wrong += self.wills.violations()
+        if self.ledger:
+            rows = await asyncio.to_thread(rows_below, self.folder)
+            lines = await asyncio.to_thread(lambda: list(differences(self.audit, self.wills.records(), rows)))
+            tell(f"event log: {len(rows)} rows, {len(lines)} differences from what the clients have seen")
+            wrong += lines
+        return wrong
 
     async def _prepare(self) -> None:
         """Connect the subscribers. Their sessions last for the whole run."""
@@ -205,6 +219,7 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=1000, help="of each publisher in a round")
     parser.add_argument("--rate", type=float, default=50.0, help="messages per second of each publisher")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ledger", action="store_true", help="compare the event log with what clients have seen")
     parser.add_argument("--keep", type=Path, help="keep data directories and logs in this folder, which must be new")
     arguments = parser.parse_args()
     space = None
@@ -218,7 +233,9 @@ def main() -> int:
     plan = Plan(("each",), arguments.faults, (1, 2), arguments.seed)
     load = Load(arguments.messages, arguments.rate)
     try:
-        return judged(lambda folder: AllRoles(plan, arguments.rounds, load, folder, space), arguments.keep)
+        return judged(
+            lambda folder: AllRoles(plan, arguments.rounds, load, folder, space, arguments.ledger), arguments.keep
+        )
     finally:
         if space is not None:
             space.close()

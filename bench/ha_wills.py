@@ -81,12 +81,21 @@ class Wills:
         """Whether a will is due that has not come, and is not late yet."""
         return any(name not in self._came and time.time() - at < DUE_S for name, at in self._gone.items())
 
+    def records(self) -> Counter[tuple[str, str]]:
+        """Returns ("will", client id) -> how many wills are too many or too few, if there are any."""
+        found: Counter[tuple[str, str]] = Counter()
+        for name in self._roles:
+            due, came = int(name in self._gone), self._came[name]
+            found["will", name] = max(due - came, came - due - self._excused[name], 0)
+        return +found
+
     def violations(self) -> list[str]:
         """Returns a line for each wrong number of wills, and for each late one."""
         wrong = []
+        counts = self.records()
         for name, role in self._roles.items():
             due, came = int(name in self._gone), self._came[name]
-            if not due <= came <= due + self._excused[name]:
+            if counts["will", name]:
                 wrong.append(f"{name} ({role}): {came} wills, {due} due")
             elif due and self._at[name] - self._gone[name] > DUE_S:
                 wrong.append(f"{name} ({role}): its will came after {self._at[name] - self._gone[name]:.1f} s")
