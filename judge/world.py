@@ -400,7 +400,8 @@ class _Builder:
         if session is not None:
             if row["node"] != session.home.node and owner in self._armed:
                 return  # a node whose slot is elsewhere gives the session up, and leaves the will to the next one
-            if self.world.partitions.is_unleased(row["node"], row["hlc"]):
+            lasts = session.durable or owner in self._armed
+            if lasts and self.world.partitions.is_unleased(row["node"], row["hlc"]):
                 self._slots[session.slot].perhaps[owner] = session, owner in self._armed
             self._finish(session, row)
         else:

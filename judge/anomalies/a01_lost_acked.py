@@ -15,7 +15,9 @@ Not owed, because the log shows another end or none that is certain:
 
 - A clean session ends with its node, with its slot there, and for each node out of whose view its node is.
 - A node without a lease forwards a message after the heal: to durable sessions that had subscribed before the split. If
-  it has had no lease since its start, the log does not show which subscriptions it knew.
+  it has had no lease since its start, the log does not show which subscriptions it knew. If it dies before another node
+  has the message, the message is gone.
+- A session that subscribes at a node without a lease is unknown to the others until the heal.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side.
 - A session that never got a message of its own client may have No Local, which the log does not show.
 - A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then.
@@ -105,22 +107,36 @@ def _never_queued(message: Message, publish: Publish, answer: Answer, session: S
         return None
     origin, home = publish.node, session.home_at(acked).node
     if origin != home:
-        if not session.durable and world.partitions.was_out_of_view(origin, home, publish.stamp, acked):
+        if _is_on_another_side(message, publish, answer, session, world):
             return None
         alone = world.partitions.span_without_lease(origin, acked)
-        if answer.right == "policy" and not world.had_lease(answer.row, acked):
-            return None
-        if answer.right == "policy" and alone is None:  # it got a lease before its acknowledgement left
-            alone = world.partitions.span_without_lease(origin, publish.stamp)
-        if alone is not None:
-            if alone[1] == NEVER:
-                return ""
-            if not session.durable or not _had_subscribed(message, publish, session, alone[0], world):
-                return None
+        if alone is not None and alone[1] == NEVER:
+            return ""
     if session.owner in message.routed:
         return "queue"
     on_the_link = (home, "fwd.send") in message.steps and (home, "fwd.recv") not in message.steps
     return "forward" if on_the_link else "stale-route"
+
+
+def _is_on_another_side(message: Message, publish: Publish, answer: Answer, session: Session, world: World) -> bool:
+    """Whether a netsplit excuses that a session at another node did not get a message."""
+    acked, origin = answer.stamp, publish.node
+    home = session.home_at(acked).node
+    if not session.durable and world.partitions.was_out_of_view(origin, home, publish.stamp, acked):
+        return True
+    apart = world.partitions.span_without_lease(home, publish.stamp)
+    if apart is not None and not _had_subscribed(message, publish, session, apart[0], world):
+        return True
+    alone = world.partitions.span_without_lease(origin, acked)
+    if answer.right == "policy":
+        died = acked < world.lives.death(origin, publish.row[1]) < NEVER
+        if died or not world.had_lease(answer.row, acked):
+            return True
+        if alone is None:  # it got a lease before its acknowledgement left
+            alone = world.partitions.span_without_lease(origin, publish.stamp)
+    if alone is None or alone[1] == NEVER:
+        return False
+    return not session.durable or not _had_subscribed(message, publish, session, alone[0], world)
 
 
 def _had_subscribed(message: Message, publish: Publish, session: Session, before: int, world: World) -> bool:
@@ -139,16 +155,8 @@ def finding_of(kind: str, message: Message, session: Session, world: World) -> F
     if not world.knows(session, answer.stamp):
         return None
     until = NEVER if session.owner in message.queued else answer.stamp
-    sure = world.doubt(session, publish.stamp) >= until and not _died_without_a_lease(publish, answer, world)
+    sure = world.doubt(session, publish.stamp) >= until
     return _of_message(kind, message, session.owner, session.number, sure)
-
-
-def _died_without_a_lease(publish: Publish, answer: Answer, world: World) -> bool:
-    """Whether the node acknowledged without a lease, and died before it had one. The log does not show whether its disk
-    hung, which keeps no acknowledgement back under `on`: then the message is gone."""
-    alone = world.partitions.span_without_lease(publish.node, answer.stamp)
-    died = world.lives.death(publish.node, publish.row[1])
-    return answer.right == "policy" and alone is not None and answer.stamp < died <= alone[1]
 
 
 def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:

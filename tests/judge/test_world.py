@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import random
 
+import pytest
+
 from strogoff.cluster.identity import slot_of
 from strogoff.judge.rows import BEFORE, NEVER
 from strogoff.judge.run import Grouped
@@ -231,3 +233,19 @@ def test_sessions_on_a_disk_that_the_cluster_gave_up_have_ended() -> None:
     assert [each.ended for each in found.sessions["a", "", "rx"]] == [lost, NEVER]
     assert [each.ended for each in found.sessions["a", "", "clean"]] == [NEVER]
     assert not any(each.forgotten for each in found.sessions["a", "", "rx"])
+
+
+@pytest.mark.parametrize("expiry_s", [0, 60])
+def test_what_a_node_without_a_lease_has_ended_goes_on_if_it_lasts(expiry_s: int) -> None:
+    """The next primary has the durable session, and no clean one without a will."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    a.say("lease.get", view=1)
+    a.subscriber(expiry_s=expiry_s)
+    a.say("lease.lose", view=1)
+    a.say("sess.end", client="rx", reason="disconnected")
+    b.say("slot.arrive", slot=slot_of("", "rx"))
+    found = Grouped([*a.rows, *b.rows]).world()
+    (session,) = found.sessions["a", "", "rx"]
+    assert (session.ended == NEVER) is (expiry_s > 0)
