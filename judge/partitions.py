@@ -69,6 +69,10 @@ class Partitions:
         lacks = leases is not None and _containing(leases, stamp) is None
         return lacks or self.span_without_lease(node, stamp) is not None
 
+    def returns_of(self, node: str) -> list[int]:
+        """Returns the stamps at which a node got a lease, but for its first one."""
+        return [begin for begin, _ in self._leased.get(node, ())][1:]
+
     def had_lease(self, node: str, stamp: int) -> bool:
         """Whether the node had said that it has a lease, and not that it has lost it."""
         return _containing(self._leased.get(node, ()), stamp) is not None

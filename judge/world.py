@@ -87,7 +87,7 @@ class World:
     given_up: dict[str, list[int]] = field(default_factory=dict)
     """Node -> stamps at which the cluster gave up its disk."""
     returns: dict[str, list[int]] = field(default_factory=dict)
-    """Node -> the stamps at which it was back: heals of incidents, and all starts but the first. See `back`."""
+    """Node -> the stamps at which it was back. See `back`."""
     moved: Mapping[Owner, list[tuple[int, Owner]]] = field(default_factory=dict)
     """Node, mountpoint and client -> from which stamp on its rows belong to which owner, which began elsewhere."""
 
@@ -167,15 +167,16 @@ class World:
         return (each for each in there[first : first + CONNECTIONS] if each.opened < end and each.closed > begin)
 
     def back(self, node: str, stamp: int) -> int:
-        """Returns when a node was last back after an incident or between two boots, before a stamp; -1 if it never
-        was away."""
+        """Returns when a node was last back before a stamp: an incident had healed, it had started again, or got a
+        lease again; -1 if it never was away."""
         there = self.returns.get(node)
         if there is None:
             first = self.lives.first_boot.get(node)
             starts = [
                 each.first_hlc for (name, boot), each in self.lives.boots.items() if name == node and boot != first
             ]
-            there = self.returns[node] = sorted([*starts, *(each.healed for each in self.incidents.of(node))])
+            healed = (each.healed for each in self.incidents.of(node))
+            there = self.returns[node] = sorted([*starts, *healed, *self.partitions.returns_of(node)])
         at = bisect_right(there, stamp)
         return there[at - 1] if at else -1
 

@@ -1,9 +1,9 @@
 """A7 stranded: a message from before a fault came long after the fault, when newer ones had come already.
 
-A node was back at some time: an incident of it had healed, or it had started again. More than 10 s later a session was
-first sent a message (`stranded`) that had been accepted before that time, although it had been sent one that was
-accepted after it. The node is the one that accepted the message, or the one that has the session. The number is the
-time in ms.
+A node was back at some time: an incident of it had healed, it had started again, or it had got a lease again, without
+which it serves nobody. More than 10 s later a session was first sent a message (`stranded`) that had been accepted
+before that time, although it had been sent one that was accepted after it. The node is the one that accepted the
+message, or the one that has the session. The number is the time in ms.
 
 MQTT promises no order across lanes, so no promise is broken: A6 judges the order within one. Not judged is what A6 does
 not judge, and what came within 10 s after any other time when one of the two nodes was back.

@@ -24,10 +24,12 @@ def entry(number: int, accepted: int, sent: int, origin: str = "a", **more: Any)
     return Entry(SESSION, lane, (origin, 1, number), accepted, accepted, sent, sent, rows=rows, **given)
 
 
-def found(*entries: Entry, away: str = "a", back: int = BACK) -> list[Finding]:
+def found(*entries: Entry, away: str = "a", back: int = BACK, leases: tuple[int, ...] = ()) -> list[Finding]:
     boots = {(name, 1): BootRows(1, 1, 9, 500, False) for name in "abc"}
     boots[away, 2] = BootRows(1, back, 9, 9 * LAG, False)
-    return list(judge_sendings(sending_order(entries), World.of((), Summary(boots))))
+    kinds = [(hlc - 1, "lease.lose") for hlc in leases] + [(hlc, "lease.get") for hlc in leases]
+    rows = [{"type": kind, "node": away, "boot": 1, "seq": hlc, "hlc": hlc} for hlc, kind in kinds]
+    return list(judge_sendings(sending_order(entries), World.of(rows, Summary(boots))))
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -61,3 +63,10 @@ def test_what_has_no_order_is_not_judged(more: dict[str, Any]) -> None:
     newer = entry(2, BACK + 1, BACK + 9)
     assert found(entry(1, 500, 2 * LAG, **more), newer) == []
     assert found(entry(1, 500, 2 * LAG), entry(2, BACK + 1, BACK + 9, **more)) == []
+
+
+@pytest.mark.parametrize(("leases", "stranded"), [((10, BACK + LAG), False), ((BACK + LAG,), True), ((10,), True)])
+def test_a_node_is_back_when_it_has_a_lease_again(leases: tuple[int, ...], stranded: bool) -> None:
+    """Before that it serves nobody. Its first lease is no return."""
+    newer = entry(2, BACK + LAG + 1, BACK + LAG + 2)
+    assert bool(found(entry(1, 500, BACK + LAG + 9), newer, leases=leases)) is stranded
