@@ -37,8 +37,8 @@ class Sent:
 
 @dataclass(slots=True)
 class Queued:
-    """The last entry of a message in the queue of a session, and the stamp of the first one. `group`: the session got
-    it as a member of a group."""
+    """The last entry of a message in the queue of a session, and the stamp of the first one. `entries`: the filter of
+    each group that chose the session, or "" for none, with the node and boot where the message entered."""
 
     first: int
     stamp: int
@@ -46,7 +46,7 @@ class Queued:
     boot: int
     qos: int
     row: RowId
-    group: bool
+    entries: frozenset[tuple[str, str, int]]
 
 
 @dataclass(slots=True)
@@ -154,6 +154,11 @@ class Message:
                 self._sendings.setdefault(each.key, []).append(each)
         return self._sendings
 
+    @property
+    def groups(self) -> set[str]:
+        """The filters of the groups that chose a session for it."""
+        return {group for queued in self.queued.values() for group, _, _ in queued.entries}
+
     def was_retained_for(self, owner: Owner) -> bool:
         """Whether it may have been sent as a retained message for a SUBSCRIBE.
 
@@ -194,9 +199,10 @@ class Message:
     def _queue(self, row: Row) -> None:
         owner, stamp = self._world.owner_of(row), row["hlc"]
         before = self.queued.get(owner)
-        first = stamp if before is None else before.first
-        group = bool(row.get("group"))
-        self.queued[owner] = Queued(first, stamp, row["node"], row["boot"], row.get("qos") or 0, row_id(row), group)
+        first, entries = (stamp, frozenset()) if before is None else (before.first, before.entries)
+        node, boot, group = row["node"], row["boot"], row.get("group") or ""
+        entries |= {(group, node, boot)}
+        self.queued[owner] = Queued(first, stamp, node, boot, row.get("qos") or 0, row_id(row), entries)
 
     def _stored(self, row: Row) -> None:
         durability = row.get("durability") or ""

@@ -196,9 +196,9 @@ class World:
         that end."""
         if session.durable:
             return False
-        home = session.home
-        moved = home.since if len(session.homes) > 1 else NEVER
-        return min(self.lives.death(home.node, home.boot), moved) < stamp
+        first, *later = session.homes
+        moved = later[0].since if later else NEVER
+        return min(self.lives.death(first.node, first.boot), moved) < stamp
 
     def knows(self, session: Session, stamp: int) -> bool:
         """Whether the logs go far enough to tell what happened to a session up to a stamp. If it may have moved to any

@@ -117,11 +117,14 @@ def is_shown(violation: str) -> bool:
 
 
 def explains(violation: str, finding: Finding) -> bool:
-    """Whether a violation is about the same promise as a finding, and about the same client or group."""
+    """Whether a violation is about the same promise as a finding, and about the same client or group. A finding that a
+    member got a message twice does not name its group."""
     if finding.anomaly not in EXPLAINS.get(kind_of(violation), ()):
         return False
     client = finding.subject.client
     words = violation.replace(",", " ").split()
+    if finding.anomaly == "A5" and any(word.startswith("$share/") for word in words):
+        return True
     return not client or any(word == client or word.startswith(f"{client}-") for word in words)
 
 

@@ -18,7 +18,8 @@ Not owed, because the log shows another end or none that is certain:
   it has had no lease since its start, the log does not show which subscriptions it knew. If it dies before another node
   has the message, the message is gone.
 - A session that subscribes at a node without a lease is unknown to the others until the heal.
-- A group is not judged if the publisher's node had no lease: all of its members may be on another side.
+- A group is not judged if the publisher's node had no lease: all of its members may be on another side. A member that
+  joins while the message is on its way may get it for the group.
 - A session that never got a message of its own client may have No Local, which the log does not show.
 - A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then.
 
@@ -122,7 +123,7 @@ def _is_on_another_side(message: Message, publish: Publish, answer: Answer, sess
     """Whether a netsplit excuses that a session at another node did not get a message."""
     acked, origin = answer.stamp, publish.node
     home = session.home_at(acked).node
-    if not session.durable and world.partitions.was_out_of_view(origin, home, publish.stamp, acked):
+    if _is_out_of_view(session, publish, answer, world):
         return True
     apart = world.partitions.span_without_lease(home, publish.stamp)
     if apart is not None and not _had_subscribed(message, publish, session, apart[0], world):
@@ -137,6 +138,13 @@ def _is_on_another_side(message: Message, publish: Publish, answer: Answer, sess
     if alone is None or alone[1] == NEVER:
         return False
     return not session.durable or not _had_subscribed(message, publish, session, alone[0], world)
+
+
+def _is_out_of_view(session: Session, publish: Publish, answer: Answer, world: World) -> bool:
+    """Whether a clean session has ended for the node that accepted a message."""
+    origin, home = publish.node, session.home_at(answer.stamp).node
+    away = origin != home and world.partitions.was_out_of_view(origin, home, publish.stamp, answer.stamp)
+    return away and not session.durable
 
 
 def _had_subscribed(message: Message, publish: Publish, session: Session, before: int, world: World) -> bool:
@@ -176,7 +184,9 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
         members = [
             session
             for session in map(world.session, answered)
-            if answer.stamp < session.ended and not world.died(session, answer.stamp)
+            if answer.stamp < session.ended
+            and not world.died(session, answer.stamp)
+            and not _is_out_of_view(session, publish, answer, world)
         ]
         if not members or world.partitions.span_without_lease(publish.node, answer.stamp) is not None:
             continue
@@ -190,6 +200,8 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
 
 
 def _reached(message: Message, publish: Publish, holders: Holders, world: World) -> bool:
+    if holders.text in message.groups:
+        return True
     for owner in (*message.queued, *message.given_up):
         if owner[2] == holders.text:
             return True

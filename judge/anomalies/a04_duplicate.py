@@ -1,16 +1,18 @@
 """A4 duplicate: a message with QoS 1 was sent to a session again, although the session had acknowledged it.
 
 The standard allows it, so it is counted and breaks no promise. A message that the session got as a retained one may
-come once for each SUBSCRIBE: that is no duplicate.
+come once for each SUBSCRIBE, and one of groups more than once (`judge/shares.py`): that is no duplicate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from ..findings import Finding, Severity, Subject, of_message
 from ..message import Message, Publish, Sent
 from ..sessions import SessionKey
+from ..shares import times_owed
 from ..world import World
 
 ID = "A4"
@@ -20,7 +22,8 @@ KIND = "sent again after its acknowledgement"
 def judge(message: Message, world: World) -> Iterator[Finding]:
     """Judge what was sent to each session; at most one finding for each, with all sendings."""
     for key, sent, qos in repeated(message, world):
-        if qos != 2 and any(answered_between(message, key, sent[0], each) for each in sent[1:]):
+        again = sum(answered_between(message, key, *two) for two in pairwise(sent))
+        if qos != 2 and again >= times_owed(message, key[0], sent[0], world):
             yield finding_of(ID, KIND, "info", message, key)
 
 

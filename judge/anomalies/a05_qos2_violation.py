@@ -1,18 +1,20 @@
 """A5 qos2-violation: a message with QoS 2 was sent to a session in a way that makes the application get it twice.
 
 A receiver recognises a repeated message by its packet id, until PUBREL. So it must be sent again with the same packet
-id, and after the receiver's answer only with DUP. A loss of power without fsync may undo the packet id: then the
-finding is not sure. Not judged is what a member of a group gets from two nodes: the second one does not know which
-member had the message (docs/promises.md#what-comes-later).
+id, and after the receiver's answer only with DUP. What it does not recognise is a further delivery: a session may have
+several as a member of groups (`judge/shares.py`). A loss of power without fsync may undo the packet id: then the
+finding is not sure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ..findings import Finding
-from ..message import Message
+from ..message import Message, Sent
+from ..sessions import SessionKey
+from ..shares import times_owed
 from ..world import World
 from .a04_duplicate import answered_between, finding_of, repeated
 
@@ -23,12 +25,16 @@ KIND = "sent twice"
 def judge(message: Message, world: World) -> Iterator[Finding]:
     """Judge what was sent to each session; at most one finding for each, with all sendings."""
     for key, sent, qos in repeated(message, world):
-        queued = message.queued.get(key[0])
-        if queued is not None and queued.group and len({each.row[0] for each in sent}) > 1:
-            continue
-        if qos == 2 and any(
-            each.packet_id != sent[0].packet_id or (not each.dup and answered_between(message, key, sent[0], each))
-            for each in sent[1:]
-        ):
+        if qos == 2 and _deliveries(message, key, sent) > times_owed(message, key[0], sent[0], world):
             undone = world.may_be_undone((each.row[0] for each in sent), sent[0].stamp, sent[-1].stamp)
             yield replace(finding_of(ID, KIND, "fatal", message, key), sure=not undone)
+
+
+def _deliveries(message: Message, key: SessionKey, sent: Sequence[Sent]) -> int:
+    """Returns how often the application gets the message."""
+    times = 0
+    first: dict[int, Sent] = {}
+    for each in sent:
+        before = first.setdefault(each.packet_id, each)
+        times += before is each or (not each.dup and answered_between(message, key, before, each))
+    return times

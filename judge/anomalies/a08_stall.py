@@ -5,10 +5,12 @@ that connection (`stall`). Meanwhile the client had room: fewer messages were un
 what was sent. The number is the time in ms.
 
 A message waits from the time when it entered the queue; with QoS 2, in a durable session, from the time when it was
-safe there. A client does not read from 1 s before `dlv.pause` until `dlv.resume`; a relayed one, while its gateway
-takes no more for it. Not judged are messages that were dropped or expired while they waited, and nodes that had no
-lease, or were out of the view of another, in that time. Nothing is judged after a node has left messages out of the
-log: they may be what the client was sent. Logs before version 8 of the schema do not say when a client does not read.
+safe there. One of a group that was never sent waits until a connection of the session ends: then the node may give it
+to another member, which the log does not show. A client does not read from 1 s before `dlv.pause` until `dlv.resume`; a
+relayed one, while its gateway takes no more for it. Not judged are messages that were dropped or expired while they
+waited, and nodes that had no lease, or were out of the view of another, in that time. Nothing is judged after a node
+has left messages out of the log: they may be what the client was sent. Logs before version 8 of the schema do not say
+when a client does not read.
 """
 
 from __future__ import annotations
@@ -70,6 +72,8 @@ def waits(message: Message, world: World) -> Iterator[Wait]:
             continue
         sent = message.sendings.get(session.key)
         until = sent[0].stamp if sent else session.ended
+        if not sent and any(group for group, _, _ in queued.entries):
+            until = min([until, *(each.closed for each in world.online_between(owner, queued.stamp, until))])
         begin = _due(message, queued, session, until)
         if until - begin <= LIMIT or (not sent and (owner in message.given_up or owner in message.received)):
             continue

@@ -165,6 +165,22 @@ def test_a_session_keeps_its_name_when_it_moves() -> None:
     assert found.died(session, arrived + 1) is True
 
 
+def test_a_clean_session_dies_with_the_node_where_it_began() -> None:
+    """Its slot goes to another node only later."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    b.say("mem.up", target="a")
+    a.subscriber()
+    a.boot()
+    died = a.rows[-1]["hlc"]
+    b.say("slot.arrive", slot=slot_of("", "rx"))
+    found = Grouped([*a.rows, *b.rows]).world()
+    (session,) = found.sessions["a", "", "rx"]
+    assert [each.node for each in session.homes] == ["a", "b"]
+    assert found.died(session, died + 1) and not found.died(session, died)
+
+
 def test_a_node_that_has_lost_the_slot_again_begins_sessions_of_its_own() -> None:
     """Its rows are of another owner as soon as it knows. The session that it had goes on at the next primary."""
     a, b = Log("a"), Log("b")

@@ -65,6 +65,14 @@ def test_a_publisher_is_named_by_its_message() -> None:
     assert not explains(policy, replace(finding, anomaly="A19", subject=replace(finding.subject, client="t")))
 
 
+def test_a_duplicate_of_a_group_names_no_member() -> None:
+    """What the judge finds is of one member. Loss is of the group, and both name it."""
+    twice = replace(audit_of(lost()), anomaly="A5")
+    assert explains("duplicate: $share/g/t/# got tx-1 2 times with QoS 2", twice)
+    assert not explains("duplicate: ry, session 1 got tx-1 2 times with QoS 2", twice)
+    assert not explains("lost: no member of $share/g/t/# got tx-1, acknowledged after a SUBACK", audit_of(lost()))
+
+
 def audit_of(log: Log) -> Finding:
     return next(each for each in judge(log.rows).findings if each.anomaly == "A1")
 

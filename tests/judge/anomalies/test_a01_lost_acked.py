@@ -106,6 +106,33 @@ def test_a_group_is_owed_once() -> None:
     assert kinds(log) == []
 
 
+@pytest.mark.parametrize("group", ["g", "h", ""])
+def test_a_member_that_joins_its_group_while_the_message_is_on_its_way_may_get_it(group: str) -> None:
+    """It had the filter later than the message was accepted. What it gets for another group, or for none, is another
+    copy."""
+    log = Log()
+    log.subscriber("one", "$share/g/t/#", expiry_s=60)
+    mid = log.accept()
+    log.subscriber("two", "$share/g/t/#", expiry_s=60)
+    log.say("q.enq", mid=mid, client="two", group=f"$share/{group}/t/#" if group else None)
+    log.say("q.durable", mid=mid, client="two")
+    log.ack(mid)
+    assert (("A1", "stale-route") in kinds(log)) is (group != "g")
+
+
+@pytest.mark.parametrize(("clean", "away", "lost"), [(True, True, False), (True, False, True), (False, True, True)])
+def test_a_clean_member_out_of_the_view_is_owed_nothing(clean: bool, away: bool, lost: bool) -> None:
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    b.subscriber(filter="$share/g/t/#", expiry_s=0 if clean else 60)
+    if away:
+        a.say("mem.down", target="b")
+    a.ack(a.accept())
+    a.rows += b.rows
+    assert (("A1", "stale-route") in kinds(a)) is lost
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_a_session_that_subscribed_in_the_split_is_not_owed_a_message_of_the_other_side(before: bool) -> None:
     """The node accepts the message without a lease, and gets one before the acknowledgement leaves."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ...testing.log_audit.log_builder import Log
 from .found import findings, kinds, proof
 
@@ -31,3 +33,18 @@ def test_the_qos_of_rows_that_do_not_say_it() -> None:
             if row["type"] == "dlv.send":
                 del row["qos"]
         assert kinds(log) == [("A4", "sent again after its acknowledgement") if granted == 1 else ("A5", "sent twice")]
+
+
+@pytest.mark.parametrize(("times", "wrong"), [(2, False), (3, True)])
+def test_a_member_of_two_groups_gets_it_once_for_each(times: int, wrong: bool) -> None:
+    log = Log()
+    log.subscriber(filter="$share/g/t/#", qos=1)
+    log.subscribe(filter="$share/h/t/+", qos=1)
+    mid = log.accept()
+    for each in ("$share/g/t/#", "$share/h/t/+"):
+        log.say("q.enq", mid=mid, client="rx", group=each)
+    log.ack(mid)
+    for packet_id in range(1, 1 + times):
+        log.send(mid, packet_id=packet_id)
+        log.got(mid, packet_id=packet_id)
+    assert kinds(log) == [("A4", "sent again after its acknowledgement")] * wrong

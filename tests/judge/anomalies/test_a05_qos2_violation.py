@@ -31,3 +31,41 @@ def test_what_a_receiver_can_recognise(answered: bool, same_id: bool, dup: bool,
         log.got(mid, packet_id=5)
     log.send(mid, packet_id=5 if same_id else 6, dup=dup)
     assert kinds(log) == [("A5", "sent twice")] * wrong
+
+
+@pytest.mark.parametrize(("again", "ids", "wrong"), [(True, 2, False), (True, 3, True), (False, 2, True)])
+def test_a_group_may_choose_its_member_again(again: bool, ids: int, wrong: bool) -> None:
+    """The publisher sends again to another process, which does not know who had the message."""
+    log = Log()
+    log.subscriber(filter="$share/g/t/#", expiry_s=60)
+    mid = log.accept(qos=2)
+    log.say("q.enq", mid=mid, client="rx", group="$share/g/t/#")
+    log.say("q.durable", mid=mid, client="rx")
+    log.boot()
+    log.connect("rx", present=True, expiry_s=60)
+    if again:
+        log.say("q.enq", mid=mid, client="rx", group="$share/g/t/#")
+        log.say("q.durable", mid=mid, client="rx")
+    log.ack(mid)
+    for packet_id in range(1, 1 + ids):
+        log.send(mid, packet_id=packet_id)
+        log.got(mid, packet_id=packet_id)
+        log.send(mid, packet_id=packet_id, dup=True)
+    assert kinds(log) == [("A5", "sent twice")] * wrong
+
+
+@pytest.mark.parametrize(("dup", "wrong"), [(True, False), (False, True)])
+def test_a_member_of_two_groups_gets_it_once_for_each(dup: bool, wrong: bool) -> None:
+    log = Log()
+    filters = "$share/g/t/#", "$share/h/t/+"
+    log.subscriber(filter=filters[0])
+    log.subscribe(filter=filters[1])
+    mid = log.accept(qos=2)
+    for each in filters:
+        log.say("q.enq", mid=mid, client="rx", group=each)
+    log.ack(mid)
+    for packet_id in (1, 2):
+        log.send(mid, packet_id=packet_id)
+        log.got(mid, packet_id=packet_id)
+    log.send(mid, packet_id=1, dup=dup)
+    assert kinds(log) == [("A5", "sent twice")] * wrong

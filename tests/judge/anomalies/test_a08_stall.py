@@ -112,3 +112,27 @@ def test_a_message_waits_on_each_connection_of_its_session() -> None:
     ]
     dropped = row("q.drop", 99, **client, qos=1, mid=mid)
     assert list(waits(Message(mid, [queued, dropped], known), known)) == []
+
+
+@pytest.mark.parametrize(
+    ("group", "late", "count"), [("", False, 2), ("$share/g/t", False, 1), ("$share/g/t", True, 2)]
+)
+def test_a_message_of_a_group_may_go_to_another_member_when_the_connection_ends(
+    group: str, late: bool, count: int
+) -> None:
+    """The log does not show it. If this member was sent the message later, it has waited there. A message that is safe
+    only after the end of the connection may have gone, too."""
+    client = {"client": "c", "epoch": 1}
+    rows = [row("conn.open", 1, **client, expiry_s=9, receive_max=9), row("sess.create", 2, **client)]
+    rows += [row("conn.close", 4 * LIMIT, **client)]
+    rows += [row("conn.open", 5 * LIMIT, **client, expiry_s=9, receive_max=9, conn=3)]
+    known = world(*rows)
+    mid = ("n", 1, 1)
+    of_message = [row("q.enq", 9, **client, qos=1, mid=mid, group=group or None)]
+    if late:
+        of_message.append(row("dlv.send", 8 * LIMIT, **client, conn=3, qos=1, packet_id=1, mid=mid))
+    found = list(waits(Message(mid, of_message, known), known))
+    assert [each.conn for each in found] == [1, 3][:count]
+    of_message[0] = {**of_message[0], "qos": 2}
+    of_message.append(row("q.durable", 5 * LIMIT - 1, **client, mid=mid))
+    assert len(list(waits(Message(mid, of_message, known), known))) == count - 1

@@ -1,0 +1,33 @@
+"""How often one session may get a message: once, and more often only as a member of groups.
+
+A session gets a message once for all of its subscriptions outside of groups, and once for each group that chooses it
+(MQTT 5.0 section 4.8.2).
+
+With copies of slots a group may choose a member again. The next primary of the publisher's slot, or of the member's
+one, does not know which member had the message. So the message may enter the queue of one member from several
+processes, for the same group; but from one process only once (docs/promises.md#what-comes-later). With one copy each
+node keeps what its sessions got, and a group gives a message once. If no row says how many copies there are, a finding
+would not be certain.
+"""
+
+from __future__ import annotations
+
+from .message import Message, Sent
+from .rows import Owner
+from .world import World
+
+ONE_COPY = "1"
+
+
+def times_owed(message: Message, owner: Owner, first: Sent, world: World) -> int:
+    """Returns how often a session may get a message that was first sent to it with this sending. A group's entry from
+    before this sending may be missing in the log, as of a process that was killed: it counts too."""
+    queued = message.queued.get(owner)
+    if queued is None:
+        return 1
+    groups = {each for each in queued.entries if each[0]}
+    outside = len(groups) < len(queued.entries)
+    if world.setting(queued.node, "queue_replicas", queued.stamp) == ONE_COPY:
+        return outside + len({group for group, _, _ in groups})
+    missing = bool(groups) and first.stamp < queued.first
+    return outside + len(groups) + missing

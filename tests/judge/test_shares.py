@@ -1,0 +1,64 @@
+"""How often one session may get a message."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.judge.message import Message
+from strogoff.judge.run import Grouped
+from strogoff.judge.shares import times_owed
+
+from ..testing.log_audit.log_builder import NODE, Log
+
+RX = (NODE, "", "rx")
+G, H = "$share/g/t/#", "$share/h/t/+"
+
+
+def owed(log: Log) -> int:
+    grouped = Grouped(log.rows)
+    world = grouped.world()
+    ((mid, rows),) = grouped.messages.items()
+    message = Message(mid, rows, world)
+    return times_owed(message, RX, message.sent[0], world)
+
+
+def log_of(*entries: str, copies: str = "") -> tuple[Log, tuple[str, int, int]]:
+    """A message that enters the queue of rx for each of these groups, "" for none, and is sent."""
+    log = Log()
+    if copies:
+        log.say("config.change", key="queue_replicas", new=copies)
+    log.subscriber(expiry_s=60)
+    mid = log.accept(qos=2)
+    for each in entries:
+        log.say("q.enq", mid=mid, client="rx", group=each or None)
+    log.send(mid)
+    return log, mid
+
+
+@pytest.mark.parametrize(
+    ("entries", "times"), [((), 1), (("",), 1), (("", ""), 1), ((G,), 1), ((G, G), 1), ((G, H), 2), (("", G, H), 3)]
+)
+@pytest.mark.parametrize("copies", ["", "1", "2"])
+def test_once_for_each_group_and_once_outside(entries: tuple[str, ...], times: int, copies: str) -> None:
+    """The same process gives it once, however often the message enters."""
+    log, _ = log_of(*entries, copies=copies)
+    assert owed(log) == times
+
+
+@pytest.mark.parametrize(("copies", "times"), [("", 2), ("2", 2), ("1", 1)])
+@pytest.mark.parametrize("group", [G, ""])
+def test_another_process_may_choose_a_member_again(group: str, copies: str, times: int) -> None:
+    """With copies of slots, and only for a group."""
+    log, mid = log_of(group, copies=copies)
+    log.boot()
+    log.say("q.enq", mid=mid, client="rx", group=group or None)
+    assert owed(log) == (times if group else 1)
+
+
+@pytest.mark.parametrize(("copies", "times"), [("2", 2), ("1", 1)])
+@pytest.mark.parametrize("group", [G, ""])
+def test_an_entry_that_the_log_lacks_counts(group: str, copies: str, times: int) -> None:
+    """What was sent had an entry, of which a kill may have taken the row."""
+    log, mid = log_of(copies=copies)
+    log.say("q.enq", mid=mid, client="rx", group=group or None)
+    assert owed(log) == (times if group else 1)
