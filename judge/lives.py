@@ -9,10 +9,12 @@ or it names a later `seq` than the log has (`known_seq`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from .rows import BEFORE, LOGICAL_BITS, NEVER, Row
+from .sessions import Home
 
 UNDONE: Final = 1_000 << LOGICAL_BITS
 """What a node did in its last second may not have come to its disk."""
@@ -84,6 +86,14 @@ class Lives:
     def death(self, node: str, boot: int) -> int:
         """Returns the stamp at which the log shows that a boot has died; `NEVER` if it shows none."""
         return self.deaths.get((node, boot), NEVER)
+
+    def death_with(self, homes: Sequence[Home]) -> int:
+        """Returns the stamp at which the first boot died while it had a session, of those that had it one after the
+        other; `NEVER` if none did."""
+        for home, after in pairwise(homes):
+            if self.death(home.node, home.boot) < after.since:
+                return self.death(home.node, home.boot)
+        return self.death(homes[-1].node, homes[-1].boot)
 
     def had_died(self, node: str, boot: int, stamp: int) -> bool:
         """Whether a boot had died before a stamp, as the log shows it."""

@@ -38,7 +38,8 @@ class Sent:
 @dataclass(slots=True)
 class Queued:
     """The last entry of a message in the queue of a session, and the stamp of the first one. `entries`: the filter of
-    each group that chose the session, or "" for none, with the node and boot where the message entered."""
+    each group that chose the session, or "" for none, with the node and boot where the message entered. `group`: the
+    $share filter of the last one."""
 
     first: int
     stamp: int
@@ -47,6 +48,7 @@ class Queued:
     qos: int
     row: RowId
     entries: frozenset[tuple[str, str, int]]
+    group: str
 
 
 @dataclass(slots=True)
@@ -170,6 +172,7 @@ class Message:
         return bool(brought) and publish is not None and publish.retain and (owner, publish.topic) in brought
 
     def _accept(self, row: Row) -> None:
+        self._step(row)
         if self.publish is not None:
             return
         client, stamp, topic, qos = row["client"], row["hlc"], row["topic"], row["qos"]
@@ -202,7 +205,7 @@ class Message:
         first, entries = (stamp, frozenset()) if before is None else (before.first, before.entries)
         node, boot, group = row["node"], row["boot"], row.get("group") or ""
         entries |= {(group, node, boot)}
-        self.queued[owner] = Queued(first, stamp, node, boot, row.get("qos") or 0, row_id(row), entries)
+        self.queued[owner] = Queued(first, stamp, node, boot, row.get("qos") or 0, row_id(row), entries, group)
 
     def _stored(self, row: Row) -> None:
         durability = row.get("durability") or ""

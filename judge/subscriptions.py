@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 
+from ..mqtt.topics import parse_shared
 from .intervals import IntervalTree
 from .packed import END, Packed, name_of
 from .sessions import Held, SessionKey
@@ -91,6 +92,11 @@ class SubscriptionTable:
             self._found[mountpoint, topic] = found
             self._remembered += 1
         return found
+
+    def of_group(self, mountpoint: str, text: str) -> Iterator[Held]:
+        """Returns the subscriptions of all who ever were members of a group, by its $share filter."""
+        group, filter = parse_shared(text)
+        yield from self._held.get((mountpoint, filter, group or ""), ())
 
     def _holders_of(self, name: str) -> Holders:
         found = self._holders.get(name)

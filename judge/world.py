@@ -25,6 +25,7 @@ from .packed import Packed
 from .partitions import Partitions
 from .rows import BEFORE, NEVER, MessageId, Owner, Row, RowId, in_order, row_id, settings_of, slot_in, slots_of
 from .sessions import Held, Home, Online, Session, SessionKey
+from .slots import Slots
 from .subscriptions import FilterKey, SubscriptionTable, filter_key
 from .views import Views
 from .writing import Writing
@@ -78,10 +79,7 @@ class World:
     """Topics of retained messages that a session got for a SUBSCRIBE, from rows that do not name the message."""
     damaged: dict[tuple[str, int], Row] = field(default_factory=dict)
     """(node, boot) -> the first row that reports damage of its message store."""
-    left: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    """(node, slot) -> stamps at which the slot went to another node."""
-    taken: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    """(node, slot) -> stamps at which the node learned that another one had taken the slot over."""
+    slots: Slots = field(default_factory=Slots)
     joins: dict[str, list[int]] = field(default_factory=dict)
     """Node -> stamps at which it joined with an empty disk."""
     given_up: dict[str, list[int]] = field(default_factory=dict)
@@ -196,9 +194,8 @@ class World:
         that end."""
         if session.durable:
             return False
-        first, *later = session.homes
-        moved = later[0].since if later else NEVER
-        return min(self.lives.death(first.node, first.boot), moved) < stamp
+        moved = session.home.since if len(session.homes) > 1 else NEVER
+        return min(self.lives.death_with(session.homes), moved) < stamp
 
     def knows(self, session: Session, stamp: int) -> bool:
         """Whether the logs go far enough to tell what happened to a session up to a stamp. If it may have moved to any
@@ -208,7 +205,7 @@ class World:
             return False
         if self.lives.known_everywhere >= stamp:
             return True
-        left = any(home.since <= each <= stamp for each in self.left.get((home.node, session.slot), ()))
+        left = any(home.since <= each <= stamp for each in self.slots.left.get((home.node, session.slot), ()))
         return not left and not self.lives.had_died(home.node, home.boot, stamp)
 
     def knows_past(self, session: Session, stamp: int) -> bool:
@@ -226,13 +223,16 @@ class World:
 
     def doubt(self, session: Session, since: int) -> int:
         """Returns the stamp after which rows about a session may be lost, of all losses that lasted beyond `since`.
-        Without fsync a loss of power takes what the session was, too: then each one counts since it began."""
+        Without fsync a loss of power takes what the session was, too: then each one counts since it began. Also the
+        stamp at which its slot got a primary that may lack what was acknowledged."""
+        doubtful = self.slots.doubtful_after(session.slot, since)
         if not self.lives.tails:
-            return NEVER
-        return min(
+            return doubtful
+        lost = (
             self.lives.lost_after((home.node,), session.begun if self._unsynced(home.node, since) else since)
             for home in session.homes
         )
+        return min(doubtful, *lost)
 
     def may_be_undone(self, nodes: Iterable[str], begin: int, end: int) -> bool:
         """Whether a loss of power without fsync, between two stamps, may have undone what one of the nodes had done."""
@@ -325,13 +325,12 @@ class _Builder:
         if row["state"] == "damaged":
             self.world.damaged.setdefault((row["node"], row["boot"]), row)
 
-    def leave(self, row: Row) -> None:
-        self.world.left.setdefault((row["node"], row["slot"]), []).append(row["hlc"])
+    def slot(self, row: Row) -> None:
+        self.world.slots.note(row)
 
     def lose_to_another(self, row: Row) -> None:
         """From now on the node's rows are of other sessions than those that it had in the slot."""
-        self.leave(row)
-        self.world.taken.setdefault((row["node"], row["slot"]), []).append(row["hlc"])
+        self.slot(row)
         for owner in sorted(self._slots[row["slot"]].open):
             there = row["node"], *owner[1:]
             if owner != there and there in self._moved:
@@ -583,7 +582,8 @@ _HANDLERS: Final = {
     "sess.end": _Builder.end,
     "slot.arrive": _Builder.arrive,
     "slot.lost": _Builder.lose,
-    "slot.moved": _Builder.leave,
+    "slot.loss_possible": _Builder.slot,
+    "slot.moved": _Builder.slot,
     "slot.taken": _Builder.lose_to_another,
     "sub.add": _Builder.subscribe,
     "sub.ack": _Builder.answered,

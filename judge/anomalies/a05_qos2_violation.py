@@ -3,7 +3,8 @@
 A receiver recognises a repeated message by its packet id, until PUBREL. So it must be sent again with the same packet
 id, and after the receiver's answer only with DUP. What it does not recognise is a further delivery: a session may have
 several as a member of groups (`judge/shares.py`). A loss of power without fsync may undo the packet id: then the
-finding is not sure.
+finding is not sure. So it is if a node that accepted the message lost its power in between: it may have lost the end of
+the publisher's handshake, and the next message with that packet id gets the id of this one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
     """Judge what was sent to each session; at most one finding for each, with all sendings."""
     for key, sent, qos in repeated(message, world):
         if qos == 2 and _deliveries(message, key, sent) > times_owed(message, key[0], sent[0], world):
-            undone = world.may_be_undone((each.row[0] for each in sent), sent[0].stamp, sent[-1].stamp)
+            nodes = {each.row[0] for each in sent} | {node for node, kind in message.steps if kind == "pub.recv"}
+            undone = world.may_be_undone(nodes, sent[0].stamp, sent[-1].stamp)
             yield replace(finding_of(ID, KIND, "fatal", message, key), sure=not undone)
 
 

@@ -5,12 +5,16 @@ that connection (`stall`). Meanwhile the client had room: fewer messages were un
 what was sent. The number is the time in ms.
 
 A message waits from the time when it entered the queue; with QoS 2, in a durable session, from the time when it was
-safe there. One of a group that was never sent waits until a connection of the session ends: then the node may give it
-to another member, which the log does not show. A client does not read from 1 s before `dlv.pause` until `dlv.resume`; a
-relayed one, while its gateway takes no more for it. Not judged are messages that were dropped or expired while they
-waited, and nodes that had no lease, or were out of the view of another, in that time. Nothing is judged after a node
-has left messages out of the log: they may be what the client was sent. Logs before version 8 of the schema do not say
-when a client does not read.
+safe there. A client does not read from 1 s before `dlv.pause` until `dlv.resume`; a relayed one, while its gateway
+takes no more for it.
+
+When a connection ends, the node gives a message of a group that it has not sent to another member there that is
+connected. The other message has another id, and the log has no row for the end of this one. So a message of a group
+that was never sent is not judged beyond the first end of a connection at which there was such a member.
+
+Not judged are messages that were dropped or expired while they waited, and nodes that had no lease, or were out of the
+view of another, in that time. Nothing is judged after a node has left messages out of the log: they may be what the
+client was sent. Logs before version 8 of the schema do not say when a client does not read.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from typing import Final
 from ..findings import Finding, Subject
 from ..message import REFUSED, Message, Queued
 from ..rows import LOGICAL_BITS, NEVER, MessageId, Row, RowId, ms_of, row_id
-from ..sessions import Session, SessionKey
+from ..sessions import Held, Session, SessionKey
 from ..world import World
 
 ID = "A8"
@@ -72,18 +76,38 @@ def waits(message: Message, world: World) -> Iterator[Wait]:
             continue
         sent = message.sendings.get(session.key)
         until = sent[0].stamp if sent else session.ended
-        if not sent and any(group for group, _, _ in queued.entries):
-            until = min([until, *(each.closed for each in world.online_between(owner, queued.stamp, until))])
         begin = _due(message, queued, session, until)
         if until - begin <= LIMIT or (not sent and (owner in message.given_up or owner in message.received)):
             continue
-        for each in world.online_between(owner, begin, until):
+        given = NEVER if sent or not queued.group else _given(queued, session, until, world)
+        for each in world.online_between(owner, begin, min(until, given)):
             # a message that was never sent may have been lost with a boot: that is another anomaly
             if sent or (each.node, each.boot) == (queued.node, queued.boot):
                 first = max(begin, each.opened)
                 last = min(until, each.closed, world.lives.boots[each.node, each.boot].last_hlc)
                 if last - first > LIMIT:
                     yield Wait(each.node, each.boot, each.conn, first, last, session.key, message.id, queued.row)
+
+
+def _given(queued: Queued, session: Session, until: int, world: World) -> int:
+    """Returns when the node may have given a message of a group to another member; `NEVER` if the log shows none."""
+    members = [
+        held for held in world.subscriptions.of_group(session.owner[1], queued.group) if held.session != session.key
+    ]
+    for each in world.online_between(session.owner, queued.stamp, until):
+        if any(_is_online(held, each.node, each.closed, world) for held in members):
+            return each.closed
+    return NEVER
+
+
+def _is_online(held: Held, node: str, stamp: int, world: World) -> bool:
+    """Whether the session of a subscription was at a node, with a connection, at a stamp."""
+    session = world.session(held.session)
+    return (
+        held.since < stamp < held.until
+        and session.home_at(stamp).node == node
+        and any(world.online_between(session.owner, stamp, stamp + 1))
+    )
 
 
 def _due(message: Message, queued: Queued, session: Session, until: int) -> int:

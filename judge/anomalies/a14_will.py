@@ -14,14 +14,18 @@ Exceptions that the log shows:
   that joins once more, with an empty disk.
 - A client has connected again while its node did not know whether the gateway of the former connection lives. The node
   publishes or drops (`gateway_lost`) the former will later, and keeps the present one.
+- A will that is due and not published yet goes with its slot, for example while its node does not know whether the
+  gateway lives: the next primary publishes or drops it.
 - A connection that ended before its CONNACK by a kill, or because its node lost the slot: its will may not have been on
   a disk.
 - A loss of power without fsync may take a will: then the next one that is published is another one.
+
+A finding is not sure if the cluster said meanwhile that the client's slot may have lost changes (`slot.loss_possible`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -90,11 +94,9 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
         if row["type"] == "will.arm":
             wills.arm(row, world)
         elif row["type"] == "will.fire":
-            others = (each for key, each in clients.items() if key[1:] == owner[1:] and key != owner)
-            elsewhere = [each.last for each in others if each.last is not None]
-            yield from _fired(owner, wills, row, elsewhere, world)
+            yield from _fired(owner, wills, row, _elsewhere(owner, clients), world)
         elif row["type"] == "will.cancel":
-            _cancelled(wills, row)
+            _cancelled(wills, row, _elsewhere(owner, clients), world)
         elif row["type"] == "conn.open":
             wills.open(row, world)
         elif row["hlc"] in wills.ends and (row["type"] != "sess.create" or wills.state != "armed"):
@@ -103,13 +105,36 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
         yield from _lost(owner, wills, world)
 
 
+def _elsewhere(owner: Owner, clients: Mapping[Owner, _Wills]) -> list[_Wills]:
+    """Returns the wills of the same client that began at other nodes."""
+    return [each for key, each in clients.items() if key[1:] == owner[1:] and key != owner]
+
+
+def _came_along(elsewhere: Iterable[_Wills], row: Row, world: World) -> bool:
+    """Whether a will was due at another node, and its slot has come to the node of a row since then. It is due no
+    more."""
+    for wills in elsewhere:
+        for due in wills.due:
+            if _went_on(due[1], row, world):
+                wills.due.remove(due)
+                return True
+    return False
+
+
+def _went_on(ended: Row, row: Row, world: World) -> bool:
+    """Whether the node of a row has died, or lost the client's slot, so that the node of a later row has its wills."""
+    if ended["node"] == row["node"]:
+        return False
+    return _given_up(ended, row, world) or _lost_the_slot(ended, row, world)
+
+
 def _given_up(armed: Row | None, later: Row, world: World) -> bool:
     """Whether a node has died, or lost the client's slot, between a will and a later row."""
     if armed is None:
         return False
     if world.lives.had_died(armed["node"], armed["boot"], later["hlc"]):
         return True
-    left = world.left.get((armed["node"], slot_in(armed)), ())
+    left = world.slots.left.get((armed["node"], slot_in(armed)), ())
     return any(armed["hlc"] < stamp < later["hlc"] for stamp in left)
 
 
@@ -117,34 +142,49 @@ def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
     if world.partitions.span_without_lease(owner[0], NEVER - 1) is not None:
         return
     for armed, ended in wills.due:
-        known = ended["hlc"] + GRACE <= world.lives.known_up_to(ended["node"])
         rows = _of(armed, ended)
-        if known and not _is_gone(rows, world):
+        if ended["hlc"] + GRACE <= _known(ended, world) and not _is_gone(rows, world):
             yield _finding("lost", owner, world, *rows)
+
+
+def _known(ended: Row, world: World) -> int:
+    """Returns the stamp up to which the logs have what became of a will that is due: that of its node, or those of all
+    nodes if it went with its slot."""
+    left = world.slots.left.get((ended["node"], slot_in(ended)), ())
+    if any(ended["hlc"] < stamp for stamp in left):
+        return world.lives.known_everywhere
+    return world.lives.known_up_to(ended["node"])
 
 
 def _of(armed: Row | None, ended: Row) -> tuple[Row, ...]:
     return (ended,) if armed is None else (armed, ended)
 
 
-def _is_gone(rows: tuple[Row, ...], world: World) -> bool:
-    """Whether the disk of a will is no disk of the cluster any more: it gave the disk up, or the node joined once more,
-    with an empty one. `rows`: the will, if the log has it, and what made it due. A node with a lease has published it
-    soon after that."""
+def _is_gone(rows: tuple[Row, ...], world: World, until: int = NEVER) -> bool:
+    """Whether the disk of a will was no disk of the cluster any more before a stamp: it gave the disk up, or the node
+    joined once more, with an empty one. `rows`: the will, if the log has it, and what made it due. A node with a lease
+    has published it soon after that."""
     begin, ended = rows[0]["hlc"], rows[-1]
     end = NEVER if world.partitions.is_unleased(ended["node"], ended["hlc"]) else ended["hlc"] + GRACE
+    end = min(end, until)
     joined = any(begin < stamp < end for stamp in world.joins.get(rows[0]["node"], ()))
     return joined or any(world.was_given_up(row["node"], row["boot"], end) for row in rows)
 
 
-def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: Iterable[Row], world: World) -> Iterator[Finding]:
-    wills.due = [each for each in wills.due if not _may_be_lost(*each, row, world) and not _is_gone(_of(*each), world)]
+def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -> Iterator[Finding]:
+    wills.due = [
+        each
+        for each in wills.due
+        if not _may_be_lost(*each, row, world) and not _is_gone(_of(*each), world, row["hlc"])
+    ]
     if wills.due:
         wills.due.pop(0)
         return
+    if _came_along(elsewhere, row, world):
+        return
     inside = world.lives.first_boot[row["node"]] == 1
     if wills.last is None:  # it was armed at another node, which had published or cancelled it and lost the slot
-        wills.last = next((each for each in elsewhere if _undone(each, row, world)), None)
+        wills.last = next((each.last for each in elsewhere if _undone(each.last, row, world)), None)
     if wills.state != "armed" and inside and not _undone(wills.last, row, world):
         last = (wills.last,) if wills.last is not None else ()
         yield _finding("dup" if wills.state == "fired" else "spurious", owner, world, *last, row)
@@ -168,14 +208,17 @@ def _undone(last: Row | None, row: Row, world: World) -> bool:
 
 def _lost_the_slot(last: Row, row: Row, world: World) -> bool:
     """Whether the node of a row has said later that another node has taken over its slot, and that one goes on."""
-    taken = world.taken.get((last["node"], slot_in(last)), ())
+    taken = world.slots.taken.get((last["node"], slot_in(last)), ())
     return last["node"] != row["node"] and any(last["hlc"] < stamp for stamp in taken)
 
 
-def _cancelled(wills: _Wills, row: Row) -> None:
-    if wills.due and row["reason"] == "gateway_lost":  # its client has taken the connection over, with a new will
-        wills.due.pop(0)
-        return
+def _cancelled(wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -> None:
+    if row["reason"] == "gateway_lost":  # its client has taken the connection over, with a new will
+        if wills.due:
+            wills.due.pop(0)
+            return
+        if _came_along(elsewhere, row, world):
+            return
     wills.state, wills.last = "cancelled", row
 
 
@@ -185,4 +228,7 @@ def _finding(kind: str, owner: Owner, world: World, *rows: Row) -> Finding:
     text = f"will {kind}: {owner[2]}"
     # what published or cancelled it may be in a part of the log that was lost
     sure = world.lives.lost_after((row["node"] for row in rows), rows[0]["hlc"]) == NEVER
+    # the will, or the record of its end, may have been on a disk that the cluster does without
+    until = NEVER if kind == "lost" else last["hlc"]
+    sure = sure and world.slots.doubtful_after(slot_in(last), rows[0]["hlc"]) >= until
     return Finding(ID, kind, "fatal", subject, last["hlc"], text, tuple(map(row_id, rows)), sure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from strogoff.judge.lives import BootRows, Lives
 from strogoff.judge.rows import NEVER
 from strogoff.judge.run import Grouped
+from strogoff.judge.sessions import Home
 
 from ..testing.log_audit.log_builder import NODE, Log
 
@@ -37,3 +38,13 @@ def test_logs_that_begin_inside() -> None:
     lives = Lives({("a", 3): boot(1, 9), ("b", 1): boot(1, 9, seq=7)})
     assert lives.begins_inside("a", 2) and not lives.begins_inside("a", 3) and not lives.begins_inside("a", 4)
     assert lives.begins_inside("b", 1) and lives.begins_inside("unknown", 1)
+
+
+def test_the_first_boot_that_died_with_a_session() -> None:
+    """A boot that died after the session had left it did not have it any more."""
+    homes = [Home(1, "a", 1), Home(20, "b", 1), Home(30, "c", 1)]
+    lives = Lives({(node, 1): boot(1, 9) for node in "abc"})
+    assert lives.death_with(homes) == NEVER
+    for node, stamp, found in (("c", 50, 50), ("a", 25, 50), ("b", 35, 50), ("b", 25, 25), ("a", 15, 15)):
+        lives.deaths[node, 1] = stamp
+        assert lives.death_with(homes) == found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
 from strogoff.judge.anomalies.a01_lost_acked import Lane as JudgedLane
 from strogoff.judge.anomalies.a01_lost_acked import judge_queue
 from strogoff.judge.findings import Finding
@@ -232,3 +233,22 @@ def test_a_session_that_subscribed_at_a_node_without_a_lease_is_unknown_to_the_o
     a.rows += b.rows
     lost = [each.subject.message for each in findings(a) if each.anomaly == "A1"]
     assert lost == [*[mid] * before, late]
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_clean_session_ends_with_its_node_although_its_slot_moves_later(dies: bool) -> None:
+    """The log has no row for that end. The next primary does not go on with it."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    for each in (a, b):
+        each._events._now_ms = lambda: next(a._now)
+    a.connect("rx", will=True)
+    a.subscribe()
+    if dies:
+        a.say("fault.kill", nodes=["a"])
+    mid = b.accept()
+    b.say("pub.route", mid=mid, targets=[])
+    b.ack(mid)
+    b.say("slot.arrive", slot=slot_of("", "rx"))
+    a.rows += b.rows
+    assert (("A1", "stale-route") in kinds(a)) is not dies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ...testing.log_audit.log_builder import Log
-from .found import kinds
+from .found import findings, kinds
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,30 @@ def test_a_member_of_two_groups_gets_it_once_for_each(dup: bool, wrong: bool) ->
         log.got(mid, packet_id=packet_id)
     log.send(mid, packet_id=1, dup=dup)
     assert kinds(log) == [("A5", "sent twice")] * wrong
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+@pytest.mark.parametrize("durability", ["os", "sync"])
+def test_a_loss_of_power_may_give_the_next_message_the_same_id(accepts: bool, durability: str) -> None:
+    """Node `b` has lost the end of the publisher's handshake. That excuses nothing of a message that it never had."""
+    a, b = Log("a"), Log("b")
+    for each in (a, b):
+        each._events._now_ms = lambda: next(a._now)
+    b._now = a._now
+    b.say("config.change", key="message_store.durability", new=durability)
+    a.subscriber()
+    mid = a.accept(qos=2)
+    a.route(mid, "rx")
+    a.ack(mid)
+    a.send(mid, packet_id=5)
+    a.got(mid, packet_id=5)
+    b.boot()
+    b._events._now_ms = lambda: next(a._now)
+    b.say("node.start", retained=0, tail_lost=True)
+    if accepts:
+        b.say("pub.recv", mid=mid, client="tx", topic="t/1", qos=2)
+    a.send(mid, packet_id=6)
+    a.rows += b.rows
+    assert [(each.kind, each.sure) for each in findings(a) if each.anomaly == "A5"] == [
+        ("sent twice", durability == "sync" or not accepts)
+    ]

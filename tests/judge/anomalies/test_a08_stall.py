@@ -114,25 +114,48 @@ def test_a_message_waits_on_each_connection_of_its_session() -> None:
     assert list(waits(Message(mid, [queued, dropped], known), known)) == []
 
 
-@pytest.mark.parametrize(
-    ("group", "late", "count"), [("", False, 2), ("$share/g/t", False, 1), ("$share/g/t", True, 2)]
-)
-def test_a_message_of_a_group_may_go_to_another_member_when_the_connection_ends(
-    group: str, late: bool, count: int
-) -> None:
-    """The log does not show it. If this member was sent the message later, it has waited there. A message that is safe
-    only after the end of the connection may have gone, too."""
-    client = {"client": "c", "epoch": 1}
-    rows = [row("conn.open", 1, **client, expiry_s=9, receive_max=9), row("sess.create", 2, **client)]
-    rows += [row("conn.close", 4 * LIMIT, **client)]
-    rows += [row("conn.open", 5 * LIMIT, **client, expiry_s=9, receive_max=9, conn=3)]
-    known = world(*rows)
+SHARED = "$share/g/t"
+
+
+def group(*rows: Row) -> list[tuple[int, int, int]]:
+    """Connection, begin and end of the waits of a message of a group, which `c` got at 9; its first connection ends at
+    20, and its second one begins at 30."""
+    c = {"client": "c", "epoch": 1}
+    told = [row("conn.open", 1, **c, expiry_s=9, receive_max=9), row("sess.create", 2, **c)]
+    told += [row("sub.add", 3, **c, filter=SHARED, qos=1), row("conn.close", 20, **c), *rows]
+    told += [row("conn.open", 30, **c, expiry_s=9, receive_max=9, conn=3)]
+    known = world(*told)
     mid = ("n", 1, 1)
-    of_message = [row("q.enq", 9, **client, qos=1, mid=mid, group=group or None)]
-    if late:
-        of_message.append(row("dlv.send", 8 * LIMIT, **client, conn=3, qos=1, packet_id=1, mid=mid))
-    found = list(waits(Message(mid, of_message, known), known))
-    assert [each.conn for each in found] == [1, 3][:count]
-    of_message[0] = {**of_message[0], "qos": 2}
-    of_message.append(row("q.durable", 5 * LIMIT - 1, **client, mid=mid))
-    assert len(list(waits(Message(mid, of_message, known), known))) == count - 1
+    of_message = [row("q.enq", 9, **c, qos=1, mid=mid, group=SHARED), *(each for each in rows if "mid" in each)]
+    return [(each.conn, each.begin, each.end) for each in waits(Message(mid, of_message, known), known)]
+
+
+def member(filter: str = SHARED, closed: int = 25, node: str = "n") -> list[Row]:
+    """Another client with a connection and a subscription."""
+    d = {"client": "d", "epoch": 1, "conn": 2, "node": node}
+    told = [row("conn.open", 4, **d, expiry_s=9, receive_max=9), row("sess.create", 5, **d)]
+    return [*told, row("sub.add", 6, **d, filter=filter, qos=1), row("conn.close", closed, **d)]
+
+
+def test_a_message_of_a_group_goes_to_another_member_at_the_end_of_a_connection() -> None:
+    """The log has no row for that. One that was sent later has waited, and so has one without another member there."""
+    waited = [(3, 30, END)]
+    assert group(*member()) == []
+    assert group() == group(*member("$share/h/t")) == group(*member("t")) == waited
+    assert group(*member(closed=19)) == group(*member(node="o")) == waited
+    taken_over = row("conn.open", 19, client="c", epoch=1, expiry_s=9, receive_max=9, conn=4)
+    assert group(taken_over) == [(4, 19, END), *waited]
+    left = row("sub.del", 15, client="d", epoch=1, conn=2, filter=SHARED)
+    joined = row("sub.add", 28, client="d", epoch=1, conn=2, filter=SHARED, qos=1)
+    assert group(*member(), left) == group(*member(), left, joined) == waited
+    late = row("dlv.send", END - 5, client="c", epoch=1, conn=3, qos=1, packet_id=1, mid=("n", 1, 1))
+    assert group(*member(), late) == [(3, 30, END - 5)]
+
+
+def test_a_message_of_a_group_is_judged_up_to_the_end_of_its_connection() -> None:
+    c = {"client": "c", "epoch": 1}
+    rows = [row("conn.open", 1, **c, expiry_s=9, receive_max=9), row("sess.create", 2, **c)]
+    known = world(*rows, *member(closed=END), row("conn.close", 9 + LIMIT + 1, **c))
+    mid = ("n", 1, 1)
+    found = list(waits(Message(mid, [row("q.enq", 9, **c, qos=1, mid=mid, group=SHARED)], known), known))
+    assert [(each.begin, each.end) for each in found] == [(9, 10 + LIMIT)]

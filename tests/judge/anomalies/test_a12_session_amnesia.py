@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
+
 from ...testing.log_audit.log_builder import Log
 from .found import findings, proof
 
@@ -40,3 +42,20 @@ def test_a_client_that_discards_its_session_is_not_forgotten(clean: bool) -> Non
     log.say("conn.open", client="rx", present=False, clean=clean)
     log.say("sess.create", client="rx")
     assert [each.anomaly for each in findings(log)] == ([] if clean else ["A12"])
+
+
+@pytest.mark.parametrize(("slot", "when", "sure"), [(0, 0, False), (1, 0, True), (0, -1, True), (0, 1, True)])
+def test_a_slot_that_may_have_lost_changes_may_have_lost_the_session(slot: int, when: int, sure: bool) -> None:
+    """If the cluster said so before the session, behind it, or of another slot, that excuses nothing."""
+    log = Log()
+
+    def lose() -> None:
+        slots = [str(slot_of("", "rx") + slot)]
+        log.say("slot.loss_possible", target="b", count=1, slots=slots, nodes=["b"], reason="power_loss", view=3)
+
+    for step in (-1, 0, 1):
+        if step == when:
+            lose()
+        if step < 1:
+            log.connect("rx", expiry_s=60)
+    assert [(each.kind, each.sure) for each in findings(log)] == [("forgotten", sure)]

@@ -166,3 +166,103 @@ def test_a_will_that_went_with_its_disk_is_not_published_later(leased: bool, lat
     log.say("sess.end", client="tx", reason="disconnected")
     log.say("will.fire", client="tx", topic="will", mid=(NODE, 2, 50))
     assert kinds(log) == ([] if gone else [("A14", "lost")])
+
+
+def moved(how: str) -> tuple[Log, Log]:
+    """Node `a` has a will that is due, and does not know whether the gateway lives; then node `b` has its slot."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    a.connect("tx", will=True)
+    a.say("conn.close", client="tx", reason="session_taken_over")
+    a.say("sess.end", client="tx", reason="disconnected")
+    slot = slot_of("", "tx")
+    if how == "moved":
+        a.say("slot.moved", slot=slot, target="b", sessions=1, bytes=0)
+    elif how == "killed":
+        a.say("fault.kill", nodes=["a"])
+    b.say("slot.arrive", slot=slot)
+    return a, b
+
+
+@pytest.mark.parametrize("how", ["moved", "taken", "killed", ""])
+@pytest.mark.parametrize("end", ["will.fire", "will.cancel"])
+def test_a_will_in_doubt_goes_with_its_slot(how: str, end: str) -> None:
+    """The next primary publishes or drops it. It is no will of a node that has never lost the slot."""
+    a, b = moved(how)
+    fields = {"mid": ("b", 1, 50)} if end == "will.fire" else {"reason": "gateway_lost"}
+    b.say(end, client="tx", topic="will", **fields)
+    if how == "taken":
+        a.say("slot.taken", slot=slot_of("", "tx"), target="b")
+    a.rows += b.rows
+    spurious = [("A14", "spurious")] * (end == "will.fire")
+    assert sorted(kinds(a)) == ([] if how else [("A14", "lost"), *spurious])
+
+
+def test_a_will_in_doubt_is_published_once() -> None:
+    a, b = moved("moved")
+    for number in (50, 51):
+        b.say("will.fire", client="tx", topic="will", mid=("b", 1, number))
+    a.rows += b.rows
+    assert kinds(a) == [("A14", "spurious")]
+
+
+def test_a_will_that_went_with_its_slot_may_be_lost_there() -> None:
+    """The logs of all nodes must go far enough to tell that."""
+    a, b = moved("moved")
+    a.rows += b.rows
+    assert kinds(a) == [("A14", "lost")]
+    a._now = count(next(a._now) + 60_000)
+    a.say("node.stats", connects=1, publishes=0, deliveries=0, drops={})
+    assert judge(a.rows, complete=False).findings == []
+    b._events._now_ms = lambda: next(a._now)
+    b.say("node.stats", connects=1, publishes=0, deliveries=0, drops={})
+    a.rows.append(b.rows[-1])
+    assert [each.kind for each in judge(a.rows, complete=False).findings] == ["lost"]
+
+
+def test_only_a_will_that_is_due_is_dropped_for_its_gateway() -> None:
+    """The next connection has another will, which stays."""
+    a, b = moved("moved")
+    b.connect("tx", will=True)
+    b.say("will.cancel", client="tx", topic="will", reason="gateway_lost")
+    b.say("sess.end", client="tx", reason="disconnected")
+    a.rows += b.rows
+    assert kinds(a) == [("A14", "lost")]
+
+
+@pytest.mark.parametrize(("when", "kind", "sure"), [(0, "dup", False), (1, "dup", True), (1, "lost", False)])
+def test_a_slot_that_may_have_lost_changes_may_have_lost_a_will(when: int, kind: str, sure: bool) -> None:
+    """A will that is due may be lost later, too."""
+    log = Log()
+    log.connect("tx", will=True)
+    if kind == "dup":
+        log.say("will.fire", client="tx", topic="will", mid=(NODE, 1, 50))
+    slots = {"count": 256, "slots": ["0-255"], "nodes": ["b"], "reason": "power_loss", "view": 3}
+    if when == 0:
+        log.say("slot.loss_possible", target="b", **slots)
+    if kind == "dup":
+        log.say("will.fire", client="tx", topic="will", mid=(NODE, 1, 51))
+    else:
+        log.say("sess.end", client="tx", reason="disconnected")
+    if when == 1:
+        log.say("slot.loss_possible", target="b", **slots)
+    assert [(each.kind, each.sure) for each in findings(log)] == [(kind, sure)]
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_will_is_not_gone_before_its_disk(published: bool) -> None:
+    """It waited for a lease, and was published before the node joined once more, with an empty disk."""
+    log = Log()
+    log.say("lease.lose", view=1)
+    log.connect("tx", will=True)
+    log.say("sess.end", client="tx", reason="disconnected")
+    log.connect("tx", will=True)
+    log.say("lease.get", view=2)
+    if published:
+        log.say("will.fire", client="tx", topic="will", mid=(NODE, 1, 50))
+    log.say("will.fire", client="tx", topic="will", mid=(NODE, 1, 51))
+    log.say("sess.end", client="tx", reason="disconnected")
+    log.boot()
+    log.say("node.join", old="cluster-of-it")
+    assert kinds(log) == []

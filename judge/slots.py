@@ -1,0 +1,46 @@
+"""What nodes say of slots: when one left a node, and when its next primary may have lacked acknowledged changes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .rows import NEVER, Row, slots_of
+
+TYPES: Final = frozenset(("slot.moved", "slot.taken", "slot.loss_possible"))
+"""The types of rows that are read."""
+
+
+class Slots:
+    """The slots of all nodes. `note` takes rows of `TYPES`, in order."""
+
+    def __init__(self) -> None:
+        self.left: dict[tuple[str, int], list[int]] = {}
+        """(node, slot) -> stamps at which the slot went to another node."""
+        self.taken: dict[tuple[str, int], list[int]] = {}
+        """(node, slot) -> stamps at which the node learned that another one had taken the slot over."""
+        self._doubtful: dict[int, list[int]] = {}
+        """Slot -> stamps at which it got a primary that may lack changes."""
+        self._known: set[tuple[str, int]] = set()
+        """Node and view: which primaries `_doubtful` has. Each node says it when it learns of the view."""
+
+    def note(self, row: Row) -> None:
+        """Read the next row; others than those of `TYPES` have no effect."""
+        kind, stamp = row["type"], row["hlc"]
+        if kind == "slot.loss_possible":
+            self._doubt(row)
+        elif kind in TYPES:
+            self.left.setdefault((row["node"], row["slot"]), []).append(stamp)
+            if kind == "slot.taken":
+                self.taken.setdefault((row["node"], row["slot"]), []).append(stamp)
+
+    def _doubt(self, row: Row) -> None:
+        key = row["target"], row.get("view") or 0
+        if key not in self._known:
+            self._known.add(key)
+            for slot in slots_of(row["slots"]):
+                self._doubtful.setdefault(slot, []).append(row["hlc"])
+
+    def doubtful_after(self, slot: int, since: int) -> int:
+        """Returns the first stamp after `since` at which a slot got a primary that may lack acknowledged changes;
+        `NEVER` if the log has none."""
+        return next((stamp for stamp in self._doubtful.get(slot, ()) if stamp > since), NEVER)
