@@ -29,11 +29,12 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
 
 def repeated(message: Message, world: World) -> Iterator[tuple[SessionKey, Sequence[Sent], int]]:
     """Yields each session that a message was sent to more than once, with all sendings and the QoS of the last one. A
-    session that may have got it as a retained message is left out."""
+    session that may have got it as a retained message is left out, and so is what came to nobody."""
     publish = message.publish
     if publish is None:
         return
-    for key, sent in message.sendings.items():
+    for key, every in message.sendings.items():
+        sent = [each for each in every if not _came_to_nobody(each)]
         if len(sent) > 1 and not message.was_retained_for(key[0]):
             yield key, sent, _granted_qos(message, publish, sent[-1], world)
 
@@ -50,6 +51,16 @@ def finding_of(anomaly: str, kind: str, severity: Severity, message: Message, ke
 def answered_between(message: Message, key: SessionKey, first: Sent, later: Sent) -> bool:
     """Whether the subscriber answered between two sendings."""
     return any(first.stamp < stamp < later.stamp for stamp in message.received.get(key[0], ()))
+
+
+def _came_to_nobody(sent: Sent) -> bool:
+    """Whether a node that stood still sent the message to a former connection: the client had resumed its session at
+    the next primary before."""
+    session = sent.session
+    if session is None or not session.durable:
+        return False
+    home = session.home_at(sent.stamp)
+    return home.node != sent.row[0] and session.resumed_after(home.since) < sent.stamp
 
 
 def _granted_qos(message: Message, publish: Publish, sent: Sent, world: World) -> int:

@@ -219,6 +219,8 @@ def _cancelled(wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -
             return
         if _came_along(elsewhere, row, world):
             return
+    elif row["reason"] == "resumed":  # the client has come back to the next primary before its wills were published
+        wills.due = [each for each in wills.due if not _went_on(each[1], row, world)]
     wills.state, wills.last = "cancelled", row
 
 

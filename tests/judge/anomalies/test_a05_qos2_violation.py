@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
+
 from ...testing.log_audit.log_builder import Log
 from .found import findings, kinds
 
@@ -96,3 +98,27 @@ def test_a_loss_of_power_may_give_the_next_message_the_same_id(accepts: bool, du
     assert [(each.kind, each.sure) for each in findings(a) if each.anomaly == "A5"] == [
         ("sent twice", durability == "sync" or not accepts)
     ]
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_a_node_that_stood_still_sends_to_a_connection_that_is_gone(resumed: bool) -> None:
+    """The client has resumed its session at the next primary, and got the message there. Before that it may get it from
+    both."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    a.subscriber(expiry_s=60)
+    mid = a.accept(qos=2)
+    a.route(mid, "rx")
+    a.ack(mid)
+    b._qos[mid] = 2
+    if not resumed:
+        b.connect("rx", present=True, expiry_s=60)
+    b.say("slot.arrive", slot=slot_of("", "rx"))
+    if resumed:
+        b.connect("rx", present=True, expiry_s=60)
+    b.send(mid, packet_id=5, dup=True)
+    b.got(mid, packet_id=5)
+    a.send(mid, packet_id=5)
+    a.rows += b.rows
+    assert (("A5", "sent twice") in kinds(a)) is not resumed

@@ -266,3 +266,22 @@ def test_a_will_is_not_gone_before_its_disk(published: bool) -> None:
     log.boot()
     log.say("node.join", old="cluster-of-it")
     assert kinds(log) == []
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_the_next_primary_drops_the_wills_of_a_client_that_has_come_back(taken: bool) -> None:
+    """A node that is cut off has let it take its connection over, and cannot publish the will of the former one."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    slot = slot_of("", "tx")
+    a.connect("tx", will=True)
+    a.say("conn.close", client="tx", reason="session_taken_over")
+    a.say("sess.end", client="tx", reason="disconnected")
+    a.say("will.arm", client="tx", topic="will")
+    b.say("slot.arrive", slot=slot)
+    b.say("will.cancel", client="tx", topic="will", reason="resumed")
+    if taken:
+        a.say("slot.taken", slot=slot, target="b")
+    a.rows += b.rows
+    assert (("A14", "lost") in kinds(a)) is not taken
