@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from docs import anomalies_page
+from docs import definitions_page
 from strogoff.judge.definitions import DEFINITIONS, parse
 
 
 def test_each_module_has_its_definition() -> None:
     """The same that docs/anomalies.md has."""
-    titles = [docstring.partition(":")[0] for _, docstring in anomalies_page.definitions()]
+    titles = [docstring.partition(":")[0] for _, docstring in definitions_page.definitions()]
     assert [each.title for each in DEFINITIONS.values()] == titles
     assert list(DEFINITIONS) == [each.partition(" ")[0] for each in titles]
     assert DEFINITIONS["A1"].title == "A1 lost-acked"
