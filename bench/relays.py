@@ -21,6 +21,8 @@ from .broker_process import free_port
 from .cluster_nodes import Node
 
 _CHUNK = 64 << 10
+_NONE = "0"
+"""The inode of a socket that belongs to no process any more."""
 _MAPPED = "0000000000000000FFFF0000" if sys.byteorder == "little" else "00000000000000000000FFFF"
 """An IPv4 address as one of IPv6, as /proc writes it, up to its last 32 bits."""
 
@@ -93,7 +95,7 @@ class Relays:
     async def _relay(
         self, node: RelayedNode, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        source = self._dialler(writer.get_extra_info("peername"))
+        source = self._dialler(writer.get_extra_info("peername"), writer.get_extra_info("sockname"))
         pair = frozenset((source, node.number))
         await self._until_whole(pair)
         with contextlib.suppress(OSError):
@@ -118,9 +120,9 @@ class Relays:
         while pair in self._cuts:
             await self._whole.wait()
 
-    def _dialler(self, peer: tuple[str, int]) -> int:
-        """The number of the node whose process has this end of a connection; 0: of no node."""
-        inode = _inode(*peer)
+    def _dialler(self, peer: tuple[str, int], here: tuple[str, int]) -> int:
+        """The number of the node whose process has the other end of a connection; 0: of no node."""
+        inode = _inode(peer, here)
         running = [node for node in self.nodes if node.process is not None]
         return next((node.number for node in running if inode and _has(node.pid, inode)), 0)
 
@@ -136,17 +138,22 @@ async def _first_of(*pumps: Awaitable[None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _inode(host: str, port: int) -> str:
-    """The inode of the TCP socket whose own address this is, from /proc; "" if there is none. gRPC has sockets of IPv6
-    for IPv4, too."""
-    (number,) = struct.unpack("=I", socket.inet_aton(host))
-    plain = f"{number:08X}:{port:04X}"
-    for table, wanted in (("tcp", plain), ("tcp6", _MAPPED + plain)):
+def _inode(own: tuple[str, int], other: tuple[str, int]) -> str:
+    """The inode of the TCP socket with this address and that of its other end, from /proc; "" if there is none. gRPC
+    has sockets of IPv6 for IPv4, too. A port may be in use by several sockets, to different addresses, and for a while
+    by a connection that has ended, which belongs to no process."""
+    ends = [_hexadecimal(*own), _hexadecimal(*other)]
+    for table, wanted in (("tcp", ends), ("tcp6", [_MAPPED + each for each in ends])):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
-            if fields[1] == wanted:
+            if fields[1:3] == wanted and fields[9] != _NONE:
                 return fields[9]
     return ""
+
+
+def _hexadecimal(host: str, port: int) -> str:
+    (number,) = struct.unpack("=I", socket.inet_aton(host))
+    return f"{number:08X}:{port:04X}"
 
 
 def _has(pid: int, inode: str) -> bool:

@@ -106,8 +106,27 @@ def test_the_socket_of_a_process_is_found_also_one_of_ipv6() -> None:
     for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::ffff:127.0.0.1")):
         with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(family) as client:
             client.connect((host, server.getsockname()[1]))
-            inode = relays._inode("127.0.0.1", client.getsockname()[1])
+            inode = relays._inode(("127.0.0.1", client.getsockname()[1]), server.getsockname())
             assert inode == str(os.fstat(client.fileno()).st_ino)
             assert relays._has(os.getpid(), inode)
             assert not relays._has(os.getppid(), inode)
-    assert relays._inode("127.0.0.9", 1) == ""
+    assert relays._inode(("127.0.0.9", 1), ("127.0.0.1", 1)) == ""
+
+
+def test_other_sockets_with_the_same_port_are_told_apart() -> None:
+    """One has another end, and one has ended and waits for late packets."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        with socket.socket() as ended:
+            ended.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            ended.bind(("127.0.0.1", 0))
+            own = ended.getsockname()
+            ended.connect(one.getsockname())
+            accepted, _ = one.accept()
+        accepted.recv(1)
+        accepted.close()
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            client.bind(own)
+            client.connect(two.getsockname())
+            assert relays._inode(own, two.getsockname()) == str(os.fstat(client.fileno()).st_ino)
+            assert relays._inode(own, one.getsockname()) == ""
