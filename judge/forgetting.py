@@ -1,6 +1,6 @@
 """Which rows of a growing log say nothing any more about what will be judged.
 
-A world is built from all rows of `judge.world.TYPES` and of conn.close. A reader that follows a log for months keeps
+A world is built from all rows of `judge.building.TYPES` and of conn.close. A reader that follows a log for months keeps
 only those that still matter from a stamp on: the present sessions and subscriptions of clients, the last settings and
 views of nodes. What is left depends on the clients and nodes there are, not on how long the log is.
 """

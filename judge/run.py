@@ -16,6 +16,7 @@ from . import findings
 from .anomalies import a08_stall, a17_sub_lag, a22_non_convergence
 from .anomalies.a00_log_hole import stretches
 from .anomalies.a16_retained_stale import Retained
+from .building import TYPES, Summary, world_of
 from .findings import Finding, Verdict
 from .judging import (
     CLIENT_TYPES,
@@ -44,7 +45,7 @@ from .message import Lane
 from .rows import MessageId, Row, message_id_of
 from .sessions import SessionKey
 from .tally import Tally
-from .world import TYPES, Summary, World
+from .world import World
 
 
 @dataclass
@@ -137,7 +138,7 @@ class Grouped:
         fired = [row for rows in self.clients.values() for row in rows if row["type"] == "will.fire"]
         safe = {message_id_of(row) for row in fired if self._is_safe(row)}
         boots = {key: BootRows.of(rows) for key, rows in self.boots.items()}
-        return World.of(self.others, Summary(boots, self._stored.values(), frozenset(safe), complete))
+        return world_of(self.others, Summary(boots, self._stored.values(), frozenset(safe), complete))
 
 
 def _without_messages(grouped: Grouped, world: World) -> Iterator[Finding]:

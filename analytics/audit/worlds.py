@@ -16,10 +16,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ...judge.building import TYPES as _TYPES
+from ...judge.building import Summary, world_of_ordered
 from ...judge.lives import BootRows
 from ...judge.rows import MessageId, Row
-from ...judge.world import TYPES as _TYPES
-from ...judge.world import Summary, World
+from ...judge.world import World
 from ..decoding import mid_of
 from ..trouble import Trouble
 from .judges import fields_of, rows_of
@@ -88,9 +89,9 @@ def build(events: DataFrame, others: DataFrame, boots: list[Boot], limit: int = 
     for each in boots:
         summaries.setdefault(each.run_id, {})[each.node, each.boot] = each.rows
     rows = groupby(_in_order(table), itemgetter("run_id"))
-    worlds = {run_id: World.of_ordered(of_run, _summary(summaries, wills, run_id)) for run_id, of_run in rows}
+    worlds = {run_id: world_of_ordered(of_run, _summary(summaries, wills, run_id)) for run_id, of_run in rows}
     for run_id in summaries.keys() - worlds.keys():
-        worlds[run_id] = World.of_ordered((), _summary(summaries, wills, run_id))
+        worlds[run_id] = world_of_ordered((), _summary(summaries, wills, run_id))
     return worlds
 
 

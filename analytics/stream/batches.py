@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...judge.alerts import MINUTE_MS, Alert, Hit, Limits, Minute, judge_message, judge_minute, judge_splits
+from ...judge.building import Summary, world_of_ordered
 from ...judge.findings import Subject
 from ...judge.presence import Presence, known_up_to
 from ...judge.rows import LOGICAL_BITS
-from ...judge.world import Summary, World
+from ...judge.world import World
 from ..decoding import mid_of
 from ..trouble import Trouble
 from . import alerts_table
@@ -181,7 +182,7 @@ def _new_rows(table: DataFrame) -> dict[str, RunRows]:
 
 def _of_run(rows: RunRows, watermark_ms: int) -> OfRun:
     boots = known_up_to(rows.boots, watermark_ms << LOGICAL_BITS)
-    world = World.of_ordered(rows.rows, Summary(boots))
+    world = world_of_ordered(rows.rows, Summary(boots))
     return OfRun(world, Presence(rows.rows, world))
 
 

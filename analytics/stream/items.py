@@ -11,7 +11,7 @@ from zlib import crc32
 
 import msgspec
 
-from ...judge import message, world
+from ...judge import building, message
 from ...judge.alerts import MINUTE_MS, Limits, Minute, due_ms, hits_of
 from ...judge.lives import BootRows
 from ...judge.rows import Row, RowId, ms_of
@@ -54,7 +54,7 @@ def items_of(row: dict[str, Any], limits: Limits, parts: int) -> Iterator[Item]:
         key = mid_key(row["mid"])
         due = due_ms(row, limits) or NOT_DUE
         yield Item(run_id, _part(key, parts), ms, due, MESSAGE, key, _text(row))
-    if kind in world.TYPES:
+    if kind in building.TYPES:
         yield Item(run_id, WORLD, ms, ms, WORLD, f"{row['node']}/{row['boot']}/{row['seq']}", _text(row))
     for hit in hits_of(row):
         key = _text(hit.minute)

@@ -21,10 +21,10 @@ from strogoff.judge.alerts import (
     judge_minute,
     judge_splits,
 )
+from strogoff.judge.building import Summary, world_of
 from strogoff.judge.lives import BootRows
 from strogoff.judge.presence import Presence
 from strogoff.judge.rows import LOGICAL_BITS, Row
-from strogoff.judge.world import Summary, World
 
 LIMITS = Limits(late_ms=100, slow_ms=40)
 MID = ("a", 1, 7)
@@ -66,7 +66,7 @@ class Log:
         boots = {("a", 1): BootRows(1, 1, 99, 1000 << LOGICAL_BITS, False)}
         if killed_at:
             boots["a", 2] = BootRows(1, killed_at << LOGICAL_BITS, 1, 1000 << LOGICAL_BITS, False)
-        world = World.of(self.rows, Summary(boots))
+        world = world_of(self.rows, Summary(boots))
         due = 20 + limits.late_ms
         of_message = [row for row in self.rows if row.get("mid") and row["hlc"] >> LOGICAL_BITS <= due]
         presence = Presence(self.rows, world)
@@ -232,7 +232,7 @@ def test_a_split_is_told_once_when_it_is_detected() -> None:
     log = Log()
     detected = log.say(30, "split.detect", state="minority", incident=4, window_ms=12)
     healed = log.say(40, "split.heal", incident=4)
-    world = World.of(log.rows, Summary({}))
+    world = world_of(log.rows, Summary({}))
     (found,) = judge_splits(world, [detected, healed], "r")
     assert (found.alert, found.subject.node, found.number, found.rows) == ("split", "a", 12, (("a", 1, 5),))
     assert [*judge_splits(world, [healed], "r")] == []

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from strogoff.judge.building import TYPES, Summary, world_of
 from strogoff.judge.forgetting import OF_CLIENTS, OF_NODES, needed
 from strogoff.judge.planted.generate import PlantedLog
 from strogoff.judge.rows import Row
-from strogoff.judge.world import TYPES, Summary, World
 
 LATER = 1000
 
@@ -112,7 +112,7 @@ def test_the_sessions_of_later_are_the_same(seed: int) -> None:
 
 
 def _present(rows: list[Row], since: int) -> set[Any]:
-    world = World.of(rows, Summary({}))
+    world = world_of(rows, Summary({}))
     topics = {row["filter"] for row in rows if row["type"] == "sub.add" and "#" not in row["filter"]}
     found: set[Any] = set()
     for owner, sessions in world.sessions.items():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from strogoff.judge.building import Summary, world_of_ordered
 from strogoff.judge.lives import BootRows
 from strogoff.judge.presence import Presence, known_up_to
 from strogoff.judge.rows import Row
-from strogoff.judge.world import Summary, World
 
 Boots = dict[tuple[str, int], BootRows]
 BOOTS: Boots = {("a", 1): BootRows(1, 1, 9, 90, False)}
@@ -18,7 +18,7 @@ def row(hlc: int, kind: str, node: str = "a", **fields: Any) -> Row:
 
 
 def presence(*rows: Row) -> Presence:
-    return Presence(rows, World.of_ordered(rows, Summary(BOOTS)))
+    return Presence(rows, world_of_ordered(rows, Summary(BOOTS)))
 
 
 def test_a_client_is_connected_from_conn_open_to_conn_close() -> None:
@@ -41,7 +41,7 @@ def open_at(node: str, end: int, *rows: Row, boots: Boots = BOOTS) -> bool:
     """Whether a client that connected to a node at 10 is still connected at `end`."""
     opened = row(10, "conn.open", node, client="c", conn=1)
     every = sorted((opened, *rows), key=lambda each: each["hlc"])
-    return Presence(every, World.of_ordered(every, Summary(boots))).throughout((node, "", "c"), 11, end)
+    return Presence(every, world_of_ordered(every, Summary(boots))).throughout((node, "", "c"), 11, end)
 
 
 def view(hlc: int, node: str, *nodes: str) -> Row:

@@ -1,16 +1,11 @@
-"""From rows to a world: sessions, subscriptions, connections, moves, deaths."""
+"""What a world answers: whose session it was, where it was, and until when."""
 
 from __future__ import annotations
 
 import pickle
-import random
-
-import pytest
 
 from strogoff.cluster.identity import slot_of
-from strogoff.judge.rows import BEFORE, NEVER
 from strogoff.judge.run import Grouped
-from strogoff.judge.sessions import Session
 from strogoff.judge.world import World
 
 from ..testing.log_audit.log_builder import NODE, Log
@@ -20,60 +15,6 @@ OWNER = (NODE, "", "rx")
 
 def world(log: Log) -> World:
     return Grouped(log.rows).world()
-
-
-def held(found: World, session: Session, topic: str, stamp: int) -> list[tuple[str | None, str, int]]:
-    """The subscriptions of a session that match a topic at a stamp: group, filter, QoS."""
-    return [
-        (each.group, each.filter, each.qos)
-        for holders in found.subscriptions.matching("", topic)
-        for each in holders.of(session.key, stamp, stamp)
-    ]
-
-
-def test_sessions_follow_each_other() -> None:
-    """A client's sessions are numbered; each has its own subscriptions."""
-    log = Log()
-    log.subscriber("rx", "a")
-    log.say("sess.end", client="rx", reason="clean_start")
-    log.subscriber("rx", "b")
-    found = world(log)
-    one, two = found.sessions[OWNER]
-    assert (one.number, two.number, str(two)) == (1, 2, "rx (session 2)")
-    assert held(found, one, "a", one.ended) == [(None, "a", 2)] and held(found, one, "b", NEVER - 1) == []
-    assert one.ended < two.begun
-    assert [found.session_at(OWNER, each.begun) for each in (one, two)] == [one, two]
-    assert found.session_at(OWNER, one.ended) is None
-
-
-def test_a_subscription_is_replaced_or_removed() -> None:
-    """It matches from its SUBSCRIBE to its end."""
-    log = Log()
-    log.subscriber("rx", "t/#", 1)
-    log.accept()
-    log.say("sub.add", client="rx", filter="t/#", qos=2)
-    replaced = log.rows[-1]["hlc"]
-    log.say("sub.add", client="rx", filter="$share/g/t/#", qos=1)
-    log.say("sub.del", client="rx", filter="t/#")
-    removed = log.rows[-1]["hlc"]
-    found = world(log)
-    (session,) = found.sessions[OWNER]
-    assert held(found, session, "t/1", replaced - 1) == [(None, "t/#", 1)]
-    assert held(found, session, "t/1", replaced + 1) == [(None, "t/#", 2)]
-    assert held(found, session, "t/1", removed + 1) == [("g", "t/#", 1)]
-
-
-def test_a_later_session_does_not_change_subscriptions_of_an_earlier_one() -> None:
-    """They end with their session, whatever the next one unsubscribes from."""
-    log = Log()
-    log.subscriber("rx", "a")
-    log.say("sess.end", client="rx", reason="clean_start")
-    log.connect("rx")
-    log.say("sub.del", client="rx", filter="a")
-    (holders,) = world(log).subscriptions.matching("", "a")
-    assert [(each.session, each.until) for several in holders.held.values() for each in several] == [
-        ((OWNER, 1), NEVER)
-    ]
 
 
 def test_a_packed_world_is_the_same() -> None:
@@ -94,77 +35,6 @@ def test_a_packed_world_is_the_same() -> None:
     assert both[0] == both[1] and len(both[0]) == 1
 
 
-def test_which_sessions_outlive_a_connection() -> None:
-    """CONNACK said so, it was resumed, or a part of it was safe on a disk."""
-    log = Log()
-    for client in ("resumed", "stored", "clean"):
-        log.subscriber(client)
-    log.subscriber("lasting", expiry_s=60)
-    log.connect("resumed", present=True)
-    log.route(log.accept(), "stored")
-    sessions = world(log).sessions
-    assert {client: each[0].durable for (_, _, client), each in sessions.items()} == {
-        "resumed": True,
-        "stored": True,
-        "clean": False,
-        "lasting": True,
-    }
-
-
-def test_a_later_session_is_durable_by_its_own_messages() -> None:
-    """The first session of the client was clean; sessions are told apart by their epoch."""
-    log = Log()
-    log.subscriber("rx")
-    log.say("sess.end", client="rx", reason="clean_start")
-    log.subscriber("rx")
-    log.route(log.accept(), "rx")
-    assert [each.durable for each in world(log).sessions[OWNER]] == [False, True]
-
-
-def test_sessions_from_before_the_log() -> None:
-    """A session that the log only continues began before it; one that has no row but of messages is unknown."""
-    log = Log()
-    log.connect("old", present=True)
-    log.send((NODE, 1, 1), "older")
-    found = world(log)
-    (old,) = found.sessions[NODE, "", "old"]
-    assert (old.begun, old.ended, old.known) == (BEFORE, NEVER, False)
-    assert (NODE, "", "older") not in found.sessions
-
-
-def test_a_mountpoint_has_its_own_clients_and_topics() -> None:
-    """Rows without mountpoint have that of their connection."""
-    log = Log()
-    log.say("conn.open", client="rx", mountpoint="m", conn=7)
-    log.say("sess.create", client="rx", mountpoint="m")
-    log.say("sub.add", client="rx", mountpoint="m", filter="t", qos=1)
-    log.say("dlv.ack", mid=(NODE, 1, 1), client="rx", conn=7)
-    found = world(log)
-    assert list(found.sessions) == [(NODE, "m", "rx")]
-    assert found.owner_of(log.rows[-1]) == (NODE, "m", "rx")
-    assert found.subscriptions.matching("", "t") == () and len(found.subscriptions.matching("m", "t")) == 1
-
-
-def test_a_session_keeps_its_name_when_it_moves() -> None:
-    """Rows of its new node are of the same owner from the arrival of its slot on; before, the name meant another."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
-    b.say("mem.up", target="a")
-    a.subscriber(expiry_s=60)
-    b.say("slot.arrive", slot=slot_of("", "rx"))
-    arrived = b.rows[-1]["hlc"]
-    b.connect("rx", present=True)
-    found = Grouped([*a.rows, *b.rows]).world()
-    (session,) = [each for several in found.sessions.values() for each in several]
-    assert found.owner("b", "", "rx", arrived) == ("a", "", "rx") == session.owner
-    assert found.owner("b", "", "rx", arrived - 1) == ("b", "", "rx")
-    assert [session.home_at(stamp).node for stamp in (arrived - 1, arrived)] == ["a", "b"]
-    assert found.died(session, arrived + 1) is False
-    session.durable = False
-    assert found.died(session, arrived + 1) is True
-
-
 def test_a_clean_session_dies_with_the_node_where_it_began() -> None:
     """Its slot goes to another node only later."""
     a, b = Log("a"), Log("b")
@@ -179,89 +49,3 @@ def test_a_clean_session_dies_with_the_node_where_it_began() -> None:
     (session,) = found.sessions["a", "", "rx"]
     assert [each.node for each in session.homes] == ["a", "b"]
     assert found.died(session, died + 1) and not found.died(session, died)
-
-
-def test_a_node_that_has_lost_the_slot_again_begins_sessions_of_its_own() -> None:
-    """Its rows are of another owner as soon as it knows. The session that it had goes on at the next primary."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
-    slot = slot_of("", "rx")
-    a.subscriber(expiry_s=60)
-    b.say("slot.arrive", slot=slot)
-    b.connect("rx", present=True)
-    a.say("slot.arrive", slot=slot)
-    before = a.rows[-1]["hlc"]
-    b.say("slot.taken", slot=slot, target="a")
-    b.connect("rx")
-    found = Grouped([*a.rows, *b.rows]).world()
-    assert found.owner("b", "", "rx", before) == ("a", "", "rx")
-    assert found.owner_of(b.rows[-1]) == ("b", "", "rx")
-    (one,), (two,) = found.sessions["a", "", "rx"], found.sessions["b", "", "rx"]
-    assert (one.ended, one.forgotten, one.home.node) == (NEVER, False, "a") and two.known
-
-
-def test_a_refused_subscription_is_not_answered() -> None:
-    """The first SUBACK was lost with its node; the next SUBSCRIBE is refused, and the one after that is not."""
-    log = Log()
-    log.connect("rx", expiry_s=60)
-    log.say("sub.add", client="rx", filter="t/#", qos=2)
-    log.boot()
-    log.connect("rx", present=True)
-    log.say("sub.ack", client="rx", filters=["x", "t/#"], codes=["2", "128"])
-    refused = log.rows[-1]["hlc"]
-    log.subscribe("rx")
-    (holders,) = world(log).subscriptions.matching("", "t/1")
-    first, last = (each for several in holders.held.values() for each in several)
-    assert first.answered == NEVER and refused < last.answered < NEVER
-
-
-def test_a_world_does_not_depend_on_the_order_of_rows_and_can_be_sent_to_another_process() -> None:
-    """This is how Spark gives it to each worker."""
-    log = Log()
-    log.subscriber("rx", "/".join("abc" * 300), expiry_s=60)
-    for _ in range(40):
-        log.subscribe("rx", "t/+")
-        log.connect("rx", present=True)
-    rows = list(log.rows)
-    random.Random(1).shuffle(rows)
-    first, second = world(log), pickle.loads(pickle.dumps(Grouped(rows).world()))
-    assert first.sessions == second.sessions
-    stamp = log.rows[-1]["hlc"] + 1
-    both = [list(each.subscriptions.matching("", "t/1")[0].at(stamp)) for each in (first, second)]
-    assert both[0] == both[1] and len(both[0]) == 1
-
-
-def test_sessions_on_a_disk_that_the_cluster_gave_up_have_ended() -> None:
-    """Each node says it when it learns of the view; what the target has got since then stays."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
-    for client in ("rx", "clean"):
-        a.subscriber(client, expiry_s=60 if client == "rx" else 0)
-    slots = ["0-200", "201", "202-255"]
-    b.say("slot.lost", target="a", count=256, slots=slots, view=6)
-    lost = b.rows[-1]["hlc"]
-    a.boot()
-    a.subscriber("rx", expiry_s=60)
-    a.say("slot.lost", target="a", count=256, slots=slots, view=6)
-    found = Grouped([*a.rows, *b.rows]).world()
-    assert [each.ended for each in found.sessions["a", "", "rx"]] == [lost, NEVER]
-    assert [each.ended for each in found.sessions["a", "", "clean"]] == [NEVER]
-    assert not any(each.forgotten for each in found.sessions["a", "", "rx"])
-
-
-@pytest.mark.parametrize("expiry_s", [0, 60])
-def test_what_a_node_without_a_lease_has_ended_goes_on_if_it_lasts(expiry_s: int) -> None:
-    """The next primary has the durable session, and no clean one without a will."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
-    a.say("lease.get", view=1)
-    a.subscriber(expiry_s=expiry_s)
-    a.say("lease.lose", view=1)
-    a.say("sess.end", client="rx", reason="disconnected")
-    b.say("slot.arrive", slot=slot_of("", "rx"))
-    found = Grouped([*a.rows, *b.rows]).world()
-    (session,) = found.sessions["a", "", "rx"]
-    assert (session.ended == NEVER) is (expiry_s > 0)

@@ -13,10 +13,10 @@ from strogoff.analytics.stream.held import KEPT_MS, Held
 from strogoff.analytics.stream.items import ReadBoots, items_of
 from strogoff.analytics.stream.world_rows import RunRows, WorldRows
 from strogoff.judge.alerts import MINUTE_MS, Alert, Limits, judge_message, judge_minute, judge_splits
+from strogoff.judge.building import Summary, world_of_ordered
 from strogoff.judge.planted.generate import PlantedLog
 from strogoff.judge.presence import Presence, known_up_to
 from strogoff.judge.rows import LOGICAL_BITS, Row, ms_of
-from strogoff.judge.world import Summary, World
 
 SOON = Limits(late_ms=200, slow_ms=100)
 DELAY_MS = 50
@@ -56,7 +56,7 @@ class Stream:
         new.add(of_world, of_boots)
         runs, minutes = self.world_rows.add(self.number, {"planted": new})
         here = runs["planted"]
-        world = World.of_ordered(here.rows, Summary(known_up_to(here.boots, mark << LOGICAL_BITS)))
+        world = world_of_ordered(here.rows, Summary(known_up_to(here.boots, mark << LOGICAL_BITS)))
         presence = Presence(here.rows, world)
         for each in due:
             if each.kind == items.MINUTE:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from strogoff.judge.alerts import Alert, Limits, Minute
+from strogoff.judge.building import Summary, world_of
 from strogoff.judge.findings import Subject
 from strogoff.judge.lives import BootRows
 from strogoff.judge.presence import Presence
 from strogoff.judge.rows import LOGICAL_BITS, ms_of
-from strogoff.judge.world import Summary, World
 
 from .streams import SOON, planted
 
@@ -46,7 +46,7 @@ def message(rows: list[Any], client: str) -> dict[str, Any]:
 def test_messages_become_alerts_and_count_for_minutes() -> None:
     _, rows = planted(5, 60, ["lost-on-a-link", "overtaken"])
     of_boots = {(row["node"], row["boot"]): [row] for row in rows}  # the last one of each
-    world = World.of(rows, Summary({key: BootRows.of(last) for key, last in of_boots.items()}, complete=True))
+    world = world_of(rows, Summary({key: BootRows.of(last) for key, last in of_boots.items()}, complete=True))
     of_run = {RUN: OfRun(world, Presence(rows, world))}
     lost, waits = message(rows, "c0-0-tx"), message(rows, "c1-0-tx")
     first, second = judged([lost, waits, waits], of_run)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from strogoff.judge.anomalies.a07_stranded import LAG
+from strogoff.judge.building import Summary, world_of
 from strogoff.judge.findings import Finding
 from strogoff.judge.judging import judge_sendings
 from strogoff.judge.lanes import Entry, sending_order
 from strogoff.judge.lives import BootRows
-from strogoff.judge.world import Summary, World
 
 BACK = 1000
 SESSION = (("b", "", "rx"), 0)
@@ -29,7 +29,7 @@ def found(*entries: Entry, away: str = "a", back: int = BACK, leases: tuple[int,
     boots[away, 2] = BootRows(1, back, 9, 9 * LAG, False)
     kinds = [(hlc - 1, "lease.lose") for hlc in leases] + [(hlc, "lease.get") for hlc in leases]
     rows = [{"type": kind, "node": away, "boot": 1, "seq": hlc, "hlc": hlc} for hlc, kind in kinds]
-    return list(judge_sendings(sending_order(entries), World.of(rows, Summary(boots))))
+    return list(judge_sendings(sending_order(entries), world_of(rows, Summary(boots))))
 
 
 @pytest.mark.parametrize("more", [0, 1])

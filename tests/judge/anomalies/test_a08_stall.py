@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from strogoff.judge.anomalies.a08_stall import LIMIT, UNREAD, Wait, judge, waits
+from strogoff.judge.building import Summary, world_of
 from strogoff.judge.lives import BootRows
 from strogoff.judge.message import Message
 from strogoff.judge.rows import Row
-from strogoff.judge.world import Summary, World
+from strogoff.judge.world import World
 
 END = 100 * LIMIT
 
@@ -32,7 +33,7 @@ def wait(begin: int, end: int) -> Wait:
 
 
 def world(*rows: Row) -> World:
-    return World.of(rows, Summary({("n", 1): BootRows(1, 1, END, END, False), ("o", 1): BootRows(1, 1, 9, END, False)}))
+    return world_of(rows, Summary({("n", 1): BootRows(1, 1, END, END, False), ("o", 1): BootRows(1, 1, 9, END, False)}))
 
 
 def spans(*steps: Wait | Row) -> list[tuple[int, int]]:
@@ -97,7 +98,7 @@ def test_a_message_waits_on_each_connection_of_its_session() -> None:
     rows = [row("conn.open", 1, **client, expiry_s=9, receive_max=9), row("sess.create", 2, **client)]
     rows += [row("conn.close", 4 * LIMIT, **client)]
     rows += [row("conn.open", 5 * LIMIT, **client, expiry_s=9, receive_max=9, boot=2, conn=3)]
-    known = World.of(
+    known = world_of(
         rows, Summary({("n", 1): BootRows(1, 1, 9, 4 * LIMIT, True), ("n", 2): BootRows(1, 5 * LIMIT, 9, END, False)})
     )
     mid = ("n", 1, 1)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from strogoff.judge.anomalies.a15_retained_divergence import LAG, judge
+from strogoff.judge.building import Summary, world_of
 from strogoff.judge.lives import BootRows
 from strogoff.judge.rows import Row
-from strogoff.judge.world import Summary, World
+from strogoff.judge.world import World
 
 
 def row(node: str, hlc: int, digest: str = "x", size: int = 1, v: int = 7) -> Row:
@@ -23,7 +24,7 @@ def world(until: int = LAG + 100, **more: BootRows) -> World:
         {"type": "mem.up", "node": one, "boot": 1, "seq": 2, "hlc": 2, "v": 7, "target": other}
         for one, other in ("ab", "ba")
     ]
-    return World.of(views, Summary(boots))
+    return world_of(views, Summary(boots))
 
 
 def test_the_last_change_decides() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from strogoff.judge.anomalies.a17_sub_lag import judge, order
+from strogoff.judge.building import Summary, world_of
 from strogoff.judge.findings import Finding
 from strogoff.judge.lives import BootRows
 from strogoff.judge.rows import LOGICAL_BITS, Row
-from strogoff.judge.world import Summary, World
+from strogoff.judge.world import World
 
 END = 1_000_000
 
@@ -28,7 +29,7 @@ def world(*down: Row) -> World:
     """Node `a` sees `b` and `c`, which have leases."""
     boots = {(name, 1): BootRows(1, 1, 900, END << LOGICAL_BITS, False) for name in "abc"}
     whole = [each for name in "bc" for each in (row("mem.up", "a", 1, 0, target=name), row("lease.get", name, 1, 0))]
-    return World.of([*whole, *down], Summary(boots))
+    return world_of([*whole, *down], Summary(boots))
 
 
 def found(rows: list[Row], known: World | None = None) -> list[Finding]:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from strogoff.judge.anomalies.a22_non_convergence import LIMIT, asker, judge, order
+from strogoff.judge.building import Summary, world_of
 from strogoff.judge.lives import BootRows
 from strogoff.judge.rows import Row
-from strogoff.judge.world import Summary, World
+from strogoff.judge.world import World
 
 END = 9 * LIMIT
 
@@ -28,7 +29,7 @@ def answered(hlc: int, number: int, context: str = "c", digest: str = "d") -> Ro
 
 def world(*rows: Row, until: int = END) -> World:
     boots = {(name, 1): BootRows(1, 1, 900, until, False) for name in "ab"}
-    return World.of([row("mem.up", "a", 2, target="b"), *rows], Summary(boots))
+    return world_of([row("mem.up", "a", 2, target="b"), *rows], Summary(boots))
 
 
 def kinds(rows: list[Row], known: World | None = None) -> list[str]:

@@ -9,9 +9,9 @@ import pytest
 
 from strogoff.broker.reporting.events import Row
 from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.judge.building import ANSWERED_SINCE
 from strogoff.judge.rows import NEVER
 from strogoff.judge.run import Grouped
-from strogoff.judge.world import ANSWERED_SINCE
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.log_audit.audit import Audit, audit
 

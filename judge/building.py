@@ -1,0 +1,413 @@
+"""Builds a world from the rows of an event log, in one pass.
+
+It reads the rows that are not about one message (`TYPES`). From the rows of messages it needs three small tables, which
+a first pass over the log makes (`Summary`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from ..mqtt.topics import parse_shared
+from .lives import BootRows, Lives
+from .rows import BEFORE, NEVER, MessageId, Owner, Row, in_order, row_id, settings_of, slot_in, slots_of
+from .sessions import Held, Home, Online, Session
+from .subscriptions import FilterKey, SubscriptionTable, filter_key
+from .world import World
+
+ANSWERED_SINCE: Final = 4
+"""The version of the schema from which on the log has each SUBACK. In an older log a subscription counts from its row
+on."""
+
+REFUSED: Final = 0x80
+"""The smallest code of SUBACK that refuses a subscription (3.9.3)."""
+TAKEOVERS: Final = 4
+"""Among so many last connections of a session is the one that ends."""
+
+
+@dataclass
+class Summary:
+    """What a world needs of rows that it does not read: `boots` of all rows, `stored` and `safe_wills` of q.durable."""
+
+    boots: Mapping[tuple[str, int], BootRows]
+    stored: Iterable[Row] = ()
+    """The first q.durable of each node, boot, mountpoint, client and epoch: such a session is durable."""
+    safe_wills: frozenset[MessageId] = frozenset()
+    """The wills that were safe in a queue of the node that published them."""
+    complete: bool = False
+    """The log has all rows that its nodes have written so far, as that of a test in memory."""
+
+
+def world_of(rows: Iterable[Row], summary: Summary) -> World:
+    """Build a world from rows of `TYPES`; others are ignored. They may come in any order."""
+    return world_of_ordered(in_order((*rows, *summary.stored)), summary)
+
+
+def world_of_ordered(rows: Iterable[Row], summary: Summary) -> World:
+    """Build it from rows that are in order already, those of `summary.stored` among them. One row is held at a time."""
+    builder = _Builder(summary)
+    for row in rows:
+        handler = _HANDLERS.get(row["type"])
+        if handler is not None:
+            handler(builder, row)
+    return builder.world
+
+
+@dataclass
+class _Slot:
+    """Clients of a slot. `open`: with an open session. `perhaps`: with a session that a node without a lease has ended,
+    and whether it had a will: another node that takes the slot over knows nothing of that. `waiting`: with a will and
+    without CONNACK, so the log does not have their sessions yet."""
+
+    open: set[Owner] = field(default_factory=set)
+    perhaps: dict[Owner, tuple[Session, bool]] = field(default_factory=dict)
+    waiting: set[Owner] = field(default_factory=set)
+
+
+class _Builder:
+    """Reads rows in order. `_open` has the open session of each owner."""
+
+    def __init__(self, summary: Summary) -> None:
+        self._sessions: dict[Owner, list[Session]] = {}
+        self._subscriptions: dict[FilterKey, list[Held]] = {}
+        self._online: dict[Owner, list[Online]] = {}
+        self._moved: dict[Owner, list[tuple[int, Owner]]] = {}
+        self.world = World(
+            Lives(summary.boots, summary.complete),
+            sessions=self._sessions,
+            subscriptions=SubscriptionTable(self._subscriptions),
+            safe_wills=summary.safe_wills,
+            online=self._online,
+            moved=self._moved,
+        )
+        self._open: dict[Owner, Session] = {}
+        self._slots: defaultdict[int, _Slot] = defaultdict(_Slot)
+        self._outlives: set[Owner] = set()
+        """The client's last CONNACK said that its session outlives the connection."""
+        self._closed: set[Owner] = set()
+        """The client's connection has ended, and its session has not."""
+        self._armed: set[Owner] = set()
+        self._lost: set[tuple[str, int]] = set()
+        """Node and view: disks that the cluster has given up. Each node says it when it learns of the view."""
+        self._ended: dict[tuple[str, str, int], Row] = {}
+        """Mountpoint, client and epoch -> the row with which that session ended."""
+        self._strange_ends: dict[Owner, int] = {}
+        self._removed: dict[tuple[Owner, str | None, str], Held] = {}
+        """Subscriptions whose UNSUBACK has not left yet."""
+        self._held: dict[tuple[Owner, str | None, str], Held] = {}
+
+    def life(self, row: Row) -> None:
+        self.world.partitions.note(row)
+        self.world.views.note(row)
+
+    def incident(self, row: Row) -> None:
+        self.life(row)
+        self.world.incidents.note(row)
+
+    def started(self, row: Row) -> None:
+        self.life(row)
+        self.world.lives.started(row)
+        self.world.incidents.started(row)
+        self._set(row)
+
+    def joined(self, row: Row) -> None:
+        """A node goes on in this run: its settings are those of before."""
+        self._set(row)
+        self.world.joins.setdefault(row["node"], []).append(row["hlc"])
+
+    def _set(self, row: Row) -> None:
+        self.world.writing.note(row)
+        for key, value in settings_of(row):
+            self.world.settings.setdefault((row["node"], key), []).append((row["hlc"], value))
+
+    def wrote(self, row: Row) -> None:
+        self.world.writing.note(row)
+
+    def changed(self, row: Row) -> None:
+        self.world.writing.note(row)
+        self.world.settings.setdefault((row["node"], row["key"]), []).append((row["hlc"], row.get("new") or ""))
+
+    def killed(self, row: Row) -> None:
+        self.world.lives.killed(row)
+
+    def store(self, row: Row) -> None:
+        if row["state"] == "damaged":
+            self.world.damaged.setdefault((row["node"], row["boot"]), row)
+
+    def slot(self, row: Row) -> None:
+        self.world.slots.note(row)
+
+    def lose_to_another(self, row: Row) -> None:
+        """From now on the node's rows are of other sessions than those that it had in the slot."""
+        self.slot(row)
+        for owner in sorted(self._slots[row["slot"]].open):
+            there = row["node"], *owner[1:]
+            if owner != there and there in self._moved:
+                self._moved[there].append((row["hlc"], there))
+
+    # -- sessions
+
+    def connected(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        if row.get("will_delay_s") is None:
+            self._armed.discard(owner)
+        (self._outlives.add if row.get("expiry_s") else self._outlives.discard)(owner)
+        if owner in self._open:
+            self._open[owner].discarded = bool(row.get("clean"))
+        node, mountpoint, client = row["node"], row.get("mountpoint") or "", row["client"]
+        if row.get("conn") is None:  # older logs do not number connections
+            self.world.connections.setdefault((node, mountpoint, client), []).append(row["hlc"])
+        online = Online(node, row["boot"], row.get("conn") or 0, row["hlc"])
+        self._online.setdefault(owner, []).append(online)
+        if mountpoint and row.get("conn"):
+            self.world.mountpoints[node, row["boot"], row["conn"]] = mountpoint
+
+    def disconnected(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        if owner in self._open:
+            self._closed.add(owner)
+        which = row["node"], row["boot"], row.get("conn") or 0
+        for each in islice(reversed(self._online.get(owner, [])), TAKEOVERS):
+            if (each.node, each.boot, each.conn) == which:
+                each.closed = row["hlc"]
+
+    def create(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        before = self._open.get(owner)
+        if before is not None:
+            before.durable = before.durable or owner in self._closed
+            before.forgotten = before.durable and not before.discarded
+            armed = owner in self._armed  # by this connection already
+            self._finish(before, row)
+            if armed:
+                self._armed.add(owner)
+        session = self._begin(owner, row)
+        session.known = True
+        session.durable = owner in self._outlives
+
+    def resume(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        session = self._current(owner, row)
+        self._closed.discard(owner)
+        session.durable = True
+        session.served = row["node"]
+        session.resumed.append(row["hlc"])
+        ended = self._ended.get((owner[1], owner[2], row.get("epoch") or 0))
+        if ended is not None and not self._is_undone(ended, row):
+            session.revived = row_id(ended), row_id(row)
+
+    def _is_undone(self, ended: Row, row: Row) -> bool:
+        """Whether the disk may lack the end of a session, because of a kill or a loss of power before a later row."""
+        world = self.world
+        return world.lives.may_be_undone(ended, row) or world.may_be_undone((ended["node"],), ended["hlc"], row["hlc"])
+
+    def end(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        session = self._open.get(owner)
+        if session is not None and row["node"] not in (session.home.node, session.served):
+            return  # a node that stood still ends what another one has taken over
+        if session is not None:
+            if row["node"] != session.home.node and owner in self._armed:
+                return  # a node whose slot is elsewhere gives the session up, and leaves the will to the next one
+            lasts = session.durable or owner in self._armed
+            if lasts and self.world.partitions.is_unleased(row["node"], row["hlc"]):
+                self._slots[session.slot].perhaps[owner] = session, owner in self._armed
+            self._finish(session, row)
+        else:
+            self._strange_ends[owner] = row["hlc"]
+        self._closed.discard(owner)
+        if row.get("epoch"):
+            self._ended.setdefault((owner[1], owner[2], row["epoch"]), row)
+
+    def stored(self, row: Row) -> None:
+        session = self._open.get(self.world.owner_of(row))
+        if session is not None:
+            session.durable = True
+
+    def depth(self, row: Row) -> None:
+        session = self._open.get(self.world.owner_of(row))
+        if session is not None:
+            session.depth = row["hlc"], row["count"]
+
+    def arm(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        self._armed.add(owner)
+        if owner not in self._open:
+            self._slots[slot_in(row)].waiting.add(owner)
+
+    def disarm(self, row: Row) -> None:
+        self._armed.discard(self.world.owner_of(row))
+
+    def arrive(self, row: Row) -> None:
+        """A slot has another primary, where its sessions continue. A client without durable session and without a will
+        is served by its gateway, and is not in its slot."""
+        self._revive(row)
+        coming: dict[tuple[str, ...], Session] = {}
+        for owner in sorted(self._slots[row["slot"]].open):
+            session = self._open[owner]
+            home = session.home
+            if home.node == row["node"]:
+                continue
+            if self._ended_there(row["node"], owner) > home.since:
+                self._finish(session, row)
+                continue
+            dead = self.world.lives.had_died(home.node, home.boot, row["hlc"])
+            if session.durable or owner in self._armed or dead:
+                other = coming.get(owner[1:])
+                coming[owner[1:]] = session if other is None else max(session, other, key=lambda each: each.begun)
+                if other is not None:  # two nodes had one, in a split: a slot has one session of a client
+                    self._finish(min(session, other, key=lambda each: each.begun), row)
+        for owner in sorted(self._slots[row["slot"]].waiting):
+            if owner in self._armed and owner not in self._open and owner[0] != row["node"]:
+                self._moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
+        for session in coming.values():
+            session.homes.append(Home(row["hlc"], row["node"], row["boot"]))
+            moves = self._moved.setdefault((row["node"], *session.owner[1:]), [])
+            moves.append((row["hlc"], session.owner))
+
+    def _ended_there(self, node: str, owner: Owner) -> int:
+        """Returns when a node has ended a session that it did not have yet, as the log knows: it opens the sessions of
+        a slot, and ends what has expired, before it says that the slot has arrived."""
+        return self._strange_ends.get((node, *owner[1:]), BEFORE)
+
+    def _revive(self, row: Row) -> None:
+        perhaps, self._slots[row["slot"]].perhaps = self._slots[row["slot"]].perhaps, {}
+        for owner, (session, armed) in perhaps.items():
+            ended_there = self._ended_there(row["node"], owner) > session.ended
+            if session.home.node != row["node"] and owner not in self._open and not ended_there:
+                session.ended = NEVER
+                session.rows.pop()
+                self._open[owner] = session
+                self._slots[session.slot].open.add(owner)
+                if armed:
+                    self._armed.add(owner)
+
+    def lose(self, row: Row) -> None:
+        """The cluster gave up a disk with the last copy of slots: their durable sessions have ended, at whatever node
+        the log has seen them last."""
+        key = row["target"], row.get("view") or 0
+        if row.get("view") and key in self._lost:
+            return
+        self._lost.add(key)
+        self.world.given_up.setdefault(row["target"], []).append(row["hlc"])
+        for slot in slots_of(row["slots"]):
+            for owner in sorted(self._slots[slot].open):
+                session = self._open[owner]
+                if session.durable:
+                    self._finish(session, row)
+
+    def _current(self, owner: Owner, row: Row) -> Session:
+        """Returns the open session. If the log shows no begin of the first one, it began before the log."""
+        return self._open.get(owner) or self._begin(owner, row)
+
+    def _begin(self, owner: Owner, row: Row) -> Session:
+        self._closed.discard(owner)
+        sessions = self._sessions.setdefault(owner, [])
+        begun = row["hlc"] if sessions or row["type"] == "sess.create" else BEFORE
+        session = Session(owner, len(sessions) + 1, slot_in(row), begun, [Home(begun, row["node"], row["boot"])])
+        session.served = row["node"]
+        session.rows.append(row_id(row))
+        sessions.append(session)
+        self._open[owner] = session
+        self._slots[session.slot].open.add(owner)
+        return session
+
+    def _finish(self, session: Session, row: Row) -> None:
+        session.ended = row["hlc"]
+        session.rows.append(row_id(row))
+        self._armed.discard(session.owner)
+        del self._open[session.owner]
+        self._slots[session.slot].open.discard(session.owner)
+
+    # -- subscriptions
+
+    def subscribe(self, row: Row) -> None:
+        self.unsubscribe(row)
+        self._gone(row, row["filter"])
+        owner = self.world.owner_of(row)
+        group, pattern = parse_shared(row["filter"])
+        stamp = row["hlc"]
+        answered = NEVER if row["v"] >= ANSWERED_SINCE else stamp
+        held = Held(self._current(owner, row).key, pattern, group, row["qos"], stamp, answered)
+        self._held[owner, group, pattern] = held
+        self._subscriptions.setdefault(filter_key(held), []).append(held)
+
+    def answered(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        for each, code in zip(row["filters"], row["codes"], strict=True):
+            held = self._held.get((owner, *parse_shared(each)))
+            if held is not None and int(code) < REFUSED and self._is_open(held):
+                held.answered = min(held.answered, row["hlc"])
+
+    def unsubscribe(self, row: Row) -> None:
+        owner = self.world.owner_of(row)
+        key = (owner, *parse_shared(row["filter"]))
+        held = self._held.pop(key, None)
+        if held is not None and self._is_open(held):
+            held.until = row["hlc"]
+            self._removed[key] = held
+            if row["v"] < ANSWERED_SINCE:
+                self._gone(row, row["filter"])
+
+    def _is_open(self, held: Held) -> bool:
+        owner, number = held.session
+        session = self._open.get(owner)
+        return session is not None and session.number == number
+
+    def removed(self, row: Row) -> None:
+        for each in row["filters"]:
+            self._gone(row, each)
+
+    def _gone(self, row: Row, filter: str) -> None:
+        held = self._removed.pop((self.world.owner_of(row), *parse_shared(filter)), None)
+        if held is not None:
+            held.gone = row["hlc"]
+
+    def bring(self, row: Row) -> None:
+        self.world.brought.add((self.world.owner_of(row), row["topic"]))
+
+
+_HANDLERS: Final = {
+    "node.start": _Builder.started,
+    "node.join": _Builder.joined,
+    "node.stats": _Builder.wrote,
+    "log.sample": _Builder.wrote,
+    "config.change": _Builder.changed,
+    "store.state": _Builder.store,
+    "lease.get": _Builder.life,
+    "lease.lose": _Builder.life,
+    "mem.down": _Builder.life,
+    "mem.up": _Builder.life,
+    "mem.view": _Builder.life,
+    "split.detect": _Builder.incident,
+    "split.change": _Builder.incident,
+    "split.heal": _Builder.incident,
+    "fault.kill": _Builder.killed,
+    "conn.open": _Builder.connected,
+    "conn.close": _Builder.disconnected,
+    "sess.create": _Builder.create,
+    "sess.resume": _Builder.resume,
+    "sess.expire": _Builder.end,
+    "sess.end": _Builder.end,
+    "slot.arrive": _Builder.arrive,
+    "slot.lost": _Builder.lose,
+    "slot.loss_possible": _Builder.slot,
+    "slot.moved": _Builder.slot,
+    "slot.taken": _Builder.lose_to_another,
+    "sub.add": _Builder.subscribe,
+    "sub.ack": _Builder.answered,
+    "sub.del": _Builder.unsubscribe,
+    "unsub.ack": _Builder.removed,
+    "will.arm": _Builder.arm,
+    "will.fire": _Builder.disarm,
+    "will.cancel": _Builder.disarm,
+    "q.depth": _Builder.depth,
+    "q.durable": _Builder.stored,
+    "ret.deliver": _Builder.bring,
+}
+TYPES: Final = frozenset(_HANDLERS) - {"q.durable", "ret.deliver"}
+"""The types of rows that a world is built from."""
