@@ -61,11 +61,12 @@ def world_of_ordered(rows: Iterable[Row], summary: Summary) -> World:
 class _Slot:
     """Clients of a slot. `open`: with an open session. `perhaps`: with a session that a node without a lease has ended,
     and whether it had a will: another node that takes the slot over knows nothing of that. `waiting`: with a will and
-    without CONNACK, so the log does not have their sessions yet."""
+    without CONNACK, so the log does not have their sessions yet. `primary`: the node where it has last arrived."""
 
     open: set[Owner] = field(default_factory=set)
     perhaps: dict[Owner, tuple[Session, bool]] = field(default_factory=dict)
     waiting: set[Owner] = field(default_factory=set)
+    primary: str = ""
 
 
 class _Builder:
@@ -115,9 +116,14 @@ class _Builder:
         self._set(row)
 
     def joined(self, row: Row) -> None:
-        """A node goes on in this run: its settings are those of before."""
+        """A node goes on in this run: its settings are those of before. Its disk is empty, so its rows are no more of
+        sessions that it had got with slots."""
         self._set(row)
+        self.world.partitions.note(row)
         self.world.joins.setdefault(row["node"], []).append(row["hlc"])
+        for there, moves in self._moved.items():
+            if there[0] == row["node"]:
+                moves.append((row["hlc"], there))
 
     def _set(self, row: Row) -> None:
         self.world.writing.note(row)
@@ -240,34 +246,59 @@ class _Builder:
             self._slots[slot_in(row)].waiting.add(owner)
 
     def disarm(self, row: Row) -> None:
-        self._armed.discard(self.world.owner_of(row))
+        """A will is published or dropped. If the client is connected there, it is that of a former connection."""
+        owner = self.world.owner_of(row)
+        last = self._online.get(owner, [])[-1:]
+        if not any((each.node, each.boot, each.closed) == (row["node"], row["boot"], NEVER) for each in last):
+            self._armed.discard(owner)
 
     def arrive(self, row: Row) -> None:
         """A slot has another primary, where its sessions continue. A client without durable session and without a will
         is served by its gateway, and is not in its slot."""
         self._revive(row)
-        coming: dict[tuple[str, ...], Session] = {}
-        for owner in sorted(self._slots[row["slot"]].open):
+        slot = self._slots[row["slot"]]
+        coming: defaultdict[tuple[str, ...], list[Session]] = defaultdict(list)
+        here: dict[tuple[str, ...], int] = {}
+        for owner in sorted(slot.open):
             session = self._open[owner]
             home = session.home
-            if home.node == row["node"]:
-                continue
-            if self._ended_there(row["node"], owner) > home.since:
-                self._finish(session, row)
-                continue
             dead = self.world.lives.had_died(home.node, home.boot, row["hlc"])
-            if session.durable or owner in self._armed or dead:
-                other = coming.get(owner[1:])
-                coming[owner[1:]] = session if other is None else max(session, other, key=lambda each: each.begun)
-                if other is not None:  # two nodes had one, in a split: a slot has one session of a client
-                    self._finish(min(session, other, key=lambda each: each.begun), row)
-        for owner in sorted(self._slots[row["slot"]].waiting):
+            if home.node == row["node"]:
+                if not dead:
+                    here[owner[1:]] = session.begun
+            elif self._ended_there(row["node"], owner) > home.since:
+                self._finish(session, row)
+            elif session.durable or owner in self._armed or dead:
+                coming[owner[1:]].append(session)
+        for owner in sorted(slot.waiting):
             if owner in self._armed and owner not in self._open and owner[0] != row["node"]:
                 self._moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
-        for session in coming.values():
-            session.homes.append(Home(row["hlc"], row["node"], row["boot"]))
-            moves = self._moved.setdefault((row["node"], *session.owner[1:]), [])
-            moves.append((row["hlc"], session.owner))
+        for client, sessions in coming.items():
+            self._come(row, sessions, here.get(client, BEFORE))
+        slot.primary = row["node"]
+
+    def _come(self, row: Row, sessions: list[Session], here: int) -> None:
+        """Open sessions of one client, at other nodes: one continues at the next primary, and older ones have ended.
+        `here`: when a session began that the next primary has of the client already; older ones have ended, too.
+
+        A newer one stays where it is: its node is a gateway, which serves a client without durable state while the
+        primary is away."""
+        going = max(sessions, key=lambda each: self._likelihood(each, row))
+        for each in sessions:
+            if each.begun < max(going.begun, here):
+                self._finish(each, row)
+        if going.begun > here:
+            going.homes.append(Home(row["hlc"], row["node"], row["boot"]))
+            there = row["node"], *going.owner[1:]
+            self._moved.setdefault(there, []).append((row["hlc"], going.owner))
+
+    def _likelihood(self, session: Session, row: Row) -> tuple[bool, bool, bool, bool, int]:
+        """Returns which session of a client is rather in its slot when that arrives: a durable one, or one with a will;
+        that of the last primary; that of a node that dies, because slots leave such nodes; or the newest."""
+        home = session.home
+        dies = self.world.lives.dies_silently(home.node, home.boot, row["hlc"])
+        was_primary = home.node == self._slots[session.slot].primary
+        return session.durable, session.owner in self._armed, was_primary, dies, session.begun
 
     def _ended_there(self, node: str, owner: Owner) -> int:
         """Returns when a node has ended a session that it did not have yet, as the log knows: it opens the sessions of

@@ -153,6 +153,7 @@ def _entries(message: Message, owed: Iterable[Session], world: World) -> list[En
                 resumed=waiting[key].resumed_after(last) if key in waiting else NEVER,
                 doubt=world.doubt(waiting[key], publish.stamp) if key in waiting else NEVER,
                 rows=(*proof, *(each.row for each in sent[:1])),
+                repeated=publish.repeated,
             )
         )
     return entries

@@ -43,6 +43,8 @@ class Entry:
     doubt: int = NEVER
     """The stamp after which rows about the session may be lost."""
     rows: tuple[RowId, ...] = ()
+    repeated: int = -1
+    """The stamp at which its client published it again, last, without an acknowledgement; -1 if it did not."""
 
     @property
     def key(self) -> tuple[SessionKey, Lane]:

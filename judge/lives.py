@@ -99,6 +99,11 @@ class Lives:
         """Whether a boot had died before a stamp, as the log shows it."""
         return self.death(node, boot) < stamp
 
+    def dies_silently(self, node: str, boot: int, stamp: int) -> bool:
+        """Whether a boot has died, whenever the log shows that, and wrote no row after a stamp."""
+        key = node, boot
+        return self.death(*key) < NEVER and (key not in self.boots or self.boots[key].last_hlc < stamp)
+
     def was_up(self, node: str, begin: int, end: int) -> bool:
         """Whether one boot of the node lasted from before `begin` until after `end`. False if the log ends before."""
         newest = max((boot for name, boot in self.boots if name == node), default=0)

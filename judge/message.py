@@ -81,6 +81,8 @@ class Publish:
     retain: bool
     lane: Lane
     row: RowId
+    repeated: int = -1
+    """When its client published it again, last, and had no acknowledgement yet; -1 if it did not."""
 
 
 @dataclass(slots=True)
@@ -174,6 +176,8 @@ class Message:
     def _accept(self, row: Row) -> None:
         self._step(row)
         if self.publish is not None:
+            if self.answer is None:
+                self.publish.repeated = row["hlc"]
             return
         client, stamp, topic, qos = row["client"], row["hlc"], row["topic"], row["qos"]
         self.mountpoint = self._world.mountpoint(row)

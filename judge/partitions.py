@@ -43,7 +43,7 @@ class Partitions:
         elif kind == "lease.get":
             _end(self._unleased.get(node, []), stamp)
             _begin(self._leased.setdefault(node, []), stamp)
-        if kind == "node.start":
+        if kind in ("node.start", "node.join"):  # a node joins with an empty disk; its start may be in another run
             _end(self._unleased.get(node, []), stamp)
             _end(self._leased.get(node, []), stamp)
 

@@ -6,7 +6,8 @@ before that time, although it had been sent one that was accepted after it. The 
 message, or the one that has the session. The number is the time in ms.
 
 MQTT promises no order across lanes, so no promise is broken: A6 judges the order within one. Not judged is what A6 does
-not judge, and what came within 10 s after any other time when one of the two nodes was back.
+not judge, what came within 10 s after any other time when one of the two nodes was back, and a message without an
+acknowledgement that its client published again after the fault: no queue need have had it before.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Session:
             self._newest = entry
             return None
         back = _last_return(entry, self._world)
-        if not entry.accepted < back < newest.accepted or entry.first_sent - back <= LAG:
+        if not max(entry.accepted, entry.repeated) < back < newest.accepted or entry.first_sent - back <= LAG:
             return None
         return _finding(entry, newest, entry.first_sent - back)
 

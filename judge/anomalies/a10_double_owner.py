@@ -2,7 +2,8 @@
 
 The intervals of two connections overlap for more than 2 s (`overlap`). An interval ends with the end of the connection,
 and at the latest with the last row of its boot. It is expected in a split: not judged if one of the two nodes had no
-lease, or the former one was out of the view of the other.
+lease when the overlap began or ended, or the former one was out of the view of the other. A node that has just started
+or joined has no lease.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _overlap(former: _Connection, later: _Connection, world: World) -> Iterator[
     begin, end = later.opened["hlc"], min(former.closed, later.closed)
     nodes = former.opened["node"], later.opened["node"]
     parts = world.partitions
-    if any(parts.span_without_lease(node, at) is not None for node in nodes for at in (begin, end)):
+    if any(parts.is_unleased(node, at) for node in nodes for at in (begin, end)):
         return
     if parts.was_out_of_view(nodes[1], nodes[0], begin, end):
         return

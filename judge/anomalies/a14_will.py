@@ -11,11 +11,12 @@ Exceptions that the log shows:
   that is cut off or stands still: another one takes over the slot, with what its copy has.
 - A node without a lease publishes a will at the heal, after the end of its session or beside the next connection.
 - A node whose disk the cluster has given up publishes nothing any more, and its wills are gone. So are those of a node
-  that joins once more, with an empty disk.
+  that joins once more, with an empty disk, unless their session had gone to another node before.
 - A client has connected again while its node did not know whether the gateway of the former connection lives. The node
   publishes or drops (`gateway_lost`) the former will later, and keeps the present one.
 - A will that is due and not published yet goes with its slot, for example while its node does not know whether the
   gateway lives: the next primary publishes or drops it.
+- The next primary may publish a will less than 1 s before it says that the slot has arrived.
 - A connection that ended before its CONNACK by a kill, or because its node lost the slot: its will may not have been on
   a disk.
 - A loss of power without fsync may take a will: then the next one that is published is another one.
@@ -81,13 +82,15 @@ TYPES: Final = frozenset(
 
 GRACE: Final = 5_000 << LOGICAL_BITS
 """A log must go on for so long, 5 s, after a will was due."""
+ARRIVAL: Final = 1_000 << LOGICAL_BITS
+"""A node has sessions of a slot for less than this, 1 s, before it says that the slot has arrived."""
 
 
 def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
     """Judge the rows of one client, of all nodes and sessions."""
     clients: dict[Owner, _Wills] = {}
     for row in in_order(each for each in rows if each["type"] in TYPES):
-        owner = world.owner_of(row)
+        owner = _arriving(row, clients, world) or world.owner_of(row)
         if owner not in clients:
             clients[owner] = _Wills(frozenset(each.ended for each in world.sessions.get(owner, ())))
         wills = clients[owner]
@@ -103,6 +106,18 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
             wills.end(row, world)
     for owner, wills in clients.items():
         yield from _lost(owner, wills, world)
+
+
+def _arriving(row: Row, clients: Mapping[Owner, _Wills], world: World) -> Owner | None:
+    """Returns whose armed will a node publishes before it says that the slot has arrived; None if it has a will of the
+    client itself, or no slot arrives."""
+    if row["type"] != "will.fire":
+        return None
+    owner = world.owner_of(row)
+    soon = world.owner(row["node"], owner[1], owner[2], row["hlc"] + ARRIVAL)
+    own, coming = clients.get(owner), clients.get(soon)
+    has_none = own is None or not (own.due or own.state == "armed")
+    return soon if has_none and coming is not None and coming.state == "armed" else None
 
 
 def _elsewhere(owner: Owner, clients: Mapping[Owner, _Wills]) -> list[_Wills]:
@@ -143,7 +158,7 @@ def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
         return
     for armed, ended in wills.due:
         rows = _of(armed, ended)
-        if ended["hlc"] + GRACE <= _known(ended, world) and not _is_gone(rows, world):
+        if ended["hlc"] + GRACE <= _known(ended, world) and not _is_gone(owner, rows, world):
             yield _finding("lost", owner, world, *rows)
 
 
@@ -160,14 +175,19 @@ def _of(armed: Row | None, ended: Row) -> tuple[Row, ...]:
     return (ended,) if armed is None else (armed, ended)
 
 
-def _is_gone(rows: tuple[Row, ...], world: World, until: int = NEVER) -> bool:
+def _is_gone(owner: Owner, rows: tuple[Row, ...], world: World, until: int = NEVER) -> bool:
     """Whether the disk of a will was no disk of the cluster any more before a stamp: it gave the disk up, or the node
-    joined once more, with an empty one. `rows`: the will, if the log has it, and what made it due. A node with a lease
-    has published it soon after that."""
+    joined once more, with an empty one, and still had the session. `rows`: the will, if the log has it, and what made
+    it due. A node with a lease has published it soon after that."""
     begin, ended = rows[0]["hlc"], rows[-1]
     end = NEVER if world.partitions.is_unleased(ended["node"], ended["hlc"]) else ended["hlc"] + GRACE
     end = min(end, until)
-    joined = any(begin < stamp < end for stamp in world.joins.get(rows[0]["node"], ()))
+    node = rows[0]["node"]
+    homes = [home for session in world.sessions.get(owner, ()) for home in session.homes if home.node != node]
+    joined = any(
+        begin < stamp < end and not any(begin < home.since < stamp for home in homes)
+        for stamp in world.joins.get(node, ())
+    )
     return joined or any(world.was_given_up(row["node"], row["boot"], end) for row in rows)
 
 
@@ -175,7 +195,7 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
     wills.due = [
         each
         for each in wills.due
-        if not _may_be_lost(*each, row, world) and not _is_gone(_of(*each), world, row["hlc"])
+        if not _may_be_lost(*each, row, world) and not _is_gone(owner, _of(*each), world, row["hlc"])
     ]
     if wills.due:
         wills.due.pop(0)

@@ -231,3 +231,158 @@ def test_what_a_node_without_a_lease_has_ended_goes_on_if_it_lasts(expiry_s: int
     found = Grouped([*a.rows, *b.rows]).world()
     (session,) = found.sessions["a", "", "rx"]
     assert (session.ended == NEVER) is (expiry_s > 0)
+
+
+SLOT = slot_of("", "rx")
+
+
+def nodes(*names: str) -> list[Log]:
+    """Nodes whose rows have one clock."""
+    logs = [Log(name) for name in names]
+    for log in logs:
+        log._now = logs[0]._now
+        log._events._now_ms = lambda: next(logs[0]._now)
+    return logs
+
+
+def built(*logs: Log) -> World:
+    return Grouped([row for log in logs for row in log.rows]).world()
+
+
+def homes(found: World, node: str, number: int = 1) -> tuple[list[str], bool]:
+    """Where a session was that began at a node, and whether it has not ended."""
+    session = found.sessions[node, "", "rx"][number - 1]
+    return [each.node for each in session.homes], session.ended == NEVER
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_will_that_comes_while_its_client_is_connected_is_of_a_former_connection(closed: bool) -> None:
+    """It was in doubt. The present one is still armed, so its clean session goes with the slot."""
+    a, b = nodes("a", "b")
+    for _ in range(2):
+        a.connect("rx", will=True)
+        a.say("conn.close", client="rx", reason="session_taken_over")
+        a.say("sess.end", client="rx", reason="disconnected")
+    a.connect("rx", will=True)
+    if closed:
+        a.say("conn.close", client="rx", reason="peer closed")
+    a.say("will.fire", client="rx", topic="will", mid=("a", 1, 50))
+    b.say("slot.arrive", slot=SLOT)
+    assert homes(built(a, b), "a", 3)[0] == (["a"] if closed else ["a", "b"])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_will_that_comes_from_the_next_boot_is_of_the_last_connection(restarts: bool) -> None:
+    """The kill has ended that connection, without a row. Only a session with a will goes on elsewhere."""
+    a, b = nodes("a", "b")
+    a.connect("rx", will=True)
+    if restarts:
+        a.boot()
+        a._events._now_ms = lambda: next(a._now)
+    a.say("lease.get", view=1)
+    a.say("will.fire", client="rx", topic="will", mid=("a", 1, 50))
+    a.say("lease.lose", view=1)
+    a.say("sess.end", client="rx", reason="disconnected")
+    b.say("slot.arrive", slot=SLOT)
+    assert homes(built(a, b), "a") == ((["a"], False) if restarts else (["a", "b"], True))
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_a_session_that_the_next_primary_has_already_replaces_older_ones(newer: bool) -> None:
+    """A dead node had a clean session of the client, whose gateway is now the next primary."""
+    a, b = nodes("a", "b")
+    if newer:
+        a.subscriber("rx")
+        b.subscriber("rx")
+    else:
+        b.subscriber("rx")
+        a.subscriber("rx")
+    a.say("fault.kill", nodes=["a"])
+    b.say("slot.arrive", slot=SLOT)
+    found = built(a, b)
+    assert homes(found, "a") == ((["a"], False) if newer else (["a", "b"], True))
+    assert found.owner("b", "", "rx", NEVER) == ("b" if newer else "a", "", "rx")
+
+
+def test_a_session_that_died_with_the_next_primary_replaces_none() -> None:
+    """It was clean, and is not there any more."""
+    a, b = nodes("a", "b")
+    a.connect("rx", will=True)
+    b.subscriber("rx")
+    b.boot()
+    b._events._now_ms = lambda: next(a._now)
+    b.say("slot.arrive", slot=SLOT)
+    assert homes(built(a, b), "a") == (["a", "b"], True)
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_gateway_keeps_the_client_of_a_primary_that_is_dead(dies: bool) -> None:
+    """The dead node had the session of the slot. If none of two nodes dies, the newer session is taken for that one."""
+    a, b, c = nodes("a", "b", "c")
+    a.connect("rx", will=True)
+    c.connect("rx", will=True)
+    b.say("slot.arrive", slot=SLOT)
+    if dies:
+        a.boot()  # the log shows only now that it had died
+    found = built(a, b, c)
+    assert homes(found, "a") == ((["a", "b"], True) if dies else (["a"], False))
+    assert homes(found, "c") == (["c"] if dies else ["c", "b"], True)
+
+
+def test_the_session_of_a_dead_node_that_had_rows_later_is_not_that_of_the_slot() -> None:
+    """It died after the slot had gone."""
+    a, b, c = nodes("a", "b", "c")
+    a.connect("rx", will=True)
+    c.connect("rx", will=True)
+    b.say("slot.arrive", slot=SLOT)
+    a.say("node.stats", connects=1, publishes=0, deliveries=0, drops={})
+    a.boot()
+    assert homes(built(a, b, c), "a") == (["a"], False)
+
+
+@pytest.mark.parametrize("primary", ["a", "c", ""])
+def test_the_session_of_the_last_primary_is_that_of_the_slot(primary: str) -> None:
+    """The log shows where the slot had arrived last."""
+    a, b, c = nodes("a", "b", "c")
+    for log in (a, c):
+        if log.node == primary:
+            log.say("slot.arrive", slot=SLOT)
+    for log in (a, c):
+        log.connect("rx", will=True)
+    b.say("slot.arrive", slot=SLOT)
+    found = built(a, b, c)
+    moved = "a" if primary == "a" else "c"
+    assert [homes(found, node)[0] for node in ("a", "c")] == [
+        [node, "b"] if node == moved else [node] for node in ("a", "c")
+    ]
+    assert homes(found, "c")[1] and homes(found, "a")[1] is (primary == "a")
+
+
+@pytest.mark.parametrize("kind", ["durable", "will"])
+def test_a_session_with_state_is_rather_in_the_slot_than_a_newer_one_without(kind: str) -> None:
+    """Both nodes have died. Gateways have sessions with less state."""
+    a, b, c = nodes("a", "b", "c")
+    a.connect("rx", will=True, expiry_s=60 if kind == "durable" else 0)
+    c.connect("rx", will=kind == "durable")
+    for log in (a, c):
+        log.say("fault.kill", nodes=[log.node])
+    b.say("slot.arrive", slot=SLOT)
+    found = built(a, b, c)
+    assert homes(found, "a") == (["a", "b"], True) and homes(found, "c") == (["c"], True)
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_a_node_that_joins_with_an_empty_disk_begins_sessions_of_its_own(joins: bool) -> None:
+    """It has no sessions of the slots that it had."""
+    a, b, c = nodes("a", "b", "c")
+    a.connect("rx", will=True, expiry_s=60)
+    b.say("slot.arrive", slot=SLOT)
+    b.boot()
+    b._events._now_ms = lambda: next(a._now)
+    c.say("slot.arrive", slot=SLOT)
+    if joins:
+        b.say("node.join", old="cluster-of-b")
+    b.connect("rx", will=True)
+    found = built(a, b, c)
+    assert found.owner_of(b.rows[-1]) == ("b" if joins else "a", "", "rx")
+    assert found.owner("c", "", "rx", NEVER) == ("a", "", "rx")

@@ -48,3 +48,12 @@ def test_the_first_boot_that_died_with_a_session() -> None:
     for node, stamp, found in (("c", 50, 50), ("a", 25, 50), ("b", 35, 50), ("b", 25, 25), ("a", 15, 15)):
         lives.deaths[node, 1] = stamp
         assert lives.death_with(homes) == found
+
+
+def test_which_boots_die_without_another_row() -> None:
+    """The log may show that long after."""
+    lives = Lives({("a", 1): boot(1, 9), ("a", 2): boot(50, 60)})
+    assert lives.dies_silently("a", 1, 10) and not lives.dies_silently("a", 1, 9)
+    assert not lives.dies_silently("a", 2, 70)
+    lives.deaths["b", 1] = 5
+    assert lives.dies_silently("b", 1, 1)

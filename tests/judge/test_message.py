@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from strogoff.judge.message import Message
 from strogoff.judge.run import Grouped
 
@@ -80,3 +82,18 @@ def test_the_node_of_a_message_is_that_of_its_row() -> None:
     found = read(log)
     assert found.publish is not None and found.answer is not None and found.id == ("#152", 39, 4)
     assert found.publish.node == found.answer.node == NODE
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_client_may_publish_a_message_again(answered: bool) -> None:
+    """That counts if it had no acknowledgement."""
+    log = Log()
+    mid = log.accept(qos=2)
+    first = log.rows[-1]["hlc"]
+    if answered:
+        log.ack(mid)
+    for _ in range(2):
+        log.say("pub.recv", mid=mid, client="tx", topic="t/1", qos=2)
+    found = read(log).publish
+    assert found is not None
+    assert (found.stamp, found.repeated) == (first, -1 if answered else log.rows[-1]["hlc"])

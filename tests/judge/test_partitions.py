@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from strogoff.judge.partitions import Partitions
 from strogoff.judge.rows import NEVER
 
@@ -71,3 +73,15 @@ def test_whether_a_node_was_ever_alone() -> None:
     )
     assert found.anybody_without_lease(["b", "a"], 0, 1) and not found.anybody_without_lease(["a"], 2, 9)
     assert not found.anybody_without_lease(["b"], 0, 9)
+
+
+@pytest.mark.parametrize("kind", ["node.join", "mem.up"])
+def test_a_node_that_joins_has_no_lease(kind: str) -> None:
+    """The start of its process may be in another run: until it joins, it is a cluster of its own."""
+    found = read(
+        {"type": "lease.get", "node": "a"},
+        {"type": kind, "node": "a", "target": "b"},
+        {"type": "mem.up", "node": "a", "target": "c"},
+    )
+    joins = kind == "node.join"
+    assert (found.had_lease("a", 2), found.is_unleased("a", 2)) == (not joins, joins)

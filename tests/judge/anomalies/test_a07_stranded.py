@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from strogoff.judge.findings import Finding
 from strogoff.judge.judging import judge_sendings
 from strogoff.judge.lanes import Entry, sending_order
 from strogoff.judge.lives import BootRows
+
+from ...testing.log_audit.log_builder import Log
+from .found import kinds
 
 BACK = 1000
 SESSION = (("b", "", "rx"), 0)
@@ -70,3 +74,31 @@ def test_a_node_is_back_when_it_has_a_lease_again(leases: tuple[int, ...], stran
     """Before that it serves nobody. Its first lease is no return."""
     newer = entry(2, BACK + LAG + 1, BACK + LAG + 2)
     assert bool(found(entry(1, 500, BACK + LAG + 9), newer, leases=leases)) is stranded
+
+
+def test_what_its_client_published_again_after_the_return_is_not_judged() -> None:
+    """No queue need have had it before. It is no newer message for others."""
+    newer, late = entry(2, BACK + 1, BACK + 9), 2 * LAG
+    assert [len(found(entry(1, 500, late, repeated=each), newer)) for each in (-1, BACK - 1, BACK + 1)] == [1, 1, 0]
+    again = entry(2, 600, BACK + 9, repeated=BACK + 1)
+    assert found(entry(1, 500, late), again) == []
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_message_with_an_acknowledgement_may_be_stranded_although_it_is_published_again(answered: bool) -> None:
+    """The node was killed. The client has come back to it, and repeats what it takes for unknown."""
+    log = Log()
+    log.subscriber("rx", expiry_s=60)
+    old = log.accept(topic="t/old")
+    if answered:
+        log.ack(old)
+    log.boot()
+    log.connect("rx", present=True)
+    log.say("pub.recv", mid=old, client="tx", topic="t/old", qos=1)
+    log.whole(topic="t/new")
+    log._now = count(next(log._now) + 11_000)
+    log.route(old, "rx")
+    log.ack(old)
+    log.send(old, packet_id=9)
+    assert ("A7", "stranded") not in kinds(log) or answered
+    assert ("A7", "stranded") in kinds(log) or not answered

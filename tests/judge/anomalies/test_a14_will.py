@@ -285,3 +285,63 @@ def test_the_next_primary_drops_the_wills_of_a_client_that_has_come_back(taken: 
         a.say("slot.taken", slot=slot, target="b")
     a.rows += b.rows
     assert (("A14", "lost") in kinds(a)) is not taken
+
+
+@pytest.mark.parametrize("how", ["arrives", "late", "never"])
+def test_the_next_primary_publishes_a_will_before_it_says_that_the_slot_has_arrived(how: str) -> None:
+    """The will has become due while no node had the slot. No node publishes it long before, or without the slot."""
+    a, b = pair()
+    slot = slot_of("", "tx")
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
+    if how == "late":
+        a._now = count(next(a._now) + 1_000)
+    if how != "never":
+        b.say("slot.arrive", slot=slot)
+    a.rows += b.rows
+    assert kinds(a) == [("A14", "spurious")] * (how in ("late", "never"))
+
+
+def test_a_will_of_the_next_primary_itself_is_not_that_which_comes_with_the_slot() -> None:
+    """It publishes both, one before the slot arrives and one after that."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    for log in (b, a):
+        log.connect("tx", will=True)
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
+    b.say("slot.arrive", slot=slot_of("", "tx"))
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 51))
+    a.rows += b.rows
+    assert kinds(a) == []
+
+
+def test_a_will_that_comes_before_its_slot_is_published_once() -> None:
+    a, b = pair()
+    for counter in (50, 51):
+        b.say("will.fire", client="tx", topic="will", mid=("b", 1, counter))
+    b.say("slot.arrive", slot=slot_of("", "tx"))
+    a.rows += b.rows
+    assert ("A14", "spurious") in kinds(a)
+
+
+@pytest.mark.parametrize("moves", ["before", "after", ""])
+def test_a_will_that_has_left_an_emptied_disk_is_not_gone(moves: str) -> None:
+    """Its session had gone to the next primary, which publishes it. That is not the will of another connection."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    b._events._now_ms = lambda: next(a._now)
+    a.connect("tx", will=True)
+    a.boot()
+    a._events._now_ms = lambda: next(a._now)
+    for when in ("before", "after"):
+        if moves == when:
+            b.say("slot.arrive", slot=slot_of("", "tx"))
+        if when == "before":
+            a.say("node.join", old="cluster-of-a")
+    a.connect("tx", will=True)
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
+    a.say("conn.close", client="tx", reason="peer closed")
+    a.say("will.fire", client="tx", topic="will", mid=("a", 2, 50))
+    a.rows += b.rows
+    kind = {"before": [], "after": ["dup"], "": ["spurious"]}[moves]
+    assert kinds(a) == [("A14", each) for each in kind]
