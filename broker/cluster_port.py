@@ -222,8 +222,8 @@ class ClusterPort(Protocol):
         ...
 
     def take_own_live(self, message: Message) -> bool:
-        """True if the clean sessions of this node lack an own QoS 2 message that a former primary has sent. From now on
-        they have it."""
+        """True if the clean sessions of this node lack a QoS 2 message of a slot. From now on they have it: another
+        node may get the slot, and send the message once more."""
         ...
 
     def handed_over(self, message: Message, text: str) -> None:

@@ -389,6 +389,8 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
     known = plans.of(message.topic)
     if record is not None and record.origin and not again and not inherited:
         env.cluster.take_own(message, known.slots_here)
+        if known.has_clean_here:
+            env.cluster.take_own_live(message)
     slots = known.slots_elsewhere if known.remote else ()
     inbound.routed(packet_id, elsewhere, context.pending, slots, services.router.slots_of_members)
     if routed or connection.version != 5:

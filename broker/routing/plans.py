@@ -84,6 +84,11 @@ class Plan(msgspec.Struct):
         """The slots with durable receivers on this node."""
         return sorted({target.queue.slot for target in self.targets if target.queue.durable})
 
+    @property
+    def has_clean_here(self) -> bool:
+        """True if a clean session on this node gets the message, apart from shared subscriptions."""
+        return any(not target.queue.durable for target in self.targets)
+
     def reaches(self, slots: Container[int]) -> bool:
         """True if a durable session in one of these slots may get the message: of a shared subscription, the slot of
         any member that may be chosen counts."""

@@ -172,19 +172,51 @@ def test_a_node_that_has_lost_the_slot_remembers_what_its_sessions_took() -> Non
     assert everything(cluster, 1, "r3") == [b"1"]
 
 
+def test_a_node_that_has_lost_the_slot_remembers_what_its_clean_sessions_took() -> None:
+    """It was cut off, and its clean sessions are still connected: nobody accepted a message meanwhile. The next primary
+    of the publisher's slot sends the message once more."""
+    cluster = CopiedCluster(nodes=3)
+    durable(cluster, 1, "writer").leave()
+    cluster.move("writer", 1)
+    follower = cluster.copied("writer")[1]
+    reader = cluster[1].client("reader")
+    reader.subscribe(("t", 2))
+    writer = durable(cluster, 1, "writer")
+    cluster.copied("writer")
+    assert [type(each) for each in writer.ask(publish("t", b"1", 2, 5))] == [packets.Pubrec]
+    for number in (2, 3):
+        cluster.network.cut("n1", f"n{number}")
+    assert cluster.taken_over(1, "writer") == follower
+    cluster.network.heal()
+    cluster.state_of(1, ViewState.WHOLE)
+    again, connack = cluster[follower].connect("writer", clean=False, expiry_s=600)
+    assert connack.session_present
+    again.send(publish("t", b"1", 2, 5, dup=True))
+    cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in again.take()))
+    again.send(packets.Pubrel(5))
+    cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in again.take()))
+    assert not reader.closed
+    got = [each.payload for each in reader.take() if isinstance(each, packets.Publish)]
+    again.ask(publish("t", b"2", 2, 6))
+    assert [*got, *[each.payload for each in reader.drain()]] == [b"1", b"2"]
+
+
 def test_receivers_forget_the_mids_of_a_slot_when_its_handshakes_are_over() -> None:
     cluster = _placed(1, 2)
     writer = durable(cluster, 1, "writer")
     cluster.copied("writer")
     slot = slot_of("", "writer")
-    receiver = cluster[2].host.clustering
-    assert receiver is not None
+    receiver, own = cluster[2].host.clustering, cluster[1].host.clustering
+    assert receiver is not None and own is not None
+    cluster[1].client("clean").subscribe(("t", 2))
     for number in range(20):
         writer.send(publish("t", b"%d" % number, 2, number + 1))
         cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in writer.take()))
         assert 1 <= len(receiver.receiver._seen[f"#{slot}"]) <= 2
+        assert len(own.receiver._seen[f"#{slot}"]) == 1, "for the clean session here"
         writer.send(packets.Pubrel(number + 1))
         cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in writer.take()))
+    assert not own.receiver._seen[f"#{slot}"]
 
 
 def test_a_packet_id_that_a_loss_of_power_has_brought_back_stands_for_a_new_message() -> None:
