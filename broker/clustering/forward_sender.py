@@ -171,8 +171,6 @@ class ForwardSender:
                 self.opened(copy.message.mid)
             if self._is_origin and not self._relayed(copy.message):
                 self._tell_open(name, copy.message.origin.node)
-        if self._node.env.events.messages:
-            self._node.env.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
 
     def _wait(self, name: str, body: bytes, copy: OutstandingForward) -> None:
         message = copy.message
@@ -196,6 +194,8 @@ class ForwardSender:
         if copies is None:
             copies = self._under_way[name] = deque()
         copies.append(copy)
+        if self._node.env.events.messages:
+            self._node.env.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
 
     def room(self, name: str) -> None:
         """Send waiting copies, publishers in turn: the lane to the node has room again, or its link is down."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from strogoff.analytics.schema import LOGICAL_BITS
+from strogoff.mqtt import packets
+from tests.broker.clustering.copied_cluster import CopiedCluster
+from tests.harness.broker import publish
 from tests.harness.cluster import ClusterHarness, NodeHarness
 
 AHEAD = 500 << LOGICAL_BITS
@@ -34,6 +37,27 @@ def test_a_publish_is_received_after_it_was_sent() -> None:
     cluster[1].client("writer").publish("t", b"x", 1)
     (sent,), (received,) = rows_of(cluster[1], "fwd.send"), rows_of(cluster[2], "fwd.recv")
     assert stamp < sent["hlc"] < received["hlc"]
+
+
+def test_a_copy_that_follows_its_slot_to_another_node_has_a_row_of_its_own() -> None:
+    """The first node with the slot dies before the copy arrives."""
+    cluster = CopiedCluster(level=2)
+    for client_id in ("reader", "writer"):
+        cluster[1].client(client_id, clean=False, expiry_s=600).leave()
+    cluster.move("reader", 2)
+    cluster.move("writer", 1)
+    cluster[2].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
+    _, follower = cluster.copied("reader")
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
+    cluster.network.cut("n1", "n2")
+    writer.send(publish("t", b"x", 1, 5))
+    cluster.until(lambda: bool(rows_of(cluster[1], "fwd.send")))
+    cluster[2].kill()
+    cluster.network.heal()
+    assert cluster.taken_over(2, "reader") == follower == 3
+    cluster.until(lambda: any(isinstance(each, packets.Puback) for each in writer.take()))
+    assert [row["target"] for row in rows_of(cluster[1], "fwd.send")] == ["n2", "n3"]
+    assert [row["source"] for row in rows_of(cluster[3], "fwd.recv")] == ["n1"]
 
 
 def test_a_publish_is_acknowledged_after_the_other_node_has_it() -> None:
