@@ -10,13 +10,26 @@ from __future__ import annotations
 import argparse
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from random import Random
 from textwrap import indent
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PACKAGES = ("admin", "analytics", "broker", "cluster", "configs", "mqtt", "netsplit", "sim", "storage", "testing")
+PACKAGES = (
+    "admin",
+    "analytics",
+    "broker",
+    "cluster",
+    "configs",
+    "judge",
+    "mqtt",
+    "netsplit",
+    "sim",
+    "storage",
+    "testing",
+)
 
 
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:
@@ -31,11 +44,16 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(ROOT)}:{line} {name}", text
 
 
-def draw(seed: int, count: int) -> list[tuple[str, str]]:
-    """Returns `count` random docstrings of the product, as (path:line name, docstring)."""
+@cache
+def of_the_product() -> list[tuple[str, str]]:
+    """Returns all docstrings of the product, as (path:line name, docstring)."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    found = [each for path in paths for each in docstrings(path)]
-    return Random(seed).sample(found, count)
+    return [each for path in paths for each in docstrings(path)]
+
+
+def draw(seed: int, count: int) -> list[tuple[str, str]]:
+    """Returns so many random ones of them."""
+    return Random(seed).sample(of_the_product(), count)
 
 
 def main() -> None:
