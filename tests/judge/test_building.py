@@ -13,7 +13,7 @@ from strogoff.judge.run import Grouped
 from strogoff.judge.sessions import Session
 from strogoff.judge.world import World
 
-from ..testing.log_audit.log_builder import NODE, Log
+from ..testing.log_audit.log_builder import NODE, Log, two_nodes
 
 OWNER = (NODE, "", "rx")
 
@@ -129,9 +129,7 @@ def test_a_mountpoint_has_its_own_clients_and_topics() -> None:
 
 def test_a_session_keeps_its_name_when_it_moves() -> None:
     """Rows of its new node are of the same owner from the arrival of its slot on; before, the name meant another."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     b.say("mem.up", target="a")
     a.subscriber(expiry_s=60)
     b.say("slot.arrive", slot=slot_of("", "rx"))
@@ -149,9 +147,7 @@ def test_a_session_keeps_its_name_when_it_moves() -> None:
 
 def test_a_node_that_has_lost_the_slot_again_begins_sessions_of_its_own() -> None:
     """Its rows are of another owner as soon as it knows. The session that it had goes on at the next primary."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     slot = slot_of("", "rx")
     a.subscriber(expiry_s=60)
     b.say("slot.arrive", slot=slot)
@@ -200,9 +196,7 @@ def test_a_world_does_not_depend_on_the_order_of_rows_and_can_be_sent_to_another
 
 def test_sessions_on_a_disk_that_the_cluster_gave_up_have_ended() -> None:
     """Each node says it when it learns of the view; what the target has got since then stays."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     for client in ("rx", "clean"):
         a.subscriber(client, expiry_s=60 if client == "rx" else 0)
     slots = ["0-200", "201", "202-255"]
@@ -220,9 +214,7 @@ def test_sessions_on_a_disk_that_the_cluster_gave_up_have_ended() -> None:
 @pytest.mark.parametrize("expiry_s", [0, 60])
 def test_what_a_node_without_a_lease_has_ended_goes_on_if_it_lasts(expiry_s: int) -> None:
     """The next primary has the durable session, and no clean one without a will."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     a.say("lease.get", view=1)
     a.subscriber(expiry_s=expiry_s)
     a.say("lease.lose", view=1)
@@ -278,7 +270,6 @@ def test_a_will_that_comes_from_the_next_boot_is_of_the_last_connection(restarts
     a.connect("rx", will=True)
     if restarts:
         a.boot()
-        a._events._now_ms = lambda: next(a._now)
     a.say("lease.get", view=1)
     a.say("will.fire", client="rx", topic="will", mid=("a", 1, 50))
     a.say("lease.lose", view=1)
@@ -310,7 +301,6 @@ def test_a_session_that_died_with_the_next_primary_replaces_none() -> None:
     a.connect("rx", will=True)
     b.subscriber("rx")
     b.boot()
-    b._events._now_ms = lambda: next(a._now)
     b.say("slot.arrive", slot=SLOT)
     assert homes(built(a, b), "a") == (["a", "b"], True)
 
@@ -378,7 +368,6 @@ def test_a_node_that_joins_with_an_empty_disk_begins_sessions_of_its_own(joins: 
     a.connect("rx", will=True, expiry_s=60)
     b.say("slot.arrive", slot=SLOT)
     b.boot()
-    b._events._now_ms = lambda: next(a._now)
     c.say("slot.arrive", slot=SLOT)
     if joins:
         b.say("node.join", old="cluster-of-b")

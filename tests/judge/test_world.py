@@ -8,7 +8,7 @@ from strogoff.cluster.identity import slot_of
 from strogoff.judge.run import Grouped
 from strogoff.judge.world import World
 
-from ..testing.log_audit.log_builder import NODE, Log
+from ..testing.log_audit.log_builder import NODE, Log, two_nodes
 
 OWNER = (NODE, "", "rx")
 
@@ -37,9 +37,7 @@ def test_a_packed_world_is_the_same() -> None:
 
 def test_a_clean_session_dies_with_the_node_where_it_began() -> None:
     """Its slot goes to another node only later."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     b.say("mem.up", target="a")
     a.subscriber()
     a.boot()

@@ -12,7 +12,7 @@ from strogoff.judge.lanes import Entry, lane_order, queue_order
 from strogoff.judge.message import Lane
 from strogoff.judge.rows import NEVER
 
-from ...testing.log_audit.log_builder import NODE, Log
+from ...testing.log_audit.log_builder import NODE, Log, two_nodes
 from .found import findings, kinds, proof
 
 LANE: Lane = (NODE, 1, "tx", 1, "t", 1)
@@ -123,9 +123,7 @@ def test_a_member_that_joins_its_group_while_the_message_is_on_its_way_may_get_i
 
 @pytest.mark.parametrize(("clean", "away", "lost"), [(True, True, False), (True, False, True), (False, True, True)])
 def test_a_clean_member_out_of_the_view_is_owed_nothing(clean: bool, away: bool, lost: bool) -> None:
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     b.subscriber(filter="$share/g/t/#", expiry_s=0 if clean else 60)
     if away:
         a.say("mem.down", target="b")
@@ -137,9 +135,7 @@ def test_a_clean_member_out_of_the_view_is_owed_nothing(clean: bool, away: bool,
 @pytest.mark.parametrize("before", [True, False])
 def test_a_session_that_subscribed_in_the_split_is_not_owed_a_message_of_the_other_side(before: bool) -> None:
     """The node accepts the message without a lease, and gets one before the acknowledgement leaves."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     alone = {"nodes": ["b"], "incident": 1, "begin_ms": 1, "window_ms": 1}
     a.say("lease.get", view=1)
     b.connect("rx", expiry_s=60)
@@ -193,9 +189,7 @@ def test_a_member_that_leaves_its_group_before_the_acknowledgement_is_owed_nothi
 @pytest.mark.parametrize("dies", [True, False])
 def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(dies: bool) -> None:
     """Its copies for other nodes are in memory alone, and its publisher has the acknowledgement."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     alone = {"nodes": ["b"], "incident": 1, "begin_ms": 1, "window_ms": 1}
     b.subscriber(expiry_s=60)
     a.say("lease.get", view=1)
@@ -213,9 +207,7 @@ def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(dies
 
 @pytest.mark.parametrize("before", [True, False])
 def test_a_session_that_subscribed_at_a_node_without_a_lease_is_unknown_to_the_others(before: bool) -> None:
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     alone = {"nodes": ["a"], "incident": 1, "begin_ms": 1, "window_ms": 1}
     b.connect("rx", expiry_s=60)
     if before:
@@ -238,10 +230,7 @@ def test_a_session_that_subscribed_at_a_node_without_a_lease_is_unknown_to_the_o
 @pytest.mark.parametrize("dies", [True, False])
 def test_a_clean_session_ends_with_its_node_although_its_slot_moves_later(dies: bool) -> None:
     """The log has no row for that end. The next primary does not go on with it."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    for each in (a, b):
-        each._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     a.connect("rx", will=True)
     a.subscribe()
     if dies:

@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.cluster.identity import slot_of
 
-from ...testing.log_audit.log_builder import Log
+from ...testing.log_audit.log_builder import Log, two_nodes
 from .found import findings, kinds
 
 
@@ -77,10 +77,7 @@ def test_a_member_of_two_groups_gets_it_once_for_each(dup: bool, wrong: bool) ->
 @pytest.mark.parametrize("durability", ["os", "sync"])
 def test_a_loss_of_power_may_give_the_next_message_the_same_id(accepts: bool, durability: str) -> None:
     """Node `b` has lost the end of the publisher's handshake. That excuses nothing of a message that it never had."""
-    a, b = Log("a"), Log("b")
-    for each in (a, b):
-        each._events._now_ms = lambda: next(a._now)
-    b._now = a._now
+    a, b = two_nodes()
     b.say("config.change", key="message_store.durability", new=durability)
     a.subscriber()
     mid = a.accept(qos=2)
@@ -89,7 +86,6 @@ def test_a_loss_of_power_may_give_the_next_message_the_same_id(accepts: bool, du
     a.send(mid, packet_id=5)
     a.got(mid, packet_id=5)
     b.boot()
-    b._events._now_ms = lambda: next(a._now)
     b.say("node.start", retained=0, tail_lost=True)
     if accepts:
         b.say("pub.recv", mid=mid, client="tx", topic="t/1", qos=2)
@@ -104,9 +100,7 @@ def test_a_loss_of_power_may_give_the_next_message_the_same_id(accepts: bool, du
 def test_a_node_that_stood_still_sends_to_a_connection_that_is_gone(resumed: bool) -> None:
     """The client has resumed its session at the next primary, and got the message there. Before that it may get it from
     both."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     a.subscriber(expiry_s=60)
     mid = a.accept(qos=2)
     a.route(mid, "rx")

@@ -9,7 +9,7 @@ import pytest
 from strogoff.cluster.identity import slot_of
 from strogoff.judge.run import judge
 
-from ...testing.log_audit.log_builder import NODE, Log
+from ...testing.log_audit.log_builder import NODE, Log, two_nodes
 from .found import findings, kinds, proof
 
 
@@ -79,9 +79,7 @@ def test_older_logs_have_the_will_behind_its_connection() -> None:
 
 def pair(client: str = "tx") -> tuple[Log, Log]:
     """Node `a` has a client with a will, and node `b` takes over its slot; their rows have one clock."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     a.connect(client, will=True, expiry_s=60)
     a.say("conn.close", client=client, reason="peer_closed")
     return a, b
@@ -121,9 +119,7 @@ def test_a_published_will_that_was_safe_in_a_queue_is_not_published_again() -> N
 @pytest.mark.parametrize("taken", [True, False])
 def test_the_next_primary_publishes_the_will_of_a_session_that_had_ended(taken: bool) -> None:
     """The former one had published it, ended the session, and lost the slot before its copy knew of that."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     slot = slot_of("", "tx")
     a.connect("tx", will=True)
     a.say("will.fire", client="tx", topic="will", mid=("a", 1, 50))
@@ -170,9 +166,7 @@ def test_a_will_that_went_with_its_disk_is_not_published_later(leased: bool, lat
 
 def moved(how: str) -> tuple[Log, Log]:
     """Node `a` has a will that is due, and does not know whether the gateway lives; then node `b` has its slot."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     a.connect("tx", will=True)
     a.say("conn.close", client="tx", reason="session_taken_over")
     a.say("sess.end", client="tx", reason="disconnected")
@@ -212,10 +206,9 @@ def test_a_will_that_went_with_its_slot_may_be_lost_there() -> None:
     a, b = moved("moved")
     a.rows += b.rows
     assert kinds(a) == [("A14", "lost")]
-    a._now = count(next(a._now) + 60_000)
+    a._now = b._now = count(next(a._now) + 60_000)
     a.say("node.stats", connects=1, publishes=0, deliveries=0, drops={})
     assert judge(a.rows, complete=False).findings == []
-    b._events._now_ms = lambda: next(a._now)
     b.say("node.stats", connects=1, publishes=0, deliveries=0, drops={})
     a.rows.append(b.rows[-1])
     assert [each.kind for each in judge(a.rows, complete=False).findings] == ["lost"]
@@ -271,9 +264,7 @@ def test_a_will_is_not_gone_before_its_disk(published: bool) -> None:
 @pytest.mark.parametrize("taken", [True, False])
 def test_the_next_primary_drops_the_wills_of_a_client_that_has_come_back(taken: bool) -> None:
     """A node that is cut off has let it take its connection over, and cannot publish the will of the former one."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     slot = slot_of("", "tx")
     a.connect("tx", will=True)
     a.say("conn.close", client="tx", reason="session_taken_over")
@@ -294,7 +285,7 @@ def test_the_next_primary_publishes_a_will_before_it_says_that_the_slot_has_arri
     slot = slot_of("", "tx")
     b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
     if how == "late":
-        a._now = count(next(a._now) + 1_000)
+        a._now = b._now = count(next(a._now) + 1_000)
     if how != "never":
         b.say("slot.arrive", slot=slot)
     a.rows += b.rows
@@ -303,9 +294,7 @@ def test_the_next_primary_publishes_a_will_before_it_says_that_the_slot_has_arri
 
 def test_a_will_of_the_next_primary_itself_is_not_that_which_comes_with_the_slot() -> None:
     """It publishes both, one before the slot arrives and one after that."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     for log in (b, a):
         log.connect("tx", will=True)
     b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
@@ -327,12 +316,9 @@ def test_a_will_that_comes_before_its_slot_is_published_once() -> None:
 @pytest.mark.parametrize("moves", ["before", "after", ""])
 def test_a_will_that_has_left_an_emptied_disk_is_not_gone(moves: str) -> None:
     """Its session had gone to the next primary, which publishes it. That is not the will of another connection."""
-    a, b = Log("a"), Log("b")
-    b._now = a._now
-    b._events._now_ms = lambda: next(a._now)
+    a, b = two_nodes()
     a.connect("tx", will=True)
     a.boot()
-    a._events._now_ms = lambda: next(a._now)
     for when in ("before", "after"):
         if moves == when:
             b.say("slot.arrive", slot=slot_of("", "tx"))

@@ -122,3 +122,10 @@ class Log:
         self.send(mid, client, mid[2])
         self.got(mid, client, mid[2])
         return mid
+
+
+def two_nodes() -> tuple[Log, Log]:
+    """The rows of nodes `a` and `b`, which have one clock."""
+    a, b = Log("a"), Log("b")
+    b._now = a._now
+    return a, b
