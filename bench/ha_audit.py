@@ -21,10 +21,8 @@ class Round(msgspec.Struct):
     fault: str
     sent: dict[bytes, float] = {}
     acked: dict[bytes, float] = {}
-    resent: set[bytes] = set()
-    """Messages that their publisher has sent more than once."""
-    resent_each: list[bytes] = []
-    """A message for each time that its publisher has sent it again."""
+    resent: Counter[bytes] = Counter()
+    """How often a publisher has sent a message again."""
     refused: int = 0
     """Messages that the broker refused with a reason code: it promised nothing."""
     whole_s: float = 0.0
@@ -101,8 +99,7 @@ class Audit:
 
     def resent(self, message: bytes) -> None:
         """A publisher sends this message again: the broker need not know that it is the same one."""
-        self._round_of[message].resent.add(message)
-        self._round_of[message].resent_each.append(message)
+        self._round_of[message].resent[message] += 1
 
     def acked(self, message: bytes, at: float) -> None:
         """The broker has taken over this message: PUBACK, or PUBREC."""
@@ -168,10 +165,8 @@ class Audit:
         wrong = list(part.wrong)
         for name, lacks in self.missing(part).items():
             wrong.append(f"{name}: {len(lacks)} acknowledged messages lost: {_some(lacks)}")
-        for name, qos in self._readers.items():
-            twice = [each for each, count in part.came.get(name, Counter()).items() if count > 1 and qos == 2]
-            if twice:
-                wrong.append(f"{name}: {len(twice)} QoS 2 messages delivered more than once: {_some(twice)}")
+        for name, twice in self._doubled(part).items():
+            wrong.append(f"{name}: {len(twice)} QoS 2 messages delivered more than once: {_some(twice)}")
         for name, again in self._unmarked_again(part).items():
             wrong.append(f"{name}: {len(again)} QoS 1 messages delivered again without DUP: {_some(again)}")
         wrong += self._disorder(part)
@@ -182,6 +177,15 @@ class Audit:
         if self.latest_s is not None and verdict.late_s > self.latest_s:
             wrong.append(f"a message was delivered after {verdict.late_s:.1f} s")
         return [f"round {part.number} ({part.fault} {part.role}): {each}" for each in wrong]
+
+    def _doubled(self, part: Round) -> dict[str, list[bytes]]:
+        """Returns reader -> the QoS 2 messages of a round that came more than once."""
+        found = {}
+        for name, qos in self._readers.items():
+            twice = [each for each, count in part.came.get(name, Counter()).items() if count > 1 and qos == 2]
+            if twice:
+                found[name] = twice
+        return found
 
     def _unmarked_again(self, part: Round) -> dict[str, list[bytes]]:
         """Returns reader -> the QoS 1 messages of a round that came without DUP more than once, and were sent once."""
@@ -218,10 +222,9 @@ class Audit:
                 found["lost", name] += len(lacks)
             for name, again in self._unmarked_again(part).items():
                 found["doubled", name] += len(again)
-            for name, qos in self._readers.items():
-                found["doubled", name] += sum(
-                    count > 1 for count in part.came.get(name, Counter()).values() if qos == 2
-                )
+            for name, twice in self._doubled(part).items():
+                found["doubled", name] += len(twice)
+            for name in self._readers:
                 found["reordered", name] += sum(line.startswith(f"{name}: ") for line in self._disorder(part))
         return +found
 
@@ -232,7 +235,7 @@ class Audit:
         for part in self.rounds:
             least.update(map(_writer, part.acked))
             most.update(map(_writer, part.sent))
-            most.update(map(_writer, part.resent_each))
+            most.update(map(_writer, part.resent.elements()))
         return {name: (least[name], most[name]) for name in most}
 
     def received(self) -> dict[str, tuple[int, int]]:

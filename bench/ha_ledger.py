@@ -43,11 +43,7 @@ def rows_below(folder: Path) -> list[Row]:
 
 def records_in(findings: Iterable[Finding]) -> Records:
     """Returns the records that clients must have, by the findings that are sure."""
-    return Counter(
-        (KINDS.get(each.anomaly, each.anomaly), each.subject.client)
-        for each in findings
-        if each.sure and each.severity in SEVERE
-    )
+    return Counter(map(_record, filter(_counts, findings)))
 
 
 def differences(audit: Audit, wills: Records, rows: Sequence[Row]) -> Iterator[str]:
@@ -55,10 +51,11 @@ def differences(audit: Audit, wills: Records, rows: Sequence[Row]) -> Iterator[s
     number of wills."""
     report = judge(rows, complete=False)
     seen, told = audit.records() + wills, records_in(report.findings)
+    severe = list(filter(_counts, report.findings))
     for kind, client in sorted(seen.keys() | told.keys()):
         count, said = seen[kind, client], told[kind, client]
         if count != said:
-            proof = next((f": {each}" for each in report.findings if _is_about(each, kind, client)), "")
+            proof = next((f": {each}" for each in severe if _record(each) == (kind, client)), "")
             yield f"event log: {kind}, {client or 'no client'}: {count} seen by clients, {said} found in the log{proof}"
     acked, answered = numbers_of(rows)
     for name, (least, most) in sorted(audit.published().items()):
@@ -81,6 +78,9 @@ def numbers_of(rows: Iterable[Row]) -> tuple[Mapping[str, set[MessageId]], Mappi
     return acked, answered
 
 
-def _is_about(finding: Finding, kind: str, client: str) -> bool:
-    severe = finding.sure and finding.severity in SEVERE
-    return severe and KINDS.get(finding.anomaly, finding.anomaly) == kind and finding.subject.client == client
+def _counts(finding: Finding) -> bool:
+    return finding.sure and finding.severity in SEVERE
+
+
+def _record(finding: Finding) -> tuple[str, str]:
+    return KINDS.get(finding.anomaly, finding.anomaly), finding.subject.client
