@@ -148,7 +148,7 @@ class _Builder:
         self.world.slots.note(row)
 
     def lose_to_another(self, row: Row) -> None:
-        """From now on the node's rows are of other sessions than those that it had in the slot."""
+        """The node has no slot any more that it had: its later rows are of new sessions, not of those in the slot."""
         self.slot(row)
         for owner in sorted(self._slots[row["slot"]].open):
             there = row["node"], *owner[1:]

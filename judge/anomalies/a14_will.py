@@ -176,9 +176,9 @@ def _of(armed: Row | None, ended: Row) -> tuple[Row, ...]:
 
 
 def _is_gone(owner: Owner, rows: tuple[Row, ...], world: World, until: int = NEVER) -> bool:
-    """Whether the disk of a will was no disk of the cluster any more before a stamp: it gave the disk up, or the node
-    joined once more, with an empty one, and still had the session. `rows`: the will, if the log has it, and what made
-    it due. A node with a lease has published it soon after that."""
+    """Whether the cluster had lost the disk with a will before a stamp. It gave the disk up; or the node, which had the
+    session, joined once more, with an empty disk. `rows`: the will, if the log has it, and what made it due. A
+    node with a lease has published the will soon after that."""
     begin, ended = rows[0]["hlc"], rows[-1]
     end = NEVER if world.partitions.is_unleased(ended["node"], ended["hlc"]) else ended["hlc"] + GRACE
     end = min(end, until)
@@ -227,7 +227,8 @@ def _undone(last: Row | None, row: Row, world: World) -> bool:
 
 
 def _lost_the_slot(last: Row, row: Row, world: World) -> bool:
-    """Whether the node of a row has said later that another node has taken over its slot, and that one goes on."""
+    """Whether a node has said, after a row of its own, that another node has taken over the client's slot. The later
+    row must be of another node."""
     taken = world.slots.taken.get((last["node"], slot_in(last)), ())
     return last["node"] != row["node"] and any(last["hlc"] < stamp for stamp in taken)
 

@@ -45,6 +45,17 @@ def _placed(publisher: int, *receivers: int) -> CopiedCluster:
     return cluster
 
 
+def _finish(cluster: CopiedCluster, number: int) -> PacketClient:
+    """The publisher comes back at a node, sends its message again, and ends the handshake. Returns it."""
+    again, connack = cluster[number].connect("writer", clean=False, expiry_s=600)
+    assert connack.session_present
+    again.send(publish("t", b"1", 2, 5, dup=True))
+    cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in again.take()))
+    again.send(packets.Pubrel(5))
+    cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in again.take()))
+    return again
+
+
 @pytest.mark.parametrize("steps", range(1, 7))
 def test_the_publishers_primary_is_killed_in_the_handshake(steps: int) -> None:
     """It is killed after some turns of the loop: before the copies leave, behind some of them, before PUBREC leaves."""
@@ -163,12 +174,7 @@ def test_a_node_that_has_lost_the_slot_remembers_what_its_sessions_took() -> Non
     cluster[other].kill()
     cluster.network.heal()
     cluster.state_of(1, ViewState.MAJORITY)
-    again, connack = cluster[follower].connect("writer", clean=False, expiry_s=600)
-    assert connack.session_present
-    again.send(publish("t", b"1", 2, 5, dup=True))
-    cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in again.take()))
-    again.send(packets.Pubrel(5))
-    cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in again.take()))
+    _finish(cluster, follower)
     assert everything(cluster, 1, "r3") == [b"1"]
 
 
@@ -189,12 +195,7 @@ def test_a_node_that_has_lost_the_slot_remembers_what_its_clean_sessions_took() 
     assert cluster.taken_over(1, "writer") == follower
     cluster.network.heal()
     cluster.state_of(1, ViewState.WHOLE)
-    again, connack = cluster[follower].connect("writer", clean=False, expiry_s=600)
-    assert connack.session_present
-    again.send(publish("t", b"1", 2, 5, dup=True))
-    cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in again.take()))
-    again.send(packets.Pubrel(5))
-    cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in again.take()))
+    again = _finish(cluster, follower)
     assert not reader.closed
     got = [each.payload for each in reader.take() if isinstance(each, packets.Publish)]
     again.ask(publish("t", b"2", 2, 6))

@@ -34,6 +34,14 @@ def entry(number: int, first_sent: int = -1, owed: bool = True, resumed: int = N
     )
 
 
+def _split(log: Log, **healed: int) -> None:
+    """A node is in a minority; with `healed`, it is in one no more."""
+    kind = "split.heal" if healed else "split.detect"
+    others = [each for each in "ab" if each != log.node]
+    times = {"begin_ms": 1, "detected_ms": 1, "window_ms": 1, **healed}
+    log.say(kind, nodes=others, incident=1, state="minority", counts={}, **times)
+
+
 def lost(*entries: Entry) -> list[tuple[str, int]]:
     lane = JudgedLane()
     judged = [lane.judge(each) for each in lane_order(entries)]
@@ -136,19 +144,18 @@ def test_a_clean_member_out_of_the_view_is_owed_nothing(clean: bool, away: bool,
 def test_a_session_that_subscribed_in_the_split_is_not_owed_a_message_of_the_other_side(before: bool) -> None:
     """The node accepts the message without a lease, and gets one before the acknowledgement leaves."""
     a, b = two_nodes()
-    alone = {"nodes": ["b"], "incident": 1, "begin_ms": 1, "window_ms": 1}
     a.say("lease.get", view=1)
     b.connect("rx", expiry_s=60)
     if before:
         b.subscribe()
-    a.say("split.detect", state="minority", detected_ms=1, counts={}, **alone)
+    _split(a)
     a.say("lease.lose", view=1)
     if not before:
         b.subscribe()
     mid = a.accept()
     a.say("pub.route", mid=mid, targets=[])
     a.say("lease.get", view=2)
-    a.say("split.heal", state="minority", detected_ms=1, healed_ms=2, split_ms=1, counts={}, **alone)
+    _split(a, healed_ms=2, split_ms=1)
     a.say("pub.ack", mid=mid, client="tx", right="policy")
     a.rows += b.rows
     assert (("A1", "stale-route") in kinds(a)) is before
@@ -190,15 +197,14 @@ def test_a_member_that_leaves_its_group_before_the_acknowledgement_is_owed_nothi
 def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(dies: bool) -> None:
     """Its copies for other nodes are in memory alone, and its publisher has the acknowledgement."""
     a, b = two_nodes()
-    alone = {"nodes": ["b"], "incident": 1, "begin_ms": 1, "window_ms": 1}
     b.subscriber(expiry_s=60)
     a.say("lease.get", view=1)
-    a.say("split.detect", state="minority", detected_ms=1, counts={}, **alone)
+    _split(a)
     a.say("lease.lose", view=1)
     mid = a.accept()
     a.say("pub.route", mid=mid, targets=[])
     a.say("pub.ack", mid=mid, client="tx", right="policy")
-    a.say("split.heal", state="minority", detected_ms=1, healed_ms=2, split_ms=1, counts={}, **alone)
+    _split(a, healed_ms=2, split_ms=1)
     if dies:
         a.boot()
     a.rows += b.rows
@@ -208,17 +214,16 @@ def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(dies
 @pytest.mark.parametrize("before", [True, False])
 def test_a_session_that_subscribed_at_a_node_without_a_lease_is_unknown_to_the_others(before: bool) -> None:
     a, b = two_nodes()
-    alone = {"nodes": ["a"], "incident": 1, "begin_ms": 1, "window_ms": 1}
     b.connect("rx", expiry_s=60)
     if before:
         b.subscribe()
-    b.say("split.detect", state="minority", detected_ms=1, counts={}, **alone)
+    _split(b)
     if not before:
         b.subscribe()
     mid = a.accept()
     a.say("pub.route", mid=mid, targets=[])
     a.ack(mid)
-    b.say("split.heal", state="minority", detected_ms=1, healed_ms=2, split_ms=1, counts={}, **alone)
+    _split(b, healed_ms=2, split_ms=1)
     late = a.accept()
     a.say("pub.route", mid=late, targets=[])
     a.ack(late)

@@ -280,7 +280,7 @@ def test_the_next_primary_drops_the_wills_of_a_client_that_has_come_back(taken: 
 
 @pytest.mark.parametrize("how", ["arrives", "late", "never"])
 def test_the_next_primary_publishes_a_will_before_it_says_that_the_slot_has_arrived(how: str) -> None:
-    """The will has become due while no node had the slot. No node publishes it long before, or without the slot."""
+    """It may do so shortly before. A will that it publishes long before, or without the slot, is a finding."""
     a, b = pair()
     slot = slot_of("", "tx")
     b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
