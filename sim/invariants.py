@@ -151,7 +151,9 @@ class Unanswered:
 
     def _unconnected(self, world: ClusterWorld) -> Iterator[tuple[str, int]]:
         """Yield the connections without CONNACK at nodes that are calm."""
-        for client in world.clients if not world.network.slowed else ():
+        if world.network.slowed or world.network.lossy:
+            return
+        for client in world.clients:
             connection = client.connection
             if connection is None or client.connected:
                 continue

@@ -3,7 +3,7 @@
 A CONNECT must get an answer, or its connection an end, after three detection times, and the commits that it may wait
 for, in which these conditions hold: all nodes that serve are in one view and a majority, the gateway and the node with
 the session are among them (also if it is one that a Clean Start ends), their disks are well, and no fault slows the
-network down.
+network down or loses half of its packets.
 """
 
 from __future__ import annotations

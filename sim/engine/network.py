@@ -22,6 +22,11 @@ class Watch(Protocol):
         """A machine takes what another one has sent, before it handles that."""
 
 
+HEAVY_LOSS = 0.5
+"""From this share of lost packets on a network is `lossy`: a message then takes half a second on average, some take
+three, and a stream breaks after 40 messages."""
+
+
 class SimNetwork(GatedNetwork):
     """A network whose delays are drawn from `delay_s` (seconds) for each message; faults add to them.
 
@@ -70,6 +75,11 @@ class SimNetwork(GatedNetwork):
     def lose(self, a: str, b: str, share: float) -> None:
         """Lose that share of the packets between a and b; 0 ends the fault."""
         self._losses[a, b] = self._losses[b, a] = share
+
+    @property
+    def lossy(self) -> bool:
+        """Whether a fault loses so many packets that a stream breaks before it has carried a request and its answer."""
+        return any(share >= HEAVY_LOSS for share in self._losses.values())
 
     def mend(self) -> None:
         """End all cuts, losses, delays and limits of bandwidth."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pytest
 
 from strogoff.cluster.identity import slot_of
 from strogoff.netsplit.policy import OPERATIONS, ViewState
@@ -169,6 +170,23 @@ def test_a_clean_start_may_wait_for_the_node_that_has_the_former_session() -> No
     world.machines["n1"].messages.disk.full = False
     until(world, lambda: client.connected)
     assert client.former_server is None and client.server is world.machines["n2"]
+
+
+@pytest.mark.parametrize(("share", "late"), [(0.1, True), (0.5, False)])
+def test_a_connect_needs_no_answer_while_a_link_loses_half_of_its_packets(share: float, late: bool) -> None:
+    """A stream breaks each second, and a request and its answer take longer (3 nodes, copies, seed 5200037)."""
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off"))
+    world = simulation.world
+    simulation.begin()
+    client = next(each for each in world.clients if each.spec.writes)
+    until(world, lambda: client.connected)
+    client.lose()
+    client.connect(False)
+    client.pause()  # it does not see its CONNACK
+    world.network.lose("n2", "n3", share)
+    world.loop.run_for(2 * PATIENCE_S)
+    assert not client.connected
+    assert any("unavailable: " in text for text in simulation.monitor.problems) == late
 
 
 def test_a_publish_with_two_copies_may_cross_a_slow_link_six_times() -> None:

@@ -19,6 +19,7 @@ from strogoff.netsplit.policy import ViewState
 from strogoff.sim import invariants, verdict
 from strogoff.sim.engine.peer import Peer, connect_packet
 from strogoff.sim.relay import server_of
+from strogoff.sim.scenarios.script import reader, with_script
 from strogoff.sim.simulation import ClusterSimulation, NodeSimulation
 from strogoff.sim.verdict import CHECKERS, cluster_rests, judge, make_case, of_cluster
 from strogoff.sim.workload.roaming_client import RoamingClient
@@ -76,6 +77,24 @@ def test_a_cluster_at_rest_and_one_that_is_not() -> None:
     world.loop.run_for(4)
     assert not cluster_rests(world)
     assert any("n1 is minority" in text for text in of_cluster(world))
+
+
+def test_a_world_does_not_rest_before_a_client_knows_that_its_node_has_closed_the_connection() -> None:
+    """The slot of its session moves, and its messages move along (3 nodes, copies, relay, seed 5500048)."""
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.reader": reader("c")}))
+    world = simulation.world
+    simulation.begin()
+    client = next(each for each in world.clients if each.name == "c")
+    until(world, lambda: client.connected and cluster_rests(world))
+    node = world.machines["n1"].node
+    assert node is not None
+    session = node.sessions.known("", "c")
+    assert session is not None and session.connection is not None
+    session.connection.moved()
+    assert client.connected and not session.online and not cluster_rests(world)
+    until(world, lambda: not client.connected)
+    until(world, lambda: cluster_rests(world))
+    assert client.connected and session.online
 
 
 def test_the_world_rests_only_when_all_nodes_have_joined() -> None:

@@ -36,6 +36,16 @@ def test_delays() -> None:
     assert 0.5 < came[0] < 0.51 and 0.001 <= came[1] <= 0.002
 
 
+def test_only_a_network_that_loses_half_of_its_packets_is_lossy() -> None:
+    network = make_network()[1]
+    network.lose("a", "b", 0.1)
+    assert not network.lossy
+    network.lose("a", "b", 0.5)
+    assert network.lossy
+    network.mend()
+    assert not network.lossy
+
+
 def test_urgent_messages_overtake_slow_data() -> None:
     loop, network = make_network()
     came: list[str] = []
