@@ -271,7 +271,9 @@ class History:
     name. `holders` has the in-sync sets of each slot, as (finished batches, disks). `problems` are violations found
     during the simulation. `given_up` has for each client when a primary last gave up the gateway of its connection.
     `copied`: slots have two copies. `rotten`: copies whose rows a disk has changed. `slot_losses`: slot -> when the
-    cluster gave up its last copy. `slot_arrivals`: slot -> when a node took it over.
+    cluster gave up its last copy. `slot_arrivals`: slot -> when a node took it over. `power_lost`: what the nodes have
+    acknowledged may be lost. `gappy`: the nodes that have lost power under `os`, and have not got the others' metadata
+    since. `metadata_lost`: all nodes that served at some time were among them.
     """
 
     now: Callable[[], float]
@@ -299,6 +301,8 @@ class History:
     copied: bool = False
     rotten: int = 0
     power_lost: bool = False
+    gappy: set[str] = field(default_factory=set)
+    metadata_lost: bool = False
     commits: int = 0
     healed: int = NEVER
     healed_at: float = 0.0

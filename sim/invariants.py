@@ -162,6 +162,25 @@ class Unanswered:
                 yield client.name, connection.number
 
 
+class Metadata:
+    """Notes whether all nodes that serve may lack metadata, such as routes, that an absent node has.
+
+    A loss of power under `os` costs the last writes. Before a node serves again it gets the metadata of those that
+    serve. If all of them lost power, nobody knows a route that only the absent node has kept, and the promise of two
+    copies holds for one node (3 nodes, copies, seed 5200767).
+    """
+
+    def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
+        """Check now."""
+        history = world.history
+        if history.gappy:
+            for view in {each.view for each in held}:
+                serving = {each.node for each in held if each.view == view}
+                history.metadata_lost = history.metadata_lost or serving <= history.gappy
+                history.gappy -= serving
+        return iter(())
+
+
 class Slots:
     """Compares the slot tables of the nodes, each time that one has changed (H-22 to H-25)."""
 
@@ -208,6 +227,7 @@ def invariants() -> tuple[Judge, ...]:
         MajorityReach(),
         Unanswered(),
         Slots(),
+        Metadata(),
         _refused,
         Relays(),
     )

@@ -212,7 +212,8 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
                 texts = rest.leftovers(content, waits.elsewhere(machine.member))
                 found += [f"{machine.name}: {text}" for text in texts]
     sessions = {client.name: client.epoch for client in world.clients if client.connected}
-    case = Case(history, world.swarm, sessions, not history.power_lost, history.now(), found)
+    kept = not (history.power_lost or history.metadata_lost)
+    case = Case(history, world.swarm, sessions, kept, history.now(), found)
     case.scattered = True
     case.relay_s = RELAY_S
     case.drift = max(abs(rate - 1.0) for rate in world.plan.rates) * 2

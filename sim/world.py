@@ -99,8 +99,9 @@ class World(Generic[M, C]):
 
     def crash(self, machine: M, power: bool) -> None:
         """Kill the process of a machine or, with `power`, cut the power of the machine."""
-        if power and self.swarm.durability == "os" and not self.history.copied:
-            self.history.power_lost = True
+        if power and self.swarm.durability == "os":
+            self.history.power_lost = self.history.power_lost or not self.history.copied
+            self.history.gappy.add(machine.name)
         self.history.life(machine.name).ends.append(self.loop.now_s)
         machine.crash(power)
 

@@ -12,7 +12,7 @@ from strogoff.cluster.identity import slot_of
 from strogoff.netsplit.policy import OPERATIONS, ViewState
 from strogoff.sim.checkers.unanswered import PATIENCE_S
 from strogoff.sim.faults.schedule import FaultSchedule
-from strogoff.sim.invariants import Lease, MajorityReach
+from strogoff.sim.invariants import Lease, MajorityReach, Metadata
 from strogoff.sim.scenarios.script import IDLE_S, reader, with_script, writer
 from strogoff.sim.simulation import ClusterSimulation
 
@@ -187,6 +187,32 @@ def test_a_connect_needs_no_answer_while_a_link_loses_half_of_its_packets(share:
     world.loop.run_for(2 * PATIENCE_S)
     assert not client.connected
     assert any("unavailable: " in text for text in simulation.monitor.problems) == late
+
+
+def test_metadata_counts_as_lost_when_all_nodes_that_serve_have_lost_power() -> None:
+    """The third node is frozen, and it alone knows a subscription (3 nodes, copies, seed 5200767)."""
+    world, check = joined().world, Metadata()
+
+    def serve(*names: str) -> bool:
+        list(check(world, [Lease(name, 1, 1, (), 1, 1, "p", "p") for name in names]))
+        return world.history.metadata_lost
+
+    world.history.gappy = {"n1"}
+    assert not serve("n1", "n2") and world.history.gappy == set()
+    world.history.gappy = {"n1", "n3"}
+    assert not serve("n2")
+    assert serve("n1", "n3") and world.history.gappy == set()
+
+
+@pytest.mark.parametrize(
+    ("durability", "power", "gappy"), [("os", True, {"n1"}), ("os", False, set()), ("sync", True, set())]
+)
+def test_a_loss_of_power_costs_writes_that_are_not_synced(durability: str, power: bool, gappy: set[str]) -> None:
+    found = quiet()
+    world = ClusterSimulation(replace(found, swarm=replace(found.swarm, durability=durability))).world
+    world.start(world.machines["n1"])
+    world.crash(world.machines["n1"], power)
+    assert world.history.gappy == gappy
 
 
 def test_a_publish_with_two_copies_may_cross_a_slow_link_six_times() -> None:
