@@ -98,8 +98,15 @@ def _judge(
 
 def _taken_over(case: Case, connection: Connection, later: Connection | None) -> bool:
     """Whether another node took over the session during the connection or behind its end: it does not know of a
-    DISCONNECT that its predecessor has not read or not copied."""
+    DISCONNECT that its predecessor has not read or not copied.
+
+    A node that stands still reads it late, and its client may be back before another node takes over (3 nodes, copies,
+    relay, seed 5500280).
+    """
     until = case.end_s if later is None or later.opened == NEVER else later.opened_at
+    if connection.expiry_s == 0:
+        ends = [at_s for at_s, _ in _told(case, connection, "sess.end") if at_s >= connection.closed_at]
+        until = max(until, min(ends, default=case.end_s))
     arrivals = case.history.slot_arrivals.get(slot_of("", connection.client), [])
     return case.history.copied and any(connection.asked_at < at_s < until for at_s in arrivals)
 

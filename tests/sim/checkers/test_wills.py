@@ -240,3 +240,25 @@ def test_a_will_may_come_if_the_slot_was_taken_over_although_the_next_connect_wa
     assert kinds(made) == ["will spurious"]
     made.history.slot_arrivals[slot_of("", "c")] = [connection.opened_at + 0.5]
     assert kinds(made) == []
+
+
+@pytest.mark.parametrize(("read_after_s", "found"), [(0.1, ["will spurious"]), (4.0, [])])
+def test_a_will_may_come_if_the_slot_was_taken_over_before_the_primary_read_the_disconnect(
+    read_after_s: float, found: list[str]
+) -> None:
+    """The primary stood still, and the client was back before another node took over (seed 5500280)."""
+    made, connection = builder(will=will(), polite=True)
+    made.history.copied, connection.expiry_s = True, 0
+    made.now += 1
+    made.close(connection)
+    closed_at = made.now
+    connection.pipe = SimpleNamespace(over_at=made.now, to_node=SimpleNamespace(under_way=0))
+    assert made.connect("c").opened_at < closed_at + 3
+    made.now = closed_at + 3
+    made.history.slot_arrivals[slot_of("", "c")] = [made.now]
+    made.event("will.fire", "c")
+    made.deliver("c!1", WATCHER)
+    made.now = closed_at + read_after_s
+    made.event("sess.end", "c")
+    made.now = closed_at + 5
+    assert kinds(made) == found
