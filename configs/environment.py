@@ -67,8 +67,7 @@ def from_environment(environ: Mapping[str, str]) -> Environment:
             values.setdefault(key, (f"{host}:{port}", _ADDRESS))
     problem = None
     try:
-        if (found := discovery(environ)) is not None:
-            values["discovery.nodes"] = found
+        values.update(discovery(environ))
     except ValueError as error:
         problem = (KUBERNETES, str(error))
     return Environment(values, users, without_effect(environ), problem)

@@ -1,7 +1,8 @@
-"""Discovery in Kubernetes, Swarm and compose: from the variables of VerneMQ's image to DNS names of other nodes.
+"""Discovery in Kubernetes, Swarm and compose: from the variables of VerneMQ's image to the keys `discovery.*`.
 
-VerneMQ asks the API server of Kubernetes for pods. Strogoff resolves the DNS name of a headless service, which needs no
-permissions. A missing name is an error, because a node without discovery would found a second cluster.
+VerneMQ asks the API of Kubernetes for the pods of a label selector. Strogoff does so if the selector is set. It also
+resolves the DNS name of the headless service, which needs no permissions. If both are missing, that is an error,
+because a node without discovery would found a second cluster.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ KUBERNETES = f"{PREFIX}DISCOVERY_KUBERNETES"
 NAMESPACE = f"{PREFIX}KUBERNETES_NAMESPACE"
 SUBDOMAIN = f"{PREFIX}KUBERNETES_SUBDOMAIN"
 CLUSTER_NAME = f"{PREFIX}KUBERNETES_CLUSTER_NAME"
+SELECTOR = f"{PREFIX}KUBERNETES_LABEL_SELECTOR"
+INSECURE = f"{PREFIX}KUBERNETES_INSECURE"
 SWARM = f"{PREFIX}SWARM"
 NODE = f"{PREFIX}DISCOVERY_NODE"
 
 WITHOUT_EFFECT = {
-    f"{PREFIX}KUBERNETES_LABEL_SELECTOR": "nodes are found through the headless service, which has its own selector",
-    f"{PREFIX}KUBERNETES_INSECURE": "the API server of Kubernetes is not asked",
-    f"{PREFIX}KUBERNETES_ISTIO_ENABLED": "the API server of Kubernetes is not asked",
+    f"{PREFIX}KUBERNETES_ISTIO_ENABLED": "the node asks the API of Kubernetes until it answers",
 }
 """Variables of VerneMQ's image without effect, and why."""
 
@@ -32,20 +33,28 @@ def is_on(environ: Mapping[str, str], variable: str) -> bool:
     return environ.get(variable, "").strip().lower() not in _OFF
 
 
-def discovery(environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """The value of `discovery.nodes` and its variable; None if no variable asks for discovery.
+def discovery(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Returns key -> (text, its variable) for the keys `discovery.*`; empty if no variable asks for discovery.
 
-    Raises ValueError with a sentence if the variables ask for discovery without a name.
+    Raises ValueError with a sentence if the variables ask for discovery without saying where.
     """
     named = environ.get(NODE, "").split()
     if named and is_on(environ, SWARM):
         # in Swarm the name of a service has one address for all tasks; the name with `tasks.` has one for each task
-        return " ".join(name if name.startswith("tasks.") else f"tasks.{name}" for name in named), NODE
-    if named:
-        return " ".join(named), NODE
-    if is_on(environ, KUBERNETES):
-        return _headless_service(environ), KUBERNETES
-    return None
+        named = [name if name.startswith("tasks.") else f"tasks.{name}" for name in named]
+    found = {"discovery.nodes": (" ".join(named), NODE)} if named else {}
+    if not is_on(environ, KUBERNETES):
+        return found
+    selector = environ.get(SELECTOR, "").strip()
+    if selector:
+        found["discovery.kubernetes.selector"] = (selector, SELECTOR)
+        if namespace := environ.get(NAMESPACE, "").strip():
+            found["discovery.kubernetes.namespace"] = (namespace, NAMESPACE)
+        if is_on(environ, INSECURE):
+            found["discovery.kubernetes.insecure"] = ("on", INSECURE)
+    if not named and (environ.get(SUBDOMAIN, "").strip() or not selector):
+        found["discovery.nodes"] = (_headless_service(environ), KUBERNETES)
+    return found
 
 
 def _headless_service(environ: Mapping[str, str]) -> str:
@@ -54,7 +63,7 @@ def _headless_service(environ: Mapping[str, str]) -> str:
         missing = " and ".join(name for name, said in ((SUBDOMAIN, subdomain), (NAMESPACE, namespace)) if not said)
         raise ValueError(
             f"the name of the headless service is missing: set {missing} (the service that is the pods' serviceName, "
-            f"and its namespace), or {NODE} to the full name of the service"
+            f"and its namespace), or {NODE} to the full name of the service, or {SELECTOR} to the labels of the pods"
         )
     return f"{subdomain}.{namespace}.svc.{environ.get(CLUSTER_NAME, '').strip() or 'cluster.local'}"
 
@@ -78,4 +87,6 @@ def from_pod(environ: Mapping[str, str], full_name: str, namespace: str) -> dict
 def without_effect(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each variable that has no effect."""
     said = [(name, why) for name, why in sorted(WITHOUT_EFFECT.items()) if name in environ]
+    if not is_on(environ, KUBERNETES):
+        said += [(name, f"{KUBERNETES} is not set") for name in (SELECTOR, INSECURE) if name in environ]
     return [f"{name} has no effect: {why}" for name, why in said]

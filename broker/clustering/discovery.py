@@ -1,25 +1,14 @@
-"""A node without a cluster looks for other nodes at its configured addresses. Meanwhile it takes no clients."""
+"""A node without a cluster looks for other nodes, where its sources of discovery name them. Meanwhile it takes no
+clients."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
-from ...cluster.membership.admission import MalformedCall
-from ...cluster.membership.discovery import (
-    WHO,
-    AddressError,
-    Found,
-    Join,
-    Wait,
-    WhoAnswer,
-    decode_who,
-    expected,
-    parse_address,
-    plan,
-)
-from ...cluster.transport.wire import CallFailed, Transport, Unproven
-from .dns import NoAnswerError, Resolver
+from ...cluster.membership.discovery import Found, Join, Wait, WhoAnswer, expected, plan
+from ..discovery.source import Announcement
+from .neighbours import Neighbourhood, Neighbours
 from .operator_port import ClusterError
 
 LOOK_S = 0.25
@@ -28,17 +17,18 @@ FIRST_S = 10.0
 """How long a start waits while there is a node or cluster to join. Then the start continues, without clients."""
 AGAIN_S = 5.0
 """How often a member looks for members that it does not reach: a restart may have changed their addresses."""
+SAY_AGAIN_S = 60.0
+"""A problem is logged when it begins, and again if it was away for this long."""
 
 
 class Discovery:
-    """Finds the cluster of a node. `run` works as long as the node lives.
+    """Finds the cluster of node `name`. `run` works as long as the node lives.
 
-    `places` are addresses as operators write them. Each look asks DNS again for the names, and uses all addresses of a
-    name: a headless service has one for each node. `found` says whether this node is in a cluster, `missing` whether
-    it does not reach some member. `join` joins the cluster of a node and raises `ClusterError`; `create` founds a
-    cluster. `hint` gets the answer of a node and its address. `holds` says whether this node has sessions or retained
-    messages: then it cannot join another node. `size` is how many nodes found a cluster together, 0 for all nodes that
-    `places` names.
+    `neighbours` are the nodes that can be asked, `places` the addresses that the operator has written down. `found`
+    says whether this node is in a cluster, `missing` whether it does not reach some member. `join` joins the cluster of
+    a node and raises `ClusterError`; `create` founds a cluster. `hint` gets the answer of a node and its address.
+    `holds` says whether this node has sessions or retained messages: then it cannot join another node. `size` is how
+    many nodes found a cluster together, 0 for all nodes that `places` names.
 
     `waits_for` is the reason why this node is still in no cluster, "" when it is in one. `sees` are the other nodes
     without a cluster that it saw.
@@ -47,8 +37,8 @@ class Discovery:
     def __init__(
         self,
         name: str,
-        places: tuple[str, ...],
-        transport: Transport,
+        neighbours: Neighbours,
+        places: Sequence[str],
         found: Callable[[], bool],
         join: Callable[[str], Awaitable[None]],
         missing: Callable[[], bool],
@@ -59,8 +49,8 @@ class Discovery:
         size: int = 0,
     ) -> None:
         self._name = name
+        self._neighbours = neighbours
         self._places = places
-        self._transport = transport
         self._found = found
         self._join = join
         self._missing = missing
@@ -71,9 +61,7 @@ class Discovery:
         self._size = size
         self.waits_for = "the node looks for its cluster"
         self.sees: tuple[str, ...] = ()
-        self._said: set[str] = set()
-        self._names = Resolver()
-        self._unsure = False
+        self._said: dict[str, float] = {}
         self._settled = asyncio.Event()
 
     async def first(self) -> None:
@@ -92,44 +80,55 @@ class Discovery:
         """End the wait of the start (`first`)."""
         self._settled.set()
 
-    async def run(self) -> None:
-        """Ask all addresses, again and again, and do what `plan` says."""
-        while True:
-            await self._look()
-            await asyncio.sleep(AGAIN_S if self._found() else LOOK_S)
-            if self._found() and self._missing():
-                for address, answer in await self._who_is_there():
-                    self._hint(answer, address)
+    async def run(self, me: Announcement) -> None:
+        """Ask all nodes that can be found, again and again, and do what `plan` says. `me` is this node."""
+        self._neighbours.begin(me, self._say)
+        try:
+            while True:
+                await self._look()
+                await asyncio.sleep(AGAIN_S if self._found() else LOOK_S)
+                if self._found() and self._missing():
+                    for address, answer in (await self._seen()).nodes:
+                        self._hint(answer, address)
+        finally:
+            await self._neighbours.close()
+
+    def overrule(self) -> None:
+        """This node founds a cluster because an operator has asked for it."""
+        self._neighbours.overrule()
 
     async def _look(self) -> None:
         """Look once, and join or found a cluster. The start continues unless there is a node or cluster to join, or
-        there may be one because DNS does not answer."""
+        there may be one because a source does not answer."""
         waits = False
         if not self._found():
-            there = await self._who_is_there()
-            others = {answer.node: answer for _, answer in there if answer.node != self._name}
+            seen = await self._seen()
+            others = {answer.node: answer for _, answer in seen.nodes if answer.node != self._name}
             self.sees = tuple(sorted([name for name, answer in others.items() if not answer.cluster_id]))
-            size = self._size or expected(self._places, self._name in [answer.node for _, answer in there])
-            action = plan(self._name, there, size, self._holds())
+            size = self._size or expected(self._places, self._name in [answer.node for _, answer in seen.nodes])
+            action = plan(self._name, seen.nodes, size, self._holds())
             if not self._found():
-                await self._do(action)
+                await self._do(action, seen.problems)
             clusters = any(answer.cluster_id for answer in others.values())
-            waits = (isinstance(action, Join) or clusters or self._unsure) and not self._found()
+            waits = (isinstance(action, Join) or clusters or seen.unsure) and not self._found()
         if self._found():
             self.waits_for = ""
         if not waits:
             self._settled.set()
 
-    async def _do(self, action: Join | Found | Wait) -> None:
-        if isinstance(action, Wait):
-            self.waits_for = action.reason
-            self._say(action.reason, "notice")
-        elif isinstance(action, Found):
-            self._log(
-                "notice",
-                f"discovery: {self._name} founds a cluster; {', '.join(self.sees) or 'no other node'} can join",
-            )
-            self._create()
+    async def _do(self, action: Join | Found | Wait, problems: Sequence[str]) -> None:
+        if isinstance(action, Found):
+            reason = await self._neighbours.claim()
+            if not reason and not self._found():
+                self._log(
+                    "notice",
+                    f"discovery: {self._name} founds a cluster; {', '.join(self.sees) or 'no other node'} can join",
+                )
+                self._create()
+            elif reason:
+                self._wait(reason, problems)
+        elif isinstance(action, Wait):
+            self._wait(action.reason, problems)
         else:
             try:
                 await self._join(action.address)
@@ -137,32 +136,19 @@ class Discovery:
                 self.waits_for = f"the node cannot join the cluster: {error}"
                 self._say(str(error))
 
+    def _wait(self, reason: str, problems: Sequence[str]) -> None:
+        self.waits_for = ". ".join([reason, *problems])
+        self._say(reason, "notice")
+
+    async def _seen(self) -> Neighbourhood:
+        seen = await self._neighbours.look()
+        for problem in seen.problems:
+            self._say(problem)
+        return seen
+
     def _say(self, problem: str, level: str = "warning") -> None:
-        if problem not in self._said:
-            self._said.add(problem)
+        now_s = asyncio.get_running_loop().time()
+        lasts = {text: at_s for text, at_s in self._said.items() if now_s - at_s < SAY_AGAIN_S}
+        if problem not in lasts:
             self._log(level, f"discovery: {problem}")
-
-    async def _who_is_there(self) -> list[tuple[str, WhoAnswer]]:
-        self._unsure = False
-        found = await asyncio.gather(*[self._resolve(place) for place in self._places])
-        addresses = dict.fromkeys([address for each in found for address in each])
-        answers = await asyncio.gather(*[self._who(address) for address in addresses])
-        return [(address, answer) for address, answer in zip(addresses, answers, strict=True) if answer is not None]
-
-    async def _resolve(self, place: str) -> list[str]:
-        try:
-            return await self._names.addresses(*parse_address(place))
-        except (AddressError, OSError) as error:
-            self._unsure = self._unsure or isinstance(error, NoAnswerError)
-            self._say(f"{place}: {error}")
-            return []
-
-    async def _who(self, address: str) -> WhoAnswer | None:
-        try:
-            return decode_who(await self._transport.call(address, WHO, self._name.encode(), 2.0))
-        except Unproven as error:
-            self._unsure = True  # a node answers there, but this node cannot know which
-            self._say(str(error))
-            return None
-        except (CallFailed, MalformedCall):
-            return None
+        self._said = {**lasts, problem: now_s}

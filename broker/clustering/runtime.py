@@ -28,6 +28,8 @@ from ...cluster.transport.wire import Accepted, CallFailed, Refused, Stamps, Tra
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
 from ..connection.connection import FAILOVER_GRACE_S
+from ..discovery.settings import DiscoverySettings
+from ..discovery.source import Announcement
 from ..options import promised
 from ..shared_config import SharedConfig
 from .adapter import CLUSTER_SPACES, ClusterAdapter, operations_on
@@ -36,6 +38,7 @@ from .config_calls import VALUES, answer_values, ask_values, spread
 from .discovery import Discovery
 from .leaving import DEPART, Leaving
 from .listening import listen
+from .neighbours import Neighbours
 from .operator_port import ClusterError, NodeRow, Orphan, StatusRow
 from .rows import node_rows, slots_and_zones, status_row
 from .slot_evacuation import BETWEEN_S, outcome_of
@@ -74,8 +77,8 @@ class ClusterRuntime:
     """The cluster node of one broker node, on asyncio. Make it before the broker node opens, and start it after. Call
     `stop` before the store closes.
 
-    `host` is where other nodes reach this one, `listen` the address to listen on, `discover` the configured addresses
-    of other nodes, `expected` how many nodes found a cluster (0: all of them). `stop_mqtt` suspends the listeners for
+    `host` is where other nodes reach this one, `listen` the address to listen on, `discovery` says where this node
+    looks for others. `stop_mqtt` suspends the listeners for
     clients, and with True ends their connections. `when_left` is called when this node has left its cluster for good,
     `when_renumbered` when it must start again before it can join. `later`, `rng` and `clocks` are timers, random
     numbers, and wall clock and monotonic clock in milliseconds. `in_force` returns the value of a setting, for other
@@ -90,13 +93,12 @@ class ClusterRuntime:
         transport: Transport,
         listen: str,
         host: str,
-        discover: tuple[str, ...],
+        discovery: DiscoverySettings,
         stop_mqtt: Callable[[bool], Awaitable[None]],
         settings: Settings | None = None,
         later: Callable[[float, Callable[[], None]], Timer] | None = None,
         rng: Rng | None = None,
         clocks: Clocks = OF_THE_MACHINE,
-        expected: int = 0,
     ) -> None:
         self.name = node.name
         self._node = node
@@ -105,8 +107,7 @@ class ClusterRuntime:
         self._transport = transport
         self._listen = listen
         self._host = host
-        self._discover = discover
-        self._expected = expected
+        self._discovery = discovery
         self._search: Discovery | None = None
         self._probe: asyncio.Task[None] | None = None
         self._claimed = self._renumbered = ""
@@ -129,9 +130,9 @@ class ClusterRuntime:
         member = meta.get(CLUSTERED) is not None
         if member:
             node.env.options.restart_grace_s = FAILOVER_GRACE_S
-        if member or discover:
+        if member or discovery.wanted:
             node.policy.view_state = ViewState.MINORITY  # until it has a lease
-        node.policy.fenced = not member and bool(discover)
+        node.policy.fenced = not member and discovery.wanted
         if not member:
             node.env.clock.trust_wall()
 
@@ -175,13 +176,14 @@ class ClusterRuntime:
         self._leaving.bind(member)
         if on := operations_on(node):
             node.env.log("warning", ON_LOSES.format(" and ".join(f"allow_{name}_during_netsplit" for name in on)))
-        if self._discover:
+        if self._discovery.wanted:
+            wanted = self._discovery
             self._search = look = Discovery(
-                self.name, self._discover, self._transport, lambda: member.clustered,
-                lambda address: self.join(address, False, True), self._misses_somebody, self._hint, node.env.log,
-                self._holds, self._found, self._expected,
+                self.name, Neighbours(self.name, wanted.sources(), self._transport), wanted.nodes,
+                lambda: member.clustered, lambda address: self.join(address, False, True), self._misses_somebody,
+                self._hint, node.env.log, self._holds, self._found, wanted.expected,
             )  # fmt: skip
-            self._looking = loop.create_task(look.run())
+            self._looking = loop.create_task(look.run(Announcement(self.name, address, me.disk, me.boot)))
             await look.first()
 
     @property
@@ -203,7 +205,7 @@ class ClusterRuntime:
 
     def _dialled(self, hello: bytes) -> None:
         """A cluster member connects to this node: ask it whether it counts this node as a member of its cluster."""
-        if self._probe is None and not self._discover and not self._claimed:
+        if self._probe is None and not self._discovery.wanted and not self._claimed:
             self.probes += 1
             with suppress(MalformedFrame):
                 self._probe = self._loop.create_task(self._ask_who_dialled(decode_hello(hello).address))
@@ -466,6 +468,8 @@ class ClusterRuntime:
         if self._member.clustered or self._joining.locked():
             raise ClusterError(f"{self.name} is a member of a cluster already, or about to join one")
         self._node.env.log("notice", f"{self.name} founds a cluster: an operator has asked for it")
+        if self._search is not None:
+            self._search.overrule()
         self._found()
 
     async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:

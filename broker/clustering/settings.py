@@ -16,19 +16,19 @@ from ...cluster.transport.grpc_settings import Tls
 from ...cluster.transport.wire import DEFAULT_COOKIE, TransportError
 from ...configs import Settings
 from ...configs.listeners import ListenerSettings, open_to_strangers
+from ..discovery.settings import DiscoverySettings, discovery_settings
 
 ANY = ("0.0.0.0", "::", "")
 
 
 class ClusterLinks(msgspec.Struct, frozen=True):
     """How this node and other nodes reach each other. `listen` is HOST:PORT, `host` is the host that other nodes get,
-    `discover` has the addresses where this node looks for them. `expected` nodes found a cluster (0: all in
-    `discover`). `cookie` is the secret that the nodes of the cluster have in common."""
+    `discovery` says where this node looks for them. `cookie` is the secret that the nodes of the cluster have in
+    common."""
 
     listen: str
     host: str
-    discover: tuple[str, ...]
-    expected: int
+    discovery: DiscoverySettings
     tls: Tls | None
     settings: ClusterSettings
     cookie: str
@@ -40,7 +40,8 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
     VerneMQ.
 
     A `vmqs` without certificates is left out if there is another listener. Raises `TransportError` if no listener is
-    left, or if other machines can reach a `vmq` while the cookie is the default.
+    left, if other machines can reach a `vmq` while the cookie is the default, or if a source of discovery lacks
+    something.
     """
     candidates = sorted([each for each in settings.listeners() if each.type in ("vmq", "vmqs")], key=_secure_first)
     if not candidates:
@@ -76,8 +77,7 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
     return ClusterLinks(
         written(listener.host, listener.port),
         host,
-        _words(settings["discovery.nodes"]),
-        int(settings["discovery.expected_nodes"]),
+        discovery_settings(settings),
         tls,
         ClusterSettings(links=links, views=views, zone=str(settings["node.zone"]).strip()),
         str(settings["distributed_cookie"]),

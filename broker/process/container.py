@@ -26,7 +26,10 @@ CLUSTERING = "listener.vmq.clustering"
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 CLOSED = "127.0.0.1:44053"
 DATA_PORT = "44054"
-_FOR_A_CLUSTER = (CLUSTERING, "distributed_cookie", "discovery.nodes", "cluster.allow_default_cookie")
+_FOR_A_CLUSTER = (
+    CLUSTERING, "distributed_cookie", "discovery.nodes", "discovery.srv", "discovery.kubernetes.selector",
+    "discovery.s3.bucket", "cluster.allow_default_cookie",
+)  # fmt: skip
 
 
 def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[str, str], dict[str, str]]:

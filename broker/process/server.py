@@ -251,13 +251,12 @@ class Server:
             self._transport or GrpcTransport(links.tls, cookie=links.cookie, log=self.log, data_port=links.data_port),
             links.listen,
             links.host,
-            links.discover,
+            links.discovery,
             self.listeners.suspend,
             links.settings if self._tune is None else self._tune(links.settings),
             self._later,
             rng,
             (self._wall_ms, self._mono_ms),
-            links.expected,
         )
         self.cluster.when_renumbered = lambda: self.when_renumbered()
 

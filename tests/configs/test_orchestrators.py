@@ -31,14 +31,29 @@ POD = "vmq-0.vmq-headless.prod.svc.my.domain"
 )
 def test_where_others_are_looked_for(environ: dict[str, str], nodes: str | None) -> None:
     found = discovery({f"DOCKER_VERNEMQ_{name}": text for name, text in environ.items()})
-    assert (found and found[0]) == nodes
+    assert found.get("discovery.nodes", (None,))[0] == nodes
+    assert set(found) <= {"discovery.nodes"}
+
+
+def test_a_label_selector_asks_the_api_and_the_headless_service_stays_a_source() -> None:
+    environ = {
+        K8S: "1",
+        "DOCKER_VERNEMQ_KUBERNETES_LABEL_SELECTOR": "app=vmq",
+        "DOCKER_VERNEMQ_KUBERNETES_INSECURE": "1",
+    }
+    values = load(None, from_pod(environ, POD, ""))
+    assert values["discovery.nodes"] == "vmq-headless.prod.svc.my.domain"
+    assert values["discovery.kubernetes.selector"] == "app=vmq" and values["discovery.kubernetes.insecure"] is True
+    assert values["discovery.kubernetes.namespace"] == "prod"
+    alone = from_pod(environ, "vmq-0", "other")
+    assert set(discovery(alone)) == {f"discovery.kubernetes.{key}" for key in ("selector", "namespace", "insecure")}
 
 
 def test_a_pod_knows_its_headless_service_by_its_own_name() -> None:
     environ = from_pod({K8S: "1"}, POD, "other")
-    assert (discovery(environ) or ("",))[0] == "vmq-headless.prod.svc.my.domain"
+    assert discovery(environ) == {"discovery.nodes": ("vmq-headless.prod.svc.my.domain", K8S)}
     told = from_pod({K8S: "1", "DOCKER_VERNEMQ_KUBERNETES_SUBDOMAIN": "mine"}, POD, "")
-    assert (discovery(told) or ("",))[0] == "mine.prod.svc.my.domain"
+    assert discovery(told)["discovery.nodes"][0] == "mine.prod.svc.my.domain"
     assert from_pod({"A": "b"}, POD, "prod") == {"A": "b"}
 
 
@@ -50,6 +65,7 @@ def test_a_missing_service_name_is_an_error_with_the_variables(name: str) -> Non
     said = str(caught.value)
     assert f"{K8S}: the name of the headless service is missing" in said
     assert "set DOCKER_VERNEMQ_KUBERNETES_SUBDOMAIN (" in said and "DOCKER_VERNEMQ_DISCOVERY_NODE" in said
+    assert "DOCKER_VERNEMQ_KUBERNETES_LABEL_SELECTOR" in said
     with pytest.raises(ValueError, match="SUBDOMAIN and DOCKER_VERNEMQ_KUBERNETES_NAMESPACE"):
         discovery({K8S: "1"})
 
@@ -58,6 +74,7 @@ def test_variables_without_effect_are_reported() -> None:
     environ = {"DOCKER_VERNEMQ_KUBERNETES_LABEL_SELECTOR": "app=vmq", "DOCKER_VERNEMQ_KUBERNETES_INSECURE": "1"}
     assert len(without_effect(environ)) == 2
     assert any("LABEL_SELECTOR has no effect" in notice for notice in load(None, environ).notices)
+    assert len(without_effect({**environ, K8S: "1", "DOCKER_VERNEMQ_KUBERNETES_ISTIO_ENABLED": "1"})) == 1
 
 
 @pytest.mark.parametrize(("text", "on"), [("1", True), ("yes", True), ("0", False), ("False", False), ("", False)])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 LOOK_S = 0.001
 """The interval between two checks of the condition, in seconds."""
@@ -20,3 +23,14 @@ async def until(true: Callable[[], object], within_s: float = 30.0) -> None:
             looked = asyncio.Event()
             loop.call_later(LOOK_S, looked.set)
             await looked.wait()
+
+
+async def until_answer(ask: Callable[[], Awaitable[T]], right: Callable[[T], object], within_s: float = 30.0) -> T:
+    """Ask again and again until the answer is right, and return it. Raises TimeoutError as `until`."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(within_s):
+        while not right(answer := await ask()):
+            asked = asyncio.Event()
+            loop.call_later(LOOK_S, asked.set)
+            await asked.wait()
+        return answer

@@ -15,6 +15,7 @@ from strogoff.sim.faults.schedule import FaultSchedule
 from strogoff.sim.invariants import Lease, MajorityReach, Metadata
 from strogoff.sim.scenarios.script import IDLE_S, reader, with_script, writer
 from strogoff.sim.simulation import ClusterSimulation
+from strogoff.storage.engine import Durability
 
 from .clusters import joined, quiet, until
 
@@ -207,7 +208,7 @@ def test_metadata_counts_as_lost_when_all_nodes_that_serve_have_lost_power() -> 
 @pytest.mark.parametrize(
     ("durability", "power", "gappy"), [("os", True, {"n1"}), ("os", False, set()), ("sync", True, set())]
 )
-def test_a_loss_of_power_costs_writes_that_are_not_synced(durability: str, power: bool, gappy: set[str]) -> None:
+def test_a_loss_of_power_costs_writes_that_are_not_synced(durability: Durability, power: bool, gappy: set[str]) -> None:
     found = quiet()
     world = ClusterSimulation(replace(found, swarm=replace(found.swarm, durability=durability))).world
     world.start(world.machines["n1"])

@@ -11,13 +11,18 @@ from typing import Any
 import pytest
 
 from strogoff.broker.clustering import discovery as cluster_discovery
-from strogoff.broker.clustering import dns
 from strogoff.broker.clustering.discovery import Discovery
+from strogoff.broker.clustering.neighbours import Neighbours
 from strogoff.broker.clustering.operator_port import ClusterError
+from strogoff.broker.discovery import host_names
+from strogoff.broker.discovery.configured_nodes import ConfiguredNodes
+from strogoff.broker.discovery.source import Announcement, Lookup, Say, Seen, Source
 from strogoff.cluster.membership.discovery import WHO, WhoAnswer, encode_who
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import Accepted, CallFailed, Refused, Wire
 from tests.harness.waiting import until
+
+ME = Announcement("b", "127.0.0.1:9", "disk of b", 1)
 
 
 class Place:
@@ -56,6 +61,7 @@ class Search:
         self.refusals: list[str] = []
         self.holds = False
         self.size = 0
+        self.sources: list[Source] = []
 
     async def place(self, port: int, answer: WhoAnswer | None) -> Place:
         made = Place(answer)
@@ -66,8 +72,8 @@ class Search:
     def discovery(self, *places: str) -> Discovery:
         return Discovery(
             "b",
+            Neighbours("b", [ConfiguredNodes(places), *self.sources], AsyncioMemoryTransport(self.network, "b")),
             places,
-            AsyncioMemoryTransport(self.network, "b"),
             self.found.is_set,
             self._join,
             lambda: self.missing,
@@ -85,7 +91,7 @@ class Search:
         self.found.set()
 
     async def run(self, discovery: Discovery, end: Callable[[], bool]) -> None:
-        task = asyncio.create_task(discovery.run())
+        task = asyncio.create_task(discovery.run(ME))
         await until(end)
         task.cancel()
 
@@ -178,7 +184,7 @@ def test_a_name_without_a_dns_answer_does_not_delay_the_others(monkeypatch: pyte
     """DNS servers do not answer for half a minute. Before, this node accepted clients meanwhile and could not join any
     more.
     """
-    monkeypatch.setattr(dns, "ANSWER_S", 0.02)
+    monkeypatch.setattr(host_names, "ANSWER_S", 0.02)
     over, asked = threading.Event(), []
 
     def hang() -> list[object]:
@@ -191,7 +197,7 @@ def test_a_name_without_a_dns_answer_does_not_delay_the_others(monkeypatch: pyte
     async def scenario(search: Search) -> None:
         place = await search.place(1, seeks("c"))
         discovery = search.discovery("slow:1", "127.0.0.1:1")
-        task = asyncio.create_task(discovery.run())
+        task = asyncio.create_task(discovery.run(ME))
         await until(lambda: place.asked >= 3)
         place.answer = WhoAnswer("a", "cluster", True)
         await until(search.found.is_set)
@@ -216,7 +222,7 @@ def test_clients_wait_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(search: Search) -> None:
         await search.place(1, WhoAnswer("a", "cluster", True))
         discovery = search.discovery("nodes:1")
-        task = asyncio.create_task(discovery.run())
+        task = asyncio.create_task(discovery.run(ME))
         async with asyncio.timeout(5):
             await discovery.first()
         task.cancel()
@@ -235,7 +241,7 @@ def test_a_start_does_not_wait_for_an_unknown_name(monkeypatch: pytest.MonkeyPat
 
     async def scenario(search: Search) -> None:
         discovery = search.discovery("nodes:1")
-        task = asyncio.create_task(discovery.run())
+        task = asyncio.create_task(discovery.run(ME))
         async with asyncio.timeout(5):
             await discovery.first()
         task.cancel()
@@ -259,7 +265,7 @@ def test_clients_wait_until_it_is_in_the_cluster() -> None:
         search.refusals = ["not now", "not now"]
         await search.place(1, WhoAnswer("a", "", False))
         discovery = search.discovery("127.0.0.1:1")
-        task = asyncio.create_task(discovery.run())
+        task = asyncio.create_task(discovery.run(ME))
         async with asyncio.timeout(5):
             await discovery.first()
         task.cancel()
@@ -279,7 +285,7 @@ def test_a_start_continues_if_no_node_can_be_joined_yet(answer: WhoAnswer | None
     async def scenario(search: Search) -> None:
         await search.place(1, answer)
         discovery = search.discovery("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3")
-        task = asyncio.create_task(discovery.run())
+        task = asyncio.create_task(discovery.run(ME))
         async with asyncio.timeout(5):
             await discovery.first()
         task.cancel()
@@ -298,7 +304,7 @@ def test_a_start_waits_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> No
     async def scenario(search: Search) -> None:
         await search.place(1, WhoAnswer("a", "cluster", False, knows=True))
         discovery = search.discovery("127.0.0.1:1")
-        task = asyncio.create_task(discovery.run())
+        task = asyncio.create_task(discovery.run(ME))
         await discovery.first()
         task.cancel()
 
@@ -347,3 +353,87 @@ def test_a_member_learns_the_new_addresses_of_missing_members() -> None:
     search = run(scenario)
     assert search.hints[0] == ("a", "127.0.0.1:1")
     assert search.joined == []
+
+
+class Guarded(Lookup):
+    """A source that does not let this node found yet."""
+
+    key = "guarded"
+
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
+        self.reason = "c is about to found the cluster"
+        self.began: list[Announcement] = []
+        self.overruled = self.closed = False
+
+    def begin(self, me: Announcement, say: Say) -> None:
+        self.began.append(me)
+        say("the source is slow")
+        say("the source is slow")
+
+    async def look(self) -> Seen:
+        return self.seen
+
+    async def claim(self) -> str:
+        return self.reason
+
+    def overrule(self) -> None:
+        self.overruled = True
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def test_it_founds_only_when_every_source_allows_it() -> None:
+    async def scenario(search: Search) -> None:
+        search.size = 1
+        source = Guarded(Seen(("127.0.0.1:1",), ("the source has hiccups",)))
+        search.sources = [source]
+        place = await search.place(1, None)
+        discovery = search.discovery("127.0.0.1:2")
+        await search.run(discovery, lambda: place.asked >= 3)
+        assert discovery.waits_for == "c is about to found the cluster. the source has hiccups"
+        assert not search.found.is_set() and source.began == [ME]
+        source.reason = ""
+        await search.run(discovery, search.found.is_set)
+        discovery.overrule()
+        assert source.overruled
+        await until(lambda: source.closed)
+
+    assert run(scenario).log == [
+        "warning: discovery: the source is slow",
+        "warning: discovery: the source has hiccups",
+        "notice: discovery: c is about to found the cluster",
+        "notice: discovery: b founds a cluster; no other node can join",
+    ]
+
+
+def test_a_start_waits_for_a_source_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_discovery, "FIRST_S", 0.05)
+
+    async def scenario(search: Search) -> None:
+        search.sources = [Guarded(Seen(unsure=True))]
+        discovery = search.discovery("127.0.0.1:2")
+        task = asyncio.create_task(discovery.run(ME))
+        await discovery.first()
+        task.cancel()
+
+    assert "warning: discovery: this node is in no cluster after 0 s" in run(scenario).log[-1]
+
+
+def test_a_problem_that_was_away_is_logged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_discovery, "SAY_AGAIN_S", 0.1)
+
+    async def scenario(search: Search) -> None:
+        source = Guarded(Seen((), ("it is slow",)))
+        search.sources = [source]
+        place = await search.place(1, None)
+        discovery = search.discovery("127.0.0.1:1")
+        await search.run(discovery, lambda: place.asked >= 3)
+        source.seen = Seen()
+        asked, began_s = place.asked, asyncio.get_running_loop().time()
+        await search.run(discovery, lambda: place.asked > asked and asyncio.get_running_loop().time() > began_s + 0.2)
+        source.seen = Seen((), ("it is slow",))
+        await search.run(discovery, lambda: search.log.count("warning: discovery: it is slow") == 2)
+
+    run(scenario)

@@ -33,7 +33,8 @@ def test_without_a_cluster_listener_the_node_stays_alone(tmp_path: Path) -> None
 
 def test_a_specific_listener_address_is_advertised(tmp_path: Path) -> None:
     links = certain(links_of(tmp_path, "nodename = n1@broker.example", "listener.vmq.clustering = 10.0.0.1:44053"))
-    assert (links.listen, links.host, links.tls, links.discover) == ("10.0.0.1:44053", "10.0.0.1", None, ())
+    assert (links.listen, links.host, links.tls) == ("10.0.0.1:44053", "10.0.0.1", None)
+    assert not links.discovery.wanted
 
 
 def test_a_wildcard_listener_advertises_the_host_of_the_node_name(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_buffer_sizes_and_discovery_addresses_are_read(tmp_path: Path) -> None:
         )
     )
     assert (links.settings.links.buffer_bytes, links.settings.links.max_frame_bytes) == (10_000_000, 2_000_000)
-    assert links.discover == ("n1@10.0.0.1", "10.0.0.2:7000", "[::1]:7001")
+    assert links.discovery.nodes == ("n1@10.0.0.1", "10.0.0.2:7000", "[::1]:7001")
 
 
 def test_the_zone_of_the_node_is_read(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.clustering import dns
-from strogoff.broker.clustering.dns import NoAnswerError, Resolver
+from strogoff.broker.discovery import host_names
+from strogoff.broker.discovery.host_names import NoAnswerError, Resolver
 
 
 def test_addresses_of_a_name_and_of_an_address() -> None:
@@ -37,10 +37,10 @@ def test_a_repeated_query_gets_the_answer_of_the_pending_one(monkeypatch: pytest
             with pytest.raises(NoAnswerError, match="not answered within"):
                 await asked.addresses("slow", 7)
         over.set()
-        monkeypatch.setattr(dns, "ANSWER_S", 10)
+        monkeypatch.setattr(host_names, "ANSWER_S", 10)
         assert await asked.addresses("slow", 7) == ["10.0.0.1:7"]
 
-    monkeypatch.setattr(dns, "ANSWER_S", 0.01)
+    monkeypatch.setattr(host_names, "ANSWER_S", 0.01)
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     asyncio.run(main())
     assert questions == ["slow"]

@@ -1,0 +1,1 @@
+"""Sources of discovery: where other nodes may be."""
