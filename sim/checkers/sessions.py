@@ -13,6 +13,10 @@ from math import inf
 from ..history import NEVER, Connection
 from .case import Case
 
+COMMITS = 4
+"""How many commits, one after another, the end of a session waits for if its slot has copies: that which has begun, the
+will, what the will leads to, and the end, each at two nodes (3 nodes, copies and small, seed 5400369)."""
+
 
 @dataclass(slots=True)
 class _Known:
@@ -71,7 +75,7 @@ def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connecti
     client, node = connection.client, connection.node
     if known.low == -inf or known.high + case.slack_s >= until_s:
         return
-    due_s = known.high + case.slack_s
+    due_s = known.high + case.slack_s + (COMMITS * case.commit_s if case.history.copied else 0.0)
     by_s = case.looked_from(due_s, node)
     if by_s >= until_s or any(since_s < at_s <= by_s for at_s in case.history.losses(node, connection.client)):
         return

@@ -61,6 +61,20 @@ def test_a_session_without_a_client_ends_in_time() -> None:
     assert list(check(builder.case())) == []
 
 
+@pytest.mark.parametrize(("copied", "wrong"), [(True, []), (False, ["overdue"])])
+def test_the_end_of_a_session_with_copies_may_take_some_commits(copied: bool, wrong: list[str]) -> None:
+    """3 nodes, copies and small, seed 5400369."""
+    builder = HistoryBuilder()
+    builder.close(builder.connect("s", expiry_s=5, present=False))
+    due_s, case = builder.now + 5, builder.case()
+    builder.history.copied = copied
+    late_s = due_s + 4 * case.commit_s
+    builder.now = late_s + case.slack_s - 0.01
+    assert [text.split(":")[0] for text in check(builder.case())] == wrong
+    builder.now += 100
+    assert [text.split(":")[0] for text in check(builder.case())] == ["overdue"]
+
+
 def test_a_session_that_went_with_its_disk_is_not_overdue() -> None:
     """3 nodes, seed 102928: the disk was lost a second before the deadline, and the client never returned."""
     builder = HistoryBuilder()
