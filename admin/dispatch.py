@@ -104,7 +104,11 @@ async def handle_request(context: Context, request: web.Request, source: str = "
     response = web.StreamResponse()
     response.content_type = CONTENT_TYPE
     response.force_close()
-    await response.prepare(request)
+    try:
+        await response.prepare(request)
+    except ConnectionError:
+        context.server.log("notice", f"vmq-admin {redacted(words)}: the client had gone; the command was not run")
+        return response
     disconnected = False
 
     async def write(line: bytes) -> None:

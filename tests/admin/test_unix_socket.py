@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from strogoff.broker.listeners.sockets import ListenError
+from tests.harness.waiting import until
 
 from .server_harness import ServerHarness, run_with_server, running_server
 
@@ -89,3 +90,18 @@ def test_malformed_requests_are_refused(tmp_path: Path, body: bytes) -> None:
         await harness.good("node", "status")
 
     run_with_server(tmp_path, test)
+
+
+def test_a_client_that_goes_before_its_command_begins(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """One line. Before, aiohttp printed a traceback, for example after a health check that gave up."""
+
+    async def test(harness: ServerHarness) -> None:
+        body = b'{"words":["node","status"]}'
+        with socket.socket(socket.AF_UNIX) as client:  # the event loop of the node stands meanwhile
+            client.connect(str(tmp_path / "d" / "admin.sock"))
+            client.sendall(b"POST /command HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        said = "notice vmq-admin node status: the client had gone; the command was not run"
+        await until(lambda: said in harness.lines)
+
+    run_with_server(tmp_path, test)
+    assert capfd.readouterr().err == ""
