@@ -17,6 +17,8 @@ USAGE = """usage: strogoff COMMAND ...
 
   start      [-c|--conf FILE] [--data-dir DIR]   run a broker node until Ctrl-C or SIGTERM
              [--found]                           found a cluster if none is found, instead of waiting for others
+  ping       [-c|--conf FILE] [--data-dir DIR]   print pong if the node of this configuration answers
+  stop       [-c|--conf FILE] [--data-dir DIR]   stop the node of this configuration in order, and wait for its end
   config     check FILE | reference              check a vernemq.conf; list every key
   sim        [--seeds N] [...]                   simulate nodes under faults and check their guarantees
   analytics  summary|ingest LOGDIR [...]         PySpark jobs on event logs
@@ -81,6 +83,18 @@ def _register_start(parser: argparse.ArgumentParser) -> None:
     register(parser, [AdminServer()])
 
 
+def _register_ping(parser: argparse.ArgumentParser) -> None:
+    from .admin.local_commands import register_ping
+
+    register_ping(parser)
+
+
+def _register_stop(parser: argparse.ArgumentParser) -> None:
+    from .admin.local_commands import register_stop
+
+    register_stop(parser)
+
+
 def _register_config(parser: argparse.ArgumentParser) -> None:
     from .configs.commands import register
 
@@ -133,6 +147,8 @@ def _print_help(_arguments: argparse.Namespace) -> int:
 
 COMMANDS: dict[str, Register] = {
     "start": _register_start,
+    "ping": _register_ping,
+    "stop": _register_stop,
     "config": _register_config,
     "sim": _register_sim,
     "analytics": _register_analytics,

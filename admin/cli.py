@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..configs import ConfigError, load, usual_file
+from ..configs import ConfigError
 from .client import HttpClient, NodeClient, UnixSocketClient, Unreachable
+from .local_node import local_settings
 from .render import FORMATS, alerts, escape_unprintable, render
 from .wire import TruncatedResult, from_lines
 
@@ -137,16 +138,9 @@ def _client_for(options: dict[str, str]) -> NodeClient:
 
 
 def _local(options: dict[str, str]) -> UnixSocketClient:
-    conf = Path(options["conf"]) if "conf" in options else usual_file()
-    # if this file exists, a container ignores the variables at its start
-    local = conf is not None and os.path.exists(conf.with_name("vernemq.conf.local"))
-    environ = {} if local else os.environ
-    directory = options.get("data_dir")
-    if directory is None and "conf" not in options:
-        directory = os.environ.get("STROGOFF_DATA_DIR")
-    overrides = {"platform_data_dir": directory} if directory is not None else {}
+    conf = Path(options["conf"]) if "conf" in options else None
     try:
-        settings = load(conf, environ, overrides)
+        settings = local_settings(conf, options.get("data_dir"))
     except ConfigError as error:
         raise Unreachable(str(error)) from None
     return UnixSocketClient(str(settings["nodename"]), Path(str(settings["node.admin_socket"])))

@@ -40,34 +40,35 @@ class NodeClient(Protocol):
 class _UnixConnection(HTTPConnection):
     """HTTP over a unix socket."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=ANSWER_S)
+    def __init__(self, path: str, answer_s: float) -> None:
+        super().__init__("localhost", timeout=answer_s)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(ANSWER_S)
+        self.sock.settimeout(self.timeout)
         with unix_address(self._path) as address:
             self.sock.connect(address)
 
 
 class UnixSocketClient:
-    """The client of a node on this machine, over its unix socket."""
+    """The client of a node on this machine, over its unix socket. The node may be silent for `answer_s` seconds."""
 
-    def __init__(self, node: str, path: Path) -> None:
+    def __init__(self, node: str, path: Path, answer_s: float = ANSWER_S) -> None:
         self.name = f"Node '{node}'"
         self._node = f"node '{node}'"
         self._path = path
+        self._answer_s = answer_s
 
     def run(self, words: list[str]) -> Iterator[bytes]:
         """See `NodeClient`."""
-        connection = _UnixConnection(str(self._path))
+        connection = _UnixConnection(str(self._path), self._answer_s)
         try:
             response = self._post(connection, words)
             if response.status != 200:
                 said = response.read().decode(errors="replace").strip()
                 raise Unreachable(f"{self.name} rejected the request: {said}")
-            yield from _lines(self.name, response)
+            yield from _lines(self.name, response, self._answer_s)
         finally:
             connection.close()
 
@@ -85,7 +86,7 @@ class UnixSocketClient:
         except ConnectionRefusedError:
             raise Unreachable(f"{down} No process listens on {path}: the node was killed.") from None
         except TimeoutError:
-            raise Unreachable(f"{down} The node sent no answer within {ANSWER_S:.0f} s.") from None
+            raise Unreachable(f"{down} The node sent no answer within {self._answer_s:g} s.") from None
         except (OSError, HTTPException) as error:
             raise Unreachable(f"{down} {path}: {error}") from None
 
@@ -124,7 +125,7 @@ class HttpClient:
             self._connect(connection)
             response = self._post(connection, words)
             self._check(response)
-            yield from _lines(self.name, response)
+            yield from _lines(self.name, response, ANSWER_S)
         finally:
             connection.close()
 
@@ -194,10 +195,10 @@ def _tls_context(cafile: str) -> ssl.SSLContext:
         raise Unreachable(f"--cafile: {cafile}: {(error.strerror or str(error)).lower()}.") from None
 
 
-def _lines(name: str, response: HTTPResponse) -> Iterator[bytes]:
+def _lines(name: str, response: HTTPResponse, answer_s: float) -> Iterator[bytes]:
     try:
         yield from response
     except TimeoutError:
-        raise Unreachable(f"{name} went silent: it sent nothing for {ANSWER_S:.0f} s.") from None
+        raise Unreachable(f"{name} went silent: it sent nothing for {answer_s:g} s.") from None
     except (OSError, HTTPException) as error:
         raise TruncatedResult(str(error)) from None

@@ -62,7 +62,7 @@ SHELLS = {
     package: set(names.split())
     for package, names in {
         "mqtt": "",
-        "storage": "files leveldb leveldb_damage reset_cli",
+        "storage": "files leveldb leveldb_damage lock_owner reset_cli",
         "cluster": """
             transport/__init__ transport/data_listener transport/data_stream transport/grpc_stream
             transport/grpc_wire transport/memory_asyncio transport/pinning
@@ -78,7 +78,10 @@ SHELLS = {
             process/eventlog process/eventlog_files process/eventlog_key process/eventlog_packing process/eventlog_ring
             process/logs process/server
         """,
-        "admin": "cli client context dispatch fan_out http_listeners http_pages metrics server unix_socket",
+        "admin": """
+            cli client context dispatch fan_out http_listeners http_pages local_commands local_node metrics server
+            unix_socket
+        """,
         "testing": """
             broker_process capture client faults/fault_gate faults/faulty_transport faults/network_faults
             faults/packet_drops runtime/clock runtime/convergence runtime/idle runtime/in_process runtime/loop_thread

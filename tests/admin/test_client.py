@@ -200,7 +200,7 @@ def test_silence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     for scheme, serve, said in (
         ("https", silent, "cannot be reached: no answer within 0 s."),
         ("http", silent, "did not answer within 0 s."),
-        ("http", half, "went silent: it sent nothing for 0 s."),
+        ("http", half, "went silent: it sent nothing for 0.05 s."),
     ):
         over.clear()
         with listening(serve) as port:
