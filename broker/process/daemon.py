@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,8 +25,11 @@ from ..plugins.hooks import PluginError
 from ..queues.records import RecordError
 from .container import prepare
 from .descriptors import raise_limit
-from .logs import log_line, set_up
+from .logs import complain, log_line, set_up
+from .node_summary import summary
 from .server import Log, Server, tune_gc
+from .service_manager import ServiceManager
+from .stop_bound import stop_bound_s
 
 SWITCH_INTERVAL_S = 0.0005
 """Interpreter switch interval, in seconds: how soon the thread that writes to the disk can report its completion."""
@@ -85,7 +88,7 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
     try:
         logger = set_up(settings)
     except OSError as error:
-        print(f"strogoff: the node cannot start: the log cannot be written: {error}", file=sys.stderr)
+        complain(f"strogoff: the node cannot start: the log cannot be written: {error}")
         return 1
 
     def log(level: str, text: str) -> None:
@@ -95,34 +98,55 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
         log("warning", notice)
     log(*raise_limit())
     loop = asyncio.get_running_loop()
-    signals = _Signals()
+    manager = ServiceManager(os.environ, loop.call_later, log)
+    signals = _Signals(lambda: manager.stopping(stop_bound_s(settings)))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signals.received)
-    while not signals.stop.is_set():
-        try:
-            await _run(settings, extensions, log, signals)
-        except (StorageError, RecordError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
-            log("error", f"the node cannot start: {error}")
-            print(f"strogoff: the node cannot start: {error}", file=sys.stderr)
-            return 1
+    said = "The node has ended because of a defect; see its log."
+    try:
+        while not signals.stop.is_set():
+            await _run(settings, extensions, log, signals, manager)
+        said = "The node has stopped."
+    except (StorageError, RecordError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
+        said = f"The node cannot start: {error}"
+        log("error", f"the node cannot start: {error}")
+        complain(f"strogoff: the node cannot start: {error}")
+        return 1
+    finally:
+        manager.close(said)
     log("notice", "stopped")
     return 0
 
 
 class _Signals:
-    """The signals of the operator: the first one stops the node, the second one does not let it wait for copies."""
+    """The signals of the operator: the first one stops the node, the second one does not let it wait for copies.
 
-    def __init__(self) -> None:
+    Calls `stopping` when the stop begins.
+    """
+
+    def __init__(self, stopping: Callable[[], None]) -> None:
         self.stop = asyncio.Event()
         self.at_once = asyncio.Event()
+        self._stopping = stopping
 
     def received(self) -> None:
         """The process got SIGTERM or SIGINT."""
-        (self.at_once if self.stop.is_set() else self.stop).set()
+        if self.stop.is_set():
+            self.at_once.set()
+        else:
+            self.begin()
+
+    def begin(self) -> None:
+        """Begin the stop."""
+        self._stopping()
+        self.stop.set()
 
 
-async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, signals: _Signals) -> None:
+async def _run(
+    settings: Settings, extensions: Sequence[Extension], log: Log, signals: _Signals, manager: ServiceManager
+) -> None:
     """Run the node once, until it must stop or start again. Raises the errors of `Server.start`."""
+    manager.starting()
     anew = asyncio.Event()
     server = Server(settings, log)
     server.when_renumbered = anew.set
@@ -139,9 +163,12 @@ async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, si
     node = server.node
     log("notice", f"node {node.name}, boot {node.env.numbers.boot}, data in {server.data_dir.absolute()}")
     print(f"strogoff: node {node.name} is ready", flush=True)
+    if not signals.stop.is_set():
+        manager.ready(lambda: summary(server))
     if server.cluster is not None:
-        server.cluster.when_left = signals.stop.set
+        server.cluster.when_left = signals.begin
     if await _either(signals.stop, anew):
+        manager.starting()
         log("notice", "starting again: the cluster knows later starts of this node than its data directory does")
     else:
         log("notice", "stopping")
@@ -194,7 +221,7 @@ def run(arguments: argparse.Namespace, extensions: Sequence[Extension] = ()) -> 
     try:
         settings = read_settings(arguments)
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        complain(str(error))
         return 1
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return uvloop.run(serve(settings, extensions))

@@ -13,7 +13,7 @@ from datetime import datetime
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..reporting.log_line import Line, escape
 
@@ -30,6 +30,10 @@ _LEVELS = {
     "alert": logging.CRITICAL,
     "emergency": logging.CRITICAL,
 }
+
+
+_JOURNAL = {"DEBUG": 7, "INFO": 6, "NOTICE": 5, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
+"""Levels of the journal (sd-daemon(3))."""
 
 
 class _Formatter(logging.Formatter):
@@ -73,6 +77,32 @@ class _Json(_Formatter):
             "msg": text or self.said(record),
         }
         return json.dumps(row)
+
+
+class _Journal(logging.Formatter):
+    """Another formatter's lines with the level in front, as journald reads it: `<4>...`."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"<{_JOURNAL.get(record.levelname, 6)}>{self._inner.format(record)}"
+
+
+def is_journal(stream: TextIO) -> bool:
+    """Whether a standard stream leads to journald, which then says so in `JOURNAL_STREAM`: device and inode."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):  # no file behind it
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
+def complain(text: str) -> None:
+    """Print what prevents the start to stderr; in the journal each of its lines is an error."""
+    mark = f"<{_JOURNAL['ERROR']}>" if is_journal(sys.stderr) else ""
+    print("\n".join([mark + line for line in text.splitlines()]), file=sys.stderr)
 
 
 class _File(RotatingFileHandler):
@@ -127,7 +157,8 @@ def set_up(settings: Any) -> logging.Logger:
     where = settings["log.console"]
     if where in ("console", "both"):
         handler: logging.Handler = logging.StreamHandler(sys.stdout)
-        handler.setFormatter(_formatter(settings, settings["log.console.console.format"]))
+        formatter = _formatter(settings, settings["log.console.console.format"])
+        handler.setFormatter(_Journal(formatter) if is_journal(sys.stdout) else formatter)
         logger.addHandler(handler)
     if where in ("file", "both"):
         logger.addHandler(_file(settings, "log.console"))

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -205,3 +207,35 @@ def test_the_first_signal_lets_the_node_wait_for_others_and_the_second_one_does_
     monkeypatch.setattr(Server, "await_copies", noted)
     assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
     assert diary == ["interrupter starts", "waits no more", "interrupter stops"]
+
+
+def test_the_service_manager_hears_of_the_whole_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tests/system/test_service.py does it with processes."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as manager:
+        manager.bind(str(tmp_path / "notify"))
+
+        def heard() -> list[str]:
+            found = []
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    found.append(manager.recv(8192).decode())
+            return found
+
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        diary: list[str] = []
+        assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
+        assert "NOTIFY_SOCKET" not in os.environ
+        assert heard() == [
+            "STATUS=The node is starting.",
+            "EXTEND_TIMEOUT_USEC=30000000",
+            "READY=1\nSTATUS=VerneMQ@127.0.0.1 serves clients.",
+            "STOPPING=1\nSTATUS=The node is stopping.\nEXTEND_TIMEOUT_USEC=48000000",
+            "STATUS=The node has stopped.",
+        ]
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        assert asyncio.run(daemon.serve(settings(tmp_path), [Waiter("waits", diary)])) == 0
+        assert [each.partition("=")[0] for each in heard()] == ["STATUS", "EXTEND_TIMEOUT_USEC", "STOPPING", "STATUS"]
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        parts = [Part("one", diary, ListenError("the port is taken"))]
+        assert asyncio.run(daemon.serve(settings(tmp_path), parts)) == 1
+        assert heard()[-1] == "STATUS=The node cannot start: the port is taken"

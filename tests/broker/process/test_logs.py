@@ -7,12 +7,13 @@ import json
 import logging
 import os
 import stat
+import sys
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from strogoff.broker.process.logs import log_line, set_up
+from strogoff.broker.process.logs import complain, is_journal, log_line, set_up
 from strogoff.broker.reporting.log_line import Line
 from strogoff.configs import load
 
@@ -133,3 +134,54 @@ def test_rotation_by_size_compressed(tmp_path: Path) -> None:
 def test_off_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
     log_line(set_up(load(None, {}, {"log.console": "off"})), "error", "nobody hears")
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_for_the_journal_begin_with_their_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """journald takes the level off. Files of the log have no level in front."""
+    settings = load(
+        None,
+        {},
+        {
+            "log.console": "both",
+            "log.console.level": "debug",
+            "log.console.console.format": form,
+            "log.console.file": str(tmp_path / "console.log"),
+            "log.error": "off",
+        },
+    )
+    levels = {"debug": 7, "info": 6, "notice": 5, "warning": 4, "error": 3, "critical": 2, "emergency": 2}
+    with (tmp_path / "journal").open("w+") as journal:
+        found = os.fstat(journal.fileno())
+        monkeypatch.setattr(sys, "stdout", journal)
+        monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+        logger = set_up(settings)
+        for level in levels:
+            log_line(logger, level, f"{level} is said")
+        logger.log(17, "of a plugin")
+        logger.handlers.clear()
+    lines = (tmp_path / "journal").read_text().splitlines()
+    assert [line[:3] for line in lines] == [f"<{each}>" for each in [*levels.values(), 6]]
+    assert lines[2].startswith('<5>{"time"' if form == "json" else "<5>2") and "notice is said" in lines[2]
+    assert "<" not in (tmp_path / "console.log").read_text()
+
+
+def test_only_the_stream_that_leads_to_the_journal_has_levels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A shell passes JOURNAL_STREAM on to programs whose output it redirects."""
+    with (tmp_path / "journal").open("w+") as journal, (tmp_path / "file").open("w+") as file:
+        found = os.fstat(journal.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+        assert is_journal(journal) and not is_journal(file)
+        assert not is_journal(sys.stdout), "capsys has no file"
+        complain("two\nlines")
+        assert capsys.readouterr().err == "two\nlines\n"
+        monkeypatch.setattr(sys, "stderr", journal)
+        complain("two\nlines")
+    assert (tmp_path / "journal").read_text() == "<3>two\n<3>lines\n"
+    monkeypatch.delenv("JOURNAL_STREAM")
+    with (tmp_path / "journal").open() as journal:
+        assert not is_journal(journal)
