@@ -90,7 +90,7 @@ conformance: venv-test        ## rewrite docs/conformance.md from the statements
 
 lock: venv-test                   ## write the versions and hashes of the container's libraries; review the difference
 	$(BIN)/pip install --quiet 'uv>=0.9,<1'
-	$(BIN)/uv pip compile pyproject.toml $(LOCKED) -o locks/container.txt
+	$(BIN)/uv pip compile pyproject.toml --extra s3 $(LOCKED) -o locks/container.txt
 	echo 'hatchling>=1.27,<2' | $(BIN)/uv pip compile - $(LOCKED) -o locks/build.txt
 
 clean:
