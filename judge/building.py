@@ -255,6 +255,7 @@ class _Builder:
     def arrive(self, row: Row) -> None:
         """A slot has another primary, where its sessions continue. A client without durable session and without a will
         is served by its gateway, and is not in its slot."""
+        self.slot(row)
         self._revive(row)
         slot = self._slots[row["slot"]]
         coming: defaultdict[tuple[str, ...], list[Session]] = defaultdict(list)

@@ -6,7 +6,7 @@ from typing import Final
 
 from .rows import NEVER, Row, slots_of
 
-TYPES: Final = frozenset(("slot.moved", "slot.taken", "slot.loss_possible"))
+TYPES: Final = frozenset(("slot.arrive", "slot.moved", "slot.taken", "slot.loss_possible"))
 """The types of rows that are read."""
 
 
@@ -18,6 +18,8 @@ class Slots:
         """(node, slot) -> stamps at which the slot went to another node."""
         self.taken: dict[tuple[str, int], list[int]] = {}
         """(node, slot) -> stamps at which the node learned that another one had taken the slot over."""
+        self._arrived: dict[tuple[str, int], list[int]] = {}
+        """(node, slot) -> stamps at which the node said that it is the next primary."""
         self._doubtful: dict[int, list[int]] = {}
         """Slot -> stamps at which it got a primary that may lack changes."""
         self._known: set[tuple[str, int]] = set()
@@ -28,10 +30,22 @@ class Slots:
         kind, stamp = row["type"], row["hlc"]
         if kind == "slot.loss_possible":
             self._doubt(row)
+        elif kind == "slot.arrive":
+            self._arrived.setdefault((row["node"], row["slot"]), []).append(stamp)
         elif kind in TYPES:
             self.left.setdefault((row["node"], row["slot"]), []).append(stamp)
             if kind == "slot.taken":
                 self.taken.setdefault((row["node"], row["slot"]), []).append(stamp)
+
+    def arrived(self, node: str, slot: int, since: int, until: int) -> int | None:
+        """Returns the first stamp between two at which a node said that a slot has arrived; None if there is none."""
+        there = self._arrived.get((node, slot), ())
+        return next((stamp for stamp in there if since < stamp < until), None)
+
+    def was_moved(self, node: str, slot: int, since: int, until: int) -> bool:
+        """Whether a node said between two stamps that it has moved a slot, with all its changes."""
+        left, taken = (each.get((node, slot), ()) for each in (self.left, self.taken))
+        return any(since < stamp < until and stamp not in taken for stamp in left)
 
     def _doubt(self, row: Row) -> None:
         key = row["target"], row.get("view") or 0

@@ -42,6 +42,11 @@ class Views:
         spans = self._spans.get(origin, {}).get(node, ())
         return any(entered <= begin and end < left for entered, left in spans)
 
+    def left(self, origin: str, node: str, stamp: int) -> bool:
+        """Whether `node` has been in the view of `origin`, and is not there at a stamp."""
+        spans = self._spans.get(origin, {}).get(node, ())
+        return any(left <= stamp for _, left in spans) and not self.had(origin, node, stamp, stamp)
+
     def lost(self, node: str, stamp: int) -> bool:
         """Whether a node that had `node` in its view does not have it at a stamp."""
         of_others = (there[node] for there in self._spans.values() if there.get(node))

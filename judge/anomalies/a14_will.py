@@ -15,10 +15,14 @@ Exceptions that the log shows:
 - A client has connected again while its node did not know whether the gateway of the former connection lives. The node
   publishes or drops (`gateway_lost`) the former will later, and keeps the present one.
 - A will that is due and not published yet goes with its slot, for example while its node does not know whether the
-  gateway lives: the next primary publishes or drops it.
+  gateway lives: the next primary publishes or drops it. If it drops the will of a client that is back (`resumed`), a
+  former will stays due. If the former primary has died, or lost the slot without a move, the copy may have had that
+  one as the will of the client: then no other one need follow, and one may.
+- A node that is out of the view loses its slots. It says so of those that have sessions there; of the others only the
+  next primary does.
 - The next primary may publish a will less than 1 s before it says that the slot has arrived.
 - A connection that ended before its CONNACK by a kill, or because its node lost the slot: its will may not have been on
-  a disk.
+  a disk. A node that stands still says only later that it lost the slot.
 - A loss of power without fsync may take a will: then the next one that is published is another one.
 
 A finding is not sure if the cluster said meanwhile that the client's slot may have lost changes (`slot.loss_possible`).
@@ -49,6 +53,8 @@ class _Wills:
     promised: bool = False
     last: Row | None = None
     due: list[tuple[Row | None, Row]] = field(default_factory=list)
+    undone: list[tuple[Row | None, Row]] = field(default_factory=list)
+    """Wills that were due at a node which has died or lost the slot. The copy had them as armed, or as due."""
 
     def arm(self, row: Row, world: World) -> None:
         """A connection has a will. In logs before version 7 of the schema its conn.open stands before this row."""
@@ -66,7 +72,7 @@ class _Wills:
 
     def end(self, row: Row, world: World) -> None:
         """The connection with the will has ended: note that its will is due if the log has not shown its end."""
-        if self.state == "armed" and (self.promised or not _given_up(self.armed, row, world)):
+        if self.state == "armed" and (self.promised or not _is_unsafe(self.armed, row, world)):
             self.due.append((self.armed, row))
         if self.state == "armed" or row["hlc"] in self.ends:
             self.state = ""
@@ -143,6 +149,14 @@ def _went_on(ended: Row, row: Row, world: World) -> bool:
     return _given_up(ended, row, world) or _lost_the_slot(ended, row, world)
 
 
+def _is_lost(ended: Row, row: Row, world: World) -> bool:
+    """Whether the node of a row has died, or lost the client's slot without a move, so that the node of a later row
+    may not know that a will is due."""
+    if ended["node"] == row["node"]:
+        return False
+    return world.lives.had_died(ended["node"], ended["boot"], row["hlc"]) or _lost_the_slot(ended, row, world)
+
+
 def _given_up(armed: Row | None, later: Row, world: World) -> bool:
     """Whether a node has died, or lost the client's slot, between a will and a later row."""
     if armed is None:
@@ -151,6 +165,12 @@ def _given_up(armed: Row | None, later: Row, world: World) -> bool:
         return True
     left = world.slots.left.get((armed["node"], slot_in(armed)), ())
     return any(armed["hlc"] < stamp < later["hlc"] for stamp in left)
+
+
+def _is_unsafe(armed: Row | None, row: Row, world: World) -> bool:
+    """Whether a will without CONNACK may not have come to the node of a later row. Its own node may learn only after
+    that row that it has lost the slot."""
+    return armed is not None and (_given_up(armed, row, world) or _lost_the_slot(armed, row, world))
 
 
 def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
@@ -202,6 +222,9 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
         return
     if _came_along(elsewhere, row, world):
         return
+    if wills.undone and (wills.state != "armed" or _is_online(owner, row, world)):
+        wills.undone.pop(0)
+        return
     inside = world.lives.first_boot[row["node"]] == 1
     if wills.last is None:  # it was armed at another node, which had published or cancelled it and lost the slot
         wills.last = next((each.last for each in elsewhere if _undone(each.last, row, world)), None)
@@ -209,6 +232,12 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
         last = (wills.last,) if wills.last is not None else ()
         yield _finding("dup" if wills.state == "fired" else "spurious", owner, world, *last, row)
     wills.state, wills.last = "fired", row
+
+
+def _is_online(owner: Owner, row: Row, world: World) -> bool:
+    """Whether the client is connected to the node of a row: then that row is not about the will of its connection."""
+    there = world.online_between(owner, row["hlc"], row["hlc"] + 1)
+    return any((each.node, each.boot) == (row["node"], row["boot"]) for each in there)
 
 
 def _may_be_lost(armed: Row | None, ended: Row, later: Row, world: World) -> bool:
@@ -227,10 +256,18 @@ def _undone(last: Row | None, row: Row, world: World) -> bool:
 
 
 def _lost_the_slot(last: Row, row: Row, world: World) -> bool:
-    """Whether a node has said, after a row of its own, that another node has taken over the client's slot. The later
-    row must be of another node."""
-    taken = world.slots.taken.get((last["node"], slot_in(last)), ())
-    return last["node"] != row["node"] and any(last["hlc"] < stamp for stamp in taken)
+    """Whether another node has taken over the client's slot after a row of a node, which may be why the later row is of
+    that node. The former says so, unless the slot had no session there any more. The latter says that the slot has
+    arrived, while the former was out of its view."""
+    node, other, slot, since = last["node"], row["node"], slot_in(last), last["hlc"]
+    if node == other:
+        return False
+    if any(since < stamp for stamp in world.slots.taken.get((node, slot), ())):
+        return True
+    arrived = world.slots.arrived(other, slot, since, row["hlc"] + ARRIVAL)
+    if arrived is None or not world.views.left(other, node, arrived):
+        return False
+    return not world.slots.was_moved(node, slot, since, arrived)
 
 
 def _cancelled(wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -> None:
@@ -240,8 +277,13 @@ def _cancelled(wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -
             return
         if _came_along(elsewhere, row, world):
             return
+        if wills.undone:
+            wills.undone.pop(0)
+            return
     elif row["reason"] == "resumed":  # the client has come back to the next primary before its wills were published
-        wills.due = [each for each in wills.due if not _went_on(each[1], row, world)]
+        undone = [each for each in wills.due if _is_lost(each[1], row, world)]
+        wills.due = [each for each in wills.due if each not in undone]
+        wills.undone += undone
     wills.state, wills.last = "cancelled", row
 
 

@@ -13,6 +13,19 @@ def test_a_slot_leaves_its_node_in_order_or_is_taken() -> None:
     slots.note({"type": "slot.arrive", "node": "a", "slot": 7, "hlc": 30})
     assert slots.left == {("a", 7): [10, 20]}
     assert slots.taken == {("a", 7): [20]}
+    assert [slots.was_moved("a", 7, *between) for between in ((9, 11), (10, 20), (15, 25), (0, 10))] == [
+        *(True, False, False, False)
+    ]
+
+
+def test_a_slot_arrives() -> None:
+    slots = Slots()
+    for stamp in (10, 30):
+        slots.note({"type": "slot.arrive", "node": "a", "slot": 7, "hlc": stamp})
+    assert [slots.arrived("a", 7, *between) for between in ((9, 40), (10, 40), (30, 40), (10, 30))] == [
+        *(10, 30, None, None)
+    ]
+    assert slots.arrived("b", 7, 0, 40) is None
 
 
 def test_a_primary_may_lack_changes_from_the_first_row_about_it_on() -> None:

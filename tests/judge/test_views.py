@@ -36,3 +36,9 @@ def test_what_is_said_twice_changes_nothing() -> None:
     found = views(UP, ("mem.view", {"nodes": ["b"]}), UP, ("lease.get", {}))
     assert found.had("a", "b", 10, 50)
     assert not found.had("b", "a", 10, 50) and not found.had("a", "c", 10, 50)
+
+
+def test_a_node_has_left_a_view_until_it_comes_back() -> None:
+    found = views(UP, ("mem.down", {"target": "b"}), UP)
+    assert [found.left("a", "b", stamp) for stamp in (5, 19, 20, 29, 30)] == [False, False, True, True, False]
+    assert not found.left("a", "c", 20)

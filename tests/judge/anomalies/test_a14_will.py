@@ -331,3 +331,103 @@ def test_a_will_that_has_left_an_emptied_disk_is_not_gone(moves: str) -> None:
     a.rows += b.rows
     kind = {"before": [], "after": ["dup"], "": ["spurious"]}[moves]
     assert kinds(a) == [("A14", each) for each in kind]
+
+
+def back(how: str) -> tuple[Log, Log]:
+    """Node `a` has a will in doubt, and that of the next connection. Then node `b` has the slot, and the client is back
+    there: `b` drops one will."""
+    a, b = two_nodes()
+    slot = slot_of("", "tx")
+    a.connect("tx", will=True)
+    a.say("conn.close", client="tx", reason="session_taken_over")
+    a.say("sess.end", client="tx", reason="disconnected")
+    a.connect("tx", will=True)
+    if how == "moved":
+        a.say("slot.moved", slot=slot, target="b", sessions=1, bytes=0)
+    b.say("slot.arrive", slot=slot)
+    b.say("will.cancel", client="tx", topic="will", reason="resumed")
+    if how == "taken":
+        a.say("slot.taken", slot=slot, target="b")
+    b.connect("tx", will=True)
+    return a, b
+
+
+@pytest.mark.parametrize(("how", "published", "kind"), [
+    ("moved", 0, "lost"), ("moved", 1, ""), ("moved", 2, "dup"),
+    ("taken", 0, ""), ("taken", 1, ""), ("taken", 2, "dup"),
+])  # fmt: skip
+def test_a_will_in_doubt_outlives_that_which_the_next_primary_drops(how: str, published: int, kind: str) -> None:
+    """The copy of a node that was cut off may have had it as the will that was dropped. `published`: wills beside that
+    of the last connection."""
+    a, b = back(how)
+    for number in range(published):
+        b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50 + number))
+    b.say("conn.close", client="tx", reason="peer closed")
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 60))
+    b.say("sess.end", client="tx", reason="disconnected")
+    a.rows += b.rows
+    assert kinds(a) == [("A14", kind)] * bool(kind)
+
+
+def test_a_will_in_doubt_is_not_that_of_the_present_connection() -> None:
+    """The next primary publishes the former one, and loses the will of the connection."""
+    a, b = back("taken")
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
+    b.say("sess.end", client="tx", reason="disconnected")
+    a.rows += b.rows
+    assert kinds(a) == [("A14", "lost")]
+
+
+@pytest.mark.parametrize("dropped", [1, 2])
+def test_a_will_in_doubt_is_dropped_beside_the_present_connection(dropped: int) -> None:
+    a, b = back("taken")
+    for _ in range(dropped):
+        b.say("will.cancel", client="tx", topic="will", reason="gateway_lost")
+    b.say("conn.close", client="tx", reason="peer closed")
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
+    a.rows += b.rows
+    assert kinds(a) == [("A14", "spurious")] * (dropped == 2)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_node_that_stands_still_says_late_that_it_has_lost_a_will(answered: bool, taken: bool) -> None:
+    """Its client had no CONNACK, and the next primary not the will."""
+    a, b = two_nodes()
+    slot = slot_of("", "tx")
+    if answered:
+        a.connect("tx", will=True, expiry_s=60)
+    else:
+        a.connect("tx", expiry_s=60)
+        a.say("conn.close", client="tx", reason="peer closed")
+        a.say("will.arm", client="tx", topic="will")
+    b.say("slot.arrive", slot=slot)
+    b.connect("tx", present=True, will=True, expiry_s=60)
+    if taken:
+        a.say("slot.taken", slot=slot, target="b")
+    a.rows += b.rows
+    assert kinds(a) == [("A14", "lost")] * (answered or not taken)
+
+
+@pytest.mark.parametrize("how", ["left", "late", "stays", "returns", "moved"])
+def test_a_node_out_of_the_view_loses_a_slot_without_sessions(how: str) -> None:
+    """Only the next primary says so. Its copy lacks the end of a will."""
+    a, b = two_nodes()
+    slot = slot_of("", "tx")
+    b.say("mem.up", target="a", view=1)
+    a.say("will.arm", client="tx", topic="will")
+    a.say("will.cancel", client="tx", topic="will", reason="disconnected")
+    if how == "moved":
+        a.say("slot.moved", slot=slot, target="b", sessions=0, bytes=0)
+    if how != "stays":
+        b.say("mem.down", target="a", view=2)
+    if how == "returns":
+        b.say("mem.up", target="a", view=3)
+    if how != "late":
+        b.say("slot.arrive", slot=slot)
+    b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
+    if how == "late":
+        a._now = b._now = count(next(a._now) + 1_000)
+        b.say("slot.arrive", slot=slot)
+    a.rows += b.rows
+    assert kinds(a) == [("A14", "spurious")] * (how != "left")
