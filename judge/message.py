@@ -13,6 +13,8 @@ from .world import World
 
 Lane = tuple[str, int, str, int, str, int]
 """Messages whose order is promised: node and boot that accepted them, publisher, its connection, topic, QoS."""
+POLICY: Final = "allow_publish_during_netsplit"
+"""The setting that says whether a node accepts messages without a lease."""
 REFUSED: Final = 0x80
 """Reason codes from here on refuse a message."""
 
@@ -87,7 +89,8 @@ class Publish:
 
 @dataclass(slots=True)
 class Answer:
-    """The acknowledgement to the publisher, which does not refuse the message. `right`: "" if the row does not say."""
+    """The acknowledgement to the publisher, which does not refuse the message. `right`: "" if the row does not say. The
+    answer to a repeated PUBLISH has the right by which the node accepted the message."""
 
     node: str
     stamp: int
@@ -122,7 +125,8 @@ class Message:
         self.answer: Answer | None = None
         self.mountpoint = ""
         self.steps: set[tuple[str, str]] = set()
-        """What nodes did with it: node and type of the row; of fwd.send the node that it was sent to."""
+        """What nodes did with it: node and type of the row; of fwd.send and fwd.ack the node that it
+        was sent to, and that has it safe."""
         self.routed: set[Owner] = set()
         self.queued: dict[Owner, Queued] = {}
         self.safe: dict[Owner, Safe] = {}
@@ -201,7 +205,17 @@ class Message:
 
     def _ack(self, row: Row) -> None:
         if self.answer is None and (row.get("code") or 0) < REFUSED:
-            self.answer = Answer(row["node"], row["hlc"], row.get("right") or "", row_id(row))
+            right = "policy" if self._is_repeated_by_policy(row) else row.get("right") or ""
+            self.answer = Answer(row["node"], row["hlc"], right, row_id(row))
+
+    def _is_repeated_by_policy(self, row: Row) -> bool:
+        """Whether a node answers a PUBLISH on another connection than that on which it accepted the message, without a
+        lease. It has waited for no other node, although it may have a lease again by then."""
+        publish = self.publish
+        if publish is None or publish.row[:2] != (row["node"], row["boot"]) or publish.lane[3] == row.get("conn"):
+            return False
+        unleased = self._world.partitions.is_unleased(publish.node, publish.stamp)
+        return unleased and self._world.setting(publish.node, POLICY, publish.stamp) == "on"
 
     def _queue(self, row: Row) -> None:
         owner, stamp = self._world.owner_of(row), row["hlc"]
@@ -244,6 +258,7 @@ _HANDLERS: Final[dict[str, Callable[[Message, Row], None]]] = {
     "pub.route": Message._route,
     "fwd.send": Message._forward,
     "fwd.recv": Message._step,
+    "fwd.ack": Message._forward,
     "pub.ack": Message._ack,
     "q.enq": Message._queue,
     "q.durable": Message._stored,

@@ -82,6 +82,11 @@ class Session(Struct, array_like=True):
         at = bisect_right(self.resumed, stamp)
         return self.resumed[at] if at < len(self.resumed) else NEVER
 
+    @property
+    def seen_last(self) -> int:
+        """When its client had it for the last time, as the log shows: it began, or was resumed."""
+        return self.resumed[-1] if self.resumed else self.begun
+
     def __str__(self) -> str:
         return f"{self.client} (session {self.number})"
 

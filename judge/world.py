@@ -183,8 +183,9 @@ class World:
     def doubt(self, session: Session, since: int) -> int:
         """Returns the stamp after which rows about a session may be lost, of all losses that lasted beyond `since`.
         Without fsync a loss of power takes what the session was, too: then each one counts since it began. Also the
-        stamp at which its slot got a primary that may lack what was acknowledged."""
-        doubtful = self.slots.doubtful_after(session.slot, since)
+        stamp at which its slot got a primary that may lack what was acknowledged, or the session itself: that counts if
+        the client had the session for the last time before it."""
+        doubtful = self.slots.doubtful_after(session.slot, min(since, session.seen_last))
         if not self.lives.tails:
             return doubtful
         lost = (

@@ -16,7 +16,8 @@ Not owed, because the log shows another end or none that is certain:
 - A clean session ends with its node, with its slot there, and for each node out of whose view its node is.
 - A node without a lease forwards a message after the heal: to durable sessions that had subscribed before the split. If
   it has had no lease since its start, the log does not show which subscriptions it knew. If it dies before another node
-  has the message, the message is gone.
+  has the message, the message is gone; also if that node had it in a queue, died before it was safe there, and had not
+  told that it has it.
 - A session that subscribes at a node without a lease is unknown to the others until the heal.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side. A member that
   joins while the message is on its way may get it for the group.
@@ -34,7 +35,7 @@ from dataclasses import replace
 
 from ..findings import Finding, Subject, of_message
 from ..lanes import Entry
-from ..message import Answer, Message, Publish
+from ..message import Answer, Message, Publish, Queued
 from ..rows import NEVER, Owner, RowId
 from ..sessions import Held, Session
 from ..subscriptions import Holders
@@ -98,8 +99,16 @@ def fate(message: Message, session: Session, world: World, until: int = NEVER) -
     if died and not session.durable:
         return None
     if died and session.owner not in message.safe and not sent:
-        return "queue"
+        return None if _died_with_its_origin(publish, answer, queued, message, world) else "queue"
     return ""
+
+
+def _died_with_its_origin(publish: Publish, answer: Answer, queued: Queued, message: Message, world: World) -> bool:
+    """Whether the node that accepted a message without a lease has died, too, so that nobody sends it again to the node
+    whose queue has lost it."""
+    if answer.right != "policy" or queued.node == publish.node or (queued.node, "fwd.ack") in message.steps:
+        return False
+    return answer.stamp < world.lives.death(publish.node, publish.row[1]) < NEVER
 
 
 def _never_queued(message: Message, publish: Publish, answer: Answer, session: Session, world: World) -> str | None:

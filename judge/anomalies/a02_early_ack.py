@@ -6,6 +6,7 @@
 Not judged are acknowledgements without a lease, whose other side gets the messages after the heal, and sessions whose
 node had died, was out of the publisher's view, or was just getting the session from another node. A node that stood
 still may say only later that the message is safe there; if another node has the session by then, that one has answered.
+The same holds if the session had ended before the acknowledgement: its queue has ended with it.
 Nobody waits for a disk that the cluster has given up.
 A node that did not write the rows of messages may have had the message in its queue before.
 Logs before version 5 of the schema do not order rows of different nodes well enough.
@@ -34,16 +35,18 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
             if stored is None or stored.stamp <= answer.stamp:
                 continue
             given_up = world.was_given_up(queued.node, queued.boot, answer.stamp)
-            if not given_up and not _has_moved(publish, answer, owner, queued, world):
+            if not given_up and not _is_gone(publish, answer, owner, queued, world):
                 yield _finding("disk", message, publish, owner, (answer.row, stored.row), world)
         elif _must_have_waited(message, publish, answer, owner, queued, world):
             yield _finding("queue", message, publish, owner, (answer.row, queued.row), world)
 
 
-def _has_moved(publish: Publish, answer: Answer, owner: Owner, queued: Queued, world: World) -> bool:
-    """Whether another node had got the session between the queue and the acknowledgement."""
+def _is_gone(publish: Publish, answer: Answer, owner: Owner, queued: Queued, world: World) -> bool:
+    """Whether the session had ended, or another node had got it, between the queue and the acknowledgement."""
     session = world.session_at(owner, publish.stamp)
-    return session is not None and session.home_at(queued.first) is not session.home_at(answer.stamp)
+    if session is None:
+        return False
+    return session.ended < answer.stamp or session.home_at(queued.first) is not session.home_at(answer.stamp)
 
 
 def _must_have_waited(

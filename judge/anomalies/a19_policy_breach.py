@@ -11,15 +11,13 @@ not judged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from ..findings import Finding, Subject, of_message
-from ..message import Message
+from ..message import POLICY, Message
 from ..rows import Row, row_id
 from ..world import World
 
 ID = "A19"
-FLAG: Final = "allow_publish_during_netsplit"
 
 
 def judge(message: Message, world: World) -> Iterator[Finding]:
@@ -27,7 +25,7 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
     publish, answer = message.publish, message.answer
     if publish is None or answer is None or answer.right != "policy":
         return
-    if world.setting(answer.node, FLAG, answer.stamp) not in ("", "on"):
+    if world.setting(answer.node, POLICY, answer.stamp) not in ("", "on"):
         subject = Subject(answer.node, message.mountpoint, publish.client, message=message.id)
         what = publish.stamp, publish.topic, publish.qos
         yield of_message(ID, "accepted", "fatal", subject, what, (publish.row, answer.row))

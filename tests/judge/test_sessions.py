@@ -15,3 +15,10 @@ def test_where_it_was() -> None:
 def test_its_first_resumption_after_a_stamp() -> None:
     session = Session(("a", "", "c"), 1, 0, 5, [Home(5, "a", 1)], resumed=[10, 20])
     assert [session.resumed_after(stamp) for stamp in (1, 10, 19, 20)] == [10, 20, 20, NEVER]
+
+
+def test_when_its_client_had_it_for_the_last_time() -> None:
+    session = Session(("a", "", "c"), 1, 0, 5, [Home(5, "a", 1)])
+    assert session.seen_last == 5
+    session.resumed += [10, 20]
+    assert session.seen_last == 20

@@ -246,3 +246,47 @@ def test_a_clean_session_ends_with_its_node_although_its_slot_moves_later(dies: 
     b.say("slot.arrive", slot=slot_of("", "rx"))
     a.rows += b.rows
     assert (("A1", "stale-route") in kinds(a)) is not dies
+
+
+@pytest.mark.parametrize(
+    ("how", "lost"), [("both die", False), ("told", True), ("lease", True), ("lives", True), ("alone", True)]
+)
+def test_a_queue_and_the_node_without_a_lease_that_filled_it_die(how: str, lost: bool) -> None:
+    """Nobody sends the message again. A node that was told that it is safe, or lives, does not take it away."""
+    a, b = two_nodes()
+    origin = b if how == "alone" else a
+    b.subscriber(expiry_s=60)
+    mid = origin.accept()
+    if how != "alone":
+        a.say("pub.route", mid=mid, targets=[], nodes=["b"])
+        a.say("fwd.send", mid=mid, target="b", topic="t/1")
+        b.say("fwd.recv", mid=mid, source="a", topic="t/1")
+    b.route(mid, "rx", durable=False)
+    if how == "told":
+        a.say("fwd.ack", mid=mid, target="b")
+    origin.say("pub.ack", mid=mid, client="tx", right="lease" if how == "lease" else "policy")
+    b.boot()
+    if how != "lives":
+        a.boot()
+    a.rows += b.rows
+    assert (("A1", "queue") in kinds(a)) is lost
+
+
+@pytest.mark.parametrize(
+    ("lost", "resumed", "sure"), [("before", "", True), ("then", "", False), ("then", "again", True), ("", "", True)]
+)
+def test_a_session_in_a_slot_that_lost_changes_may_be_gone(lost: str, resumed: str, sure: bool) -> None:
+    """If its client has had it since then, it is there."""
+    log = Log()
+    slots = {"count": 256, "slots": ["0-255"], "nodes": ["b"], "reason": "power_loss", "view": 3}
+    for when in ("before", "then"):
+        if lost == when:
+            log.say("slot.loss_possible", target="b", **slots)
+        if when == "before":
+            log.subscriber(expiry_s=60)
+    mid = log.accept()
+    log.say("pub.route", mid=mid, targets=[])
+    log.ack(mid)
+    if resumed:
+        log.connect("rx", present=True, expiry_s=60)
+    assert [(each.kind, each.sure) for each in findings(log) if each.anomaly == "A1"] == [("stale-route", sure)]

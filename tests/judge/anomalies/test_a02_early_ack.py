@@ -79,3 +79,19 @@ def test_nobody_waits_for_a_disk_that_the_cluster_has_given_up(given_up: bool) -
     log.ack(mid)
     log.say("q.durable", mid=mid, client="rx")
     assert (("A2", "disk") in kinds(log)) is not given_up
+
+
+@pytest.mark.parametrize("ends", ["before", "after"])
+def test_nobody_waits_for_the_disk_of_a_session_that_has_ended(ends: str) -> None:
+    """Its node was cut off, and says late what had been safe before."""
+    log = Log()
+    log.subscriber(expiry_s=60)
+    mid = log.accept()
+    log.route(mid, "rx", durable=False)
+    for when in ("before", "after"):
+        if when == ends:
+            log.say("sess.expire", client="rx")
+        if when == "before":
+            log.ack(mid)
+    log.say("q.durable", mid=mid, client="rx")
+    assert (("A2", "disk") in kinds(log)) is (ends == "after")

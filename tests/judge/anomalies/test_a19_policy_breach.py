@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.judge.anomalies.a19_policy_breach import FLAG
+from strogoff.judge.message import POLICY
 
 from ...testing.log_audit.log_builder import Log
 from .found import kinds
@@ -16,10 +16,10 @@ def test_the_setting_at_the_time_of_the_answer(flag: str | None, wrong: bool) ->
     for changed in (False, True):
         log = Log()
         if flag is not None and not changed:
-            log.say("node.start", retained=0, settings=[f"{FLAG}={flag}"])
+            log.say("node.start", retained=0, settings=[f"{POLICY}={flag}"])
         elif flag is not None:
-            log.say("node.start", retained=0, settings=[f"{FLAG}={'on' if wrong else 'off'}"])
-            log.say("config.change", key=FLAG, new=flag)
+            log.say("node.start", retained=0, settings=[f"{POLICY}={'on' if wrong else 'off'}"])
+            log.say("config.change", key=POLICY, new=flag)
         mid = log.accept()
         log.say("pub.ack", mid=mid, client="tx", right="policy")
         assert [each for each in kinds(log) if each[0] == "A19"] == [("A19", "accepted")] * wrong
