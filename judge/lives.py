@@ -57,7 +57,8 @@ class Lives:
             node: NEVER if complete or boots[node, boot].stopped else boots[node, boot].last_hlc
             for node, boot in before.items()
         }
-        self._end = max((boot.last_hlc for boot in boots.values()), default=BEFORE)
+        self.end = max((boot.last_hlc for boot in boots.values()), default=BEFORE)
+        """The stamp of the last row."""
         self.known_everywhere = min(self._known.values(), default=NEVER)
         """The stamp up to which the logs of all nodes are known."""
 
@@ -109,7 +110,7 @@ class Lives:
         newest = max((boot for name, boot in self.boots if name == node), default=0)
         for (name, number), boot in self.boots.items():
             if name == node and boot.first_hlc <= begin:
-                lasts = number == newest and not boot.stopped and end <= min(self._end, self.death(node, number))
+                lasts = number == newest and not boot.stopped and end <= min(self.end, self.death(node, number))
                 if end <= boot.last_hlc or (lasts and end <= self.known_up_to(node)):
                     return True
         return False

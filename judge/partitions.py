@@ -82,6 +82,19 @@ class Partitions:
         spans = (*self._leased.get(node, ()), *self._unleased.get(node, ()))
         return not spans or any(begin <= since <= end for since, _ in spans)
 
+    def had_for(self, node: str, begin: int, end: int, duration: int, last: int) -> bool:
+        """Whether the node had a lease for so long in one go, between two stamps, or the log has none of its leases.
+        One that it got after `begin`, and that the log does not see end, lasted until `last`."""
+        leases = self._leased.get(node)
+        if leases is None:
+            return True
+        for since, until in leases:
+            if until == NEVER and since > begin:
+                until = last
+            if min(until, end) - max(since, begin) >= duration:
+                return True
+        return False
+
     def anybody_without_lease(self, nodes: Iterable[str], begin: int, end: int) -> bool:
         """Whether one of the nodes had no lease at any time from `begin` to `end`."""
         return any(left <= end and begin < back for node in nodes for left, back in self._alone.get(node, ()))

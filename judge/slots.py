@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from .rows import NEVER, Row, slots_of
@@ -41,6 +43,18 @@ class Slots:
         """Returns the first stamp between two at which a node said that a slot has arrived; None if there is none."""
         there = self._arrived.get((node, slot), ())
         return next((stamp for stamp in there if since < stamp < until), None)
+
+    def holders(self, node: str, slot: int, since: int) -> Iterator[tuple[str, int, int]]:
+        """Returns who had a slot since a stamp, when `node` had it, from when on and until when."""
+        later = sorted(
+            (stamp, name)
+            for (name, number), there in self._arrived.items()
+            if number == slot
+            for stamp in there
+            if stamp > since
+        )
+        for (begin, name), (end, _) in pairwise([(since, node), *later, (NEVER, "")]):
+            yield name, begin, end
 
     def was_moved(self, node: str, slot: int, since: int, until: int) -> bool:
         """Whether a node said between two stamps that it has moved a slot, with all its changes."""

@@ -10,6 +10,8 @@ Exceptions that the log shows:
   boot publishes the will once more, unless the first one was safe in a queue of its node. The same holds for a node
   that is cut off or stands still: another one takes over the slot, with what its copy has.
 - A node without a lease publishes a will at the heal, after the end of its session or beside the next connection.
+- A will in doubt (below) waits until its node has had a lease for 5 s in one go. It is not lost while no node with the
+  slot has had one for 6 s.
 - A node whose disk the cluster has given up publishes nothing any more, and its wills are gone. So are those of a node
   that joins once more, with an empty disk, unless their session had gone to another node before.
 - A client has connected again while its node did not know whether the gateway of the former connection lives. The node
@@ -53,6 +55,8 @@ class _Wills:
     promised: bool = False
     last: Row | None = None
     due: list[tuple[Row | None, Row]] = field(default_factory=list)
+    answered: tuple[tuple[Row | None, Row], Row] | None = None
+    """The will that was due and published last, and the row that says so."""
     undone: list[tuple[Row | None, Row]] = field(default_factory=list)
     """Wills that were due at a node which has died or lost the slot. The copy had them as armed, or as due."""
 
@@ -73,9 +77,26 @@ class _Wills:
     def end(self, row: Row, world: World) -> None:
         """The connection with the will has ended: note that its will is due if the log has not shown its end."""
         if self.state == "armed" and (self.promised or not _is_unsafe(self.armed, row, world)):
-            self.due.append((self.armed, row))
+            self._owe(row)
         if self.state == "armed" or row["hlc"] in self.ends:
             self.state = ""
+
+    def publish(self, row: Row) -> None:
+        """The first of the wills that are due is published."""
+        self.answered = self.due.pop(0), row
+
+    def _owe(self, row: Row) -> None:
+        """The armed will is due. If one was published just before, that was this one, and the former one still is."""
+        if self.answered is not None and _follows(row, self.answered[1]):
+            self.due.insert(0, self.answered[0])
+        else:
+            self.due.append((self.armed, row))
+
+
+def _follows(row: Row, fired: Row) -> bool:
+    """Whether a session ended with its will: the row of its end stands behind that of the will, or behind that of its
+    expiry."""
+    return (row["node"], row["boot"]) == (fired["node"], fired["boot"]) and row["seq"] - fired["seq"] <= 2
 
 
 ARMED_FIRST: Final = 7
@@ -88,6 +109,8 @@ TYPES: Final = frozenset(
 
 GRACE: Final = 5_000 << LOGICAL_BITS
 """A log must go on for so long, 5 s, after a will was due."""
+WAIT: Final = 6_000 << LOGICAL_BITS
+"""A node that has had a lease for so long, 6 s, has published or dropped the wills that were in doubt."""
 ARRIVAL: Final = 1_000 << LOGICAL_BITS
 """A node has sessions of a slot for less than this, 1 s, before it says that the slot has arrived."""
 
@@ -178,8 +201,17 @@ def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
         return
     for armed, ended in wills.due:
         rows = _of(armed, ended)
-        if ended["hlc"] + GRACE <= _known(ended, world) and not _is_gone(owner, rows, world):
+        known = ended["hlc"] + GRACE <= _known(ended, world) and _had_time(ended, world)
+        if known and not _is_gone(owner, rows, world):
             yield _finding("lost", owner, world, *rows)
+
+
+def _had_time(ended: Row, world: World) -> bool:
+    """Whether a node that had the slot has had a lease for so long that no will waits there any more."""
+    return any(
+        world.partitions.had_for(node, begin, end, WAIT, world.lives.end)
+        for node, begin, end in world.slots.holders(ended["node"], slot_in(ended), ended["hlc"])
+    )
 
 
 def _known(ended: Row, world: World) -> int:
@@ -218,7 +250,7 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
         if not _may_be_lost(*each, row, world) and not _is_gone(owner, _of(*each), world, row["hlc"])
     ]
     if wills.due:
-        wills.due.pop(0)
+        wills.publish(row)
         return
     if _came_along(elsewhere, row, world):
         return

@@ -85,3 +85,22 @@ def test_a_node_that_joins_has_no_lease(kind: str) -> None:
     )
     joins = kind == "node.join"
     assert (found.had_lease("a", 2), found.is_unleased("a", 2)) == (not joins, joins)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "duration", "last", "had"),
+    [
+        (0, NEVER, 3, 99, True),  # from 1 to 4
+        (0, NEVER, 4, 9, False),  # since 6 until the last row
+        (0, NEVER, 4, 10, True),
+        (2, NEVER, 3, 6, False),
+        (0, 3, 3, 99, False),
+        (6, NEVER, 99, 7, True),  # it has one from the begin on, for ever
+    ],
+)
+def test_how_long_a_lease_lasts(begin: int, end: int, duration: int, last: int, had: bool) -> None:
+    found = Partitions()
+    for kind, stamp in (("lease.get", 1), ("lease.lose", 4), ("lease.get", 6)):
+        found.note({"type": kind, "node": "a", "hlc": stamp})
+    assert found.had_for("a", begin, end, duration, last) is had
+    assert found.had_for("b", begin, end, duration, last)

@@ -38,3 +38,11 @@ def test_a_primary_may_lack_changes_from_the_first_row_about_it_on() -> None:
     assert slots.doubtful_after(8, 10) == NEVER
     slots.note({**lost, "node": "a", "hlc": 30, "view": 6})
     assert slots.doubtful_after(8, 10) == 30
+
+
+def test_who_has_had_a_slot_since_a_stamp() -> None:
+    slots = Slots()
+    for node, stamp in (("b", 10), ("a", 30), ("b", 20)):
+        slots.note({"type": "slot.arrive", "node": node, "slot": 7, "hlc": stamp})
+    slots.note({"type": "slot.arrive", "node": "c", "slot": 8, "hlc": 25})
+    assert list(slots.holders("a", 7, 15)) == [("a", 15, 20), ("b", 20, 30), ("a", 30, NEVER)]

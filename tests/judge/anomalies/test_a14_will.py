@@ -12,6 +12,8 @@ from strogoff.judge.run import judge
 from ...testing.log_audit.log_builder import NODE, Log, two_nodes
 from .found import findings, kinds, proof
 
+STATS = {"connects": 1, "publishes": 0, "deliveries": 0, "drops": {}}
+
 
 def test_a_will_that_is_lost_twice_is_two_findings() -> None:
     """Each names the row of the will and the row that made it due."""
@@ -158,9 +160,12 @@ def test_a_will_that_went_with_its_disk_is_not_published_later(leased: bool, lat
     log._now = count(next(log._now) + later_ms)
     log.say("slot.lost", target=NODE, count=256, slots=["0-255"], view=2)
     log.boot()
+    log.say("lease.get", view=3)
     log.connect("tx", will=True)
-    log.say("sess.end", client="tx", reason="disconnected")
     log.say("will.fire", client="tx", topic="will", mid=(NODE, 2, 50))
+    log.say("sess.end", client="tx", reason="disconnected")
+    log._now = count(next(log._now) + 60_000)
+    log.say("lease.lose", view=3)
     assert kinds(log) == ([] if gone else [("A14", "lost")])
 
 
@@ -431,3 +436,68 @@ def test_a_node_out_of_the_view_loses_a_slot_without_sessions(how: str) -> None:
         b.say("slot.arrive", slot=slot)
     a.rows += b.rows
     assert kinds(a) == [("A14", "spurious")] * (how != "left")
+
+
+@pytest.mark.parametrize("later", ["sess.end", "sess.expire", "conn.open"])
+def test_the_will_that_is_lost_is_the_one_that_was_due_before(later: str) -> None:
+    """A will that is published just before the end of its session is that of this session. Else the oldest one is."""
+    log = Log()
+    log.connect("tx", will=True)
+    log.say("conn.close", client="tx", reason="session_taken_over")
+    log.say("sess.end", client="tx", reason="disconnected")
+    first = log.rows[-1]["seq"]
+    log.connect("tx", will=True)
+    log.say("conn.close", client="tx", reason="peer closed")
+    log.say("will.fire", client="tx", topic="will", mid=(NODE, 1, 50))
+    if later == "conn.open":
+        log.connect("other")
+    if later == "sess.expire":
+        log.say("sess.expire", client="tx")
+    else:
+        log.say("sess.end", client="tx", reason="disconnected")
+    found = findings(log)
+    assert [each.kind for each in found] == ["lost"]
+    assert (found[0].rows[-1][2] == first) is (later != "conn.open")
+
+
+@pytest.mark.parametrize(
+    ("times_ms", "lost"),
+    [([5_000, 5_000], False), ([5_000, 7_000], True), ([7_000, 1_000], True)],
+)
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_will_in_doubt_waits_for_a_lasting_lease(times_ms: list[int], ends: bool, lost: bool) -> None:
+    """Its node decides when it has had a lease for 5 s. `times_ms`: how long it has one, several times."""
+    log = Log()
+    log.say("lease.get", view=1)
+    log.connect("tx", will=True)
+    log.say("sess.end", client="tx", reason="disconnected")
+    log.say("lease.lose", view=1)
+    for number, duration in enumerate(times_ms):
+        if number:
+            log.say("lease.lose", view=number)
+        log.say("lease.get", view=1 + number)
+        log._now = count(next(log._now) + duration)
+    log.say("lease.lose" if ends else "node.stats", **({"view": 9} if ends else STATS))
+    assert kinds(log) == [("A14", "lost")] * lost
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_will_in_doubt_waits_where_its_slot_is(there: bool) -> None:
+    """A former primary has a lease for a long time, and the next one for a moment, or the other way round."""
+    a, b = two_nodes()
+    slot = slot_of("", "tx")
+    for log in (a, b):
+        log.say("lease.get", view=1)
+    a.connect("tx", will=True)
+    a.say("sess.end", client="tx", reason="disconnected")
+    b.say("lease.lose", view=1)
+    a.say("slot.moved", slot=slot, target="b", sessions=0, bytes=0)
+    b.say("slot.arrive", slot=slot)
+    a.say("lease.lose", view=1)
+    for log, duration in ((a, 1_000), (b, 60_000)) if there else ((b, 1_000), (a, 60_000)):
+        log.say("lease.get", view=2)
+        log._now = count(next(log._now) + duration)
+        a._now = b._now = log._now
+        log.say("lease.lose", view=2)
+    a.rows += b.rows
+    assert kinds(a) == [("A14", "lost")] * there
