@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ class Api:
         self.delay_s = 0.0
         self.requests: list[tuple[float, bool]] = []
         self.url = ""
+        self.closed = asyncio.Event()
         self._changed = asyncio.Event()
         self._lines: list[tuple[int, bytes]] = []
         self.set_token("first")
@@ -80,7 +81,8 @@ class Api:
         watch = request.query.get("watch") == "1"
         self.requests.append((time.monotonic(), watch))
         if self.delay_s:
-            await asyncio.wait_for(asyncio.shield(asyncio.Event().wait()), self.delay_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.closed.wait(), self.delay_s)
         if request.headers.get("Authorization") != f"Bearer {self.token}":
             return web.json_response({"kind": "Status", "message": "Unauthorized"}, status=401)
         if self.refuses or (watch and not self.may_watch):
@@ -121,4 +123,5 @@ async def api(folder: Path) -> AsyncIterator[Api]:
     try:
         yield made
     finally:
+        made.closed.set()
         await runner.cleanup()

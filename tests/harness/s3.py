@@ -21,7 +21,7 @@ _REFUSAL = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></E
 
 class Storage:
     """`requests` has (time, access key, method, path) of each request. `refuses` answers all of them with 403.
-    `answers`: while this is not set, requests wait."""
+    `answers`: while this is not set, requests wait. `delay_s`: how long each of them waits anyway."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[float, str, str, str]] = []
@@ -29,6 +29,7 @@ class Storage:
         self.answers = threading.Event()
         self.answers.set()
         self.delay_s = 0.0
+        self.closed = threading.Event()
         self._app = DomainDispatcherApplication(create_backend_app)
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
@@ -39,6 +40,7 @@ class Storage:
     def close(self) -> None:
         """End the server, and forget all buckets."""
         self.answers.set()
+        self.closed.set()
         self._server.shutdown()
         self._thread.join(10)
         self._server.server_close()
@@ -83,8 +85,7 @@ class Storage:
         row = (time.monotonic(), said[1] if said else "", environ["REQUEST_METHOD"], environ["PATH_INFO"])
         self.requests.append(row)
         self.answers.wait(30)
-        if self.delay_s:
-            threading.Event().wait(self.delay_s)
+        self.closed.wait(self.delay_s)
         if self.refuses:
             start("403 Forbidden", [("Content-Type", "application/xml")])
             return [_REFUSAL]
