@@ -20,7 +20,17 @@ from .context import Context
 from .dispatch import MAX_REQUEST_BYTES
 from .exposition import CONTENT_TYPE, exposition, process_exposition
 from .http_auth import needs_api_key, require_api_key
-from .status import cluster_facts, damage, figures, incidents, members, missing_members, not_serving, stopped_listeners
+from .status import (
+    cluster_facts,
+    damage,
+    figures,
+    incidents,
+    members,
+    missing_members,
+    needs_restart,
+    not_serving,
+    stopped_listeners,
+)
 
 
 class Page(NamedTuple):
@@ -81,6 +91,10 @@ def _health(context: Context) -> list[Page]:
     async def health(request: web.Request) -> web.Response:
         return _health_of(context, [*stopped_listeners(context), *not_serving(context)])
 
+    async def live(request: web.Request) -> web.Response:
+        reasons = needs_restart(context)
+        return _json({"status": "DOWN", "reasons": reasons}, 503) if reasons else _json({"status": "OK"})
+
     async def full_cluster(request: web.Request) -> web.Response:
         return _health_of(context, [*stopped_listeners(context), *not_serving(context), *missing_members(context)])
 
@@ -90,6 +104,8 @@ def _health(context: Context) -> list[Page]:
 
     return [
         Page("GET", "/health", health),
+        Page("GET", "/health/live", live),
+        Page("GET", "/health/ready", health),
         Page("GET", "/health/ping", ping),
         Page("GET", "/health/listeners", listeners),
         Page("GET", "/health/listeners_full_cluster", full_cluster),

@@ -82,7 +82,7 @@ def not_serving(context: Context) -> list[str]:
     store = context.node.env.store
     reasons = ["the node is stopping"] if context.node.closing or context.node.policy.stops_soon else []
     if store.state == "failed":
-        reasons.append(f"the message store has failed, start the node again: {store.detail}")
+        reasons.append(_STORE_FAILED.format(store.detail))
     cluster = context.cluster
     if cluster is not None:
         status = cluster.status()
@@ -92,6 +92,15 @@ def not_serving(context: Context) -> list[str]:
         reasons += [status.serves_nobody] if status.serves_nobody else _STATE_REASONS.get(state, [])
         if state == "serving" and status.sees == "minority" and not _takes_clients(context.node):
             reasons.append(f"the node has no lease: {status.no_lease or 'no majority of its cluster has renewed it'}")
+    return reasons
+
+
+def needs_restart(context: Context) -> list[str]:
+    """The reasons why only a restart of the process can help. A cut, a full disk and a stop are none of them."""
+    store, cluster = context.node.env.store, context.cluster
+    reasons = [_STORE_FAILED.format(store.detail)] if store.state == "failed" else []
+    if cluster is not None and cluster.status().log_disk == "failed":
+        reasons += _DISK_REASONS["failed"]
     return reasons
 
 
@@ -105,6 +114,8 @@ def _takes_clients(node: Node) -> bool:
     """Whether this node accepts clients without a lease."""
     return node.options.allow_register_during_netsplit == "on"
 
+
+_STORE_FAILED = "the message store has failed, start the node again: {}"
 
 _STATE_REASONS = {
     "joining": ["the node is joining the cluster"],

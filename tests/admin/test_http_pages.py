@@ -66,7 +66,7 @@ def test_health(tmp_path: Path) -> None:
             status, text = await harness.get(path)
             return status, json.loads(text)
 
-        for path in ("/health", "/health/ping", "/health/listeners"):
+        for path in ("/health", "/health/live", "/health/ready", "/health/ping", "/health/listeners"):
             assert await get(path) == ok
         port = harness.port
         await harness.good("listener", "stop", "address=127.0.0.1", f"port={port}")
@@ -77,8 +77,15 @@ def test_health(tmp_path: Path) -> None:
         await harness.good("listener", "restart", "address=127.0.0.1", f"port={port}")
         assert await get("/health") == ok
         harness.server.node.closing = True
-        assert await get("/health") == (503, {"status": "DOWN", "reasons": ["the node is stopping"]})
+        stopping = (503, {"status": "DOWN", "reasons": ["the node is stopping"]})
+        assert await get("/health") == await get("/health/ready") == stopping
+        assert await get("/health/live") == ok
         harness.server.node.closing = False
+        store = harness.server.node.env.store
+        store.state, store.detail = "failed", "EIO"
+        failed = "the message store has failed, start the node again: EIO"
+        assert await get("/health/live") == (503, {"status": "DOWN", "reasons": [failed]})
+        store.state = "serving"
 
     run_with_server(tmp_path, test, **HTTP)
 
@@ -167,7 +174,8 @@ def test_pages_in_a_cluster(tmp_path: Path) -> None:
         fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         facts = {"sees": "majority", "members": 3, "serving": 2}
         assert await get("/health") == (200, {"status": "OK", "cluster": facts})
-        assert await get("/health/ping") == await get("/health/listeners") == (200, {"status": "OK"})
+        for path in ("/health/ping", "/health/live", "/health/listeners"):
+            assert await get(path) == (200, {"status": "OK"})
         down = {"status": "DOWN", "reasons": ["node c@127.0.0.1 does not run"], "cluster": facts}
         assert await get("/health/listeners_full_cluster") == (503, down)
         _, ((whole,),) = 0, (await get("/status.json"))[1:]
@@ -176,5 +184,6 @@ def test_pages_in_a_cluster(tmp_path: Path) -> None:
         assert whole[NODE]["mystatus"] == [{NODE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}]
         fake.nodes = [row(NODE, state="joining"), row("b@127.0.0.1")]
         assert (await get("/health"))[1]["reasons"] == ["the node is joining the cluster"]
+        assert (await get("/health/ready"))[0] == 503 and (await get("/health/live"))[0] == 200
 
     run_with_server(tmp_path, test, **HTTP)

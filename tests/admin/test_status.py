@@ -7,7 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from strogoff.admin.status import cluster_facts, figures, members, missing_members, not_serving, stopped_listeners
+from strogoff.admin.status import (
+    cluster_facts,
+    figures,
+    members,
+    missing_members,
+    needs_restart,
+    not_serving,
+    stopped_listeners,
+)
 
 from .fake_operator_port import THIS_NODE, FakeOperatorPort, row
 from .server_harness import ServerHarness, run_with_server
@@ -83,6 +91,30 @@ def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
         assert not_serving(harness.context) == []  # it stays in the load balancer, and serves the undamaged data
         store.state, store.detail = "failed", "EIO"
         assert not_serving(harness.context) == ["the message store has failed, start the node again: EIO"]
+        store.state = "serving"
+
+    run_with_server(tmp_path, test)
+
+
+def test_only_a_failed_disk_needs_a_restart(tmp_path: Path) -> None:
+    """A restart of a node in a minority, on a full disk or that stops helps nobody, and would end its connections."""
+
+    async def test(harness: ServerHarness) -> None:
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        for facts in ({"sees": "minority"}, {"log_disk": "full"}, {"serves_nobody": "it waits for n2"}):
+            fake.sees(**facts)
+            assert not_serving(harness.context) and needs_restart(harness.context) == []
+        harness.server.node.policy.stops_soon = True
+        assert needs_restart(harness.context) == []
+        store = harness.server.store
+        store.state = "full"
+        assert needs_restart(harness.context) == []
+        fake.sees(log_disk="failed")
+        assert needs_restart(harness.context) == ["the disk of the cluster's log has failed: start the node again"]
+        harness.server.cluster = None
+        assert needs_restart(harness.context) == []
+        store.state, store.detail = "failed", "EIO"
+        assert needs_restart(harness.context) == ["the message store has failed, start the node again: EIO"]
         store.state = "serving"
 
     run_with_server(tmp_path, test)
