@@ -60,6 +60,7 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
             Path(listener.cafile),
             Path(listener.certfile),
             Path(listener.keyfile),
+            name=str(settings["cluster.certificate_name"]).strip(),
             names=_words(settings["cluster.peer_names"]),
             fingerprints=_fingerprints(settings),
             crlfile=Path(listener.crlfile) if listener.crlfile else None,

@@ -115,6 +115,13 @@ def test_a_listener_with_certificates_is_preferred(tmp_path: Path) -> None:
     ]
 
 
+def test_certificates_are_valid_for_the_address_or_for_one_name(tmp_path: Path) -> None:
+    lines = ("listener.vmqs.clustering = 10.0.0.1:44053", *_certificates(tmp_path))
+    for more, name in (((), ""), (("cluster.certificate_name = nodes.mqtt.example",), "nodes.mqtt.example")):
+        links = certain(links_of(tmp_path, *lines, *more))
+        assert links.tls is not None and links.tls.name == name
+
+
 def test_tls_options_without_effect_between_nodes_give_a_notice(tmp_path: Path) -> None:
     """Before, these options were accepted without a notice: a revoked certificate opened the cluster."""
     conf = tmp_path / "vernemq.conf"
