@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test gateway-test ha-test turns-test fuzz siege demo sim mutants format conformance lock clean
+.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test gateway-test ha-test turns-test fuzz siege demo sim mutants format conformance lock deploy-tools manifests clean
 KILLS ?= 200
 ROUNDS ?= 200
 TAKEOVERS ?= 10000
@@ -84,6 +84,12 @@ sim: venv-test                ## 5,000 seeds of the simulator
 
 mutants: venv-test            ## try every mutant with tests and 200 seeds; CHECK=1 writes no table; SAMPLE=N tries N
 	$(BIN)/python -m strogoff.mutants $(if $(CHECK),--check) $(if $(SAMPLE),--sample $(SAMPLE) --within 90 --limit 60)
+
+deploy-tools: venv-test         ## Helm and the validator of manifests, for tests of deploy/ (58 MB)
+	$(BIN)/python deploy/helm/tools.py
+
+manifests: deploy-tools           ## rewrite deploy/kubernetes from the chart
+	$(BIN)/python deploy/helm/render.py
 
 conformance: venv-test        ## rewrite docs/conformance.md from the statements and the tests
 	$(BIN)/python docs/conformance.py
