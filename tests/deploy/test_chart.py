@@ -256,6 +256,12 @@ def test_a_stop_of_all_nodes_changes_no_pod() -> None:
     assert stopped["template"] == runs["template"]
 
 
+def test_all_objects_have_the_common_labels_and_annotations() -> None:
+    for each in chart(*EVERYTHING):
+        assert each["metadata"]["labels"]["team"] == "iot", each["metadata"]["name"]
+        assert each["metadata"]["annotations"]["owner"] == "me", each["metadata"]["name"]
+
+
 def test_services_select_the_pods_and_name_their_ports() -> None:
     found = chart(*EVERYTHING)
     labels = only(found, "StatefulSet")["spec"]["template"]["metadata"]["labels"]
