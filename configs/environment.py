@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from .orchestrators import KUBERNETES, discovery, without_effect
+from .orchestrators import KUBERNETES, NOT_KEYS, discovery, without_effect
 from .schema import schema
 
 PREFIX = "DOCKER_VERNEMQ_"
@@ -26,7 +26,6 @@ START = "########## Start ##########"
 END = "########## End ##########"
 
 _ADDRESS = "DOCKER_IP_ADDRESS"
-_NOT_KEYS = ("KUBERNETES", "SWARM", "COMPOSE")
 _USER = "USER_"
 _FIRST_PORT = 1884
 _BLOCK = re.compile(rf"^{START}$.*?(?:^{END}$\n?|\Z)", re.MULTILINE | re.DOTALL)
@@ -50,13 +49,11 @@ def from_environment(environ: Mapping[str, str]) -> Environment:
     host = f"[{ip_address}]" if ":" in ip_address else ip_address
     for variable in sorted(environ):
         name = variable.removeprefix(PREFIX)
-        if name == variable or name == "ACCEPT_EULA" or any(word in name for word in _NOT_KEYS):
+        if name == variable or name == "ACCEPT_EULA" or variable in NOT_KEYS:
             continue
         text = environ[variable].strip()
         if name.startswith(_USER):
             users[name.removeprefix(_USER).lower()] = environ[variable]
-        elif name == "DISCOVERY_NODE":
-            continue
         elif name == "NODENAME":
             values["nodename"] = (text if "@" in text else f"VerneMQ@{text}", variable)
         else:

@@ -17,12 +17,23 @@ CLUSTER_NAME = f"{PREFIX}KUBERNETES_CLUSTER_NAME"
 SELECTOR = f"{PREFIX}KUBERNETES_LABEL_SELECTOR"
 INSECURE = f"{PREFIX}KUBERNETES_INSECURE"
 SWARM = f"{PREFIX}SWARM"
+COMPOSE = f"{PREFIX}COMPOSE"
+ISTIO = f"{PREFIX}KUBERNETES_ISTIO_ENABLED"
+ADDRESS = "DOCKER_IP_ADDRESS"
+INTERFACE = "DOCKER_NET_INTERFACE"
+POD_NAME = "MY_POD_NAME"
 NODE = f"{PREFIX}DISCOVERY_NODE"
 
 WITHOUT_EFFECT = {
-    f"{PREFIX}KUBERNETES_ISTIO_ENABLED": "the node asks the API of Kubernetes until it answers",
+    ISTIO: "the node asks the API of Kubernetes until it answers",
+    COMPOSE: "a name is always resolved to all of its addresses",
+    "API_KEY": "make the key once, for all nodes: vmq-admin api-key add key=...",
+    "API_KEY_SCOPE": "the scope is an argument of vmq-admin api-key add",
 }
 """Variables of VerneMQ's image without effect, and why."""
+
+NOT_KEYS = frozenset((KUBERNETES, NAMESPACE, SUBDOMAIN, CLUSTER_NAME, SELECTOR, INSECURE, ISTIO, SWARM, COMPOSE, NODE))
+"""Variables with the prefix that stand for no key of vernemq.conf."""
 
 _SVC = ".svc."
 _OFF = ("", "0", "false", "off", "no")
@@ -85,8 +96,15 @@ def from_pod(environ: Mapping[str, str], full_name: str, namespace: str) -> dict
 
 
 def without_effect(environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable that has no effect."""
-    said = [(name, why) for name, why in sorted(WITHOUT_EFFECT.items()) if name in environ]
+    """A sentence for each variable that has no effect. A container has its address in the environment; elsewhere
+    variables without the prefix belong to other programs."""
+    why = dict(WITHOUT_EFFECT)
     if not is_on(environ, KUBERNETES):
-        said += [(name, f"{KUBERNETES} is not set") for name in (SELECTOR, INSECURE) if name in environ]
-    return [f"{name} has no effect: {why}" for name, why in said]
+        why |= dict.fromkeys((SELECTOR, INSECURE, NAMESPACE, SUBDOMAIN, CLUSTER_NAME), f"{KUBERNETES} is not set")
+    if not environ.get(NODE, "").split():
+        why[SWARM] = f"{NODE} is not set"
+    why[INTERFACE] = f"{ADDRESS} is set"
+    if f"{PREFIX}NODENAME" in environ:
+        why[POD_NAME] = f"{PREFIX}NODENAME names the node"
+    said = [name for name in sorted(why) if name in environ and (name.startswith(PREFIX) or ADDRESS in environ)]
+    return [f"{name} has no effect: {why[name]}" for name in said]

@@ -2,22 +2,25 @@
 
 `vernemq.conf.local` in the `etc` folder replaces configuration and variables; `DOCKER_VERNEMQ_USER_NAME=password`
 becomes a line of `etc/vmq.passwd`; the log goes to the console. Listeners are open on all addresses of the container
-unless DOCKER_IP_ADDRESS names one; the listener for other nodes is open only if a cookie or another node is named. A
-node without a configured name keeps the name in its data, so that a container that comes back with another address is
-still the same node. A new node is named after the host and advertises its address to the others.
+unless DOCKER_IP_ADDRESS or DOCKER_NET_INTERFACE names one; the listener for other nodes is open only if a cookie or
+another node is named. A node without a configured name keeps the name in its data, so that a container that comes back
+with another address is still the same node. A new node is named after its pod or host and advertises its address to the
+others.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import socket
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
 from ...configs.environment import conf_text, from_environment
-from ...configs.orchestrators import from_pod
+from ...configs.orchestrators import ADDRESS, INTERFACE, POD_NAME, from_pod
 from ...storage.directory import MARKER
 from ..plugins.passwords import SALT_BYTES, check_name, hashed, with_user
 
@@ -26,6 +29,8 @@ CLUSTERING = "listener.vmq.clustering"
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 CLOSED = "127.0.0.1:44053"
 DATA_PORT = "44054"
+_SIOCGIFADDR = 0x8915
+"""The request for the address of an interface, netdevice(7)."""
 _FOR_A_CLUSTER = (
     CLUSTERING, "distributed_cookie", "discovery.nodes", "discovery.srv", "discovery.kubernetes.selector",
     "discovery.s3.bucket", "cluster.allow_default_cookie",
@@ -36,11 +41,14 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     """The configuration file, the environment and the overrides with which to load the settings.
 
     Writes `etc/vmq.passwd` and, for a `vernemq.conf.local`, `etc/vernemq.conf`. OSError where that is not allowed,
-    ValueError for a user whose name cannot stand in a password file.
+    ValueError for a user whose name cannot stand in a password file, and for an interface without an address.
     """
     etc = home / "etc"
-    address = environ.get("DOCKER_IP_ADDRESS", ALL_ADDRESSES)
-    environ = from_pod({**environ, "DOCKER_IP_ADDRESS": address}, socket.getfqdn(), _namespace())
+    address = environ.get(ADDRESS, "")
+    if not address:
+        address = address_of(environ.get(INTERFACE, ""))
+        environ = {name: text for name, text in environ.items() if name != INTERFACE}
+    environ = from_pod({**environ, ADDRESS: address}, socket.getfqdn(), _namespace())
     overrides = {"platform_data_dir": environ.get("STROGOFF_DATA_DIR", str(home / "data"))}
     conf = etc / "vernemq.conf"
     local = etc / "vernemq.conf.local"
@@ -61,7 +69,7 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
         overrides["cluster.data_port"] = DATA_PORT
     if "nodename" not in wanted.values and not _say(etc, "nodename"):
         name = _name_of_data(Path(overrides["platform_data_dir"]))
-        overrides["nodename"] = name or f"VerneMQ@{socket.gethostname()}"
+        overrides["nodename"] = name or f"VerneMQ@{environ.get(POD_NAME) or socket.gethostname()}"
     return conf if conf.exists() else None, dict(environ), overrides
 
 
@@ -86,6 +94,18 @@ def own_address(wanted: str) -> str:
         return socket.gethostbyname(socket.gethostname())
     except OSError:
         return ""
+
+
+def address_of(interface: str) -> str:
+    """The IPv4 address of a network interface; all addresses for "". Raises ValueError if it has none."""
+    if not interface:
+        return ALL_ADDRESSES
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            found = fcntl.ioctl(asked, _SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))
+        except OSError as error:
+            raise ValueError(f"{INTERFACE} = {interface}: it has no IPv4 address here ({error.strerror})") from None
+    return socket.inet_ntoa(found[20:24])
 
 
 def _write_users(path: Path, users: Mapping[str, str]) -> Path:

@@ -80,3 +80,24 @@ def test_variables_without_effect_are_reported() -> None:
 @pytest.mark.parametrize(("text", "on"), [("1", True), ("yes", True), ("0", False), ("False", False), ("", False)])
 def test_accepted_words_for_yes(text: str, on: bool) -> None:
     assert is_on({"X": text}, "X") is on
+
+
+def test_other_variables_of_the_image_are_reported_in_a_container_alone() -> None:
+    environ = {"API_KEY": "k", "API_KEY_SCOPE": "mgmt", "DOCKER_NET_INTERFACE": "eth0", "MY_POD_NAME": "n-0"}
+    assert without_effect(environ) == []
+    inside = {**environ, "DOCKER_IP_ADDRESS": "10.0.0.1", "DOCKER_VERNEMQ_NODENAME": "n"}
+    assert [text.split()[0] for text in without_effect(inside)] == sorted(environ)
+    assert "vmq-admin api-key add" in without_effect(inside)[0]
+
+
+@pytest.mark.parametrize("name", ["KUBERNETES_NAMSPACE", "SWARMS", "COMPOSED", "DISCOVERY_NODES"])
+def test_a_mistyped_variable_stops_the_start_with_its_name(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"DOCKER_VERNEMQ_{name}"):
+        load(None, {f"DOCKER_VERNEMQ_{name}": "1"})
+
+
+def test_swarm_without_a_service_and_compose_are_reported() -> None:
+    said = without_effect({"DOCKER_VERNEMQ_SWARM": "1", "DOCKER_VERNEMQ_COMPOSE": "1"})
+    assert [text.partition(":")[0] for text in said] == [
+        "DOCKER_VERNEMQ_COMPOSE has no effect", "DOCKER_VERNEMQ_SWARM has no effect",
+    ]  # fmt: skip

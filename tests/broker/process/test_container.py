@@ -15,7 +15,7 @@ from bench.broker_process import BrokerProcess, free_port
 from bench.steady import SteadyClient
 from strogoff.broker.plugins.passwords import SALT_BYTES, hashed
 from strogoff.broker.process import container
-from strogoff.broker.process.container import prepare
+from strogoff.broker.process.container import address_of, prepare
 from strogoff.cli import main
 from strogoff.configs import Settings, load
 from strogoff.storage.directory import DataDirectory
@@ -262,3 +262,18 @@ def test_a_pod_of_a_stateful_set_looks_at_its_headless_service(home: Path, monke
     service = {"DOCKER_VERNEMQ_KUBERNETES_SUBDOMAIN": "mine"}
     loaded = settings(home, DOCKER_VERNEMQ_DISCOVERY_KUBERNETES="1", **service, **more)
     assert loaded["discovery.nodes"] == "mine.prod.svc.cluster.local"
+
+
+def test_a_network_interface_names_the_address(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    _, environ, _ = prepare({"DOCKER_NET_INTERFACE": "lo"}, tmp_path)
+    assert environ == {"DOCKER_IP_ADDRESS": "127.0.0.1"} and address_of("") == "0.0.0.0"
+    _, environ, _ = prepare({"DOCKER_NET_INTERFACE": "lo", "DOCKER_IP_ADDRESS": "10.0.0.1"}, tmp_path)
+    assert environ["DOCKER_IP_ADDRESS"] == "10.0.0.1"
+    with pytest.raises(ValueError, match="DOCKER_NET_INTERFACE = none0: it has no IPv4 address here"):
+        prepare({"DOCKER_NET_INTERFACE": "none0"}, tmp_path)
+
+
+def test_the_name_of_the_pod_names_a_new_node(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    assert prepare({"MY_POD_NAME": "vmq-0"}, tmp_path)[2]["nodename"] == "VerneMQ@vmq-0"
