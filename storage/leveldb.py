@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from .durations import Durations
 from .engine import Batch, DiskFull, Done, Durability, StorageError
 from .leveldb_binding import plyvel
 from .leveldb_damage import check_logs, explain, tables_of
@@ -98,6 +100,8 @@ class LevelDBEngine:
         self.path = Path(path).absolute()
         self.durability: Durability = durability
         self.options = options or LevelDBOptions()
+        self.commits = Durations()
+        """How long each write took, failed ones included."""
         self._call_threadsafe = call_threadsafe
         self._fences = _Fences(fences)
         self._folder = Folder(self.path)
@@ -181,15 +185,18 @@ class LevelDBEngine:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             batch, done = job
+            began_s = time.monotonic()
             error = self._attempt(batch)
+            took_s = time.monotonic() - began_s
             try:
-                self._call_threadsafe(partial(self._finished, done, error))
+                self._call_threadsafe(partial(self._finished, done, error, took_s))
             except RuntimeError:
                 # The owner's event loop is closed, so nothing was acknowledged.
                 return
 
-    def _finished(self, done: Done, error: Exception | None) -> None:
+    def _finished(self, done: Done, error: Exception | None, took_s: float) -> None:
         self._busy = False
+        self.commits.add(took_s)
         if not self._closed:
             done(error)
 

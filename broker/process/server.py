@@ -24,6 +24,7 @@ from ...cluster.transport.wire import Transport, TransportError
 from ...configs import Settings
 from ...storage import keys
 from ...storage.directory import DataDirectory
+from ...storage.durations import Durations
 from ...storage.engine import Durability, Engine, StorageError
 from ...storage.leveldb import LevelDBEngine, LevelDBOptions
 from ...storage.memory import VolatileMemoryEngine
@@ -115,6 +116,11 @@ class Server:
     def data_dir(self) -> Path:
         """Where the node keeps its data."""
         return Path(str(self.settings["platform_data_dir"]))
+
+    @property
+    def commits(self) -> Durations:
+        """How long the commits of the message store took; without any where it is in memory."""
+        return self._engine.commits if isinstance(self._engine, LevelDBEngine) else Durations()
 
     async def start(self) -> None:
         """Open the data, bring the sessions back, open the listeners."""
