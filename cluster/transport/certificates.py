@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64
+from datetime import UTC, datetime
 from hashlib import sha256
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -18,6 +19,7 @@ Revoked = frozenset[tuple[bytes, int]]
 _COMMON_NAME = bytes((0x55, 0x04, 0x03))
 _ALTERNATIVE_NAMES = bytes((0x55, 0x1D, 0x11))
 _INTEGER, _SEQUENCE, _EXTENSIONS = 0x02, 0x30, 0xA3
+_UTC_TIME = 0x17
 _TEXT_NAMES = (0x81, 0x82, 0x86)
 """Mail address, DNS name, URI."""
 _IP = 0x87
@@ -91,6 +93,20 @@ def read_certificate(der: bytes) -> Certificate:
         return Certificate(
             issuer.whole, int.from_bytes(serial.content, "big"), tuple(dict.fromkeys(names)), sha256(der).hexdigest()
         )
+    except (IndexError, ValueError) as error:
+        raise CertificateError(f"a certificate of {len(der)} bytes cannot be read") from error
+
+
+def read_expiry(der: bytes) -> int:
+    """The end of a certificate's validity, in seconds since 1970. Raises `CertificateError`."""
+    try:
+        parts = _parts(_parts(_parts(der)[0].content)[0].content)
+        at = 0 if parts[0].tag == _INTEGER else 1  # the version may be missing
+        end = _parts(parts[at + 3].content)[1]
+        digits = end.content.decode("ascii")
+        if end.tag == _UTC_TIME:  # two digits of the year, from 1950 to 2049 (RFC 5280 section 4.1.2.5.1)
+            digits = ("19" if digits >= "50" else "20") + digits
+        return int(datetime.strptime(digits, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp())
     except (IndexError, ValueError) as error:
         raise CertificateError(f"a certificate of {len(der)} bytes cannot be read") from error
 

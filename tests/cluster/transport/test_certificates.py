@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import trustme
 from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from strogoff.cluster.transport.certificates import (
     fingerprint,
     from_pem,
     read_certificate,
+    read_expiry,
     read_revoked,
 )
 
@@ -30,6 +33,22 @@ def test_a_certificate(tmp_path: Path) -> None:
     assert (read.issuer, read.serial) == (other.issuer.public_bytes(), other.serial_number)
     assert read.names == ("127.0.0.1", "n1.example", "*.cluster.example")
     assert read.fingerprint == sha256(node.der).hexdigest()
+
+
+@pytest.mark.parametrize("year", [1999, 2027, 2049, 2050, 2150, 9999])
+def test_the_end_of_a_certificate(year: int) -> None:
+    """Years up to 2049 have two digits, later ones four."""
+    end = datetime(year, 12, 31, 23, 59, 58, tzinfo=UTC)
+    cert = trustme.CA().issue_cert("n1.example", not_before=datetime(1998, 1, 1, tzinfo=UTC), not_after=end)
+    (der,) = from_pem(cert.cert_chain_pems[0].bytes(), "CERTIFICATE")
+    assert read_expiry(der) == int(end.timestamp())
+
+
+def test_the_end_of_what_is_no_certificate_is_an_error() -> None:
+    (der,) = from_pem(Authority().ca.issue_cert("n1.example").cert_chain_pems[0].bytes(), "CERTIFICATE")
+    for wrong in (b"", b"x", der[:60], der[:200]):
+        with pytest.raises(CertificateError, match="cannot be read"):
+            read_expiry(wrong)
 
 
 def test_a_common_name_is_a_name() -> None:
