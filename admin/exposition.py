@@ -8,10 +8,11 @@ keep their names.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
+from ..storage.durations import Durations
 from .metric_names import described
 from .metrics import Metric
 
@@ -32,6 +33,20 @@ def exposition(rows: Iterable[Metric], namespace: str, node: str) -> str:
             lines += _head(name, row.type, described(row.name)[1])
             last = name
         lines.append(_sample(name, (("node", node), *row.labels), row.value))
+    return "\n".join(lines) + "\n"
+
+
+def histogram_exposition(histograms: Mapping[str, Durations], namespace: str, node: str) -> str:
+    """All histograms, in seconds, with the prefix `namespace` and the label `node`."""
+    lines: list[str] = []
+    for name, durations in histograms.items():
+        lines += _head(namespace + name, *described(name))
+        cumulated = durations.cumulated
+        for bound, number in zip([*durations.bounds, math.inf], cumulated, strict=True):
+            labels = (("node", node), ("le", _number(bound)))
+            lines.append(_sample(f"{namespace}{name}_bucket", labels, number))
+        lines.append(_sample(f"{namespace}{name}_sum", (("node", node),), durations.total_s))
+        lines.append(_sample(f"{namespace}{name}_count", (("node", node),), cumulated[-1]))
     return "\n".join(lines) + "\n"
 
 

@@ -18,7 +18,7 @@ from ..configs import ListenerSettings
 from . import http_api
 from .context import Context
 from .dispatch import MAX_REQUEST_BYTES
-from .exposition import CONTENT_TYPE, exposition, process_exposition
+from .exposition import CONTENT_TYPE, exposition, histogram_exposition, process_exposition
 from .http_auth import needs_api_key, require_api_key
 from .status import (
     cluster_facts,
@@ -78,6 +78,7 @@ def _metrics(context: Context) -> list[Page]:
         node = context.node.name
         namespace = str(context.server.settings["prometheus_namespace"])
         ours = exposition(context.metrics.rows(), namespace, node)
+        ours += histogram_exposition(context.metrics.histograms(), namespace, node)
         text = ours + await asyncio.to_thread(process_exposition, node)
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 

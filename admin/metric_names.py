@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..mqtt.reasons import ReasonCode
 from ..netsplit.incidents import METRICS
 
-COUNTER, GAUGE = "counter", "gauge"
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
 
 def _incidents(kind: str) -> dict[str, str]:
@@ -39,6 +39,8 @@ COUNTERS = {
     "mqtt_subscribe_auth_error": "Subscriptions that were not authorised.",
     "mqtt_invalid_msg_size_error": "Packets larger than is allowed.",
     "mqtt_publish_error": "Publishes that failed, for example in a netsplit.",
+    "mqtt_publish_parked": "Publishes that wait unanswered: the split policy, too few copies or a full disk.",
+    "mqtt_publish_unparked": "Parked publishes that the node accepted or refused later.",
     "mqtt_subscribe_error": "Subscriptions that failed, for example in a netsplit.",
     "mqtt_unsubscribe_error": "Removals of subscriptions that failed, for example in a netsplit.",
     "mqtt_puback_invalid_error": "PUBACK packets for messages that are not in flight.",
@@ -84,6 +86,7 @@ COUNTERS = {
 """Name -> meaning."""
 
 GAUGES = {
+    "node_info": "Always 1; the label `version` is that of the node.",
     "router_subscriptions": "Subscriptions.",
     "retain_messages": "Retained messages.",
     "retain_memory": "Approximate bytes of memory of the retained messages.",
@@ -98,9 +101,16 @@ GAUGES = {
     "registered_clients": "Clients without durable state that this node registers and another node serves.",
     "relay_window_growth": "Bytes of credit of relayed connections beyond 16 KiB for each direction.",
     "vm_memory_total": "Bytes of memory that the process takes (resident set).",
+    "store_full": "1 while the disk has no space for the message store or the log of the cluster.",
+    "store_failed": "1 if the message store or the log of the cluster cannot be written until the node starts again.",
+    "store_damaged": "1 if a part of the message store cannot be read.",
+    "store_waiting_bytes": "Bytes that this disk, or another node that needs them, does not have yet.",
+    "disk_free_bytes": "Bytes that the node may still use on the file system of its data directory.",
+    "disk_size_bytes": "Bytes of the file system of the data directory.",
     "cluster_members": "Members of the cluster, this node included.",
     "cluster_serving": "Members that are in the view and serve clients.",
     "cluster_view_id": "Number of the view that this node has applied; 0 for a standalone node.",
+    "cluster_leader": "1 if this node leads its cluster.",
     "cluster_leased": "1 if this node may act for the cluster (whole or majority), 0 in a minority.",
     "cluster_whole": "1 if this node may act for the cluster and no member is missing.",
     "cluster_slow_disks": "Nodes of the view whose disk is slow (`queue_follower_patience`).",
@@ -115,6 +125,15 @@ GAUGES = {
     "slots_check_due": "Slots of this node whose copies are due to be compared with its rows, and were not yet.",
     "slots_moving": "Slots with rows on this disk that move to or from this node, or wait to be deleted after a move.",
     **_incidents(GAUGE),
+    "connections_paused": "Client connections that the node does not read, by reason; counted every 10 s.",
+    "certificate_expiry_seconds": "End of the certificate of a listener, in seconds since 1970; 0 if it is unreadable.",
+    "cluster_waiting_bytes": "Bytes of memory of messages to another member that are unacknowledged or not sent yet.",
+}
+"""Name -> meaning."""
+
+HISTOGRAMS = {
+    "event_loop_lag_seconds": "How late the event loop is, measured ten times a second.",
+    "store_commit_seconds": "How long the disk takes for a commit of the message store.",
 }
 """Name -> meaning."""
 
@@ -231,6 +250,8 @@ def reason_label(metric: str, name: str) -> str:
 
 def described(name: str) -> tuple[str, str]:
     """Type and meaning of a metric."""
+    if name in HISTOGRAMS:
+        return HISTOGRAM, HISTOGRAMS[name]
     if name in GAUGES:
         return GAUGE, GAUGES[name]
     return COUNTER, COUNTERS.get(name, "")

@@ -1,7 +1,7 @@
-"""The metrics of a node, for vmq-admin and for Prometheus. They are collected on request.
+"""The metrics of a node, for vmq-admin and for Prometheus. Most are collected on request.
 
 Counters count since the start of the node, or since `reset`. A reset affects these metrics alone: the event log and
-`$SYS` keep the totals since the start.
+`$SYS` keep the totals since the start, and histograms count on.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from pathlib import Path
 
 import msgspec
 
+from .. import __version__
 from ..broker.clustering.operator_port import StatusRow, counters, gauges
 from ..broker.operations import retained_bytes
 from ..broker.process.server import Server
 from ..cluster.identity import SLOTS
+from ..storage.durations import Durations
+from .figures import Figures
+from .loop_lag import LoopLag
 from .metric_names import COUNTER, REASONS, RETURN_CODES, described, reason_label
 
 _STATM = Path("/proc/self/statm")
@@ -39,10 +43,26 @@ class Metrics:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._lag = LoopLag()
+        self._figures = Figures(server)
         self._zero: dict[tuple[str, Labels], int] = {}
 
+    async def start(self) -> None:
+        """Take the figures that are not collected on request, from now on."""
+        await self._figures.start()
+        self._lag.start()
+
+    async def stop(self) -> None:
+        """Take them no more."""
+        self._lag.stop()
+        await self._figures.stop()
+
+    def histograms(self) -> dict[str, Durations]:
+        """Name -> histogram, in seconds since the start of the node."""
+        return {"event_loop_lag_seconds": self._lag.durations, "store_commit_seconds": self._server.commits}
+
     def rows(self) -> list[Metric]:
-        """All series. Those of one metric are adjacent."""
+        """All series but histograms. Those of one metric are adjacent."""
         values = dict.fromkeys(_expected(), 0)
         for name, labels, value in self._counters():
             key = (name, labels)
@@ -50,7 +70,7 @@ class Metrics:
         counted = [Metric(COUNTER, *key, value - self._zero.get(key, 0)) for key, value in values.items()]
         order = {name: place for place, name in enumerate(dict.fromkeys(row.name for row in counted))}
         counted.sort(key=lambda row: order[row.name])
-        return counted + [Metric(described(name)[0], name, (), value) for name, value in self._gauges()]
+        return counted + [Metric(described(name)[0], name, labels, value) for name, labels, value in self._gauges()]
 
     def totals(self) -> dict[str, int]:
         """Metric -> sum of its series."""
@@ -68,6 +88,8 @@ class Metrics:
         server = self._server
         for name, labels, value in server.node.env.counters.rows():
             yield name, _labels(name, labels), value
+        yield "mqtt_publish_parked", (), server.node.env.counters.publish_parked
+        yield "mqtt_publish_unparked", (), server.node.env.counters.publish_unparked
         for name, value in server.listeners.traffic.rows():
             # a socket counts as open from its first MQTT packet on, as in `$SYS`
             if name not in ("socket_open", "socket_close"):
@@ -84,7 +106,22 @@ class Metrics:
         yield "system_context_switches", (), usage.ru_nvcsw + usage.ru_nivcsw
         yield "system_gc_count", (), sum(generation["collections"] for generation in gc.get_stats())
 
-    def _gauges(self) -> Iterator[tuple[str, int]]:
+    def _gauges(self) -> Iterator[tuple[str, Labels, int]]:
+        yield "node_info", (("version", __version__),), 1
+        for name, value in self._plain_gauges():
+            yield name, (), value
+        for reason, number in self._figures.paused.items():
+            yield "connections_paused", (("reason", reason),), number
+        for listener, end_s in self._figures.certificates.items():
+            yield "certificate_expiry_seconds", (("listener", listener),), end_s
+        cluster = self._server.cluster
+        if cluster is None:
+            return
+        for row in cluster.rows():
+            if row.node != cluster.name:
+                yield "cluster_waiting_bytes", (("member", row.node),), row.waiting_bytes
+
+    def _plain_gauges(self) -> Iterator[tuple[str, int]]:
         node, listeners = self._server.node, self._server.listeners
         yield "router_subscriptions", node.router.subscriptions
         yield "retain_messages", node.retained.count
@@ -95,7 +132,19 @@ class Metrics:
         yield "total_active_connections", len(node.connections)
         yield from node.gateways.counts.items()
         yield "vm_memory_total", _resident_bytes()
+        yield from self._disk_gauges()
         yield from self._cluster_gauges()
+
+    def _disk_gauges(self) -> Iterator[tuple[str, int]]:
+        store, cluster, disk = self._server.node.env.store, self._server.cluster, self._figures.disk
+        states = {store.state, cluster.status().log_disk if cluster is not None else "serving"}
+        yield "store_full", int("full" in states)
+        yield "store_failed", int("failed" in states)
+        yield "store_damaged", int(bool(store.damage))
+        yield "store_waiting_bytes", store.bytes_unsafe
+        if disk is not None:
+            yield "disk_free_bytes", disk.free
+            yield "disk_size_bytes", disk.size
 
     def _cluster_gauges(self) -> Iterator[tuple[str, int]]:
         """A standalone node counts as a cluster of one."""
@@ -104,6 +153,7 @@ class Metrics:
         yield "cluster_members", status.members if status else 1
         yield "cluster_serving", status.serving if status else 1
         yield "cluster_view_id", status.view_id if status else 0
+        yield "cluster_leader", int(cluster is None or (status is not None and status.leader == cluster.name))
         yield "cluster_leased", int(status is None or status.sees != "minority")
         yield "cluster_whole", int(status is None or status.sees == "whole")
         yield "cluster_slow_disks", len(status.slow_disks) if status else 0

@@ -42,6 +42,7 @@ class AdminServer:
         answer_peers(context, {**session.LOCAL_HANDLERS, **slot.LOCAL_HANDLERS})
         self._socket = AdminSocket(context, Path(str(settings["node.admin_socket"])))
         try:
+            await context.metrics.start()
             await self._socket.start()
             await http.start(settings.listeners(), lambda one: application_for(context, one))
         except BaseException:
@@ -52,5 +53,6 @@ class AdminServer:
         """Close the unix socket and the HTTP listeners."""
         if self.context is not None:
             await self.context.http.close()
+            await self.context.metrics.stop()
         if self._socket is not None:
             await self._socket.stop()

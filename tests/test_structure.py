@@ -79,8 +79,8 @@ SHELLS = {
             process/logs process/server process/service_manager
         """,
         "admin": """
-            cli client context dispatch fan_out http_listeners http_pages local_commands local_node metrics server
-            unix_socket
+            cli client context dispatch fan_out figures http_listeners http_pages local_commands local_node loop_lag
+            metrics server unix_socket
         """,
         "testing": """
             broker_process capture client faults/fault_gate faults/faulty_transport faults/network_faults

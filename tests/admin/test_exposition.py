@@ -5,8 +5,9 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.parser import text_string_to_metric_families
 
-from strogoff.admin.exposition import exposition, process_exposition
+from strogoff.admin.exposition import exposition, histogram_exposition, process_exposition
 from strogoff.admin.metrics import Metric
+from strogoff.storage.durations import Durations
 
 ROWS = [
     Metric("counter", "mqtt_publish_received", (("mqtt_version", "4"),), 3),
@@ -38,6 +39,23 @@ def test_prometheus_reads_the_same_metrics_back() -> None:
     }
     assert samples == {(row.name, ("node", "n"), *row.labels): row.value for row in ROWS}
     assert [family.type for family in families] == ["counter", "counter", "gauge"]
+
+
+def test_a_histogram() -> None:
+    durations = Durations((0.5, 1.0))
+    for took_s in (0.25, 0.75, 0.75, 4.0):
+        durations.add(took_s)
+    text = histogram_exposition({"store_commit_seconds": durations}, "vernemq_", "n")
+    (family,) = text_string_to_metric_families(text)
+    assert (family.name, family.type) == ("vernemq_store_commit_seconds", "histogram")
+    assert [(each.name.removeprefix(family.name), each.labels.get("le"), each.value) for each in family.samples] == [
+        ("_bucket", "0.5", 1),
+        ("_bucket", "1.0", 3),
+        ("_bucket", "+Inf", 4),
+        ("_sum", None, 5.75),
+        ("_count", None, 4),
+    ]
+    assert {each.labels["node"] for each in family.samples} == {"n"}
 
 
 def test_metrics_of_other_libraries_in_this_process() -> None:

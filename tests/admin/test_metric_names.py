@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.admin.metric_names import COUNTERS, GAUGES, REASONS, described, reason_label
+from strogoff.admin.metric_names import COUNTERS, GAUGES, HISTOGRAMS, REASONS, described, reason_label
 from strogoff.mqtt.reasons import ReasonCode
 
 
@@ -20,7 +20,9 @@ def test_zero_of_a_disconnect_has_a_name_of_its_own() -> None:
     assert reason_label("mqtt_connack_sent", "bad_user_name_or_password") == "bad_username_or_password"
 
 
-def test_no_metric_is_both_counter_and_gauge() -> None:
-    assert not set(COUNTERS) & set(GAUGES)
+def test_no_metric_has_two_types() -> None:
+    names = [*COUNTERS, *GAUGES, *HISTOGRAMS]
+    assert len(names) == len(set(names))
+    assert described("store_commit_seconds")[0] == "histogram"
     assert described("retain_messages") == ("gauge", "Retained messages.")
     assert described("bytes_sent") == ("counter", "Bytes sent to clients.")

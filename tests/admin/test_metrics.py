@@ -6,10 +6,11 @@ import asyncio
 from itertools import pairwise
 from pathlib import Path
 
+from strogoff import __version__
 from strogoff.admin.metric_names import described
 from strogoff.broker.sessions.slot_sessions import ARRIVED, LEAVING
 
-from .fake_operator_port import FakeOperatorPort
+from .fake_operator_port import THIS_NODE, FakeOperatorPort, row
 from .server_harness import ServerHarness, run_with_server, running_server
 
 
@@ -47,11 +48,20 @@ def test_the_actions_of_clients_are_counted(tmp_path: Path) -> None:
             ("active_mqtt_connections",): 1,
             ("active_mqttws_connections",): 0,
             ("total_active_connections",): 1,
+            ("node_info", __version__): 1,
+            ("connections_paused", "cluster"): 0,
+            ("store_full",): 0,
+            ("store_failed",): 0,
+            ("store_damaged",): 0,
+            ("cluster_leader",): 1,
+            ("mqtt_publish_parked",): 0,
         }
         assert {key: found[key] for key in expected} == expected
         assert found["bytes_received",] > 40
         assert found["retain_memory",] > 300
         assert found["vm_memory_total",] > 10_000_000
+        assert 0 < found["disk_free_bytes",] <= found["disk_size_bytes",]
+        assert harness.context.metrics.histograms()["store_commit_seconds"].cumulated[-1] > 0
 
     run_with_server(tmp_path, test)
 
@@ -103,6 +113,51 @@ async def _two_boots(tmp_path: Path) -> None:
 
 def test_after_a_restart_counters_begin_again_and_gauges_are_right(tmp_path: Path) -> None:
     asyncio.run(_two_boots(tmp_path))
+
+
+def test_the_state_of_the_store(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        store = harness.server.node.env.store
+        names = ("store_full", "store_failed", "store_damaged")
+
+        def gauges() -> list[int]:
+            return [values(harness)[name,] for name in names]
+
+        fake = FakeOperatorPort()
+        for own, log_disk, damage, expected in (
+            ("serving", "serving", "", [0, 0, 0]),
+            ("full", "serving", "", [1, 0, 0]),
+            ("serving", "full", "", [1, 0, 0]),
+            ("failed", "full", "", [1, 1, 0]),
+            ("serving", "failed", "table 7", [0, 1, 1]),
+        ):
+            harness.server.cluster = fake  # type: ignore[assignment]
+            fake.sees(log_disk=log_disk)
+            store.state, store.damage = own, damage
+            assert gauges() == expected
+        store.state, store.damage, harness.server.cluster = "serving", "", None
+        session = await harness.client("kept", clean=False)
+        await session.publish("a", b"x", retain=True)
+        await harness.until(lambda: values(harness)["store_waiting_bytes",] == 0)
+        store.put(b"k", b"value")
+        assert values(harness)["store_waiting_bytes",] == 6
+
+    run_with_server(tmp_path, test)
+
+
+def test_what_the_cluster_owes_to_members_and_who_leads(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake.nodes = [row(THIS_NODE, waiting_bytes=9), row("b", waiting_bytes=4096), row("c", state="absent")]
+        found = values(harness)
+        owed = {key[1]: value for key, value in found.items() if key[0] == "cluster_waiting_bytes"}
+        assert owed == {"b": 4096, "c": 0}
+        assert found["cluster_leader",] == 0
+        fake.sees(leader=THIS_NODE)
+        assert values(harness)["cluster_leader",] == 1
+        harness.server.cluster = None
+
+    run_with_server(tmp_path, test)
 
 
 def test_the_cluster(tmp_path: Path) -> None:

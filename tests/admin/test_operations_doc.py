@@ -10,10 +10,12 @@ from yarl import URL
 from strogoff.admin.grammar import find, parse
 from strogoff.admin.http_api import command_line
 from strogoff.admin.http_pages import MODULES
-from strogoff.admin.metric_names import COUNTERS, GAUGES
+from strogoff.admin.metric_names import COUNTERS, GAUGES, HISTOGRAMS
 from strogoff.admin.registry import COMMANDS
 from strogoff.admin.session_rows import FIELDS
+from tests.system.brokers import Certificates
 
+from .fake_operator_port import FakeOperatorPort
 from .server_harness import ServerHarness, run_with_server
 
 DOC = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
@@ -86,15 +88,26 @@ def test_exactly_the_existing_pages_are_documented(tmp_path: Path) -> None:
 
 
 def test_exactly_the_existing_metrics_are_documented() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (counter|gauge) \| (.*) \|$", section("## Metrics"), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (counter|gauge|histogram) \| (.*) \|$", section("## Metrics"), re.MULTILINE)
     known = [(name, "counter", text) for name, text in COUNTERS.items()]
     known += [(name, "gauge", text) for name, text in GAUGES.items()]
+    known += [(name, "histogram", text) for name, text in HISTOGRAMS.items()]
     assert sorted(rows) == sorted(known)
 
 
 def test_every_metric_that_is_described_exists(tmp_path: Path) -> None:
+    pem = Certificates(tmp_path)
+    tls: dict[str, str] = {
+        "listener__ssl__default": "127.0.0.1:0",
+        "listener__ssl__certfile": str(pem.cert),
+        "listener__ssl__keyfile": str(pem.key),
+    }
+
     async def test(harness: ServerHarness) -> None:
         harness.server.node.env.counters.drop("queue_full")
+        harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         assert {row.name for row in harness.context.metrics.rows()} == {*COUNTERS, *GAUGES}
+        assert harness.context.metrics.histograms().keys() == HISTOGRAMS.keys()
+        harness.server.cluster = None
 
-    run_with_server(tmp_path, test)
+    run_with_server(tmp_path, test, **tls)
