@@ -149,7 +149,7 @@ def all_modules() -> list[Path]:
 
 
 def python_files() -> list[Path]:
-    beside = [path for place in ("tests", "bench", "docs") for path in sorted((ROOT / place).rglob("*.py"))]
+    beside = [path for place in ("tests", "bench", "docs", "deploy") for path in sorted((ROOT / place).rglob("*.py"))]
     return [*all_modules(), *beside, *sorted((ROOT / "dev").glob("*.py"))]
 
 
