@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test gateway-test ha-test turns-test fuzz siege demo sim mutants format conformance lock deploy-tools manifests clean
+.PHONY: venv-run venv-test run test test-slow test-by-hand coverage test-all check kill-test link-test gateway-test ha-test turns-test fuzz siege demo sim mutants format conformance lock deploy-tools manifests clean
 KILLS ?= 200
 ROUNDS ?= 200
 TAKEOVERS ?= 10000
@@ -26,13 +26,16 @@ run: venv-run                 ## one broker on 127.0.0.1:1883, data under ./data
 	$(BIN)/strogoff start --conf configs/dev.conf --data-dir $(DATA)
 
 # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, each process of a test would compile all modules again.
-test test-slow coverage: export PYTHONDONTWRITEBYTECODE :=
+test test-slow test-by-hand coverage: export PYTHONDONTWRITEBYTECODE :=
 
 test: venv-test               ## the fast suite
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: venv-test          ## the slow tests: Spark, packaging, long kills
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 -m "slow and not by_hand"
+
+test-by-hand: deploy-tools     ## slow tests that CI has no time for: manifests as pods, discovery in all its cases
+	STROGOFF_ROUNDS=$(or $(STROGOFF_ROUNDS),5) $(BIN)/python -m pytest -n 2 tests/deploy/test_pods.py tests/system/cluster/test_sources.py tests/system/cluster/test_watching.py
 
 coverage: venv-test           ## the fast suite; compares the executed lines of each package with their floor
 	$(BIN)/python -m coverage erase

@@ -140,6 +140,7 @@ def test_a_rolling_update_loses_nothing(tmp_path: Path, space: Space) -> None:
         assert read(cluster, cluster.pods[1], len(sent)) == sent
 
 
+@pytest.mark.by_hand
 def test_all_pods_start_again_with_other_addresses(tmp_path: Path, space: Space) -> None:
     """As after a loss of power of all machines."""
     with running(tmp_path, committed(), space) as cluster:
@@ -156,6 +157,7 @@ def test_all_pods_start_again_with_other_addresses(tmp_path: Path, space: Space)
         assert read(cluster, cluster.pods[2], 1) == ["kept"]
 
 
+@pytest.mark.by_hand
 def test_scaling_down_and_up(tmp_path: Path, space: Space) -> None:
     """A node leaves with its sessions; its pod is started again by kubelet and serves nobody; a new volume joins."""
     with running(tmp_path, committed(), space) as cluster:
@@ -177,6 +179,7 @@ def test_scaling_down_and_up(tmp_path: Path, space: Space) -> None:
         assert shown.count("serving") == 3, shown
 
 
+@pytest.mark.by_hand
 def test_a_lost_volume(tmp_path: Path, space: Space) -> None:
     """The node joins by itself with an empty one, and gets the copies of the others."""
     with running(tmp_path, committed(), space) as cluster:
@@ -189,6 +192,7 @@ def test_a_lost_volume(tmp_path: Path, space: Space) -> None:
         assert read(cluster, cluster.pods[2], 1) == ["kept"]
 
 
+@pytest.mark.by_hand
 def test_users_change_without_a_restart(tmp_path: Path, space: Space) -> None:
     """Kubelet replaces the link to the files of a Secret."""
     with running(tmp_path, committed(), space) as cluster:
@@ -208,6 +212,7 @@ def test_users_change_without_a_restart(tmp_path: Path, space: Space) -> None:
         assert not cluster.inside(lambda: connects("alice"))
 
 
+@pytest.mark.by_hand
 def test_copies_are_in_other_zones(tmp_path: Path, space: Space) -> None:
     """The label of the pod becomes the zone of the node."""
     with running(tmp_path, committed(), space) as cluster:
@@ -215,6 +220,7 @@ def test_copies_are_in_other_zones(tmp_path: Path, space: Space) -> None:
         assert all(f"zone-{n}" in shown for n in range(3)), shown
 
 
+@pytest.mark.by_hand
 def test_nodes_talk_tls_with_one_certificate(tmp_path: Path, space: Space) -> None:
     """A certificate cannot name the addresses of pods; all nodes have one name."""
     authority, stranger = trustme.CA(), trustme.CA()

@@ -1,6 +1,6 @@
 """Nodes find each other through a bucket and through the API of Kubernetes, whatever these do: always one cluster.
 
-With STROGOFF_ROUNDS=N each case runs N times, with other orders of the starts; otherwise two of them run once.
+`make test-by-hand` runs each case STROGOFF_ROUNDS times (5), with other orders of the starts; CI runs two of them.
 """
 
 from __future__ import annotations

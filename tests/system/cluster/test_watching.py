@@ -91,6 +91,7 @@ def make_traffic(nodes: list[Node]) -> None:
             assert writer.gone.wait(20)
 
 
+@pytest.mark.by_hand
 def test_every_panel_shows_something(tmp_path: Path) -> None:
     with watched(tmp_path) as (nodes, _, _, prometheus):
         queries = [query for row in ROWS for panel in row.panels for query in panel.queries if query is not FIRING]
