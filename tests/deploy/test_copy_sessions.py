@@ -1,0 +1,74 @@
+"""Sessions of another broker, made at this one before their clients move."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deploy.migration.copy_sessions import main, read
+from strogoff.testing import SyncCluster
+from strogoff.testing.fixtures import ClientFactory
+
+ROWS = [
+    {"client_id": "c1", "topic": "a/#", "qos": 1, "clean_session": False},
+    {"client_id": "c1", "topic": "b/+/c", "qos": 2, "clean_session": False},
+    {"client_id": "client two", "topic": "$share/g/x", "qos": 1, "clean_session": False},
+    {"client_id": "silent", "topic": None, "qos": None, "clean_session": False},
+]
+
+
+def test_both_forms_of_the_output_are_read() -> None:
+    wanted = {"c1": {"a/#": 1, "b/+/c": 2}, "client two": {"$share/g/x": 1}, "silent": {}}
+    assert read(json.dumps([{"type": "table", "table": ROWS}])) == wanted
+    assert read(json.dumps({"type": "table", "table": ROWS})) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("+---+", "not the output of session show --format=json"),
+        ("[]", "there are no sessions in it"),
+        ('{"table": [{"topic": "a"}]}', "has no client_id"),
+        ('{"table": [{"client_id": "c", "topic": "a", "qos": "x"}]}', "a wrong qos"),
+    ],
+)
+def test_other_files_are_refused_with_the_reason(
+    text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sessions.json").write_text(text)
+    assert main([str(tmp_path / "sessions.json")]) == 1
+    assert why in capsys.readouterr().err
+
+
+def test_the_clients_find_their_sessions_and_what_came_meanwhile(
+    mqtt_broker: SyncCluster, mqtt_client: ClientFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A retained message comes once, and a message that came before the client is not lost."""
+    writer = mqtt_client("writer")
+    writer.publish("a/1", "retained", qos=1, retain=True)
+    (tmp_path / "sessions.json").write_text(json.dumps([{"type": "table", "table": ROWS}]))
+    host, port = mqtt_broker.host, str(mqtt_broker.port)
+    assert main([str(tmp_path / "sessions.json"), "--host", host, "--port", port]) == 0
+    assert capsys.readouterr().out == "3 sessions with 3 subscriptions, 0 problems\n"
+    writer.publish("a/2", "while away", qos=1)
+    writer.publish("b/x/c", "twice?", qos=2)
+    client = mqtt_client("c1", clean_start=False)
+    assert client.session_present
+    assert [client.message().text for _ in range(2)] == ["while away", "twice?"]
+    assert mqtt_client("client two", clean_start=False).session_present
+    assert mqtt_client("silent", clean_start=False).session_present
+
+
+def test_each_session_that_could_not_be_made_is_named(
+    mqtt_broker: SyncCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [*ROWS, {"client_id": "wrong", "topic": "a/#/b", "qos": 1}]
+    (tmp_path / "sessions.json").write_text(json.dumps({"table": rows}))
+    port = str(mqtt_broker.port)
+    assert main([str(tmp_path / "sessions.json"), "--host", mqtt_broker.host, "--port", port]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("wrong: ") and said.out.endswith("1 problems\n")
+    assert main([str(tmp_path / "sessions.json"), "--host", mqtt_broker.host, "--port", "1"]) == 1
+    assert capsys.readouterr().out.endswith("4 problems\n")
