@@ -35,7 +35,8 @@ def lines() -> dict[str, list[str]]:
 def verified(folder: Path, text: str) -> tuple[int, str]:
     """What systemd says about a unit with this text, on a machine where the command of the unit exists."""
     unit = folder / UNIT.name
-    unit.write_text(text.replace("/usr/local/bin/strogoff", str(Path(sys.executable).with_name("strogoff"))))
+    command = str(Path(sys.executable).with_name("strogoff"))
+    unit.write_text(text.replace("/usr/local/bin/strogoff", f'"{command}"'))
     ran = run(require_program("systemd-analyze", "systemd"), "verify", "--man=no", unit)
     return ran.returncode, ran.stdout + ran.stderr
 

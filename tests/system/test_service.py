@@ -152,7 +152,7 @@ def test_a_wrong_socket_is_one_warning_and_the_node_serves(background: Backgroun
     stop = strogoff("stop", *place)
     said = f"Process {node.pid} of node 'VerneMQ@127.0.0.1' has stopped.\n"
     assert (stop.returncode, stop.stdout, stop.stderr) == (0, said, "")
-    assert background.run(node.stop()) == 0
+    assert node.process is not None and background.run(node.process.wait()) == 0
     lines = node.log.read_text()
     assert lines.count("NOTIFY_SOCKET=") == 1 and f"NOTIFY_SOCKET={tmp_path}/nobody: No such file or dir" in lines
     assert "[NOTICE] stopped" in lines and node.tracebacks() == []
