@@ -113,8 +113,12 @@ def _write_users(path: Path, users: Mapping[str, str]) -> Path:
     for name, password in users.items():
         check_name(name)
         text = with_user(text, name, hashed(password.encode(), os.urandom(SALT_BYTES)))
-    path.touch(mode=0o600)
-    path.write_text(text)
+    try:
+        path.touch(mode=0o600)
+        path.write_text(text)
+    except OSError as error:
+        way_out = f"mount a writable {path.parent}, or one with a password file, and remove these variables"
+        raise OSError(f"the users in variables ({', '.join(users)}) cannot be written: {error}: {way_out}") from error
     return path
 
 

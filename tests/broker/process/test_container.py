@@ -162,7 +162,9 @@ def test_unsupported_options_give_a_clear_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DOCKER_VERNEMQ_USER_ALICE", "wonder")
     assert main(["start", "--container"]) == 1
-    assert f"No such file or directory: '{tmp_path}/etc/vmq.passwd'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"No such file or directory: '{tmp_path}/etc/vmq.passwd'" in said
+    assert "(alice) cannot be written: " in said and f"mount a writable {tmp_path}/etc" in said
     (tmp_path / "etc").mkdir()
     monkeypatch.setenv("DOCKER_VERNEMQ_USER_A:B", "wonder")
     assert main(["start", "--container"]) == 1
