@@ -14,9 +14,11 @@ RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel /
 
 FROM docker.io/library/python:3.13-slim-bookworm
 COPY --from=build /opt/strogoff /opt/strogoff
+# A tmpfs on the log folder takes its mode from it, and belongs to root.
 RUN mkdir -p /strogoff/etc /strogoff/data /strogoff/log \
     && useradd --uid 10000 --home-dir /strogoff --no-create-home strogoff \
     && chown -R strogoff /strogoff \
+    && chmod 1777 /strogoff/log \
     && ln -s /strogoff /vernemq
 COPY --chown=strogoff configs/vmq.acl /strogoff/etc/vmq.acl
 # the node also reads conf.d/*.conf beside this file

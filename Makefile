@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: venv-run venv-test run test test-slow test-by-hand coverage test-all check kill-test link-test gateway-test ha-test turns-test fuzz siege demo sim mutants format conformance lock deploy-tools manifests clean
+.PHONY: venv-run venv-test run test test-slow test-by-hand coverage test-all check kill-test link-test gateway-test ha-test turns-test fuzz siege demo sim mutants format conformance lock deploy-tools manifests docker-build docker-up docker-down docker-story clean
 KILLS ?= 200
 ROUNDS ?= 200
 TAKEOVERS ?= 10000
@@ -14,6 +14,11 @@ SEEDS ?= 5000
 MINUTES ?= 10
 CLIENTS ?= 500
 ATTACKS ?=
+# Docker where its daemon answers, else podman; both may be set: make docker-up COMPOSE="docker compose"
+DOCKER ?= $(shell docker info >/dev/null 2>&1 && echo docker || echo podman)
+COMPOSE ?= $(if $(filter docker,$(DOCKER)),docker compose,podman-compose)
+BUILD_OPTIONS ?=
+DISCOVERY ?= dns
 LOCKED := --universal --python-version 3.13 --generate-hashes --no-header --upgrade --quiet
 
 venv-run:                         # checks the Python before anything is compiled, and repairs a broken .venv
@@ -101,6 +106,19 @@ lock: venv-test                   ## write the versions and hashes of the contai
 	$(BIN)/pip install --quiet 'uv>=0.9,<1'
 	$(BIN)/uv pip compile pyproject.toml --extra s3 $(LOCKED) -o locks/container.txt
 	echo 'hatchling>=1.27,<2' | $(BIN)/uv pip compile - $(LOCKED) -o locks/build.txt
+
+docker-build:                 ## build the image strogoff, with docker or podman; BUILD_OPTIONS are options of its build command
+	$(DOCKER) build $(if $(filter podman,$(DOCKER)),--format docker) $(BUILD_OPTIONS) -t strogoff .
+
+docker-up:                    ## start compose.yaml, with a new secret in .env if there is none; builds the image if it is missing
+	@grep -qs '^STROGOFF_COOKIE=.' .env || (umask 077; echo "STROGOFF_COOKIE=$$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')" >> .env)
+	$(COMPOSE) up -d
+
+docker-down:                  ## stop and remove the containers of compose.yaml, of all profiles; the volumes stay
+	COMPOSE_PROFILES=five,watch $(COMPOSE) down --remove-orphans
+
+docker-story: venv-test       ## kill, replace and add containers of compose.yaml, and count messages; DISCOVERY=s3 by a bucket
+	$(BIN)/python -m bench.container_story --discovery $(DISCOVERY)
 
 clean:
 	rm -rf $(VENV)

@@ -1,7 +1,9 @@
-"""compose.yaml: each node has a volume and a host name of its own, finds the others, and its variables are settings."""
+"""The compose files: each node has a volume and a host name of its own, and finds the others. Its variables are
+settings, and what is mounted exists."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,33 +14,65 @@ import pytest
 import yaml
 
 from strogoff.configs import load
+from strogoff.configs.orchestrators import NODE
+from tests.system.brokers import require_program
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+S3: dict[str, Any] = yaml.safe_load((ROOT / "compose.s3.yaml").read_text())
 NODES: dict[str, Any] = {name: each for name, each in COMPOSE["services"].items() if each["image"] == "strogoff"}
+PROFILES = {"five": {"node4", "node5"}, "watch": {"prometheus", "grafana"}}
+MOUNTS = [
+    tuple(volume.split(":"))
+    for service in COMPOSE["services"].values()
+    for volume in service.get("volumes", ())
+    if volume.startswith("./")
+]
 
 
 def test_each_node_has_a_named_volume_of_its_own() -> None:
     """Data in an anonymous volume would not return to its node."""
     volumes = [volume.partition(":") for node in NODES.values() for volume in node["volumes"]]
-    assert [place for _, _, place in volumes] == ["/strogoff/data"] * 3
+    assert [place for _, _, place in volumes] == ["/strogoff/data"] * 5
     names = [name for name, _, _ in volumes]
-    assert len(set(names)) == 3
-    assert set(names) == set(COMPOSE["volumes"])
+    assert len(set(names)) == 5
+    assert set(names) <= set(COMPOSE["volumes"])
 
 
-def test_each_node_has_a_host_name_and_looks_for_all_of_them() -> None:
-    names = {node["hostname"] for node in NODES.values()}
-    assert names == set(NODES)
+def test_a_profile_starts_what_the_text_says() -> None:
+    of_services = {name: set(service.get("profiles", ())) for name, service in COMPOSE["services"].items()}
+    for profile, services in PROFILES.items():
+        assert {name for name, profiles in of_services.items() if profile in profiles} == services
+    without = {name for name, profiles in of_services.items() if not profiles}
+    assert without == {"node1", "node2", "node3", "haproxy"}
+
+
+def test_each_node_has_a_host_name_and_looks_for_the_first_three() -> None:
+    """Nodes 4 and 5 come to a cluster of three: they do not count for its foundation."""
+    assert {node["hostname"] for node in NODES.values()} == set(NODES)
     for node in NODES.values():
-        assert set(node["environment"]["DOCKER_VERNEMQ_DISCOVERY_NODE"].split()) == names
+        assert node["environment"][NODE].split() == ["node1", "node2", "node3"]
 
 
 def test_the_variables_of_each_node_are_settings() -> None:
     for node in NODES.values():
         settings = load(None, {name: str(value) for name, value in node["environment"].items()})
-        assert settings["discovery.nodes"] == node["environment"]["DOCKER_VERNEMQ_DISCOVERY_NODE"]
+        assert settings["discovery.nodes"] == node["environment"][NODE]
+        assert settings["discovery.expected_nodes"] == 3
         assert str(settings["allow_publish_during_netsplit"]) == "majority"
+
+
+def test_with_s3_each_node_asks_the_bucket_and_no_names() -> None:
+    assert {name for name, service in S3["services"].items() if "image" not in service} == set(NODES)
+    for name, node in NODES.items():
+        both = {**node["environment"], **S3["services"][name]["environment"]}
+        settings = load(None, {variable: str(value) for variable, value in both.items()})
+        assert not settings["discovery.nodes"]
+        assert settings["discovery.expected_nodes"] == 3
+        endpoint, bucket = settings["discovery.s3.endpoint"], settings["discovery.s3.bucket"]
+        (maker,) = S3["services"]["bucket"]["command"]
+        assert f'"{endpoint}/{bucket}"' in maker
+        assert re.match(r"http://(\w+):", str(endpoint)).group(1) in S3["services"]  # type: ignore[union-attr]
 
 
 def test_the_nodes_have_a_secret_that_is_not_in_the_file() -> None:
@@ -48,9 +82,43 @@ def test_the_nodes_have_a_secret_that_is_not_in_the_file() -> None:
     assert cookie.startswith("${STROGOFF_COOKIE:?")
 
 
+def test_the_secret_gets_neither_into_git_nor_into_the_image() -> None:
+    for name in (".gitignore", ".dockerignore"):
+        assert {".env", "/.env"} & set((ROOT / name).read_text().split()), name
+
+
+def test_the_nodes_cannot_write_to_their_image() -> None:
+    for node in NODES.values():
+        assert node["read_only"] is True
+        assert node["cap_drop"] == ["ALL"]
+
+
+@pytest.mark.parametrize("mount", MOUNTS, ids=str)
+def test_the_mounted_files_exist_and_are_read_only(mount: tuple[str, ...]) -> None:
+    """Docker would make an empty folder in place of a missing file."""
+    source, _, mode = mount
+    assert (ROOT / source).is_file()
+    assert mode == "ro"
+
+
 def test_haproxy_sends_clients_to_each_node() -> None:
     text = (ROOT / "configs" / "haproxy.cfg").read_text()
     assert set(re.findall(r"(?m)^ +server \S+ (\S+):1883", text)) == set(NODES)
+
+
+def test_prometheus_asks_each_node_as_in_deploy_watching() -> None:
+    """The copy for compose differs from deploy/watching/prometheus.yml in the targets only."""
+    here, there = (
+        yaml.safe_load((ROOT / "deploy" / folder / "prometheus.yml").read_text()) for folder in ("compose", "watching")
+    )
+    (job,) = here.pop("scrape_configs")
+    (other,) = there.pop("scrape_configs")
+    assert here == there
+    assert job["job_name"] == other["job_name"]
+    static = {target for each in job["static_configs"] for target in each["targets"]}
+    found = {f"{name}:{each['port']}" for each in job["dns_sd_configs"] for name in each["names"]}
+    assert static | found == {f"{name}:8888" for name in NODES}
+    assert found == {f"{name}:8888" for name in PROFILES["five"]}
 
 
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="needs the Debian package haproxy")
@@ -58,3 +126,28 @@ def test_haproxy_accepts_its_configuration() -> None:
     command = ["haproxy", "-c", "-f", str(ROOT / "configs" / "haproxy.cfg")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def _make(target: str, tmp_path: Path, **variables: str) -> str:
+    """What `make` would run; nothing runs."""
+    require_program("make", "make")
+    command = [
+        "make",
+        "-n",
+        "-f",
+        str(ROOT / "Makefile"),
+        target,
+        *[f"{key}={text}" for key, text in variables.items()],
+    ]
+    environment = {**os.environ, "MAKEFLAGS": ""}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30, check=True)
+    return ran.stdout
+
+
+@pytest.mark.parametrize(("engine", "compose"), [("docker", "docker compose"), ("podman", "podman-compose")])
+def test_the_targets_of_make_use_docker_or_podman(engine: str, compose: str, tmp_path: Path) -> None:
+    build = _make("docker-build", tmp_path, DOCKER=engine)
+    assert build.startswith(f"{engine} build ")
+    assert ("--format docker" in build) == (engine == "podman")  # else podman leaves the health check out
+    assert f"{compose} up -d" in _make("docker-up", tmp_path, DOCKER=engine)
+    assert f"COMPOSE_PROFILES={','.join(PROFILES)} {compose} down" in _make("docker-down", tmp_path, DOCKER=engine)
