@@ -72,6 +72,7 @@ SHELLS = {
             clustering/asking clustering/config_calls clustering/discovery clustering/leaving
             clustering/listening clustering/neighbours clustering/runtime clustering/slot_evacuation
             discovery/configured_nodes discovery/host_names discovery/kubernetes discovery/s3 discovery/srv
+            discovery/worker
             listeners/alerts listeners/connection listeners/handshake listeners/listener listeners/listeners
             listeners/sockets listeners/tls listeners/unix_paths listeners/websocket plugins/builtin
             plugins/passwd_cli plugins/watched_file process/container process/conversion process/daemon

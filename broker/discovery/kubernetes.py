@@ -15,9 +15,9 @@ import aiohttp
 from msgspec import Struct
 
 from ...cluster.membership.discovery import PORT, AddressError, parse_address
-from .pace import Pace
 from .pods import ListAgain, Malformed, Pods
-from .source import Announcement, Lookup, Say, Seen
+from .source import Announcement, Say, Seen
+from .worker import Worker
 
 PACE_S = 1.0
 """The least time from one request to the next, in seconds."""
@@ -57,27 +57,24 @@ class _Refused(Exception):
         self.status = status
 
 
-class KubernetesPods(Lookup):
+class KubernetesPods(Worker):
     """The pods at `place`. A node listens on the same port in each pod as this one does."""
 
     key = "discovery.kubernetes.selector"
 
     def __init__(self, place: KubernetesPlace, pace_s: float = PACE_S) -> None:
-        self._place = place
-        self._pace = Pace(pace_s)
+        super().__init__(place, pace_s)
+        self._api = place
         self._pods = Pods()
         self._port = PORT
         self._may_watch = True
-        self._problem = f"{place}: the API has not answered yet"
         self._looked = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
 
     def begin(self, me: Announcement, say: Say) -> None:
         """As `Source.begin`."""
         with suppress(AddressError):
             self._port = parse_address(me.address)[1]
-        self._say = say
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._start(self._run(), say)
 
     async def look(self) -> Seen:
         """As `Source.look`."""
@@ -88,13 +85,6 @@ class KubernetesPods(Lookup):
     async def claim(self) -> str:
         """As `Source.claim`: not while the API does not answer, because a cluster may exist."""
         return self._problem
-
-    async def close(self) -> None:
-        """As `Source.close`."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
 
     async def _run(self) -> None:
         """Work as long as the node lives. Whatever fails is a problem that ends some time."""
@@ -116,10 +106,7 @@ class KubernetesPods(Lookup):
             except ListAgain:
                 continue
             except Exception as error:  # of the network, the API or its answer
-                self._pace.failed()
-                said = str(error) or type(error).__name__
-                self._problem = f"{self._place}: {' '.join(said.split())[:300]}"
-                self._say(self._problem)
+                self._failed(error)
 
     async def _list(self, session: aiohttp.ClientSession) -> None:
         async with asyncio.timeout(ANSWER_S):
@@ -158,7 +145,7 @@ class KubernetesPods(Lookup):
 
     async def _get(self, session: aiohttp.ClientSession, asked: dict[str, str]) -> aiohttp.ClientResponse:
         """Send a request. The caller closes `session`, and with it the response."""
-        place = self._place
+        place = self._api
         context: ssl.SSLContext | bool = True
         if place.api.startswith("https:"):
             context = False if place.insecure else ssl.create_default_context(cafile=place.ca_file)

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from .bucket import MOST, BadObject, Bucket, Delete, Entry, Founder, Get, List, Put, judged
-from .pace import Pace
 from .source import Announcement, Say, Seen
+from .worker import Worker
 
 PACE_S = 1.05
 """The least time from one request to the next, in seconds."""
@@ -48,27 +48,25 @@ class S3Place(Struct, frozen=True):
         return f"s3://{self.bucket}/{self.prefix}"
 
 
-class S3Bucket:
+class S3Bucket(Worker):
     """The nodes that have an object in the bucket. Needs the library of the extra `s3`."""
 
     key = "discovery.s3.bucket"
 
     def __init__(self, place: S3Place, pace_s: float = PACE_S) -> None:
-        self._place = place
-        self._pace = Pace(pace_s)
+        super().__init__(place, pace_s)
+        self._storage = place
         self._turn = asyncio.Lock()
         self._looked_at = float("-inf")
-        self._problem = self._silent = f"{place} has not answered yet"
         self._founder: tuple[float, Founder] | None = None
         self._overruled = False
         self._client: Any = None
-        self._task: asyncio.Task[None] | None = None
         self._poke = asyncio.Event()
 
     def begin(self, me: Announcement, say: Say) -> None:
         """As `Source.begin`."""
-        self._me, self._say, self._bucket = me, say, Bucket(me, self._place.prefix)
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._me, self._bucket = me, Bucket(me, self._storage.prefix)
+        self._start(self._run(), say)
 
     async def look(self) -> Seen:
         """As `Source.look`."""
@@ -90,19 +88,12 @@ class S3Bucket:
                 return self._problem
             known = self._founder = (asyncio.get_running_loop().time(), founder)
         lives = self._bucket.lives(known[1])
-        return judged(known[1], self._me, lives, f"s3://{self._place.bucket}/{self._bucket.founder_key}")
+        return judged(known[1], self._me, lives, f"s3://{self._storage.bucket}/{self._bucket.founder_key}")
 
     def overrule(self) -> None:
         """As `Source.overrule`."""
         self._overruled = True
         self._poke.set()
-
-    async def close(self) -> None:
-        """As `Source.close`."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
 
     # -- requests
 
@@ -110,7 +101,7 @@ class S3Bucket:
         """Work as long as the node lives. Whatever fails is a problem that ends some time."""
         while True:
             try:
-                async with _client(self._place) as self._client:
+                async with _client(self._storage) as self._client:
                     while True:
                         await self._step()
             except Exception as error:  # the client cannot be made: a wrong endpoint, for example
@@ -195,7 +186,7 @@ class S3Bucket:
         async with self._turn:
             await asyncio.sleep(self._pace.wait_s(loop.time()))
             try:
-                answer = await getattr(self._client, method)(Bucket=self._place.bucket, **arguments)
+                answer = await getattr(self._client, method)(Bucket=self._storage.bucket, **arguments)
                 if "Body" in answer:
                     answer["Content"] = await answer["Body"].read(MOST_BYTES)
                     answer["Body"].close()
@@ -203,12 +194,6 @@ class S3Bucket:
                 self._pace.asked(loop.time())
             self._pace.succeeded()
             return answer
-
-    def _failed(self, error: Exception) -> None:
-        self._pace.failed()
-        said = str(error) or type(error).__name__
-        self._problem = f"{self._place}: {' '.join(said.split())[:300]}"
-        self._say(self._problem)
 
 
 def _client(place: S3Place) -> Any:
