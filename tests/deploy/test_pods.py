@@ -251,6 +251,7 @@ def test_nodes_talk_tls_with_one_certificate(tmp_path: Path, space: Space) -> No
         until(cluster.start(2).ready, 60)
 
 
+@pytest.mark.by_hand
 def test_users_by_variables_are_possible_with_a_read_only_root(tmp_path: Path, space: Space) -> None:
     """As with docker-vernemq; the password file is in the volume `etc`."""
     values = ("extraEnv[0].name=DOCKER_VERNEMQ_USER_CAROL", "extraEnv[0].value=carol")

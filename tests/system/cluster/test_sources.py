@@ -1,6 +1,6 @@
 """Nodes find each other through a bucket and through the API of Kubernetes, whatever these do: always one cluster.
 
-`make test-by-hand` runs each case STROGOFF_ROUNDS times (5), with other orders of the starts; CI runs two of them.
+`make test-by-hand` runs each case STROGOFF_ROUNDS times (5), with other orders of the starts; CI runs one of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WITHIN_S = 60.0
 
 def some(*cases: str) -> tuple[str, ...]:
     """The cases that run."""
-    return cases if ROUNDS else cases[:2]
+    return cases if ROUNDS else cases[:1]
 
 
 @pytest.fixture
