@@ -133,6 +133,7 @@ def _make(target: str, tmp_path: Path, **variables: str) -> str:
     require_program("make", "make")
     command = [
         "make",
+        "--no-print-directory",
         "-n",
         "-f",
         str(ROOT / "Makefile"),
