@@ -73,6 +73,7 @@ def test_stop_waits_for_the_end_of_the_process(tmp_path: Path, capsys: Capture) 
 def test_a_process_that_does_not_end_in_time(tmp_path: Path, capsys: Capture) -> None:
     with locked(tmp_path / "lock") as owner:
         owner.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, owner.pid, os.WSTOPPED | os.WNOWAIT)
         assert main(["stop", "--data-dir", str(tmp_path), "--timeout", "0.1"]) == 1
         said = capsys.readouterr().err
         assert said.startswith(f"Process {owner.pid} of node {NODE} still runs after 0.1 s. Its log says what")
