@@ -213,7 +213,8 @@ class Story:
 
 
 async def told(stack: ComposeStack, tell: Callable[[str], None]) -> int:
-    """Tell the story, and delete the project, also one that an interrupted story left. Returns the exit status."""
+    """Run the story, and delete its containers and volumes afterwards. Those of an interrupted run are deleted before.
+    Returns the exit status."""
     try:
         await stack.delete()
         await Story(stack, tell).run()

@@ -78,11 +78,10 @@ class ClusterRuntime:
     `stop` before the store closes.
 
     `host` is where other nodes reach this one, `listen` the address to listen on, `discovery` says where this node
-    looks for others. `stop_mqtt` suspends the listeners for
-    clients, and with True ends their connections. `when_left` is called when this node has left its cluster for good,
-    `when_renumbered` when it must start again before it can join. `later`, `rng` and `clocks` are timers, random
-    numbers, and wall clock and monotonic clock in milliseconds. `in_force` returns the value of a setting, for other
-    nodes that ask.
+    looks for others. `stop_mqtt` suspends the listeners for clients, and with True ends their connections. `when_left`
+    is called when this node has left its cluster for good, `when_renumbered` when it must start again before it can
+    join. `later`, `rng` and `clocks` are timers, random numbers, and wall clock and monotonic clock in milliseconds.
+    `in_force` returns the value of a setting, for other nodes that ask.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from ...cluster.transport.grpc_settings import Tls
 from ...cluster.transport.wire import DEFAULT_COOKIE, TransportError
 from ...configs import Settings
 from ...configs.listeners import ListenerSettings, open_to_strangers
-from ..discovery.settings import DiscoverySettings, discovery_settings
+from ..discovery.settings import DiscoverySettings, discovery_settings, words
 
 ANY = ("0.0.0.0", "::", "")
 
@@ -61,7 +61,7 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
             Path(listener.certfile),
             Path(listener.keyfile),
             name=str(settings["cluster.certificate_name"]).strip(),
-            names=_words(settings["cluster.peer_names"]),
+            names=words(settings["cluster.peer_names"]),
             fingerprints=_fingerprints(settings),
             crlfile=Path(listener.crlfile) if listener.crlfile else None,
         )
@@ -111,13 +111,9 @@ def _keep_strangers_out(listener: ListenerSettings, settings: Settings, log: Cal
         )
 
 
-def _words(value: object) -> tuple[str, ...]:
-    return tuple(str(value).replace(",", " ").split())
-
-
 def _fingerprints(settings: Settings) -> tuple[str, ...]:
     try:
-        return tuple([fingerprint(word) for word in _words(settings["cluster.peer_fingerprints"])])
+        return tuple([fingerprint(word) for word in words(settings["cluster.peer_fingerprints"])])
     except CertificateError as error:
         raise TransportError(f"cluster.peer_fingerprints: {error}") from None
 

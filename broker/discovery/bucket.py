@@ -11,6 +11,7 @@ which the storage guarantees. It stays for good: if its cluster exists no more, 
 
 from __future__ import annotations
 
+from typing import TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -76,6 +77,16 @@ class BadObject(ValueError):
     """The content of an object is not what a node writes. The text is a sentence."""
 
 
+T = TypeVar("T")
+
+
+def _decoded(body: bytes, kind: type[T], problem: str) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadObject(f"{problem} ({error}): delete it") from None
+
+
 class Bucket:
     """What node `me` knows of the bucket, and the next request. Times are seconds of one monotonic clock.
 
@@ -134,11 +145,11 @@ class Bucket:
         self._known[get.key] = (get.etag, None)
         if body is None:
             return
-        try:
-            found = msgspec.json.decode(body, type=Announcement)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadObject(f"{get.key} is not the object of a node ({error}): delete it") from None
-        self._known[get.key] = (get.etag, found)
+        self._known[get.key] = (get.etag, _decoded(body, Announcement, f"{get.key} is not the object of a node"))
+
+    def founder(self, body: bytes) -> Founder:
+        """Returns the content of the object that names the founder. Raises `BadObject`."""
+        return _decoded(body, Founder, f"{self.founder_key} is damaged")
 
     def deleted(self, key: str) -> None:
         """An object was deleted."""

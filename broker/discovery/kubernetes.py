@@ -63,8 +63,8 @@ class KubernetesPods(Worker):
     key = "discovery.kubernetes.selector"
 
     def __init__(self, place: KubernetesPlace, pace_s: float = PACE_S) -> None:
-        super().__init__(place, pace_s)
-        self._api = place
+        super().__init__(str(place), pace_s)
+        self._place = place
         self._pods = Pods()
         self._port = PORT
         self._may_watch = True
@@ -79,8 +79,7 @@ class KubernetesPods(Worker):
     async def look(self) -> Seen:
         """As `Source.look`."""
         self._looked.set()
-        problems = (self._problem,) if self._problem else ()
-        return Seen(self._pods.at(self._port), problems, bool(problems))
+        return self._seen(self._pods.at(self._port))
 
     async def claim(self) -> str:
         """As `Source.claim`: not while the API does not answer, because a cluster may exist."""
@@ -100,9 +99,7 @@ class KubernetesPods(Worker):
                     while self._may_watch:
                         await self._watch(session)
                 self._looked.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(UNSEEN_S):
-                        await self._looked.wait()
+                await self._wait(self._looked, UNSEEN_S)
             except ListAgain:
                 continue
             except Exception as error:  # of the network, the API or its answer
@@ -138,14 +135,14 @@ class KubernetesPods(Worker):
             except _Refused as error:
                 if error.status == 403:
                     self._may_watch = False
-                    self._say(f"{self._place}: this node may not watch the pods, so it lists them each second")
+                    self._say(f"{self._where}: this node may not watch the pods, so it lists them each second")
                 raise ListAgain(str(error)) from None
             while line := await response.content.readline():
                 self._pods.changed(line)
 
     async def _get(self, session: aiohttp.ClientSession, asked: dict[str, str]) -> aiohttp.ClientResponse:
         """Send a request. The caller closes `session`, and with it the response."""
-        place = self._api
+        place = self._place
         context: ssl.SSLContext | bool = True
         if place.api.startswith("https:"):
             context = False if place.insecure else ssl.create_default_context(cafile=place.ca_file)

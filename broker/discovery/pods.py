@@ -71,7 +71,7 @@ class Pods:
         return tuple([written(host, port) for _, host in sorted(self._addresses.items())])
 
     def listed(self, body: bytes) -> None:
-        """Take an answer to a list. Raises `Malformed`."""
+        """Replace the pods by those of an answer of the API to a list. Raises `Malformed`."""
         found = _decode(body, PodList)
         self._addresses = {}
         for pod in found.items:
@@ -79,7 +79,7 @@ class Pods:
         self.version = found.metadata.resource_version
 
     def changed(self, line: bytes) -> None:
-        """Take a line of a watch. Raises `ListAgain` and `Malformed`."""
+        """Apply one change: a line of the answer of the API to a watch. Raises `ListAgain` and `Malformed`."""
         change = _decode(line, Change)
         if change.type == "ERROR":
             raise ListAgain(change.object.message or f"code {change.object.code}")

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -54,8 +53,8 @@ class S3Bucket(Worker):
     key = "discovery.s3.bucket"
 
     def __init__(self, place: S3Place, pace_s: float = PACE_S) -> None:
-        super().__init__(place, pace_s)
-        self._storage = place
+        super().__init__(str(place), pace_s)
+        self._place = place
         self._turn = asyncio.Lock()
         self._looked_at = float("-inf")
         self._founder: tuple[float, Founder] | None = None
@@ -65,15 +64,14 @@ class S3Bucket(Worker):
 
     def begin(self, me: Announcement, say: Say) -> None:
         """As `Source.begin`."""
-        self._me, self._bucket = me, Bucket(me, self._storage.prefix)
+        self._me, self._bucket = me, Bucket(me, self._place.prefix)
         self._start(self._run(), say)
 
     async def look(self) -> Seen:
         """As `Source.look`."""
         self._looked_at = asyncio.get_running_loop().time()
         self._poke.set()
-        problems = (self._problem,) if self._problem else ()
-        return Seen(self._bucket.addresses, problems, bool(problems))
+        return self._seen(self._bucket.addresses)
 
     async def claim(self) -> str:
         """As `Source.claim`: write the object that names the founder, if it does not exist."""
@@ -88,7 +86,7 @@ class S3Bucket(Worker):
                 return self._problem
             known = self._founder = (asyncio.get_running_loop().time(), founder)
         lives = self._bucket.lives(known[1])
-        return judged(known[1], self._me, lives, f"s3://{self._storage.bucket}/{self._bucket.founder_key}")
+        return judged(known[1], self._me, lives, f"s3://{self._place.bucket}/{self._bucket.founder_key}")
 
     def overrule(self) -> None:
         """As `Source.overrule`."""
@@ -101,7 +99,7 @@ class S3Bucket(Worker):
         """Work as long as the node lives. Whatever fails is a problem that ends some time."""
         while True:
             try:
-                async with _client(self._storage) as self._client:
+                async with _client(self._place) as self._client:
                     while True:
                         await self._step()
             except Exception as error:  # the client cannot be made: a wrong endpoint, for example
@@ -116,9 +114,7 @@ class S3Bucket(Worker):
         request = self._bucket.next(now_s, looking)
         if request is None and not self._overruled:
             self._poke.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(1.0):
-                    await self._poke.wait()
+            await self._wait(self._poke, 1.0)
             return
         try:
             if self._overruled:
@@ -140,12 +136,12 @@ class S3Bucket(Worker):
             answer = await self._ask("list_objects_v2", Prefix=request.prefix, MaxKeys=MOST)
             bucket.listed(asyncio.get_running_loop().time(), _entries(answer))
             if bucket.twin:
-                self._say(f"{self._place}: another process announces itself as {self._me.node}: stop one of them")
+                self._say(f"{self._where}: another process announces itself as {self._me.node}: stop one of them")
         elif isinstance(request, Get):
             try:
                 bucket.read(request, await self._body(request.key))
             except BadObject as error:
-                self._say(f"{self._place}: {error}")
+                self._say(f"{self._where}: {error}")
         else:
             await self._ask("delete_object", Key=request.key)
             bucket.deleted(request.key)
@@ -162,10 +158,7 @@ class S3Bucket(Worker):
         body = await self._body(self._bucket.founder_key)
         if body is None:
             raise OSError(f"{self._bucket.founder_key} was deleted just now")
-        try:
-            return msgspec.json.decode(body, type=Founder)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise OSError(f"{self._bucket.founder_key} is damaged ({error}): delete it") from None
+        return self._bucket.founder(body)
 
     def _claim(self) -> bytes:
         at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -186,7 +179,7 @@ class S3Bucket(Worker):
         async with self._turn:
             await asyncio.sleep(self._pace.wait_s(loop.time()))
             try:
-                answer = await getattr(self._client, method)(Bucket=self._storage.bucket, **arguments)
+                answer = await getattr(self._client, method)(Bucket=self._place.bucket, **arguments)
                 if "Body" in answer:
                     answer["Content"] = await answer["Body"].read(MOST_BYTES)
                     answer["Body"].close()

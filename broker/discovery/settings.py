@@ -48,12 +48,17 @@ class DiscoverySettings(Struct, frozen=True):
 def discovery_settings(settings: Settings) -> DiscoverySettings:
     """Return the settings about discovery. Raises `TransportError` if a source lacks something that it needs."""
     return DiscoverySettings(
-        tuple(str(settings["discovery.nodes"]).replace(",", " ").split()),
+        words(settings["discovery.nodes"]),
         int(settings["discovery.expected_nodes"]),
         str(settings["discovery.srv"]).strip(),
         _kubernetes(settings),
         _s3(settings),
     )
+
+
+def words(value: object) -> tuple[str, ...]:
+    """The words of a value that lists some, with spaces or commas between them."""
+    return tuple(str(value).replace(",", " ").split())
 
 
 def _kubernetes(settings: Settings) -> KubernetesPlace | None:

@@ -1,4 +1,5 @@
-"""What a source of discovery does: it names addresses where other nodes may be, and may allow one node to found."""
+"""The interface of a source of discovery. A source names addresses where other nodes may be, and may decide which node
+founds the cluster."""
 
 from __future__ import annotations
 

@@ -119,7 +119,8 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
 
 
 class _Signals:
-    """The signals of the operator: the first one stops the node, the second one does not let it wait for copies.
+    """The operator's signals. The first one stops the node in order. After the second one the node no longer waits for
+    copies.
 
     Calls `stopping` when the stop begins.
     """

@@ -35,7 +35,7 @@ Sessions = dict[str, dict[str, int]]
 
 
 def read(text: str) -> Sessions:
-    """Parse the output of `session show`. Raises ValueError with a sentence."""
+    """Parse the output of `session show`. Raises ValueError, whose text says what is wrong."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:

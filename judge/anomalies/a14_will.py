@@ -267,7 +267,8 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
 
 
 def _is_online(owner: Owner, row: Row, world: World) -> bool:
-    """Whether the client is connected to the node of a row: then that row is not about the will of its connection."""
+    """Whether the client is connected to the node that wrote a row. If so, the row is not about the will of this
+    connection."""
     there = world.online_between(owner, row["hlc"], row["hlc"] + 1)
     return any((each.node, each.boot) == (row["node"], row["boot"]) for each in there)
 

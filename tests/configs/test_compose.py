@@ -95,7 +95,7 @@ def test_the_nodes_cannot_write_to_their_image() -> None:
 
 @pytest.mark.parametrize("mount", MOUNTS, ids=str)
 def test_the_mounted_files_exist_and_are_read_only(mount: tuple[str, ...]) -> None:
-    """Docker would make an empty folder in place of a missing file."""
+    """If a mounted file is missing, Docker makes an empty folder in its place."""
     source, _, mode = mount
     assert (ROOT / source).is_file()
     assert mode == "ro"

@@ -69,7 +69,7 @@ def test_the_unit_gives_a_stop_its_time() -> None:
 
 
 def test_a_wrong_command_line_is_not_tried_again() -> None:
-    """A node that stops in order has status 0, which is no failure."""
+    """A node that stops in order ends with status 0, and systemd does not start it again."""
     wanted = lines()
     assert wanted["Restart"] == ["on-failure"]
     (status,) = wanted["RestartPreventExitStatus"]

@@ -59,8 +59,8 @@ def s3_nodes(folder: Path, made: Storage) -> list[Node]:
     ]
 
 
-async def start(rng: Random, nodes: list[Node]) -> None:
-    """Start the nodes in any order, with any pauses up to 1 s."""
+async def start(rng: Random, nodes: list[Node], case: str = "plain") -> None:
+    """Start the nodes in any order, with any pauses up to 1 s. In the case `killed` one of them starts twice."""
     starts = []
     for node in rng.sample(nodes, len(nodes)):
         starts.append(asyncio.create_task(node.start()))
@@ -68,6 +68,10 @@ async def start(rng: Random, nodes: list[Node]) -> None:
         asyncio.get_running_loop().call_later(rng.random(), paused.set)
         await paused.wait()
     await asyncio.gather(*starts)
+    if case == "killed":
+        node = rng.choice(nodes)
+        await node.kill()
+        await node.start()
 
 
 async def one_cluster(nodes: list[Node]) -> None:
@@ -117,11 +121,7 @@ def test_three_nodes_become_one_cluster_through_a_bucket(
         elif case == "slow":
             stored.delay_s = 10.0
             loop.call_later(20.0, setattr, stored, "delay_s", 0.0)
-        await start(rng, nodes)
-        if case == "killed":
-            node = rng.choice(nodes)
-            await node.kill()
-            await node.start()
+        await start(rng, nodes, case)
         await one_cluster(nodes)
         each_waits(stored)
 
@@ -200,11 +200,7 @@ def test_three_nodes_become_one_cluster_through_the_api_of_kubernetes(tmp_path: 
                 at_s = rng.random() * (3 if case == "late" else 1)
                 loop.call_later(at_s, server.change, "ADDED", pod(node.name, node.host, labels={"n": str(n)}))
             try:
-                await start(rng, nodes)
-                if case == "killed":
-                    node = rng.choice(nodes)
-                    await node.kill()
-                    await node.start()
+                await start(rng, nodes, case)
                 await one_cluster(nodes)
             finally:
                 await end(nodes)
