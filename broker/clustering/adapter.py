@@ -75,7 +75,7 @@ class ClusterAdapter:
         self.config: SharedConfig
         self.retained: SharedRetained
         self._waits: list[tuple[PendingAcks, int]] = []
-        self.gate = SlotGate(node.env.store, self.routes.here_since)
+        self.gate = SlotGate(node.env.store, self.routes.here_since, node.sessions.elsewhere)
         self.inbound: InboundCopies
 
     def bind(self, member: ClusterNode) -> None:

@@ -44,7 +44,7 @@ class Departure(msgspec.Struct, eq=False):
     phase: str = CLOSING
     sessions: int = 0
     flushed: bool = False
-    """The disk has all that the slot's connections did."""
+    """The disk has all that the slot's connections did, and so have all copies, those of other slots included."""
     safe: bool = False
     """The disk has the mark that this slot is leaving."""
     copied: bool = False

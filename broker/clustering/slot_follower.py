@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...cluster.node import ClusterNode
+from ...cluster.slots.table import SlotHome
 from ..node import Node
 from ..queues.message import slot_origin
 from ..routing.ack_context import AckContext
@@ -52,6 +55,8 @@ class SlotFollower:
         self._senders = traffic.sender, traffic.relay_sender
         self._advertiser = traffic.advertiser
         self._sender.here = self._take_own
+        self._unopened: set[int] = set()
+        """Slots that are this node's by the table, and whose messages wait until their sessions are open here."""
 
     def follow(self) -> None:
         """The table of slots has changed: send messages to the present primaries, and announce the slots of this node.
@@ -60,19 +65,22 @@ class SlotFollower:
         """
         member, gate = self._member, self._gate
         locator = self._node.gateways.locator
-        placed = self._routes.place(locator.homes())
+        homes = locator.homes()
+        placed = self._routes.place(homes)
         gate.table = member.slots.index
         gate.entered = gate.entered or member.own_holder is not None
         gate.contested = self._is_contested()
         self._sender.answers.boots.update({each.node: each.boot for each in member.view.incarnations})
-        self._sender.follow(gate.table, placed.moved)
+        self._sender.follow(gate.table, self._open_places(placed.moved, homes))
         for each in self._senders:
             each.follow_table(gate.table)
         if any(each.parked for each in self._senders):
             elsewhere = self._node.router.elsewhere
-            homes = {slot: home.node for slot, home in enumerate(locator.homes())}
-            homes.update({slot: place.node for slot, place in elsewhere.items() if place.node})
-            present = {slot: node for slot, node in homes.items() if node not in ("", MOVING)}
+            nodes = {slot: home.node for slot, home in enumerate(homes)}
+            nodes.update({slot: place.node for slot, place in elsewhere.items() if place.node})
+            present = {
+                slot: node for slot, node in nodes.items() if node not in ("", MOVING) and self._is_open(slot, node)
+            }
             for each in self._senders:
                 each.unpark(present)
         if member.leased():
@@ -80,6 +88,20 @@ class SlotFollower:
         if placed.arrived:
             self._advertiser.arrived(placed.arrived)
         member.links.try_again()  # refused copies may belong to this table
+
+    def _open_places(
+        self, moved: Mapping[int, tuple[str, str]], homes: Sequence[SlotHome]
+    ) -> dict[int, tuple[str, str]]:
+        """Where messages for slots that have moved go: those of a slot that is this node's by the table, and whose
+        sessions are not open here yet, wait. Else the slot would count as having them (H-44)."""
+        waited = {slot: (MOVING, homes[slot].node) for slot in self._unopened if homes[slot].node}
+        places = {**moved, **waited}
+        self._unopened = {slot for slot, (_, node) in places.items() if not self._is_open(slot, node)}
+        places.update({slot: (places[slot][0], MOVING) for slot in self._unopened})
+        return {slot: place for slot, place in places.items() if place != (MOVING, MOVING)}
+
+    def _is_open(self, slot: int, node: str) -> bool:
+        return node != self._node.name or slot not in self._node.sessions.elsewhere
 
     def _is_contested(self) -> bool:
         """True if messages for a slot without primary are sent to this node, and must wait for its next primary.

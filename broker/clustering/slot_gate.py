@@ -11,7 +11,7 @@ the slot, in the batch of the queue entries. So the present node takes no copy t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from ...cluster.identity import SLOTS
 from ...cluster.links.ports import Refuse
@@ -22,11 +22,12 @@ from .forward_codec import Head
 
 class SlotGate:
     """`here_since` returns the index of the table since which this node has a slot, by the table that it follows. It
-    returns None if this node has not got the slot."""
+    returns None if this node has not got the slot. `closed` are the slots whose sessions are not open here."""
 
-    def __init__(self, store: Store, here_since: Callable[[int], int | None]) -> None:
+    def __init__(self, store: Store, here_since: Callable[[int], int | None], closed: Container[int] = ()) -> None:
         self._store = store
         self._here_since = here_since
+        self._closed = closed
         self.table = 0
         """Index of the slot table that this node follows."""
         self.noted = 0
@@ -73,6 +74,10 @@ class SlotGate:
             raise Refuse("this node is out of the view, and the next primary of its slots may be another one")
         if self.sealed and not self.sealed.isdisjoint(head.slots):
             raise Refuse(f"slot {min(self.sealed.intersection(head.slots))} is moving")
+        for slot in head.slots:
+            if slot in self._closed and self._here_since(slot) is not None:
+                # it would count as having the message (H-44)
+                raise Refuse(f"slot {slot} is not open here")
 
     def fresh(self, origin: str, boot: int, head: Head) -> tuple[int, ...]:
         """Return the slots of a copy that it is for, and that have not taken it. `boot` is that of the origin."""

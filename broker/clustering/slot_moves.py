@@ -111,7 +111,7 @@ class SlotMoves:
             departure.flushed = True
             self.tick()
 
-        env.store.flush(flushed)
+        env.store.when_all_safe(flushed)  # a copy of another slot may lack what a client of this slot has published
 
     def _problem(self, slot: int, target: str) -> str:
         """Return why this node cannot begin to move the slot; "" if it can."""
@@ -164,7 +164,7 @@ class SlotMoves:
     def _busy(self, departure: Departure) -> str:
         slot = departure.slot
         if not departure.flushed:
-            return "the disk has not all changes of its sessions"
+            return "not all nodes have all changes of its sessions"
         unknown = self._unknown(slot)
         if unknown:
             return unknown

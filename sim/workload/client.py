@@ -277,6 +277,11 @@ class ModelClient:
             self.again()
             return
         version3 = self.spec.version == 3
+        if version3 and self.must_begin and not connection.clean:
+            # the answer came late, and does not say whether the session had expired before the CONNECT was accepted
+            self.lose()
+            self.again()
+            return
         present = not connection.clean and self._had_session() if version3 else packet.session_present
         self.discarded = False
         if not present or self.void:

@@ -17,6 +17,7 @@ from strogoff.sim.engine import cluster_host
 from strogoff.sim.engine.host import EPOCH_MS
 from tests.harness.broker import option, publish
 from tests.harness.cluster import MAJORITY, ON, ClusterHarness
+from tests.harness.thinning import thinned
 
 
 @pytest.mark.parametrize("last", [1, 2, 3])
@@ -202,7 +203,7 @@ HOUR_MS = 3_600_000.0
 
 
 @pytest.mark.parametrize("wrong_ms", [HOUR_MS, -HOUR_MS])
-@pytest.mark.parametrize("machine", ["", "the first boot", "another"])
+@pytest.mark.parametrize("machine", thinned(["", "the first boot", "another"], 2))
 def test_a_restart_with_a_wrong_clock_ends_no_session(machine: str, wrong_ms: float) -> None:
     """The clock of the machine tells how long the node was away; after a boot of the machine the node waits for the
     leader's time.

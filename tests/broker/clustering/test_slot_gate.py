@@ -81,3 +81,15 @@ def test_an_answer_names_the_highest_table_that_any_process_followed(gate: SlotG
     assert gate.applied == 9
     gate.table = 12
     assert gate.applied == 12
+
+
+def test_a_slot_whose_sessions_are_not_open_here_takes_no_copy(gate: SlotGate) -> None:
+    """One that is at another node by the table skips it: that node gets a copy from the origin."""
+    closed = {2, 30}
+    shut = SlotGate(gate._store, lambda slot: 6 if slot < 10 else None, closed)
+    shut.table, shut.entered = 7, True
+    shut.check(copy(5, 1, 30))
+    with pytest.raises(Refuse, match="slot 2 is not open here"):
+        shut.check(copy(5, 1, 2, 30))
+    closed.discard(2)
+    shut.check(copy(5, 1, 2, 30))

@@ -9,7 +9,7 @@ from strogoff.broker.clustering.routes import prefix_to_slot, writer_of
 from strogoff.broker.clustering.slot_opening import SlotOpening
 from strogoff.broker.sessions.slot_sessions import KEPT
 from strogoff.cluster.identity import slot_of
-from strogoff.mqtt.packets import Connack, Puback, Publish, Will
+from strogoff.mqtt.packets import Connack, Puback, Publish, Pubrec, Will
 from strogoff.mqtt.reasons import ReasonCode
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.broker.clustering.slot_cluster import SlotCluster
@@ -259,6 +259,37 @@ def test_a_slot_that_is_lost_before_it_is_open_is_not_opened(
     assert opened and cluster.slot not in opened
     clustering = cluster[follower].host.clustering
     assert clustering is not None and cluster.slot not in clustering.gate.sealed
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_slot_that_is_not_open_does_not_count_as_having_what_comes_for_it(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch, qos: int
+) -> None:
+    """The node has got the slot, and leaves the view before it opens it. A message of its own client was on its way to
+    the former primary; that of another node's client comes now. Both reach the session when the slot is open."""
+    subscriber(cluster, qos=2).leave()
+    primary, follower = cluster.copied()
+    opening = _opened_later(cluster, follower, monkeypatch)
+    local, remote = cluster[follower].client("local"), cluster[cluster.third()].client("remote")
+    cluster.network.cut(f"n{primary}", f"n{follower}")
+    local.send(publish("t", b"1", qos, 7))
+    cluster.pass_s(0.1)
+    cluster[primary].kill()
+    cluster.taken_over(primary)
+    cluster.network.heal()
+    monkeypatch.undo()
+    monkeypatch.setattr(opening, "_is_own", lambda slot: slot != cluster.slot)
+    opening._go_on()
+    cluster.until(lambda: not opening.unopened)
+    remote.send(publish("t", b"2", qos, 7))
+    cluster.pass_s(1)
+    assert not local.take() and not remote.take()
+    monkeypatch.undo()
+    opening.open([cluster.slot], False)
+    opening._opened()
+    cluster.pass_s(1)
+    assert [type(each) for each in local.take() + remote.take()] == [Puback if qos == 1 else Pubrec] * 2
+    assert sorted(resumed(cluster, follower)) == [b"1", b"2"]
 
 
 # -- routes of filters with many subscribers

@@ -105,6 +105,44 @@ def test_what_the_dead_primary_may_have_delivered_with_qos_1_comes_with_dup() ->
     assert [(each.payload, each.dup) for each in reader.drain()] == [(b"1", True)]
 
 
+def _at(cluster: CopiedCluster, follower: int, prefix: str, *filters: tuple[str, int]) -> str:
+    """Make a durable session whose slot is at n1, with its copy at this follower. Returns its client id."""
+    for number in range(20):
+        client_id = f"{prefix}{number}"
+        durable(cluster, 1, client_id).leave()
+        cluster.move(client_id, 1)
+        if cluster.copied(client_id) == (1, follower):
+            durable(cluster, 1, client_id, *filters).leave()
+            return client_id
+    raise AssertionError(f"no slot of {prefix} has its copy at n{follower}")
+
+
+def test_a_slot_that_moves_waits_until_all_copies_have_what_its_clients_published() -> None:
+    """The receiver's copy lacks the message, and its node takes the slot over: the publisher's next primary routes the
+    message again."""
+    cluster = CopiedCluster()
+    writer_id, reader_id = _at(cluster, 2, "writer"), _at(cluster, 3, "reader", ("t", 2))
+    writer = durable(cluster, 1, writer_id)
+    cluster.pass_s(0.5)
+    cluster.network.one_way("n1", "n3")
+    writer.send(publish("t", b"1", 2, 5))
+    cluster.pass_s(0.1)
+    assert writer.take() == []
+    clustering = cluster[1].host.clustering
+    assert clustering is not None
+    moves, outcome = clustering.slots.moves, list[str]()
+    moves.begin(slot_of("", writer_id), "n2", outcome.append)
+    cluster.pass_s(0.3)
+    assert moves.departure is not None and not outcome and writer.closed
+    cluster[1].kill()
+    assert (cluster.taken_over(1, writer_id), cluster.taken_over(1, reader_id)) == (2, 3)
+    again, connack = cluster[2].connect(writer_id, clean=False, expiry_s=600)
+    assert connack.session_present
+    again.send(publish("t", b"1", 2, 5, dup=True))
+    cluster.until(lambda: any(isinstance(each, packets.Pubrec) for each in again.take()))
+    assert everything(cluster, 3, reader_id) == [b"1"]
+
+
 def test_the_successor_dies_too_and_the_message_still_arrives_once() -> None:
     cluster = _placed(1, 1, 2, 3)
     writer = durable(cluster, 1, "writer")

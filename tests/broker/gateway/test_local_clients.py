@@ -12,6 +12,7 @@ from strogoff.mqtt import packets as p
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import PacketClient, connect, publish
 from tests.harness.cluster import MAJORITY, ON
+from tests.harness.thinning import thinned
 
 from .relay_harness import RelayHarness, props
 
@@ -439,7 +440,7 @@ def test_of_many_connects_at_once_one_is_served_in_the_end() -> None:
     assert live[0].closed
 
 
-@pytest.mark.parametrize("turns", range(0, 40, 2))
+@pytest.mark.parametrize("turns", thinned(range(0, 40, 2), 4))
 @pytest.mark.parametrize("fault", ["cut", "drop", "kill old", "kill new", "kill registrar"])
 def test_a_fault_at_each_step_of_a_takeover(turns: int, fault: str) -> None:
     """Whatever the step, one connection is left at most, and the client id is not stuck."""

@@ -28,7 +28,7 @@ def test_a_protocol_has_steps_and_cases(name: str) -> None:
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_some_cases_of_each_protocol(name: str) -> None:
     """`strogoff sim --steps` runs all of them."""
-    for case in list(cases(name, 1, 40))[::8]:
+    for case in list(cases(name, 1, 40))[::20]:
         outcome = run_case(case)
         assert outcome.violations == (), str(case)
         assert outcome.messages and outcome.faults == 1

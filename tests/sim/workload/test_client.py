@@ -144,6 +144,20 @@ def test_a_client_whose_session_may_be_lost_starts_clean() -> None:
     assert [each.clean for each in scenario.client.lists] == [False, True]
 
 
+@pytest.mark.parametrize(("version", "clean"), [(3, [False, False, True]), (4, [False, False])])
+def test_a_late_answer_without_a_flag_does_not_tell_whether_the_session_exists(version: int, clean: list[bool]) -> None:
+    """The CONNECT was in time, and its answer comes when the session may have expired: only MQTT 3.1 does not say."""
+    scenario = Stage(version=version)
+    scenario.client.kept_s = 4
+    scenario.connect()
+    scenario.client.lose()
+    scenario.disks[0].stall_until = scenario.loop.now_s + 10
+    scenario.client.connect(False)
+    scenario.loop.run_for(20)
+    assert scenario.client.connected
+    assert [each.clean for each in scenario.client.lists] == clean
+
+
 def test_a_reader_that_pauses() -> None:
     scenario = Stage()
     scenario.connect()
