@@ -28,6 +28,7 @@ class Attempt:
     `acked` is the number of its PUBACK or PUBREC, `refused` the number of one with an error. `mark`: the number of
     commits of all disks when the node sent the acknowledgement. `without_lease`: the node had no lease then. `resent`
     counts the repetitions of the PUBLISH, `node_changes` the changes of the writer to another node before it.
+    `resent_to`: the node of the last repetition, and the time of the first one there; None without a repetition.
     """
 
     key: str
@@ -47,6 +48,7 @@ class Attempt:
     without_lease: bool = False
     node: str = FIRST
     node_changes: int = 0
+    resent_to: tuple[str, float] | None = None
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ from .checkers import (
 )
 from .checkers.case import Case, Checker
 from .faults.kinds import Freeze, Pause
-from .history import History
+from .history import Attempt, History
 from .machines import ClusterMachine
 from .workload.client import ModelClient
 from .workload.swarm import Swarm
@@ -169,6 +169,16 @@ def _still(world: ClusterWorld) -> Iterator[Pause | Freeze]:
             yield step.fault
 
 
+def _states(history: History, attempt: Attempt) -> set[ViewState]:
+    """The states, before the answer, of the node that got a PUBLISH first, and of the node that got it last. These are
+    two nodes if the slot of the client has moved (3 nodes, copies, seed 5400647)."""
+    between = history.views.between
+    seen = between(attempt.node, attempt.sent_at, attempt.acked_at)
+    if attempt.resent_to is not None:
+        seen |= between(*attempt.resent_to, attempt.acked_at)
+    return seen
+
+
 def _without_lease(world: ClusterWorld) -> None:
     """Set `without_lease` of all entries: the node had no lease at some time between request and answer.
 
@@ -182,8 +192,7 @@ def _without_lease(world: ClusterWorld) -> None:
         each.without_lease = each.without_lease and options.allow_subscribe_during_netsplit == "on"
     if options.allow_publish_during_netsplit == "on":
         for attempt in history.attempts.values():
-            seen = between(attempt.node, attempt.sent_at, attempt.acked_at)
-            attempt.without_lease = attempt.without_lease or ViewState.MINORITY in seen
+            attempt.without_lease = attempt.without_lease or ViewState.MINORITY in _states(history, attempt)
     if options.allow_subscribe_during_netsplit == "on":
         for each in history.subscriptions:
             each.without_lease = each.without_lease or ViewState.MINORITY in between(

@@ -74,10 +74,15 @@ class Sender:
                 again.append(packets.Pubrel(packet_id))
             else:
                 flight.packet.dup = True
-                flight.attempt.resent += 1
+                self._resent(flight.attempt)
                 again.append(flight.packet)
         if again:
             self._send(*again)
+
+    def _resent(self, attempt: Attempt) -> None:
+        attempt.resent += 1
+        if attempt.resent_to is None or attempt.resent_to[0] != self._node:
+            attempt.resent_to = (self._node, self._history.now())
 
     def forget(self) -> None:
         """Forget all unfinished messages: the session has ended."""

@@ -18,6 +18,7 @@ from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim import invariants, verdict
 from strogoff.sim.engine.peer import Peer, connect_packet
+from strogoff.sim.history import Attempt
 from strogoff.sim.relay import server_of
 from strogoff.sim.scenarios.script import reader, with_script
 from strogoff.sim.simulation import ClusterSimulation, NodeSimulation
@@ -141,6 +142,36 @@ def test_a_node_may_keep_or_delete_half_a_copy(monkeypatch: pytest.MonkeyPatch) 
     assert not [
         key for key in world.machines["n2"].messages.disk.content() if key[:2] in (b"h%c" % slot, b"q%c" % slot)
     ]
+
+
+@pytest.mark.parametrize(
+    ("flag", "node", "resent_s", "excused"),
+    [
+        ("on", "n2", 13.0, True),
+        ("on", "n2", 15.0, False),  # n2 has its lease again
+        ("on", "n1", 13.0, False),
+        ("on", "", 0.0, False),
+        ("majority", "n2", 13.0, False),
+    ],
+)
+def test_another_node_without_a_lease_answers_a_repetition(
+    flag: str, node: str, resent_s: float, excused: bool
+) -> None:
+    """3 nodes, copies, seed 5400647: the slot of the publisher moved, and its next primary had no lease for a while."""
+    plan = quiet()
+    options = msgspec.structs.replace(plan.swarm.options, allow_publish_during_netsplit=flag)
+    simulation = ClusterSimulation(replace(plan, swarm=replace(plan.swarm, options=options)))
+    simulation.begin()
+    history = simulation.world.history
+    attempt = history.attempts["w-1"] = Attempt("w-1", "w", 1, "t/0", 2, False, 0, 1, 11.0, acked=2, acked_at=16.0)
+    if node:
+        attempt.resent, attempt.resent_to = 1, (node, resent_s)
+    history.views.states = {
+        "n1": [(1.0, ViewState.WHOLE)],
+        "n2": [(1.0, ViewState.WHOLE), (10.0, ViewState.MINORITY), (14.0, ViewState.WHOLE)],
+    }
+    list(of_cluster(simulation.world))
+    assert attempt.without_lease is excused
 
 
 class Roamer:

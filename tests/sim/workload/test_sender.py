@@ -62,6 +62,23 @@ def test_resumed_in_order_with_dup() -> None:
     assert [history.attempts[key].resent for key in ("w-1", "w-2", "w-3")] == [0, 1, 1]
 
 
+def test_the_node_that_gets_a_message_again_and_since_when() -> None:
+    """An answered message is not sent again."""
+    sender, _, history = make()
+    times = iter(range(1, 100))
+    history.now = lambda: float(next(times))
+    sender.publish("t", 1)
+    sender.publish("t", 2)
+    sender.pubrec(Pubrec(2), (0, 0.0, False))
+    first, second = history.attempts.values()
+    assert first.resent_to is None
+    for node, resent_to in [("n1", ("n1", 4.0)), ("n1", ("n1", 4.0)), ("n2", ("n2", 5.0)), ("n1", ("n1", 6.0))]:
+        sender.go_to(node)
+        sender.resume()
+        assert first.resent_to == resent_to
+    assert (first.node, first.resent, second.resent_to) == ("n1", 4, None)
+
+
 def test_forgotten_with_the_session() -> None:
     sender, sent, history = make()
     sender.publish("t", 1)
