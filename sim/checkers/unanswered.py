@@ -6,6 +6,9 @@ A publish must get an answer after three detection times in which these conditio
 * its node holds a lease, and so does every node that may have a durable session for it;
 * earlier messages of the client with the same QoS are answered, because acknowledgements leave in that order.
 
+If the client connects again, it sends a publish with QoS 1 again, which is a new message for the node: its time begins
+anew. One with QoS 2 is the same message, and goes on to wait for what it waited for.
+
 While links are slow, time counts a third if slots have two copies (`SLOW_COPIES`).
 
 A publish rightly waits for an absent node with durable sessions for it. A publish that its node has not accepted may
@@ -55,7 +58,7 @@ class Waits:
     """Adds up the time that each publish has waited without a good reason."""
 
     def __init__(self) -> None:
-        self._waited: dict[str, float] = {}
+        self._waited: dict[tuple[str, int], float] = {}
 
     def judge(
         self, passed_s: float, open_attempts: Iterable[Attempt], calm: Mapping[str, float], slow_copies: bool = False
@@ -67,11 +70,12 @@ class Waits:
         """
         if slow_copies:
             passed_s /= SLOW_COPIES
-        waited: dict[str, float] = {}
+        waited: dict[tuple[str, int], float] = {}
         latest_first = sorted(open_attempts, key=lambda each: each.sent, reverse=True)
         first = {(each.writer, each.qos): each for each in latest_first}
         for attempt in first.values() if min(calm.values(), default=0.0) > 0.0 else ():
-            waited[attempt.key] = total = self._waited.get(attempt.key, 0.0) + passed_s
+            message = attempt.key, attempt.resent if attempt.qos == 1 else 0
+            waited[message] = total = self._waited.get(message, 0.0) + passed_s
             if total > PATIENCE_S:
                 yield f"unanswered: {attempt.key} at {attempt.node}, though all it may wait for is there"
         self._waited = waited

@@ -39,6 +39,21 @@ def test_the_wait_of_a_publish_starts_at_the_answer_to_its_predecessor() -> None
     assert len(list(waits.judge(2.0, [second], {"n1": 1.0}))) == 1
 
 
+@pytest.mark.parametrize(("qos", "late"), [(1, []), (2, ["w-1"])])
+def test_the_wait_of_a_publish_with_qos_1_starts_when_it_was_sent_last(qos: int, late: list[str]) -> None:
+    """3 nodes, copies, seed 5400524: disks are slow, and the client took over from itself between two looks."""
+    attempt = HistoryBuilder().publish("w-1", qos=qos, acked=False)
+    waits = Waits()
+    for _ in range(3):
+        assert list(waits.judge(2.0, [attempt], {"n1": 1.0})) == []
+    attempt.resent = 1
+    found = [text.split()[1] for text in waits.judge(2.0, [attempt], {"n1": 1.0})]
+    assert found == late
+    for _ in range(2):
+        list(waits.judge(2.0, [attempt], {"n1": 1.0}))
+    assert len(list(waits.judge(2.0, [attempt], {"n1": 1.0}))) == 1
+
+
 def test_with_two_copies_a_publish_makes_three_times_as_many_trips_over_a_slow_link() -> None:
     """3 nodes, copies and relay, seed 9: a PUBLISH with QoS 2 while a link takes 1.2 s more."""
     attempt = HistoryBuilder().publish("w-1", acked=False)
