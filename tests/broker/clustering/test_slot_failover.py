@@ -530,11 +530,14 @@ def test_a_slot_goes_to_its_follower_when_that_has_its_last_changes(cluster: Cop
     clustering = cluster[primary].host.clustering
     assert clustering is not None
     outcome: list[str] = []
+    moves = clustering.slots.moves
+    moves.begin(cluster.slot, f"n{follower}", outcome.append)
+    departure = moves.departure
+    assert departure is not None
+    cluster.until(lambda: departure.phase == COPYING)
     cluster[follower].disks[0].stall_until = cluster.loop.now_s + 0.5
-    clustering.slots.moves.begin(cluster.slot, f"n{follower}", outcome.append)
     cluster.pass_s(0.4)
-    departure = clustering.slots.moves.departure
-    assert departure is not None and departure.phase == COPYING and client.closed
+    assert departure.phase == COPYING and client.closed and not outcome
     cluster.until(lambda: bool(outcome))
     assert outcome == [""] and cluster.row().home == f"n{follower}"
 
