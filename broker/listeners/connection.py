@@ -18,7 +18,7 @@ from typing import Any
 
 from ..connection.transport import CLOSE_BOUND_S, ConnectionOrigin, ConnectionPort
 from .limiter import ConnectionLimiter
-from .proxy_protocol import ProxyError, ProxyReader, unmapped
+from .proxy_protocol import ProxyError, ProxyHeader, ProxyReader, unmapped
 from .tls import check_depth, facts
 from .traffic import Traffic
 
@@ -54,7 +54,8 @@ class Connection(asyncio.Protocol, ABC):
         self.transport: Any = None
         self.handler: ConnectionPort | None = None
         self.origin: ConnectionOrigin | None = None
-        """Address and TLS facts of the peer. Set only while opening; later the handler has them."""
+        """Address and TLS facts of the peer. Set only while opening; later the handler has them. A PROXY header in
+        front of a TLS handshake sets it before `connection_made`."""
         self.opening: Any = None
         """While opening: the task of the TLS handshake, then the bytes of PROXY header or upgrade received so far."""
         self.receive: Callable[[bytes], None] = _discard
@@ -80,13 +81,13 @@ class Connection(asyncio.Protocol, ABC):
         elif peer is None:
             self.abort()
             return
-        else:
+        elif self.origin is None:
             self.origin = ConnectionOrigin(unmapped(peer[0]), peer[1], settings, transport=settings.type)
         if settings.uses_tls and not self._identified(transport.get_extra_info("ssl_object")):
             return
         high = self.limiter.options.write_buffer_bytes
         self.transport.set_write_buffer_limits(high=high, low=high // 4)
-        if settings.proxy_protocol:
+        if settings.proxy_protocol and not settings.uses_tls:
             self._start_opening_timer()
             self.opening = ProxyReader()
             self.receive = self._receive_proxy_header
@@ -279,24 +280,25 @@ class Connection(asyncio.Protocol, ABC):
             return
         if header is None:
             return
-        origin = self.origin
-        assert origin is not None
+        assert self.origin is not None
+        self.take_header(header, self.origin)
+        self.opening = None
+        self.introduced()
+        if reader.rest:
+            self.receive(reader.rest)
+
+    def take_header(self, header: ProxyHeader, origin: ConnectionOrigin) -> None:
+        """Give the origin what a PROXY header says about the client."""
         if header.source is not None:
             origin.peer_host, origin.peer_port = header.source
         if self.limiter.settings.proxy_protocol_use_cn_as_username:
             origin.username = header.common_name
         if header.tls is not None:
             origin.tls = {**header.tls, "subject": header.common_name, "certificate": None}
-        self.opening = None
-        self.introduced()
-        if reader.rest:
-            self.receive(reader.rest)
 
     def _refuse_proxy(self, why: str) -> None:
-        origin = self.origin
-        assert origin is not None
-        self.traffic.proxy_protocol_error += 1
-        self.limiter.log("info", f"connection from {origin.peer_host} refused: {why}")
+        assert self.origin is not None
+        self.limiter.refuse_proxy(self.origin.peer_host, why)
         self.abort()
 
     def _start_opening_timer(self) -> None:

@@ -3,6 +3,9 @@
 asyncio's own TLS server reports a connection only after its handshake, and never changes its context. Here a connection
 enters its limiter first, so that unfinished handshakes count against `max_connections`. Each handshake gets the present
 context, so renewed certificates and revocation lists take effect at once.
+
+If the listener expects a PROXY header, it comes before the handshake, as a proxy in TCP mode sends it. Nothing behind
+the header is read from the socket before the handshake begins.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from ..connection.transport import CLOSE_BOUND_S
+from ..connection.transport import CLOSE_BOUND_S, ConnectionOrigin
 from .alerts import handshake_socket
 from .connection import Connection
+from .proxy_protocol import ProxyError, ProxyReader, unmapped
 
 _AT_ONCE = 64
 """Sockets accepted in one turn of the loop."""
@@ -77,7 +81,10 @@ class TlsAcceptor:
         task.add_done_callback(self._handshakes.discard)
 
     async def _shake(self, connection: Connection, sock: socket.socket, peer: tuple[Any, ...]) -> None:
-        timeout = connection.limiter.settings.tls_handshake_timeout_s
+        settings = connection.limiter.settings
+        timeout = settings.tls_handshake_timeout_s
+        if settings.proxy_protocol and not await self._introduced(connection, sock, peer):
+            return
         handshake_socket.set(sock)  # visible only in this task and its child tasks
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -91,11 +98,39 @@ class TlsAcceptor:
             connection.traffic.tls_handshake_error += 1
             why = _why(error)
             if why:
-                connection.limiter.log("info", f"TLS handshake with {peer[0]} failed: {why}")
+                host = peer[0] if connection.origin is None else connection.origin.peer_host
+                connection.limiter.log("info", f"TLS handshake with {host} failed: {why}")
             connection.connection_lost(None)
         except asyncio.CancelledError:
             connection.connection_lost(None)
             raise
+
+    async def _introduced(self, connection: Connection, sock: socket.socket, peer: tuple[Any, ...]) -> bool:
+        """Read the PROXY header into the connection's origin. False: there is none, and the connection has ended."""
+        limiter, reader, header = connection.limiter, ProxyReader(), None
+        origin = ConnectionOrigin(unmapped(peer[0]), peer[1], limiter.settings, transport=limiter.settings.type)
+        taken = False
+        try:
+            async with asyncio.timeout(limiter.options.opening_timeout_s):
+                while header is None and (data := await asyncio.get_running_loop().sock_recv(sock, reader.missing)):
+                    connection.traffic.bytes_received += len(data)
+                    header = reader.feed(data)
+            # without a header the peer has closed the connection, as health checks do
+            if header is not None:
+                connection.take_header(header, origin)
+                connection.origin = origin
+                taken = True
+        except ProxyError as error:
+            limiter.refuse_proxy(origin.peer_host, str(error))
+        except TimeoutError:
+            limiter.refuse_proxy(origin.peer_host, f"no PROXY header within {limiter.options.opening_timeout_s:g} s")
+        except OSError:
+            pass  # the peer has reset the connection, as health checks do
+        finally:
+            if not taken:
+                sock.close()
+                connection.connection_lost(None)
+        return taken
 
 
 def _why(error: OSError) -> str:

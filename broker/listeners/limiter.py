@@ -119,6 +119,11 @@ class ConnectionLimiter:
         """Write a line with the listener's name to the log."""
         self._log(level, f"{self.settings.key}: {text}")
 
+    def refuse_proxy(self, host: str, why: str) -> None:
+        """Count and log a connection from this host without a valid PROXY header."""
+        self.traffic.proxy_protocol_error += 1
+        self.log("info", f"connection from {host} refused: {why}")
+
     def _refuse(self, why: str) -> None:
         self.traffic.connections_refused += 1
         self._refused += 1

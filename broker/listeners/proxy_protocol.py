@@ -15,6 +15,9 @@ import msgspec
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 _V1 = b"PROXY "
 _V1_LONGEST = 107
+_SHORTEST = 15
+"""Size in bytes of `PROXY UNKNOWN` with its line end."""
+_V2_FIXED = 16
 _PORT = re.compile(r"0|[1-9][0-9]{0,4}")
 
 _UNSPEC, _INET, _INET6, _UNIX = range(4)
@@ -58,6 +61,18 @@ class ProxyReader:
     def empty(self) -> bool:
         """True while no byte has arrived."""
         return not self._buffer
+
+    @property
+    def missing(self) -> int:
+        """The least number of bytes until the header ends, at least 1: who reads no more leaves what follows unread."""
+        data = self._buffer
+        if len(data) < _SHORTEST:
+            return _SHORTEST - len(data)
+        if data[:1] == b"P":
+            return 1 if data.endswith(b"\r") else 2
+        if len(data) < _V2_FIXED:
+            return _V2_FIXED - len(data)
+        return _V2_FIXED + int.from_bytes(data[14:16], "big") - len(data)
 
     def feed(self, data: bytes) -> ProxyHeader | None:
         """The header once it is complete, else None. Raises `ProxyError`. Not to be called after either."""
@@ -122,19 +137,19 @@ def unmapped(host: str) -> str:
 def _parse_v2(data: bytes) -> tuple[ProxyHeader, int] | None:
     if not SIGNATURE.startswith(data[: len(SIGNATURE)]):
         raise ProxyError("no PROXY header")
-    if len(data) < 16:
+    if len(data) < _V2_FIXED:
         return None
     command, family = data[12], data[13]
     if command >> 4 != 2 or command & 15 > 1:
         raise ProxyError(f"version 2: unknown version and command 0x{command:02x}")
     if family >> 4 not in _ADDRESS_SIZES or family & 15 > _DATAGRAM:
         raise ProxyError(f"version 2: unknown address family and transport 0x{family:02x}")
-    size = 16 + int.from_bytes(data[14:16], "big")
+    size = _V2_FIXED + int.from_bytes(data[14:16], "big")
     if len(data) < size:
         return None
     if command & 15 == 0:
         return ProxyHeader(local=True), size
-    return _proxied(family, data[16:size]), size
+    return _proxied(family, data[_V2_FIXED:size]), size
 
 
 def _proxied(family: int, body: bytes) -> ProxyHeader:

@@ -14,9 +14,20 @@ def test_all_633_keys_of_vernemq_are_known() -> None:
     assert [name for name, _ in VERNEMQ if name not in schema().keys] == []
 
 
+PROXY_IN_FRONT_OF_TLS = {
+    f"listener.{kind}{level}.{option}"
+    for kind in ("ssl", "wss")
+    for level in ("", ".$name")
+    for option in ("proxy_protocol", "proxy_protocol_use_cn_as_username")
+}
+"""Options of VerneMQ that VerneMQ has for fewer kinds of listeners; their meaning says so."""
+
+
 def test_every_other_key_is_marked_as_ours() -> None:
-    known = {name for name, _ in VERNEMQ}
+    known = {name for name, _ in VERNEMQ} | PROXY_IN_FRONT_OF_TLS
     assert {key.name for key in schema().keys.values() if key.ours} == set(schema().keys) - known
+    for name in PROXY_IN_FRONT_OF_TLS:
+        assert "VerneMQ has it only without TLS" in schema().keys[name].meaning
 
 
 def test_each_row_is_complete() -> None:

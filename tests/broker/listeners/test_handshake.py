@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import socket
 import ssl
+import struct
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +15,8 @@ import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from websockets.asyncio.client import connect
+
+from strogoff.broker.listeners.proxy_protocol import SIGNATURE
 
 from ...harness.listeners import Authority, ListenerHarness, Peer, both_loops, with_listeners
 
@@ -270,3 +274,117 @@ def test_websocket_over_tls(loop: str, authority: Authority) -> None:
         await harness.until(lambda: handler.reasons)
 
     with_listeners(test, loop)
+
+
+V1 = b"PROXY TCP4 192.0.2.7 192.0.2.1 5678 1883\r\n"
+CN = b"\x22\0\x06from-7"
+TLV = b"\x20" + struct.pack("!H", 5 + len(CN)) + b"\x07\0\0\0\0" + CN
+BODY = bytes([192, 0, 2, 7, 192, 0, 2, 1]) + struct.pack("!HH", 5678, 8883) + TLV
+V2 = SIGNATURE + b"\x21\x11" + struct.pack("!H", len(BODY)) + BODY
+LOCAL = SIGNATURE + b"\x20\0\0\0"
+
+
+async def behind_proxy(port: int, pieces: list[bytes]) -> socket.socket:
+    """A connection over which a proxy has sent a header in these pieces; TLS may follow."""
+    sock = socket.create_connection(("127.0.0.1", port))
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for piece in pieces:
+        await asyncio.get_running_loop().sock_sendall(sock, piece)
+        await asyncio.sleep(0)
+    return sock
+
+
+async def secure_behind_proxy(port: int, pieces: list[bytes], context: ssl.SSLContext) -> Peer:
+    sock = await behind_proxy(port, pieces)
+    return Peer(*await asyncio.open_connection(sock=sock, ssl=context, server_hostname="localhost"))
+
+
+@both_loops
+@pytest.mark.parametrize(
+    ("header", "host", "user"),
+    [(V1, "192.0.2.7", None), (V2, "192.0.2.7", "from-7"), (LOCAL, "127.0.0.1", None)],
+    ids=["v1", "v2", "local"],
+)
+def test_a_proxy_header_comes_before_the_handshake(
+    loop: str, header: bytes, host: str, user: str | None, authority: Authority
+) -> None:
+    """In one piece with nothing behind it, and byte by byte; then TLS as without a proxy."""
+
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(authority.settings(proxy_protocol=True))
+        for number, pieces in enumerate(([header], [bytes([byte]) for byte in header])):
+            peer = await secure_behind_proxy(port, pieces, client_context(authority))
+            peer.send(b"ping")
+            await peer.expect(b"ping")
+            origin = (await harness.handler(number)).origin
+            assert (origin.peer_host, origin.username, origin.transport) == (host, user, "ssl")
+            assert origin.tls is not None and origin.tls["version"] == "TLSv1.3"
+            peer.close()
+
+    with_listeners(test, loop)
+
+
+@both_loops
+def test_the_clients_own_certificate_counts_more_than_the_name_in_the_header(loop: str, authority: Authority) -> None:
+    async def test(harness: ListenerHarness) -> None:
+        demanding = {"require_certificate": True, "use_identity_as_username": True}
+        port = await harness.open(authority.settings(proxy_protocol=True, **demanding))
+        peer = await secure_behind_proxy(port, [V2], client_context(authority, "device-1"))
+        peer.send(b"ping")
+        await peer.expect(b"ping")
+        origin = (await harness.handler()).origin
+        assert (origin.peer_host, origin.username) == ("192.0.2.7", "device-1")
+        assert origin.tls is not None and origin.tls["subject"] == "device-1"
+        peer.close()
+
+    with_listeners(test, loop)
+
+
+@both_loops
+def test_tls_without_a_proxy_header_is_a_refusal_with_a_reason(loop: str, authority: Authority) -> None:
+    """So is a header that is not complete in time. What closes before it ends its header is a health check."""
+
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(authority.settings(proxy_protocol=True))
+        await refused(port, client_context(authority))
+        assert harness.lines[-1] == "info listener.ssl.default: connection from 127.0.0.1 refused: no PROXY header"
+        late = await Peer.connect(port)
+        late.send(V2[:20])
+        assert await late.rest() == b""
+        assert harness.lines[-1].endswith("refused: no PROXY header within 0.05 s")
+        for sent in (b"", V2[:14]):
+            check = await Peer.connect(port)
+            check.send(sent)
+            check.close()
+        await harness.until(lambda: harness.traffic.socket_close == 4)
+        assert harness.traffic.proxy_protocol_error == 2
+        assert harness.traffic.tls_handshake_error == 0
+        assert harness.handlers == []
+
+    with_listeners(test, loop, opening_timeout_s=0.05)
+
+
+@both_loops
+def test_a_failed_handshake_behind_a_proxy_names_the_client(loop: str, authority: Authority) -> None:
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(authority.settings(proxy_protocol=True)))
+        peer.send(V2 + b"\x10\x0c\0\4MQTT this is not TLS")
+        assert await peer.rest() != b"x"
+        await harness.until(lambda: harness.traffic.tls_handshake_error == 1)
+        assert "TLS handshake with 192.0.2.7 failed" in harness.lines[-1]
+
+    with_listeners(test, loop)
+
+
+@both_loops
+def test_connections_that_wait_for_their_header_end_with_the_listener(loop: str, authority: Authority) -> None:
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(authority.settings(proxy_protocol=True, max_connections=1)))
+        await harness.until(lambda: harness.traffic.socket_open == 1)
+        assert await (await Peer.connect(harness.listeners.show()[0].port)).rest() == b""
+        assert harness.traffic.connections_refused == 1
+        await harness.listeners.close(0.5)
+        assert await peer.rest() == b""
+
+    with_listeners(test, loop, opening_timeout_s=30.0)

@@ -130,3 +130,21 @@ def test_any_bytes_give_a_header_or_a_refusal_and_every_cut_the_same(data: bytes
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     assert outcome([data[a:b] for a, b in itertools.pairwise(edges)]) == whole
     assert outcome([bytes([byte]) for byte in data]) == whole
+
+
+@given(data=NEARLY, behind=st.binary(max_size=40))
+def test_who_reads_only_what_is_missing_leaves_the_bytes_behind_the_header(data: bytes, behind: bytes) -> None:
+    reader, at, stream = ProxyReader(), 0, data + behind
+    whole, rest = outcome([stream])
+    found: ProxyHeader | str | None = None
+    while found is None and at < len(stream):
+        assert reader.missing > 0
+        piece = stream[at : at + reader.missing]
+        at += len(piece)
+        try:
+            found = reader.feed(piece)
+        except ProxyError as error:
+            found = str(error)
+    assert type(found) is type(whole)
+    if isinstance(found, ProxyHeader):
+        assert (found, reader.rest, stream[at:]) == (whole, b"", rest)
