@@ -50,6 +50,7 @@ class ComposeStack:
             "COMPOSE_PATH_SEPARATOR": os.pathsep,
             "STROGOFF_COOKIE": secrets.token_hex(16),
             "STROGOFF_MQTT_PORT": str(self.port),
+            "STROGOFF_WEBSOCKET_PORT": str(free_port()),
             "STROGOFF_HAPROXY_PORT": str(free_port()),
         }
 

@@ -102,8 +102,16 @@ def test_the_mounted_files_exist_and_are_read_only(mount: tuple[str, ...]) -> No
 
 
 def test_haproxy_sends_clients_to_each_node() -> None:
-    text = (ROOT / "configs" / "haproxy.cfg").read_text()
-    assert set(re.findall(r"(?m)^ +server \S+ (\S+):1883", text)) == set(NODES)
+    """By the variables of deploy/haproxy/mqtt.cfg; and the ports that it binds are published."""
+    haproxy = COMPOSE["services"]["haproxy"]
+    assert haproxy["volumes"] == ["./deploy/haproxy/mqtt.cfg:/usr/local/etc/haproxy/haproxy.cfg:ro"]
+    text = (ROOT / "deploy" / "haproxy" / "mqtt.cfg").read_text()
+    variables = haproxy["environment"]
+    assert set(variables) <= set(re.findall(r"\$\{(\w+)\}", text))
+    assert {value for name, value in variables.items() if name.startswith("STROGOFF_NODE")} == set(NODES)
+    binds = dict(re.findall(r"presetenv (STROGOFF_\w*BIND) (\S+)", text)) | variables
+    bound = {value for name, value in binds.items() if name.endswith("BIND")}
+    assert bound == {f":{port.rpartition(':')[2]}" for port in haproxy["ports"]}
 
 
 def test_prometheus_asks_each_node_as_in_deploy_watching() -> None:
@@ -123,8 +131,9 @@ def test_prometheus_asks_each_node_as_in_deploy_watching() -> None:
 
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="needs the Debian package haproxy")
 def test_haproxy_accepts_its_configuration() -> None:
-    command = ["haproxy", "-c", "-f", str(ROOT / "configs" / "haproxy.cfg")]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    command = ["haproxy", "-c", "-f", str(ROOT / "deploy" / "haproxy" / "mqtt.cfg")]
+    variables = {**os.environ, **COMPOSE["services"]["haproxy"]["environment"]}
+    ran = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=30)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
