@@ -40,7 +40,8 @@ test-slow: venv-test          ## the slow tests: Spark, packaging, long kills
 	$(BIN)/python -m pytest -n 2 -m "slow and not by_hand"
 
 test-by-hand: deploy-tools     ## slow tests that CI has no time for: manifests as pods, discovery in all cases, containers
-	STROGOFF_ROUNDS=$(or $(STROGOFF_ROUNDS),5) $(BIN)/python -m pytest -n 2 -m slow tests/deploy/test_pods.py tests/system/cluster/test_sources.py tests/system/cluster/test_watching.py tests/bench/test_container_story.py
+	$(BIN)/python -m pytest -n 2 -m by_hand
+	STROGOFF_ROUNDS=$(or $(STROGOFF_ROUNDS),5) $(BIN)/python -m pytest -n 2 -m slow tests/system/cluster/test_sources.py
 
 coverage: venv-test           ## the fast suite; compares the executed lines of each package with their floor
 	$(BIN)/python -m coverage erase

@@ -1,4 +1,4 @@
-"""Parameters of which the fast suite tries a few, and `make test-slow` the others."""
+"""Parameters of which a suite tries a few, and another suite, with more time, the others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 
-def thinned(values: Iterable[Any], every: int) -> list[Any]:
-    """Give the values for `pytest.mark.parametrize`: the first and each `every`-th one are fast, the others slow."""
-    return [
-        value if at % every == 0 else pytest.param(value, marks=pytest.mark.slow) for at, value in enumerate(values)
-    ]
+def thinned(values: Iterable[Any], every: int, mark: pytest.MarkDecorator = pytest.mark.slow) -> list[Any]:
+    """Give the values for `pytest.mark.parametrize`: all but the first and each `every`-th one have the mark."""
+    return [value if n % every == 0 else pytest.param(value, marks=mark) for n, value in enumerate(values)]

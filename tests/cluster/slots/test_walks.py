@@ -6,6 +6,7 @@ import pytest
 
 from strogoff.cluster.slots.update import TableUpdate
 
+from ...harness.thinning import thinned
 from .planted_bugs import PLANTS
 from .random_walk import first_seed_that_fails, walk
 
@@ -18,7 +19,7 @@ def test_random_histories_keep_every_rule() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1000, 1200, 20))
+@pytest.mark.parametrize("first", thinned(range(1000, 1200, 20), 3, pytest.mark.by_hand))
 def test_more_random_histories_keep_every_rule(first: int) -> None:
     for seed in range(first, first + 20):
         walk(seed, steps=150)

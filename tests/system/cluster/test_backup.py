@@ -202,6 +202,7 @@ def test_snapshots_under_load_give_the_cluster_back(tmp_path: Path) -> None:
     scenario(tmp_path, steps)
 
 
+@pytest.mark.by_hand
 def test_copies_of_stopped_nodes_give_the_cluster_back(tmp_path: Path) -> None:
     """All nodes are stopped, copied and started. Later the copies replace what the nodes have."""
 
@@ -225,6 +226,7 @@ def test_copies_of_stopped_nodes_give_the_cluster_back(tmp_path: Path) -> None:
     scenario(tmp_path, steps)
 
 
+@pytest.mark.by_hand
 def test_the_old_copy_of_one_node_is_refused(tmp_path: Path) -> None:
     """Also if it is started again and again. After a reset the node has everything: the others had it."""
 
@@ -254,6 +256,7 @@ def test_the_old_copy_of_one_node_is_refused(tmp_path: Path) -> None:
     scenario(tmp_path, steps)
 
 
+@pytest.mark.by_hand
 def test_copies_made_between_restarts_are_no_backup(tmp_path: Path) -> None:
     """Each node is stopped, copied and started before the next one: the copies contradict each other, so the nodes
     serve nobody."""
