@@ -529,10 +529,8 @@ def test_a_slot_goes_to_its_follower_when_that_has_its_last_changes(cluster: Cop
     primary, follower = cluster.copied()
     clustering = cluster[primary].host.clustering
     assert clustering is not None
-    client.send(publish("nobody", b"1", 2, 5))  # the slot notes that its handshake needs no message any more
-    cluster.pass_s(0.5)
-    outcome: list[str] = []
-    moves = clustering.slots.moves
+    client.ask(publish("nobody", b"1", 2, 5))  # the slot notes that its handshake needs no message any more
+    outcome, moves = list[str](), clustering.slots.moves
     moves.begin(cluster.slot, f"n{follower}", outcome.append)
     departure = moves.departure
     assert departure is not None
@@ -541,8 +539,7 @@ def test_a_slot_goes_to_its_follower_when_that_has_its_last_changes(cluster: Cop
     cluster[follower].disks[0].stall_until = cluster.loop.now_s + 0.5
     cluster.pass_s(0.4)
     assert departure.phase == COPYING and client.closed and not outcome
-    cluster.until(lambda: bool(outcome))
-    assert outcome == [""] and cluster.row().home == f"n{follower}"
+    cluster.until(lambda: outcome == [""] and cluster.row().home == f"n{follower}")
 
 
 def test_a_row_that_changes_during_the_fill_is_never_sent_as_it_was(
