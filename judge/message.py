@@ -89,8 +89,7 @@ class Publish:
 
 @dataclass(slots=True)
 class Answer:
-    """The acknowledgement to the publisher, which does not refuse the message. `right`: "" if the row does not say. The
-    answer to a repeated PUBLISH has the right by which the node accepted the message."""
+    """The acknowledgement to the publisher, which does not refuse the message. `right`: "" if the row does not say."""
 
     node: str
     stamp: int
@@ -205,17 +204,7 @@ class Message:
 
     def _ack(self, row: Row) -> None:
         if self.answer is None and (row.get("code") or 0) < REFUSED:
-            right = "policy" if self._is_repeated_by_policy(row) else row.get("right") or ""
-            self.answer = Answer(row["node"], row["hlc"], right, row_id(row))
-
-    def _is_repeated_by_policy(self, row: Row) -> bool:
-        """Whether a node answers a PUBLISH on another connection than that on which it accepted the message, without a
-        lease. It has waited for no other node, although it may have a lease again by then."""
-        publish = self.publish
-        if publish is None or publish.row[:2] != (row["node"], row["boot"]) or publish.lane[3] == row.get("conn"):
-            return False
-        unleased = self._world.partitions.is_unleased(publish.node, publish.stamp)
-        return unleased and self._world.setting(publish.node, POLICY, publish.stamp) == "on"
+            self.answer = Answer(row["node"], row["hlc"], row.get("right") or "", row_id(row))
 
     def _queue(self, row: Row) -> None:
         owner, stamp = self._world.owner_of(row), row["hlc"]

@@ -287,12 +287,16 @@ class ClientConnection:
             output.write(frame)
         self.env.counters.puback_sent += 1
 
-    def acknowledge(self, message: Message, packet_id: int, qos: int, frame: bytes) -> Callable[[], None]:
+    def acknowledge(
+        self, message: Message, packet_id: int, qos: int, frame: bytes, by_policy: bool = False
+    ) -> Callable[[], None]:
         """Return a function that sends the acknowledgement of a PUBLISH; the event log gets it once it has left (H-04).
-        The frame of a refusal, or of a message without subscribers, ends with its code."""
+        The frame of a refusal, or of a message without subscribers, ends with its code. `by_policy`: the message was
+        accepted without a lease, on an earlier connection."""
         code = frame[4] if len(frame) > 4 else 0
         told = partial(self.env.observer.message_acked, self, message, packet_id, qos, code)
-        return self.logged(frame, self.by_its_right(told, "publish"))
+        right = partial(_by_policy, told) if by_policy else self.by_its_right(told, "publish")
+        return self.logged(frame, right)
 
     def logged(self, frame: bytes, told: Callable[[str], None]) -> Callable[[], None]:
         """Return a function that sends the frame. `told` writes the row of the event log once the frame has left, and
@@ -307,10 +311,12 @@ class ClientConnection:
     def by_its_right(self, told: Callable[[str], None], operation: str) -> Callable[[str], None]:
         """Return `told` for the answer to an operation that is accepted now. Without a lease it waits for no other
         node, so it leaves by the right of the policy, also if the lease is back by then."""
+        return partial(_by_policy, told) if self.accepts_by_policy(operation) else told
+
+    def accepts_by_policy(self, operation: str) -> bool:
+        """Whether an operation is accepted without a lease now, because the policy allows it."""
         policy = self.services.policy
-        if policy.view_state is ViewState.MINORITY and policy.allows(operation, self.modifiers):
-            return lambda _: told("policy")
-        return told
+        return policy.view_state is ViewState.MINORITY and policy.allows(operation, self.modifiers)
 
     # -- flow
 
@@ -472,3 +478,7 @@ def _decoder(options: Options) -> Decoder:
     size, limit = options.max_connect_bytes, options.max_message_size or MAX_VARINT
     limit = min(size + WILL_BYTES, limit) if size else limit
     return Decoder("server", 0, limit, 0, size, options.max_filters_per_packet)
+
+
+def _by_policy(told: Callable[[str], None], _: str) -> None:
+    told("policy")

@@ -19,7 +19,7 @@ from ..routing.ack_context import AckContext
 from ..routing.plans import PlanCache
 from ..routing.router import AFTER_COMMIT
 from ..sessions.session import Session
-from .ack_queue import PUBLISH
+from .ack_queue import PUBLISH, Item
 from .connection import ClientConnection
 from .publish_state import PublishRequest
 from .refusal import publish_refused, refuse_publish
@@ -346,7 +346,9 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         if pending is not None:
             pending.retry()
         frame = _PUBREC + PACKET_IDS[packet_id]
-        answer = connection.acknowledge(message, packet_id, 2, frame) if env.events.messages else frame
+        answer: Item = frame
+        if env.events.messages:
+            answer = connection.acknowledge(message, packet_id, 2, frame, packet_id in inbound.by_policy)
         connection.acks.reply(answer, False, pending=pending, operation=PUBLISH)
         return
     if message.retain:
@@ -393,6 +395,10 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
             env.cluster.take_own_live(message)
     slots = known.slots_elsewhere if known.remote else ()
     inbound.routed(packet_id, elsewhere, context.pending, slots, services.router.slots_of_members)
+    if connection.accepts_by_policy("publish"):
+        inbound.by_policy.add(packet_id)
+    else:
+        inbound.by_policy.discard(packet_id)
     if routed or connection.version != 5:
         frame = _PUBREC + PACKET_IDS[packet_id]
     else:

@@ -33,11 +33,12 @@ class InboundHandshakes:
     """The open handshakes of one session.
 
     `records` has them by packet id; `forward_again` has the packet ids whose messages must be sent to other nodes
-    again; `inherited` those that an earlier process, here or at a former primary, may have routed; `pending_acks` has
-    the conditions that the PUBREC of a message waits for.
+    again; `inherited` those that an earlier process, here or at a former primary, may have routed; `by_policy` those
+    whose messages a policy accepted without a lease; `pending_acks` has the conditions that the PUBREC of a message
+    waits for.
     """
 
-    __slots__ = ("_env", "_owner", "forward_again", "inherited", "pending_acks", "records")
+    __slots__ = ("_env", "_owner", "by_policy", "forward_again", "inherited", "pending_acks", "records")
 
     def __init__(self, env: Environment, owner: Owner) -> None:
         self._env = env
@@ -45,6 +46,7 @@ class InboundHandshakes:
         self.records: dict[int, InboundRecord] = {}
         self.forward_again: set[int] = set()
         self.inherited: set[int] = set()
+        self.by_policy: set[int] = set()
         self.pending_acks: dict[int, PendingAcks] = {}
 
     def restore(self, packet_id: int, record: InboundRecord) -> None:

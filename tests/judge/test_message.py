@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from strogoff.judge.message import POLICY, Message
+from strogoff.judge.message import Message
 from strogoff.judge.run import Grouped
 
 from ..testing.log_audit.log_builder import NODE, Log
@@ -97,34 +97,3 @@ def test_a_client_may_publish_a_message_again(answered: bool) -> None:
     found = read(log).publish
     assert found is not None
     assert (found.stamp, found.repeated) == (first, -1 if answered else log.rows[-1]["hlc"])
-
-
-@pytest.mark.parametrize(
-    ("changed", "right"),
-    [
-        ("", "policy"),
-        ("same connection", "lease"),
-        ("lease", "lease"),
-        ("policy", "lease"),
-        ("boot", "lease"),
-        ("node", "lease"),
-    ],
-)
-def test_the_answer_to_a_repeated_publish_has_the_right_of_the_first_one(changed: str, right: str) -> None:
-    """The node has a lease again, and says so. It has waited for no other node when it accepted the message."""
-    log = Log()
-    log.say("config.change", key=POLICY, new="off" if changed == "policy" else "on")
-    log.say("lease.get", view=1)
-    if changed != "lease":
-        log.say("lease.lose", view=1)
-    log.connect("tx", expiry_s=60)
-    mid = log.accept()
-    if changed == "boot":
-        log.boot()
-    log.say("lease.get", view=2)
-    if changed != "same connection":
-        log.connect("tx", present=True, expiry_s=60)
-    log.say("pub.ack", mid=mid, client="tx", right="lease")
-    if changed == "node":
-        log.rows[-1]["node"] = "b"
-    assert (found := read(log).answer) is not None and found.right == right

@@ -404,6 +404,32 @@ def test_what_a_node_accepted_without_a_lease_is_answered_by_the_policy_although
     assert cluster[3].host.events[-1]["right"] == "lease"
 
 
+def test_the_answer_to_a_message_that_is_repeated_on_another_connection_has_the_right_of_its_acceptance() -> None:
+    """The node accepted it without a lease, and has one again in the same view, since nobody was whole meanwhile. Its
+    second PUBREC waits for no other node either."""
+    cluster = ClusterHarness(3, level=2, **ON)
+    cluster.put(writer=3)
+    writer = cluster[3].client("writer", clean=False, expiry_s=600)
+    for number in (1, 2, 3):
+        cluster.isolate(number)
+    cluster.state_of(3, ViewState.MINORITY)
+    writer.send(publish("u", b"1", 2, 7))
+    cluster.pass_s(1)
+    cluster.network.heal()
+    cluster.state_of(3, ViewState.WHOLE)
+    again, connack = cluster[3].connect("writer", clean=False, expiry_s=600)
+    assert connack.session_present
+    again.send(publish("u", b"1", 2, 7, dup=True))
+    cluster.pass_s(1)
+    again.send(packets.Pubrel(7))
+    cluster.pass_s(1)
+    again.publish("u", b"2", 2, 7)
+    last, _ = cluster[3].connect("writer", clean=False, expiry_s=600)
+    last.publish("u", b"2", 2, 7, dup=True)
+    rights = [row["right"] for row in cluster[3].host.events if row["type"] == "pub.ack"]
+    assert rights == ["policy", "policy", "lease", "lease"]
+
+
 def test_what_a_node_accepted_with_a_lease_is_answered_by_the_policy_when_the_lease_has_gone() -> None:
     cluster = ClusterHarness(3, level=2, **ON)
     cluster.put(own=3)
