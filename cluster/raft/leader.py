@@ -247,7 +247,7 @@ class Leadership:
                 progress.sent_snapshot(snapshot.index, now_ms)
                 out.append(self._message(MessageKind.SNAPSHOT, peer, snapshot=snapshot))
                 return
-            entries = log.portion(progress.next, self._settings.max_append_bytes)
+            entries = () if progress.probed else log.portion(progress.next, self._settings.max_append_bytes)
             progress.sent(len(entries), now_ms)
             progress.commit_sent = log.committed
             out.append(Message(MessageKind.APPEND, peer, self.peer, self.term, index, log_term, log.committed, entries))

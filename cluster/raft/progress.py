@@ -1,6 +1,7 @@
 """The leader's knowledge of one peer's log, and how fast it may send to the peer.
 
-PROBE      the last common entry is unknown: one APPEND at a time, the next after its answer or one to a heartbeat
+PROBE      the last common entry is unknown: one APPEND at a time, the next after its answer. After an answer to a
+           heartbeat the leader asks again, without entries: over a slow link the first APPEND may be under way
 REPLICATE  the logs agree: the leader sends APPENDs without waiting, at most `max_inflight` of them unanswered
 SNAPSHOT   the leader's log no longer has the entries: it sends only the snapshot, until that is acknowledged
 
@@ -26,7 +27,8 @@ class Progress:
 
     `match`: its durable log agrees with the leader's up to this index. `next`: the first entry to send. `commit_sent`:
     the highest commit index sent to it. `round`: the last round of heartbeats that it answered. `heard_ms`: time of its
-    last message. `nudged`: an APPEND is due even without new entries, to find out which messages were lost.
+    last message. `nudged`: an APPEND is due even without new entries, to find out which messages were lost. `probed`: a
+    probe was sent with the entries from `next` on, so the next one has none.
     """
 
     __slots__ = (
@@ -38,6 +40,7 @@ class Progress:
         "next",
         "nudged",
         "pace",
+        "probed",
         "round",
         "snapshot_index",
         "waiting_since_ms",
@@ -52,6 +55,7 @@ class Progress:
         self.heard_ms = now_ms
         self.pace = Pace.PROBE
         self.nudged = True  # a new leader's first APPEND announces it and asks where the logs agree
+        self.probed = False
         self.inflight: deque[int] = deque()  # last index of each unanswered APPEND
         self.snapshot_index = 0
         self.waiting_since_ms: float | None = None  # since a probe or a snapshot was sent
@@ -71,6 +75,7 @@ class Progress:
                 self.next += count
                 self.inflight.append(self.next - 1)
         else:
+            self.probed = True
             self.waiting_since_ms = now_ms
 
     def sent_snapshot(self, index: int, now_ms: float) -> None:
@@ -109,6 +114,7 @@ class Progress:
                 self.next = self.match + 1
         elif self.pace is Pace.PROBE and self.next - 1 == index > self.match:
             self.next = max(min(index, agree + 1), self.match + 1)
+            self.probed = False
             self.waiting_since_ms = None
             self.nudged = True
 
@@ -127,6 +133,7 @@ class Progress:
 
     def _enter(self, pace: Pace) -> None:
         self.pace = pace
+        self.probed = False
         self.inflight.clear()
         self.waiting_since_ms = None
         self.nudged = True

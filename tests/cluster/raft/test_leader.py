@@ -34,6 +34,16 @@ def test_everything_since_the_last_batch_leaves_together_within_the_window() -> 
     assert [(m.to, m.index) for m in leader.messages(0)] == [("b", 4)]
 
 
+def test_an_answer_to_a_heartbeat_repeats_the_probe_but_not_its_entries() -> None:
+    leader, _ = make()
+    leader.messages(0)
+    for _ in range(3):
+        leader.receive(Message(MessageKind.HEARTBEAT_REPLY, "a", "b", 2), 0)
+        assert [(m.to, m.index, m.entries) for m in leader.messages(0)] == [("b", 1, ())]
+    agreed(leader, "b", 1)
+    assert [(m.to, m.index, len(m.entries)) for m in leader.messages(0)] == [("b", 1, 1)]
+
+
 def test_its_own_entries_count_when_they_are_durable() -> None:
     leader, log = make()
     leader.messages(0)

@@ -72,6 +72,21 @@ def test_a_heartbeat_answer_reveals_lost_messages() -> None:
     assert progress.nudged and not progress.paused
 
 
+def test_a_probe_is_repeated_without_its_entries() -> None:
+    """Over a slow link the first one may be under way, and the heartbeats behind it wait."""
+    progress = Progress(10, 2, 0)
+    assert not progress.probed
+    progress.sent(3, 0)
+    progress.answered_heartbeat(12, 1, 100)
+    assert not progress.paused and progress.nudged and progress.probed
+    progress.sent(0, 2)
+    progress.refused(9, 4)
+    assert progress.next == 5 and not progress.probed  # other entries
+    progress.sent(3, 3)
+    assert progress.acknowledged(4) and not progress.probed
+    assert (progress.pace, progress.next) == (Pace.REPLICATE, 5)
+
+
 def test_an_unacknowledged_snapshot_is_sent_again() -> None:
     progress = Progress(1, 2, 0)
     progress.sent_snapshot(9, 0)
