@@ -231,7 +231,7 @@ class ClusterNode:
             ports.follow,
         )
         consensus.on_applied = self._applied
-        consensus.on_broken = self.registrar.broken
+        consensus.on_broken = self.registrar.contradicted
         self.metadata.hold(not self.membership.barriers_allowed)
         self._set_peers()
         self.look()

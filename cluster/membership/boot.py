@@ -26,6 +26,9 @@ STARTS = b"S"
 """Key in the store of Raft: (boot, process) of each start, from the last one known to be in the log. After more than
 `UNLOGGED_MAX` unlogged starts the check for an old copy is not reliable."""
 
+FORGOTTEN = b"F"
+"""Key in the store of Raft: this disk is an old copy, so no process may vote with it. The value is the reason."""
+
 OLD = "Its data directory is an old copy, or was away for too long"
 TAKEN_OUT = "It was taken out of the cluster. To take it in again"
 
@@ -57,6 +60,7 @@ class BootRegistrar:
         meta, known = member.ports.meta, member.ports.meta.get(STARTS)
         self.earlier: tuple[tuple[int, str], ...] = () if known is None else _starts.decode(known)
         self._safe = not self.earlier
+        self._forgotten = meta.get(FORGOTTEN)
         meta.on_state = self._disk_state
         if self.earlier:
             self._note((*self.earlier, (member.me.boot, member.me.process))[-UNLOGGED_MAX:])
@@ -80,6 +84,9 @@ class BootRegistrar:
         member = self._member
         me, consensus, lease_service, now = member.me, member.consensus, member.lease_service, member.ports.now_ms()
         if consensus is None or lease_service is None or now < self._next_ms or self.problem:
+            return
+        if self._forgotten is not None:
+            self.broken(self._forgotten.decode())
             return
         row = member.membership.members.get(me.node)
         if row is None or row is self._row:
@@ -150,6 +157,12 @@ class BootRegistrar:
             self.refuse(f"{node} says: {reason}")
         elif cause is RefusalReason.TAKEN_OUT:
             self.broken(f"{node} says: {reason}", TAKEN_OUT)
+
+    def contradicted(self, reason: str, forgot: bool) -> None:
+        """The disk is an old copy. If only the leader of this term can tell (`Forgotten`), note it for later starts."""
+        if forgot:
+            self._member.ports.meta.put(FORGOTTEN, reason.encode())
+        self.broken(reason)
 
     def refuse(self, reason: str) -> None:
         """The cluster refuses this start: stop for good, unless the log as applied here has it."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from ..raft.core import Raft
-from ..raft.interface import Contradicted, Ready, Rng
+from ..raft.interface import Contradicted, Forgotten, Ready, Rng
 from ..raft.interface import Settings as RaftSettings
 from ..raft.messages import Change, Kind, Message, MessageKind, decode_message, encode_message
 from ..raft.stable import RaftStable
@@ -23,8 +23,8 @@ class Consensus:
     """One peer. `now_ms` is monotonic; `send` takes a node and bytes and may lose them.
 
     Callbacks: `on_applied(events)` after each applied entry, `on_confirmed(tickets)` for `Raft.confirm`, `on_beat()`
-    after a leader has sent its heartbeats, `on_role()` when this peer begins or ceases to lead, `on_broken(reason)`
-    when it stops for good.
+    after a leader has sent its heartbeats, `on_role()` when this peer begins or ceases to lead, `on_broken(reason,
+    forgot)` when it stops for good. `forgot`: it must not run with this disk again either (`Forgotten`).
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Consensus:
         self.on_confirmed: Callable[[tuple[int, ...]], None] = _nobody
         self.on_beat: Callable[[], None] = _nothing
         self.on_role: Callable[[], None] = _nothing
-        self.on_broken: Callable[[str], None] = _nobody
+        self.on_broken: Callable[[str, bool], None] = _nobody_told
 
     # -- in
 
@@ -93,7 +93,9 @@ class Consensus:
             self.raft.step(message, self._now_ms())
         except Contradicted as error:
             self.closed = True
-            self.on_broken(f"its log is of another history: {error}")
+            forgot = isinstance(error, Forgotten)
+            what = "it has forgotten what it had acknowledged" if forgot else "its log is of another history"
+            self.on_broken(f"{what}: {error}", forgot)
         self.pump()
 
     def propose(self, command: Command) -> int:
@@ -239,6 +241,10 @@ def _skipped(before: dict[str, MemberRow], after: dict[str, MemberRow]) -> list[
 
 def _nobody(_: object) -> None:
     """Default of a callback with an argument."""
+
+
+def _nobody_told(_: str, __: bool) -> None:
+    """Default of `on_broken`."""
 
 
 def _nothing() -> None:

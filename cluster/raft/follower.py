@@ -1,13 +1,13 @@
 """A follower's side of AppendEntries and InstallSnapshot (5.3, 7).
 
 The functions change the log and return the answer; the owner sends it once the log is durable. They raise
-`Contradicted` if the leader of this term lacks an entry that is committed here. Raft rules that out (5.4.3), unless a
-peer has lost durable state.
+`Contradicted` if the leader of this term lacks an entry that is committed here, and `Forgotten` if this log lacks an
+entry that the leader has an acknowledgement for. Raft rules that out (5.4.3), unless a peer has lost durable state.
 """
 
 from __future__ import annotations
 
-from .interface import Contradicted
+from .interface import Contradicted, Forgotten
 from .log import Log
 from .messages import Message, MessageKind
 
@@ -53,7 +53,11 @@ def install(log: Log, message: Message) -> Message:
 
 
 def beat(log: Log, message: Message) -> Message:
-    """Take the commit index of a HEARTBEAT; the leader limits it to entries that are known to agree."""
+    """Take the commit index of a HEARTBEAT; the leader limits it to entries that this peer has acknowledged to it, so
+    they are in a log that has lost nothing."""
+    if message.commit > log.last_index:
+        known = f"{message.sender} has an acknowledgement of entry {message.commit}"
+        raise Forgotten(f"{known}, and the log of this disk ends with entry {log.last_index}")
     log.commit(message.commit)
     return Message(MessageKind.HEARTBEAT_REPLY, message.sender, message.to, message.term, round=message.round)
 

@@ -70,6 +70,11 @@ class Contradicted(Exception):
     """
 
 
+class Forgotten(Contradicted):
+    """This peer had acknowledged entries that its log lacks, so its disk is an old copy. It may have forgotten votes,
+    too, so it must not vote with this disk again."""
+
+
 class NotLeader(Exception):
     """This peer does not lead, or is transferring its leadership. `leader`: the peer that leads, if known."""
 

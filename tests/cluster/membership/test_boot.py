@@ -132,6 +132,30 @@ def test_a_node_that_committed_entries_the_others_lack_stops() -> None:
     assert cluster[1].serving and cluster[2].serving
 
 
+def test_a_copy_of_the_process_that_ran_last_is_refused_by_what_it_had_acknowledged() -> None:
+    """Its starts are those of the log. The leader knows which entries it had, and a later start knows the refusal."""
+    cluster = MemberHarness(3)
+    backup = cluster[3].backup()
+    cluster[2].kill()
+    cluster[2].start()
+    cluster.whole()
+    assert cluster[1].member.consensus is not None and cluster[1].member.consensus.leads
+    cluster[3].kill()
+    cluster[3].restore(backup)
+    cluster[3].start()
+    cluster.pass_s(3.0)
+    (said,) = [text for level, text in cluster[3].log if level == "error"]
+    assert said.startswith("the cluster does not take this start of n3: it has forgotten what it had acknowledged: ")
+    assert "`strogoff reset`" in said
+    cluster[3].kill()
+    cluster[1].kill()
+    cluster[1].start()
+    cluster[3].start()  # the leader that knew is gone
+    cluster.pass_s(10.0)
+    assert cluster[3].member.registrar.problem and not cluster[3].serving
+    assert cluster[1].serving and cluster[2].serving
+
+
 def test_a_restored_backup_of_the_only_voter_stops() -> None:
     """3 nodes, seed 3893: cut off, it commits its boot alone, and then learns of the original."""
     cluster = MemberHarness(3, joined=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.cluster.raft import follower
-from strogoff.cluster.raft.interface import Contradicted
+from strogoff.cluster.raft.interface import Contradicted, Forgotten
 from strogoff.cluster.raft.log import Log
 from strogoff.cluster.raft.messages import Configuration, Message, MessageKind, Snapshot
 
@@ -61,6 +61,15 @@ def test_a_heartbeat_answer_has_the_round() -> None:
     log = make("11")
     answer = follower.beat(log, Message(MessageKind.HEARTBEAT, "me", "l", 9, commit=2, round=7))
     assert answer.kind is MessageKind.HEARTBEAT_REPLY and answer.round == 7 and log.committed == 2
+
+
+def test_a_log_without_entries_that_it_had_acknowledged_is_an_old_copy() -> None:
+    log = make("11")
+    with pytest.raises(
+        Forgotten, match="l has an acknowledgement of entry 3, and the log of this disk ends with entry 2"
+    ):
+        follower.beat(log, Message(MessageKind.HEARTBEAT, "me", "l", 9, commit=3))
+    assert log.committed == 0
 
 
 @pytest.mark.parametrize(
