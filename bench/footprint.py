@@ -41,15 +41,16 @@ def connections(port: int, count: int, _payload: bytes) -> list[PlainClient]:
 
 def subscriptions(port: int, count: int, payload: bytes) -> list[PlainClient]:
     """As `connections`, and each subscribes to a filter of its own."""
-    clients = connections(port, count, payload)
-    for number, client in enumerate(clients):
-        client.subscribe([f"plant/device{number}/command"])
-    return clients
+    return subscribed(connections(port, count, payload))
 
 
 def durable(port: int, count: int, _payload: bytes) -> list[PlainClient]:
     """As `subscriptions`, with durable sessions."""
-    clients = [connect(port, f"durable{number}", False) for number in range(count)]
+    return subscribed([connect(port, f"durable{number}", False) for number in range(count)])
+
+
+def subscribed(clients: list[PlainClient]) -> list[PlainClient]:
+    """Subscribe each client to a filter of its own. Returns the clients."""
     for number, client in enumerate(clients):
         client.subscribe([f"plant/device{number}/command"])
     return clients
@@ -61,24 +62,24 @@ def retained(port: int, count: int, payload: bytes) -> list[PlainClient]:
     return []
 
 
-def absent(port: int, clients: int, filters: Sequence[str]) -> None:
-    """Make durable sessions of clients that are away."""
-    for number in range(clients):
+def absent(port: int, filters: list[str]) -> None:
+    """Make a durable session for each filter. Their clients are away afterwards."""
+    for number, each in enumerate(filters):
         client = connect(port, f"absent{number}", False)
-        client.subscribe([each.format(number) for each in filters])
+        client.subscribe([each])
         client.close()
 
 
 def queued(port: int, count: int, payload: bytes) -> list[PlainClient]:
-    """Messages in the queues of ten absent clients, each in one of them."""
-    absent(port, 10, ["own/{}"])
+    """Ten clients are away. Each message waits in the queue of one of them."""
+    absent(port, [f"own/{number}" for number in range(10)])
     publish(port, [f"own/{number % 10}" for number in range(count)], payload)
     return []
 
 
 def shared(port: int, count: int, payload: bytes) -> list[PlainClient]:
-    """Messages in the queues of ten absent clients, each in all of them."""
-    absent(port, 10, ["all"])
+    """Ten clients are away. Each message waits in the queues of all of them."""
+    absent(port, ["all"] * 10)
     publish(port, ["all"] * count, payload)
     return []
 

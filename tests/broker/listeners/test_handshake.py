@@ -343,7 +343,8 @@ def test_the_clients_own_certificate_counts_more_than_the_name_in_the_header(loo
 
 @both_loops
 def test_tls_without_a_proxy_header_is_a_refusal_with_a_reason(loop: str, authority: Authority) -> None:
-    """So is a header that is not complete in time. What closes before it ends its header is a health check."""
+    """The node also refuses a header that is not complete in time. It takes a peer that closes before the end of its
+    header for a health check, and says nothing."""
 
     async def test(harness: ListenerHarness) -> None:
         port = await harness.open(authority.settings(proxy_protocol=True))

@@ -24,7 +24,7 @@ async def behind(
     prepare: Callable[[Node, Ports], None] = lambda _node, _ports: None,
     variables: dict[str, str] | None = None,
 ) -> AsyncIterator[tuple[list[Node], HAProxy]]:
-    """Three joined nodes behind HAProxy with `name`.cfg. `prepare` changes the settings of a node before its start."""
+    """Start three nodes and HAProxy with `name`.cfg in front. `prepare` changes the settings of each node first."""
     require_program("haproxy", "haproxy")
     ports = Ports.free()
     nodes = [proxied_node(folder, number, ports, **MAJORITY) for number in (1, 2, 3)]

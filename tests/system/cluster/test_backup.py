@@ -34,7 +34,7 @@ class Publisher:
         self._number = 0
 
     async def publish(self, count: int) -> None:
-        """Publish so many messages, and wait for their acknowledgements."""
+        """Publish `count` messages, and wait for their acknowledgements."""
         if not self.client.online:
             await self.client.connect()
         for _ in range(count):

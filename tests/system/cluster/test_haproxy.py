@@ -50,7 +50,8 @@ async def accepted(proxy: HAProxy, count: int) -> None:
 
 
 def test_each_client_is_at_the_node_with_the_fewest(tmp_path: Path) -> None:
-    """MQTT and MQTT over WebSocket. The nodes know the addresses of the clients. A fourth node has no address yet."""
+    """Clients connect with MQTT and with MQTT over WebSocket, and the nodes know their addresses. HAProxy also starts
+    when the name of a fourth node has no address yet."""
 
     async def scenario() -> None:
         async with behind(tmp_path, "mqtt", variables={"STROGOFF_NODE4": "node4.invalid"}) as (nodes, proxy):

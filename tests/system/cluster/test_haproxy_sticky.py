@@ -1,4 +1,5 @@
-"""Client identifiers that decide about the node: by memory (sticky.cfg), and by slots (slots.cfg)."""
+"""HAProxy chooses the node by the client identifier: it remembers the last one (sticky.cfg), or has a map of slots
+(slots.cfg)."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ class Client:
 
 
 async def connected(port: int, clients: Sequence[Client]) -> None:
-    """Connect them, one after the other. After the death of a node each tries until its session is served."""
+    """Connect the clients, one after the other. Each tries again until a node accepts it: a node may just have died."""
     for client in clients:
 
         async def accepted(client: Client = client) -> bool:
