@@ -1,4 +1,4 @@
-"""Figures of a node that take too long for a page of metrics: free space, certificates, clients that are not read.
+"""Figures of a node that take too long for a page of metrics: free space, certificates, the state of connections.
 
 A task takes them every few seconds. What reads files runs in a thread, because a disk may hang.
 """
@@ -37,7 +37,8 @@ class Figures:
     """The figures as they were at the last look. `disk` is None if the data directory cannot be read.
 
     `certificates`: listener -> end of its certificate, in seconds since 1970; 0 if the file cannot be read. `paused`:
-    each of `REASONS` -> connections that the node did not read because of it.
+    each of `REASONS` -> connections that the node did not read because of it. `waiting`: messages in the queues of
+    connected clients, without those in flight.
     """
 
     def __init__(self, server: Server) -> None:
@@ -46,6 +47,7 @@ class Figures:
         self.disk: Disk | None = None
         self.certificates: dict[str, int] = {}
         self.paused = dict.fromkeys(REASONS, 0)
+        self.waiting = 0
 
     async def start(self) -> None:
         """Look once, and from now on every few seconds."""
@@ -63,7 +65,7 @@ class Figures:
         """Take all figures now."""
         files = certificate_files(self._server.settings.listeners())
         self.disk, self.certificates = await asyncio.to_thread(_read, self._server.data_dir, files)
-        self.paused = await paused(self._server.node.connections)
+        self.paused, self.waiting = await of_connections(self._server.node.connections)
 
     async def _run(self) -> None:
         while True:
@@ -76,15 +78,18 @@ def certificate_files(listeners: Iterable[ListenerSettings]) -> dict[str, str]:
     return {each.key: each.certfile for each in listeners if each.type in ("ssl", "wss", "https", "vmqs")}
 
 
-async def paused(connections: Mapping[int, ClientConnection]) -> dict[str, int]:
-    """Count for each of `REASONS` the connections that are not read because of it."""
-    found = dict.fromkeys(REASONS, 0)
+async def of_connections(connections: Mapping[int, ClientConnection]) -> tuple[dict[str, int], int]:
+    """Count `paused` and `waiting`."""
+    paused = dict.fromkeys(REASONS, 0)
+    waiting = 0
     for number, connection in enumerate(list(connections.values()), 1):
         for reason in _reasons(connection):
-            found[reason] += 1
+            paused[reason] += 1
+        if connection.session is not None:
+            waiting += connection.session.queue.known_size
         if number % STEP == 0:
             await asyncio.sleep(0)
-    return found
+    return paused, waiting
 
 
 def _reasons(connection: ClientConnection) -> Iterator[str]:

@@ -87,6 +87,7 @@ COUNTERS = {
 
 GAUGES = {
     "node_info": "Always 1; the label `version` is that of the node.",
+    "queue_waiting_messages": "Messages that wait in the queues of connected clients; counted every 10 s.",
     "router_subscriptions": "Subscriptions.",
     "retain_messages": "Retained messages.",
     "retain_memory": "Approximate bytes of memory of the retained messages.",
@@ -134,6 +135,8 @@ GAUGES = {
 HISTOGRAMS = {
     "event_loop_lag_seconds": "How late the event loop is, measured ten times a second.",
     "store_commit_seconds": "How long the disk takes for a commit of the message store.",
+    "puback_wait_seconds": "From the acceptance of a QoS 1 PUBLISH to its PUBACK: 0 if no disk or node has to confirm.",
+    "queue_wait_seconds": "How long messages waited in queues until they were first sent; none that is sent at once.",
 }
 """Name -> meaning."""
 

@@ -59,7 +59,13 @@ class Metrics:
 
     def histograms(self) -> dict[str, Durations]:
         """Name -> histogram, in seconds since the start of the node."""
-        return {"event_loop_lag_seconds": self._lag.durations, "store_commit_seconds": self._server.commits}
+        counters = self._server.node.env.counters
+        return {
+            "event_loop_lag_seconds": self._lag.durations,
+            "store_commit_seconds": self._server.commits,
+            "puback_wait_seconds": counters.puback_wait,
+            "queue_wait_seconds": counters.queue_wait,
+        }
 
     def rows(self) -> list[Metric]:
         """All series but histograms. Those of one metric are adjacent."""
@@ -127,6 +133,7 @@ class Metrics:
         yield "retain_messages", node.retained.count
         yield "retain_memory", retained_bytes(node)
         yield "queue_processes", len(node.sessions)
+        yield "queue_waiting_messages", self._figures.waiting
         yield "active_mqtt_connections", listeners.active("tcp", "ssl")
         yield "active_mqttws_connections", listeners.active("ws", "wss")
         yield "total_active_connections", len(node.connections)

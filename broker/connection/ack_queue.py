@@ -69,7 +69,7 @@ class _Answer(msgspec.Struct):
     """An answer that waits: `item` leaves once the commit is safe and no condition in `pending` is open.
 
     `operation` is the bit of the operation that it accepts for the first time, or 0. `unacked` is 1 if it answers a
-    PUBLISH that counts against the Receive Maximum.
+    QoS 1 PUBLISH, which counts against the Receive Maximum. `since` is cluster time in ms when the wait began.
     """
 
     commit: int
@@ -77,6 +77,7 @@ class _Answer(msgspec.Struct):
     unacked: int
     pending: PendingAcks | None
     operation: int
+    since: int = 0
 
 
 class AckQueue:
@@ -104,7 +105,7 @@ class AckQueue:
     ) -> None:
         """Send an acknowledgement, or call a function, in order; with `wait` only when the open batch is safe.
 
-        `unacked` is 1 for the answer to a PUBLISH, which counts against the Receive Maximum until it leaves.
+        `unacked` is 1 for the PUBACK of a PUBLISH, which counts against the Receive Maximum until the answer leaves.
         """
         waiting = self.waiting
         if pending is not None and not pending.open:
@@ -115,12 +116,13 @@ class AckQueue:
             commit = waiting[-1].commit
         elif pending is None:
             self._output.accepted |= operation
+            self._env.counters.puback_wait.at_once += unacked
             self._emit(item)
             return
         else:
             commit = 0
         self.unacked += unacked
-        waiting.append(_Answer(commit, item, unacked, pending, operation))
+        waiting.append(_Answer(commit, item, unacked, pending, operation, self._env.now))
         if pending is not None:
             pending.waiter = self._advance
         self._wait_for(commit)
@@ -197,7 +199,7 @@ class AckQueue:
             self._read_on()
 
     def _emit_all_that_is_due(self) -> None:
-        waiting, store = self.waiting, self._env.store
+        waiting, env, store = self.waiting, self._env, self._env.store
         while waiting:
             answer = waiting[0]
             pending = answer.pending
@@ -211,6 +213,8 @@ class AckQueue:
             self.unacked -= answer.unacked
             if not self.owner.closed:
                 self._output.accepted |= answer.operation
+                if answer.unacked:
+                    env.counters.puback_wait.add(max(0, env.now - answer.since) / 1000)
                 self._emit(answer.item)
 
     def _emit(self, item: Item) -> None:

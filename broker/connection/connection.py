@@ -277,7 +277,7 @@ class ClientConnection:
             frame = _PUBACK + PACKET_IDS[packet_id]
         else:
             frame = b"\x40\x03" + PACKET_IDS[packet_id] + b"\x10"
-        acks = self.acks
+        acks, counters = self.acks, self.env.counters
         if self.env.events.messages:
             acks.accept(self.acknowledge(message, packet_id, 1, frame), routed == AFTER_COMMIT, context, 1)
         elif routed == AFTER_COMMIT or acks.waiting or context.pending is not None:
@@ -285,7 +285,8 @@ class ClientConnection:
         else:
             output.accepted |= PUBLISH
             output.write(frame)
-        self.env.counters.puback_sent += 1
+            counters.puback_wait.at_once += 1
+        counters.puback_sent += 1
 
     def acknowledge(
         self, message: Message, packet_id: int, qos: int, frame: bytes, by_policy: bool = False

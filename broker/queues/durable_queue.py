@@ -127,7 +127,7 @@ class DurableQueue(Queue):
         else:
             if self.replay is not None:
                 self.replay.live(message)
-            entry = Entry(0, message, 0, retain, identifiers)
+            entry = Entry(0, message, 0, retain, identifiers, queued_at=self.env.now)
             if self.env.events.messages:
                 self._report(entry)
             self.waiting.append(entry)
@@ -143,7 +143,7 @@ class DurableQueue(Queue):
         elif self.consumer is None or self.low != self.high:
             return False
         else:
-            self.waiting.append(Entry(0, message, 0, True, identifiers))
+            self.waiting.append(Entry(0, message, 0, True, identifiers, queued_at=self.env.now))
         return True
 
     @property
@@ -158,21 +158,21 @@ class DurableQueue(Queue):
             self.session.save()
         self.next_seq = seq + 1
         store = self.env.store
-        epoch = self.env.numbers.boot
+        epoch, now = self.env.numbers.boot, self.env.now
         record: EntryRecord | None = None
         if self.slot in message.shared_slots:
             with suppress(StorageError):  # the store reports the error; then the entry itself has the message
                 mid = shared_payloads.hold(store, self.slot, message)
-                record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, None, mid, group)
+                record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, None, mid, group, now)
         shared = record is not None
         if record is None:
-            record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, to_record(message), b"", group)
+            record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, to_record(message), b"", group, now)
         store.put(self.prefix + seq.to_bytes(8, "big"), encode(record))
         self.written = store.open_commit
         dup = message.again and qos == 1  # an entry of QoS 2 leaves when the next primary has it, too
         if dup:
             self.sent_below = seq + 1  # older entries that only the disk has get DUP, too
-        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written, dup, 0, shared)
+        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written, dup, 0, shared, False, now)
 
     def _place(self, entry: Entry) -> None:
         """Keep a new entry in memory as well, or on disk only."""
@@ -399,6 +399,7 @@ class DurableQueue(Queue):
             dup,
             0,
             shared,
+            queued_at=record.queued_at,
         )
 
     # -- answers of the subscriber

@@ -29,7 +29,8 @@ class Entry(msgspec.Struct, gc=False):
 
     `message` is None after PUBREC; `batch` is the commit that makes the entry safe, 0 if it is not written to disk;
     `sent_at` is cluster time in ms when PUBLISH or PUBREL was last sent, 0 if never. `shared` is True if the body is on
-    disk once for several queues. `left_out`: the message is None, and event logs have no rows about it.
+    disk once for several queues. `left_out`: the message is None, and event logs have no rows about it. `queued_at` is
+    cluster time in ms when the entry began to wait, 0 if that is not known.
     """
 
     seq: int
@@ -44,6 +45,7 @@ class Entry(msgspec.Struct, gc=False):
     sent_at: int = 0
     shared: bool = False
     left_out: bool = False
+    queued_at: int = 0
 
     @property
     def packet_id(self) -> int:
@@ -241,7 +243,7 @@ class Queue:
         if qos:
             seq = self.next_seq
             self.next_seq += 1
-        entry = Entry(seq, message, qos, retain, identifiers, group)
+        entry = Entry(seq, message, qos, retain, identifiers, group, queued_at=self.env.now)
         self.waiting.append(entry)
         return entry
 
@@ -344,7 +346,10 @@ class Queue:
             # an entry that was sent before is completed [MQTT5-4.3.3-7]
             self.env.observer.expired(self.session, message)
             self._forget(entry)
-        elif entry.qos == 0:
+            return
+        if entry.queued_at and not entry.dup:
+            self.env.counters.queue_wait.add(max(0, self.env.now - entry.queued_at) / 1000)
+        if entry.qos == 0:
             consumer.send_qos0(message, entry.retain, entry.identifiers)
         else:
             self.inflight[entry.packet_id] = entry
@@ -427,6 +432,11 @@ class Queue:
     def size(self) -> int:
         """Number of waiting messages, without those in flight."""
         return len(self.waiting)
+
+    @property
+    def known_size(self) -> int:
+        """As `size`, but without those on disk if they have not been counted. Never reads the disk."""
+        return len(self.waiting) + max(0, self.counted)
 
     @property
     def counted(self) -> int:

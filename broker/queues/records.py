@@ -88,7 +88,8 @@ class MessageRecord(msgspec.Struct, array_like=True, gc=False):
 class EntryRecord(msgspec.Struct, array_like=True, gc=False):
     """A queue entry: with the message, or with its mid if several queues hold it, or only with the state RELEASED.
 
-    `group` is the `$share/...` filter that chose this queue, empty for an ordinary subscription.
+    `group` is the `$share/...` filter that chose this queue, empty for an ordinary subscription. `queued_at` is cluster
+    time in ms, 0 in records of older versions.
     """
 
     state: int
@@ -99,6 +100,7 @@ class EntryRecord(msgspec.Struct, array_like=True, gc=False):
     message: MessageRecord | None
     mid: bytes
     group: str
+    queued_at: int = 0
 
 
 class SubscriptionRecord(msgspec.Struct, array_like=True, gc=False):

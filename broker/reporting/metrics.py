@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...mqtt.reasons import ReasonCode
+from ...storage.durations import BOUNDS_S, Durations
 
 PAIRS = (
     "connect_received",
@@ -54,6 +55,9 @@ PLAIN = (
     "eventlog_messages_left_out",
 )
 
+QUEUE_BOUNDS_S = (*BOUNDS_S, 60.0, 600.0, 3600.0, 86400.0)
+"""The buckets of `Counters.queue_wait`: a client may be away for a day."""
+
 _NAMES = {
     "invalid_msg_size": "mqtt_invalid_msg_size_error",
     "keepalive_expired": "client_keepalive_expired",
@@ -80,6 +84,8 @@ class Counters:
         "drops_by_reason",
         "publish_parked",
         "publish_unparked",
+        "puback_wait",
+        "queue_wait",
     )
 
     publish_received: list[int]
@@ -131,6 +137,10 @@ class Counters:
         """CONNECT packets that the split policy refused."""
         self.publish_parked = self.publish_unparked = 0
         """PUBLISH packets that were parked unanswered, and how many of these were tried again so far."""
+        self.puback_wait = Durations()
+        """Seconds from the acceptance of a QoS 1 PUBLISH to its PUBACK; 0 in the same turn."""
+        self.queue_wait = Durations(QUEUE_BOUNDS_S)
+        """Seconds that messages waited in queues until they were first sent. Those sent at once do not count."""
         self._by_code: dict[tuple[str, int, int], int] = {}
         self.drops_by_reason: dict[str, int] = {}
 

@@ -22,16 +22,16 @@ class Settings(Struct, frozen=True):
     `election_ms`: a follower that hears no leader for a random time in this range stands for election. A follower that
     heard its leader within the lower bound ignores other candidates. A leader that has not heard a majority of the
     voters for the upper bound steps down. `heartbeat_ms` should be a fraction of the lower bound, so that the loss of
-    two heartbeats causes no election. `max_append_bytes` bounds the data of one APPEND (one entry may be larger),
-    `max_inflight` the unanswered APPENDs to one peer. A snapshot without an acknowledgement is sent again after
-    `snapshot_retry_ms`. `tail`: entries before a snapshot that stay in memory, so that a slow peer does not need the
-    snapshot. A learner that lacks at most `caught_up` entries may become a voter. `snapshot_every`: entries applied
-    between two snapshots of the state machine.
+    two heartbeats causes no election. `max_append_bytes` bounds the data of one APPEND (one entry may be larger), so
+    that a slow link is not silent for long; `max_inflight` bounds the unanswered APPENDs to one peer. A snapshot
+    without an acknowledgement is sent again after `snapshot_retry_ms`. `tail`: entries before a snapshot that stay in
+    memory, so that a slow peer does not need the snapshot. A learner that lacks at most `caught_up` entries may become
+    a voter. `snapshot_every`: entries applied between two snapshots of the state machine.
     """
 
     election_ms: tuple[float, float] = (500, 800)
     heartbeat_ms: float = 150
-    max_append_bytes: int = 1 << 20
+    max_append_bytes: int = 16384
     max_inflight: int = 64
     snapshot_retry_ms: float = 3000
     tail: int = 256

@@ -10,6 +10,16 @@ STORES = {0: ("serving", GREEN), 1: ("full", ORANGE), 2: ("failed", RED), 3: ("f
 
 FIRING = Query('ALERTS{@job, alertname=~"Strogoff.+", alertstate="firing"}', "")
 
+
+def half_and_most(histogram: str) -> tuple[Query, Query]:
+    """The durations that 50 % and 99 % of those in a histogram did not exceed, for each node."""
+    rates = f"sum by (node, le) (rate({histogram}_bucket{{@}}[@]))"
+    return (
+        Query(f"histogram_quantile(0.5, {rates})", "{{node}} 50 %"),
+        Query(f"histogram_quantile(0.99, {rates})", "{{node}} 99 %"),
+    )
+
+
 CLUSTER = Row(
     "Cluster",
     (
@@ -292,6 +302,29 @@ QUEUES = Row(
             ),
         ),
         Panel(
+            "Messages that wait for connected clients",
+            "short",
+            "They are in queues, because the client has its Receive Maximum of unanswered messages, or does not read.",
+            "operations.md#queues-grow",
+            (Query("vernemq_queue_waiting_messages{@}", "{{node}}"),),
+        ),
+        Panel(
+            "Wait in a queue",
+            "s",
+            "How long messages waited in queues until they were first sent: half of them, and 99 % of them, at most "
+            "this long. Messages that were sent at once do not count. A client that was away makes this long.",
+            "operations.md#queues-grow",
+            half_and_most("vernemq_queue_wait_seconds"),
+        ),
+        Panel(
+            "Wait for PUBACK",
+            "s",
+            "From the acceptance of a QoS 1 PUBLISH to its PUBACK: half of them, and 99 % of them, take at most this "
+            "long. Disks and copies at other nodes have confirmed by then.",
+            "operations.md#publishers-get-no-puback",
+            half_and_most("vernemq_puback_wait_seconds"),
+        ),
+        Panel(
             "Owed to other members",
             "bytes",
             "Memory of messages that a member has not acknowledged. It grows while the member is absent or slow.",
@@ -372,16 +405,7 @@ STORAGE = Row(
             "How long the disk takes for a commit: half of them, and 99 % of them, take at most this long. "
             "Acknowledgements wait for it.",
             "operations.md#a-disk-is-slow",
-            (
-                Query(
-                    "histogram_quantile(0.5, sum by (node, le) (rate(vernemq_store_commit_seconds_bucket{@}[@])))",
-                    "{{node}} 50 %",
-                ),
-                Query(
-                    "histogram_quantile(0.99, sum by (node, le) (rate(vernemq_store_commit_seconds_bucket{@}[@])))",
-                    "{{node}} 99 %",
-                ),
-            ),
+            half_and_most("vernemq_store_commit_seconds"),
         ),
         Panel(
             "Commits",
@@ -447,16 +471,7 @@ PROCESS = Row(
             "How long work that is due waits for the work before it: half of the times, and 99 % of them, at most this "
             "long. Every packet waits that long.",
             "operations.md#the-event-loop-is-late",
-            (
-                Query(
-                    "histogram_quantile(0.5, sum by (node, le) (rate(vernemq_event_loop_lag_seconds_bucket{@}[@])))",
-                    "{{node}} 50 %",
-                ),
-                Query(
-                    "histogram_quantile(0.99, sum by (node, le) (rate(vernemq_event_loop_lag_seconds_bucket{@}[@])))",
-                    "{{node}} 99 %",
-                ),
-            ),
+            half_and_most("vernemq_event_loop_lag_seconds"),
         ),
         Panel(
             "Memory",

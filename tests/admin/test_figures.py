@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from strogoff.admin import figures
-from strogoff.admin.figures import REASONS, STEP, Figures, paused
+from strogoff.admin.figures import REASONS, STEP, Figures, of_connections
 
 from .server_harness import ServerHarness, run_with_server
 
@@ -85,22 +85,42 @@ def test_connections_that_wait_are_counted_by_reason(tmp_path: Path) -> None:
             await harness.client(name)
         connections = harness.server.node.connections
         first, second, _ = connections.values()
-        assert await paused(connections) == dict.fromkeys(REASONS, 0)
+        assert await of_connections(connections) == (dict.fromkeys(REASONS, 0), 0)
         first.flow.pause("cluster")
         second.flow.pause("cluster")
         second.flow.hold("parked")
-        found = await paused(connections)
+        found, _ = await of_connections(connections)
         assert {reason: number for reason, number in found.items() if number} == {"cluster": 2, "parked": 1}
         second.flow.release("parked")
         for each in (first, second):
             each.flow.unpause("cluster")
-        assert await paused(connections) == dict.fromkeys(REASONS, 0)
+        assert await of_connections(connections) == (dict.fromkeys(REASONS, 0), 0)
 
     run_with_server(tmp_path, test)
 
 
+def test_the_messages_that_wait_for_connected_clients(tmp_path: Path) -> None:
+    """In memory and on disk, but neither those in flight nor those of clients that are away."""
+
+    async def test(harness: ServerHarness) -> None:
+        connections = harness.server.node.connections
+        publisher = await harness.client("p")
+        for name, clean in (("clean", True), ("durable", False), ("away", False)):
+            client = await harness.client(name, clean=clean)
+            await client.subscribe(("t", 1))
+            if name == "away":
+                await client.leave()
+        for _ in range(6):
+            await publisher.publish("t", b"")
+        assert (await of_connections(connections))[1] == 4 + 4
+
+    run_with_server(tmp_path, test, max_inflight_messages="2", queue__memory_window="3")
+
+
 def test_counting_lets_other_work_run() -> None:
     class Connection:
+        session = None
+
         class flow:  # noqa: N801
             paused_for = frozenset(("disk", "held"))
             held_for = frozenset(("hook",))
@@ -115,7 +135,8 @@ def test_counting_lets_other_work_run() -> None:
 
         turn()
         many: Any = {number: Connection() for number in range(3 * STEP)}
-        found = await paused(many)
+        found, waiting = await of_connections(many)
+        assert waiting == 0
         assert (found["disk"], found["hook"], found["output"]) == (3 * STEP, 3 * STEP, 0)
         assert turns >= 3
 

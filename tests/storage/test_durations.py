@@ -27,3 +27,11 @@ def test_a_bound_belongs_to_its_bucket() -> None:
     for each in (1.0, 1.5, 2.0, 2.1):
         durations.add(each)
     assert durations.cumulated == [1, 3, 4]
+
+
+def test_what_took_no_time_is_in_all_buckets() -> None:
+    durations = Durations((1.0, 2.0))
+    durations.add(1.5)
+    durations.at_once += 2
+    assert durations.cumulated == [2, 3, 3]
+    assert durations.total_s == 1.5

@@ -149,7 +149,7 @@ def test_one_lane_and_one_client_with_nearly_all_rows(spark: SparkSession, tmp_p
     from strogoff.testing.log_audit.log_files import read_log
 
     for skew in ("topic", "client"):
-        write(tmp_path / skew, 8_000, skew)
+        write(tmp_path / skew, 17_000, skew)  # a publisher has each topic again after 1,500 messages of 11 rows
         rows, _ = read_log(tmp_path / skew)
         sent = Counter(row["client"] for row in rows if row["type"] == "dlv.send")
         assert sent.most_common(1)[0][1] > 0.4 * sent.total()

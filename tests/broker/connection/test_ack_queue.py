@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.analytics.schema import MESSAGE
+from strogoff.analytics.schema import MESSAGE, SESSION
 from strogoff.broker.connection.ack_queue import (
     OPERATION_BITS,
     PUBLISH,
@@ -109,6 +109,58 @@ def test_a_closed_connection_is_not_answered() -> None:
     pen.owed[0].complete()
     assert pen.left == []
     assert not pen.acks.owes_answers()
+
+
+def test_the_wait_of_each_puback_is_counted_once_it_leaves() -> None:
+    pen = Pen()
+    waits = pen.broker.node.env.counters.puback_wait
+    pen.reply(0, disk=False, others=False)
+    assert (waits.at_once, waits.total_s) == (1, 0)
+    pen.reply(1, disk=False, others=True)
+    pen.broker.pass_s(0.7)
+    pen.broker.node.env.tick()
+    pen.reply(2, disk=False, others=False)
+    pen.broker.pass_s(0.2)
+    assert (waits.at_once, waits.total_s) == (1, 0)
+    pen.owed[1].complete()
+    assert (waits.at_once, waits.cumulated[-1]) == (1, 3)
+    assert waits.total_s == pytest.approx(0.9 + 0.2)
+
+
+def test_only_answers_that_leave_and_are_pubacks_are_counted() -> None:
+    pen = Pen()
+    waits = pen.broker.node.env.counters.puback_wait
+    owed = PendingAcks().add()
+    pen.acks.reply(lambda: None, False)
+    pen.acks.reply(lambda: None, False, 0, owed, SUBSCRIBE)
+    owed.complete()
+    pen.reply(0, disk=False, others=True)
+    pen.client.vanish()
+    pen.owed[0].complete()
+    assert waits.cumulated[-1] == 0
+
+
+@pytest.mark.parametrize("level", [SESSION, MESSAGE])
+def test_the_puback_of_a_message_that_nobody_gets_has_not_waited(level: int) -> None:
+    broker = BrokerHarness(level=level)
+    client = broker.client("c")
+    for qos in (0, 1, 2):
+        client.publish("t", b"", qos, 5)
+    waits = broker.node.env.counters.puback_wait
+    assert (waits.at_once, waits.cumulated[-1]) == (1, 1)
+
+
+def test_a_puback_that_waits_for_the_disk_is_counted_with_its_wait() -> None:
+    broker = BrokerHarness()
+    broker.persistent("s").subscribe(("t", 1))
+    publisher = broker.client("p")
+    broker.hold_disk()
+    publisher.publish("t", b"", 1, 5)
+    broker.pass_s(3)
+    broker.free_disk()
+    waits = broker.node.env.counters.puback_wait
+    assert (waits.at_once, waits.cumulated[-1]) == (0, 1)
+    assert waits.total_s == pytest.approx(3, abs=0.1)
 
 
 def test_an_acceptance_takes_the_waits_of_its_context() -> None:

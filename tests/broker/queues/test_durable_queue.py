@@ -441,3 +441,41 @@ def test_only_entries_that_share_a_body_let_it_go(qos: int) -> None:
     mid = shared_payloads.hold(broker.node.env.store, 121, entry.message)
     assert [each.payload for each in broker.persistent("s").drain()] == [bytes(1000)]
     assert shared_payloads.load(broker.node.env.store, 121, mid, "", Origins()).payload == bytes(1000)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_wait_of_a_client_that_was_away_is_counted(restarts: bool) -> None:
+    """The record has the time, so a restart of the node does not hide it. What is sent again counts no second time."""
+    broker = BrokerHarness()
+    offline(broker)
+    broker.client("p").publish("t", b"1", 1, 1)
+    if restarts:
+        broker.restart()
+    broker.pass_s(7200)
+    client = broker.persistent("s")
+    assert [message.payload for message in client.messages()] == [b"1"]
+    waits = broker.node.env.counters.queue_wait
+    assert waits.cumulated[-1] == 1
+    assert waits.total_s == pytest.approx(7200, abs=5)
+    client.vanish()
+    (again,) = broker.persistent("s").messages()
+    assert again.dup
+    assert waits.cumulated[-1] == 1
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_the_wait_behind_a_full_window_is_counted(qos: int) -> None:
+    broker = BrokerHarness()
+    client = broker.persistent("s", 5, receive_maximum=1)
+    client.subscribe(("t", 1))
+    publisher = broker.client("p")
+    publisher.publish("t", b"1", 1, 1)
+    (one,) = client.messages()
+    publisher.publish("t", b"2", 1, 2)
+    publisher.publish("t", b"3", qos, 3)
+    broker.pass_s(0.5)
+    client.send(Puback(one.packet_id))
+    assert len(client.drain()) == 2
+    waits = broker.node.env.counters.queue_wait
+    assert waits.cumulated[-1] == 2
+    assert waits.total_s == pytest.approx(1)

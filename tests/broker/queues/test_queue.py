@@ -280,3 +280,35 @@ class QueueMachine(RuleBasedStateMachine):
 
 TestQueueMachine = QueueMachine.TestCase
 TestQueueMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_the_wait_in_the_queue_is_counted_when_a_message_is_first_sent() -> None:
+    broker = BrokerHarness()
+    subscriber = broker.client("s", 5, receive_maximum=1)
+    subscriber.subscribe(("t", 1))
+    publisher = broker.client("p")
+    waits = broker.node.env.counters.queue_wait
+    publisher.publish("t", b"1", 1, 1)
+    (one,) = subscriber.messages()
+    assert waits.cumulated[-1] == 0  # it was sent at once
+    publisher.publish("t", b"2", 1, 2)
+    broker.pass_s(0.4)
+    publisher.publish("t", b"3", 0)
+    broker.pass_s(0.2)
+    two, three = subscriber.ask(Puback(one.packet_id))
+    assert (two.payload, three.payload) == (b"2", b"3")
+    assert waits.cumulated[-1] == 2
+    assert waits.total_s == pytest.approx(0.6 + 0.2)
+
+
+def test_a_message_that_expires_in_the_queue_has_no_wait() -> None:
+    broker = BrokerHarness()
+    subscriber = broker.client("s", 5, receive_maximum=1)
+    subscriber.subscribe(("t", 1))
+    publisher = broker.client("p", 5)
+    publisher.publish("t", b"1", 1, 1)
+    (one,) = subscriber.messages()
+    publisher.publish("t", b"2", 1, 2, message_expiry_interval=1)
+    broker.pass_s(2)
+    assert subscriber.ask(Puback(one.packet_id)) == []
+    assert broker.node.env.counters.queue_wait.cumulated[-1] == 0

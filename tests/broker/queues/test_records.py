@@ -61,6 +61,11 @@ def test_any_bytes_give_a_record_or_an_error(value: bytes) -> None:
             continue
 
 
+def test_an_entry_of_an_older_version_has_no_time() -> None:
+    value = msgspec.msgpack.encode([records.QUEUED, 3, 1, False, [7], None, b"mid", "$share/g/t"])
+    assert records.decode_entry(b"q", value) == records.EntryRecord(0, 3, 1, False, (7,), None, b"mid", "$share/g/t", 0)
+
+
 def test_a_field_that_a_later_version_added_is_passed_over() -> None:
     value = msgspec.msgpack.encode([1, False, True, 2, 7, False, "", "from a later version"])
     assert records.decode_subscription(b"b", value) == records.SubscriptionRecord(1, False, True, 2, 7)
