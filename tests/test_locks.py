@@ -53,8 +53,17 @@ def test_each_library_of_the_container_has_a_wheel_for_arm64(tmp_path: Path) -> 
     """With a hash of the lock file. So the image builds there without a compiler."""
     platforms = [f"--platform={libc}_aarch64" for libc in ("manylinux2014", "manylinux_2_17", "manylinux_2_28")]
     python = ["--python-version=3.13", "--implementation=cp", "--abi=cp313", "--abi=abi3", "--abi=none"]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"]
-    lock = ["--dest", str(tmp_path), "--requirement", str(ROOT / "locks" / "container.txt")]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--require-hashes",
+    ]
+    lock = ["--require-hashes", "--dest", str(tmp_path), "--requirement", str(ROOT / "locks" / "container.txt")]
     subprocess.run([*command, *platforms, *python, *lock], check=True, timeout=100)
     assert len(list(tmp_path.iterdir())) == len(locked("container.txt"))
 
