@@ -37,10 +37,10 @@ test: venv-test               ## the fast suite
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: venv-test          ## the slow tests: Spark, packaging, long kills
-	$(BIN)/python -m pytest -n 2 -m "slow and not by_hand"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "slow and not by_hand"
 
 test-by-hand: deploy-tools     ## slow tests that CI has no time for: manifests as pods, discovery in all cases, containers
-	$(BIN)/python -m pytest -n 2 -m by_hand
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m by_hand
 	STROGOFF_ROUNDS=$(or $(STROGOFF_ROUNDS),5) $(BIN)/python -m pytest -n 2 -m slow tests/system/cluster/test_sources.py
 
 coverage: venv-test           ## the fast suite; compares the executed lines of each package with their floor

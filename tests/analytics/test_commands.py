@@ -49,6 +49,7 @@ def log(directory: Path) -> LoggedNode:
 
 
 @spark_tests
+@pytest.mark.by_hand
 def test_text_for_people(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log(tmp_path / "log")
     assert main(["analytics", "summary", str(tmp_path / "log"), "--out", str(tmp_path / "out")]) == 0

@@ -164,6 +164,7 @@ def path_without_java(directory: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(300)
+@pytest.mark.by_hand
 def test_spark_runs_without_an_installed_java(tmp_path: Path) -> None:
     """The whole command in a process of its own, with no JAVA_HOME and no `java` on the PATH."""
     pytest.importorskip("pyspark")

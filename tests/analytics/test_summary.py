@@ -118,6 +118,7 @@ def test_planted_totals(spark: SparkSession, tmp_path: Path) -> None:
     assert {(values["holes"], values["given_up"], values["missing_before"]) for values in boots.values()} == {(0, 0, 0)}
 
 
+@pytest.mark.by_hand
 def test_both_implementations_agree_on_random_damage(spark: SparkSession, tmp_path: Path) -> None:
     for seed in range(10, 20):
         for node in cluster(seed, minutes=40):

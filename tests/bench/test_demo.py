@@ -60,6 +60,7 @@ def test_the_report_must_have_the_same_verdicts() -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(300)
+@pytest.mark.by_hand
 def test_the_report_of_the_logs(tmp_path: Path) -> None:
     rows = [dict(row) for row in PlantedLog(1, 200).rows()]
     write_log(rows, tmp_path / "log" / "off")
@@ -70,7 +71,7 @@ def test_the_report_of_the_logs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("policy", ["majority", "on"])
+@pytest.mark.parametrize("policy", ["majority", pytest.param("on", marks=pytest.mark.by_hand)])
 def test_a_short_demo(tmp_path: Path, policy: str) -> None:
     outcome = asyncio.run(outcome_of(policy, tmp_path, 0.5))
     assert outcome.doubts() == []

@@ -147,6 +147,7 @@ def test_a_wrong_command_line(words: list[str], said: str) -> None:
 @pytest.mark.slow
 @pytest.mark.system
 @pytest.mark.timeout(180)
+@pytest.mark.by_hand
 def test_three_nodes_restart_in_turn(tmp_path: Path) -> None:
     """Each has an address of its own, and a script that stops it in order and starts it again."""
     nodes = [

@@ -17,7 +17,7 @@ from tests.structure.rules import PACKAGES
 from .brokers import Background
 from .paho_client import MQTT_5, Paho
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("wheel"), pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("strogoff", "vmq-admin", "vmq-passwd")

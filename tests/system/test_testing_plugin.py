@@ -9,7 +9,7 @@ import pytest
 
 from .test_packaging import installed, run, source, wheel
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("wheel"), pytest.mark.timeout(600)]
 
 __all__ = ["installed", "source", "wheel"]
 

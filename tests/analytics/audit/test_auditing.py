@@ -120,6 +120,7 @@ def test_a_hole_anywhere_is_found(spark: SparkSession, tmp_path: Path) -> None:
         assert result.verdict == "unknown" and 0 < len(result.findings) < FIRST
 
 
+@pytest.mark.by_hand
 def test_of_many_findings_the_first_are_kept_and_all_counted(spark: SparkSession, tmp_path: Path) -> None:
     """The verdict depends on all of them."""
     from strogoff.analytics.audit.auditing import audited as audit_of

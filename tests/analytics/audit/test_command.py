@@ -119,6 +119,7 @@ def test_from_a_log_to_the_rows_that_prove_a_finding(
 
 @spark_tests
 @pytest.mark.timeout(600)
+@pytest.mark.by_hand
 def test_a_part_of_the_log_that_is_not_understood_makes_all_unknown(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ def test_a_random_walk_keeps_every_promise_about_leases(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", thinned(range(1000, 1200, 20), 3, pytest.mark.by_hand))
+@pytest.mark.parametrize("first", thinned(range(1000, 1200, 20), 5, pytest.mark.by_hand))
 def test_more_random_walks_keep_every_promise_about_leases(first: int) -> None:
     for seed in range(first, first + 20):
         walk(seed)

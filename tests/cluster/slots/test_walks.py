@@ -19,7 +19,7 @@ def test_random_histories_keep_every_rule() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", thinned(range(1000, 1200, 20), 3, pytest.mark.by_hand))
+@pytest.mark.parametrize("first", thinned(range(1000, 1200, 20), 5, pytest.mark.by_hand))
 def test_more_random_histories_keep_every_rule(first: int) -> None:
     for seed in range(first, first + 20):
         walk(seed, steps=150)

@@ -8,6 +8,8 @@ from strogoff.broker.clustering.slot_copies import SlotCopies
 from strogoff.sim.scenarios.pairs import FAULTS, FILL_S, PAIRS, Pair, pairs, repair, run_pair
 from strogoff.sim.scenarios.steps import AT_S, BEHIND_S, fault_at
 
+from ...harness.thinning import thinned
+
 NODES = ("n1", "n2", "n3")
 
 
@@ -25,7 +27,7 @@ def test_a_fault_that_costs_no_copy_has_no_repair() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", thinned(PAIRS, 2, pytest.mark.by_hand))
 def test_some_pairs_of_each_protocol(name: str) -> None:
     """`strogoff sim --pairs` runs all of them."""
     every = list(pairs(name, 1, 12))

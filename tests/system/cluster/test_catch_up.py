@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(900)]
 SESSIONS = 20_000
 
 
+@pytest.mark.by_hand
 def test_a_node_that_restarts_gets_a_small_part_of_the_bytes_of_its_copies(tmp_path: Path) -> None:
     """The copies that the others made meanwhile, of a third of the slots, had no rows to compare."""
     nodes = cluster(tmp_path, 2, "os")

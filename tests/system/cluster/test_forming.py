@@ -111,6 +111,7 @@ def test_a_node_that_lost_its_disk_rejoins_without_an_operator(tmp_path: Path) -
     run_test(scenario())
 
 
+@pytest.mark.by_hand
 def test_by_discovery_one_after_the_other(tmp_path: Path) -> None:
     """Two form a cluster; the third, whose name is the lowest, starts later. One of the two votes: the other one may be
     lost.
@@ -140,6 +141,7 @@ def test_by_discovery_one_after_the_other(tmp_path: Path) -> None:
     run_test(scenario())
 
 
+@pytest.mark.by_hand
 def test_by_hand(tmp_path: Path) -> None:
     """`cluster join` at the second and at the third, which asks a node that need not be the leader."""
 

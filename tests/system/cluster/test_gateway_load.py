@@ -13,6 +13,7 @@ from ..brokers import run_test
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(150)]
 
 
+@pytest.mark.by_hand
 def test_one_connection_of_a_client_id_is_served(tmp_path: Path) -> None:
     """P1, P2, P3: connections at random nodes, one after the other and many at once."""
 

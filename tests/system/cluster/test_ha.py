@@ -59,6 +59,7 @@ def later_than_their_answer(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.by_hand
 def test_nodes_that_are_killed_in_turn_lose_and_delay_nothing(tmp_path: Path) -> None:
     """P1, P6: one publisher and two subscribers go on while each node is killed."""
 

@@ -27,7 +27,7 @@ from .proxied import behind, sessions
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(150)]
 
-BOTH = pytest.mark.parametrize("name", ["sticky", "slots"])
+BOTH = pytest.mark.parametrize("name", [pytest.param("sticky", marks=pytest.mark.by_hand), "slots"])
 CONNECTED_S = 15.0
 """How long a CONNECT may take after the death of a node: the gateway waits up to 10 s for a primary."""
 

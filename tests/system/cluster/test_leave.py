@@ -63,7 +63,10 @@ async def story(nodes: list[Node], kill: bool) -> None:
         await reader.close()
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["orderly", "another-node-is-killed"])
+@pytest.mark.parametrize(
+    "kill",
+    [pytest.param(False, marks=pytest.mark.by_hand, id="orderly"), pytest.param(True, id="another-node-is-killed")],
+)
 def test_the_sessions_of_a_leaving_node_lose_nothing(tmp_path: Path, kill: bool) -> None:
     async def scenario() -> None:
         nodes = [Node(tmp_path, f"n{n}") for n in (1, 2, 3)]
