@@ -95,6 +95,7 @@ def test_the_script_can_be_read_by_old_pythons() -> None:
     ast.parse(SCRIPT.read_text(), feature_version=(3, 5))
 
 
+@pytest.mark.slow
 def test_a_usable_environment_is_kept(script: ModuleType, environment: Path) -> None:
     assert script.unfit_venv(str(environment), HERE) == ""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from strogoff.admin.commands.cluster import TIMEOUT_S
 from tests.admin.cluster_harness import ClusterHarness, running_cluster
 
@@ -52,6 +54,7 @@ def test_all_nodes_have_it_when_the_answer_comes() -> None:
     run(test)
 
 
+@pytest.mark.slow
 def test_an_absent_node_gets_the_setting_when_it_returns_and_keeps_it() -> None:
     async def test(harness: ClusterHarness) -> None:
         cluster = harness.cluster

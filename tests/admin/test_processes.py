@@ -79,6 +79,7 @@ def test_the_commands_as_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("durability", [pytest.param("sync", marks=pytest.mark.slow), "os"])
+@pytest.mark.slow
 def test_an_api_key_survives_a_kill(tmp_path: Path, durability: str) -> None:
     settings = ("listener.http.default=127.0.0.1:0", f"message_store.durability={durability}")
     admin = Admin(tmp_path, {**plain_environ(), "STROGOFF_DATA_DIR": str(tmp_path / "data")})

@@ -26,6 +26,7 @@ def _row(simulation: ClusterSimulation) -> SlotRow:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_acknowledgements_are_quick_again_when_the_follower_is_replaced(seed: int) -> None:
     simulation = ClusterSimulation(_plan(seed), script=SCENARIO.begin)
     simulation.begin()
@@ -47,6 +48,7 @@ def test_acknowledgements_are_quick_again_when_the_follower_is_replaced(seed: in
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_all_promises_are_kept_meanwhile(seed: int) -> None:
     outcome = run_seed(seed, RunOptions(nodes=3, scenario="busy-follower", variants=(COPIES,), seconds=25.0))
     assert outcome.violations == ()

@@ -42,6 +42,7 @@ def test_a_failing_case_is_printed_with_the_command_that_repeats_it(
     assert "a line" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_all_means_every_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 

@@ -18,6 +18,7 @@ from strogoff.storage.engine import Corrupted, DirectoryInUse, DiskFull, Durabil
 from strogoff.storage.leveldb import LevelDBEngine, LevelDBOptions
 from strogoff.storage.leveldb_binding import plyvel
 from strogoff.storage.store import Store
+from tests.harness.thinning import thinned
 
 from .contract import END, EngineContract, LevelDBHarness, Loop
 
@@ -293,6 +294,7 @@ from pathlib import Path
 from strogoff.storage.engine import OutOfDescriptors, StorageError
 from strogoff.storage.leveldb import LevelDBEngine, LevelDBOptions
 from strogoff.storage.store import Store
+from tests.harness.thinning import thinned
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
 calls = SimpleQueue()
@@ -354,7 +356,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-@pytest.mark.parametrize("durability", ["sync", "os"])
+@pytest.mark.parametrize("durability", thinned(["sync", "os"], 2))
 def test_a_full_disk_is_survived(small_disk: Path, durability: Durability) -> None:
     """Writes fail, reads work, no acknowledged write is lost, and writes work again when there is space."""
     harness = LevelDBHarness(small_disk / "db", durability)

@@ -8,6 +8,8 @@ from typing import Any
 import aiomqtt
 import pytest
 
+from tests.harness.thinning import thinned
+
 from .brokers import EveryListener, run_test
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
@@ -33,7 +35,7 @@ def client(
 
 
 @versions
-@pytest.mark.parametrize("transport", ["tcp", "ssl", "ws", "wss"])
+@pytest.mark.parametrize("transport", thinned(["tcp", "ssl", "ws", "wss"], 2))
 def test_publish_and_subscribe(shared: EveryListener, name: str, version: int, transport: str) -> None:
     """Each QoS in order. [MQTT-4.6.0-6] [MQTT5-4.6.0-5]"""
 

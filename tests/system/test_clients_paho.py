@@ -163,6 +163,7 @@ def test_a_shared_subscription_gives_each_message_to_one_member(shared: EveryLis
 
 
 @modern
+@pytest.mark.slow
 def test_keepalive_is_answered(shared: EveryListener, name: str, version: int) -> None:
     """[MQTT-3.12.4-1] [MQTT5-3.12.4-1]: pings keep a silent client connected beyond 1.5 times its keepalive."""
     with Paho(shared, name, version, keepalive=1) as client:

@@ -65,6 +65,7 @@ def what_is_left(background: Background, broker: BrokerProcess) -> list[int]:
     return got
 
 
+@pytest.mark.slow
 def test_a_lost_list_of_files_is_repaired_without_loss(background: Background, used: BrokerProcess) -> None:
     """The start is refused with file, loss and remedy; `strogoff repair` reports no loss, and nothing is lost."""
     (used.data / "messages" / "CURRENT").unlink()
@@ -75,6 +76,7 @@ def test_a_lost_list_of_files_is_repaired_without_loss(background: Background, u
     assert what_is_left(background, used) == list(range(KEPT))
 
 
+@pytest.mark.slow
 def test_a_damaged_log_costs_the_writes_that_repair_reports(background: Background, used: BrokerProcess) -> None:
     """Exit 3 and the number of lost writes; the rest is in order and each message there once."""
     logs = sorted((used.data / "messages").glob("*.log"), key=lambda path: path.stat().st_size)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.broker_process import BrokerProcess, free_port
+from tests.harness.thinning import thinned
 
 from .brokers import run_test
 from .mosquitto import Sub, pub
@@ -14,7 +15,7 @@ from .mosquitto import Sub, pub
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
 
-@pytest.mark.parametrize("version", ["mqttv311", "mqttv5"])
+@pytest.mark.parametrize("version", thinned(["mqttv5", "mqttv311"], 2))
 def test_a_letter_is_never_lost_nor_out_of_order(version: str, tmp_path: Path) -> None:
     """A is read; B and C are published; kill -9; D and E are published; the reader returns to B C D E, each once."""
 

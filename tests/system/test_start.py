@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from bench.broker_process import BrokerProcess, free_port
+from tests.harness.thinning import thinned
 
 from ..configs.test_loader import stock
 from .brokers import WITHIN_S, Background, Certificates, ConfBroker, until
@@ -167,7 +168,7 @@ def test_the_data_of_another_node(background: Background, broker: BrokerProcess,
     assert (broker.data / "strogoff.json").read_bytes() == marker
 
 
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("how", thinned(["SIGTERM", "SIGINT"], 2))
 def test_a_signal_stops_the_broker_and_clients_get_a_disconnect(
     background: Background, broker: BrokerProcess, how: str
 ) -> None:
@@ -213,6 +214,7 @@ def test_a_restart_remembers(background: Background, broker: BrokerProcess) -> N
         assert late.next().payload == b"retained"
 
 
+@pytest.mark.slow
 def test_log_files_and_broken_rules_while_running(background: Background, tmp_path: Path, port: int) -> None:
     """log.console = both: file and terminal. An ACL file that becomes wrong is an error, and the old rules stay."""
     (tmp_path / "vmq.acl").write_text("topic open/#\n")

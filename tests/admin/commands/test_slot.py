@@ -175,6 +175,7 @@ def test_a_move_that_takes_long_is_reported_and_goes_on(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
+@pytest.mark.slow
 def test_slots_with_sessions_go_to_the_nodes_that_should_have_them() -> None:
     async def test(fake: ClusterHarness) -> None:
         nodes = {node.name: "" for node in fake.cluster.nodes}

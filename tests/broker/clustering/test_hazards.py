@@ -9,6 +9,7 @@ from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.harness.cluster import MAJORITY, ClusterHarness, snapshots_only
+from tests.harness.thinning import thinned
 
 
 def test_a_founder_that_restarts_alone_is_not_standalone() -> None:
@@ -167,7 +168,7 @@ def test_acknowledged_data_survives_a_power_loss_of_all_nodes() -> None:
 
 
 @pytest.mark.parametrize("leap_s", [365 * 86400.0, -365 * 86400.0])
-@pytest.mark.parametrize("who", [1, 2])
+@pytest.mark.parametrize("who", thinned([1, 2], 2))
 def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: int) -> None:
     """H-17: on the leader, whose time all nodes follow, and on another node."""
     cluster = ClusterHarness(3)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from strogoff.broker.clustering.runtime import PASS_ON_S, ClusterRuntime
 from tests.harness.servers import ServersInMemory, run
 from tests.harness.waiting import until
@@ -38,6 +40,7 @@ def test_a_node_that_nobody_needs_stops_at_once(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_node_that_is_needed_stops_when_another_one_is_back(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         one, _, _ = await three_with_copies(harness)
@@ -55,6 +58,7 @@ def test_a_node_that_is_needed_stops_when_another_one_is_back(tmp_path: Path) ->
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_node_serves_until_others_have_its_slots(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         one, _, _ = await three_with_copies(harness)

@@ -202,7 +202,7 @@ def test_suback_waits_for_one_log_entry_after_another_node_starts() -> None:
 HOUR_MS = 3_600_000.0
 
 
-@pytest.mark.parametrize("wrong_ms", [HOUR_MS, -HOUR_MS])
+@pytest.mark.parametrize("wrong_ms", thinned([HOUR_MS, -HOUR_MS], 2))
 @pytest.mark.parametrize("machine", thinned(["", "the first boot", "another"], 2))
 def test_a_restart_with_a_wrong_clock_ends_no_session(machine: str, wrong_ms: float) -> None:
     """The clock of the machine tells how long the node was away; after a boot of the machine the node waits for the

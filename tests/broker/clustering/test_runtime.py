@@ -20,6 +20,7 @@ from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.harness.servers import ServersInMemory, run, said
+from tests.harness.thinning import thinned
 from tests.harness.waiting import until
 
 PLACES = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
@@ -115,6 +116,7 @@ def test_a_stopped_member_is_shown_as_absent_and_returns_after_a_restart(tmp_pat
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_node_with_messages_in_memory_stays_a_member_after_a_restart(tmp_path: Path) -> None:
     """Before, the log of the cluster was in memory as well: the node served alone and was refused as an old copy of its
     disk.
@@ -305,7 +307,7 @@ async def refused(harness: ServersInMemory, name: str) -> None:
         await harness.client(name, "c")
 
 
-@pytest.mark.parametrize("others", ["away", pytest.param("without a majority", marks=pytest.mark.slow), "there"])
+@pytest.mark.parametrize("others", thinned(["away", "without a majority", "there"], 3))
 def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: str
 ) -> None:
@@ -406,7 +408,7 @@ def test_an_operator_can_found_a_cluster_without_the_others(tmp_path: Path) -> N
     run(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("wrote", ["nothing", "before it asks", "before the restart", "after it"])
+@pytest.mark.parametrize("wrote", thinned(["nothing", "before it asks", "before the restart", "after it"], 3))
 def test_a_member_with_a_new_disk_must_rejoin_empty(tmp_path: Path, wrote: str) -> None:
     """The first boot numbers of the new disk repeat those of the lost disk: their writes have the same ids."""
     early = wrote.startswith("before")

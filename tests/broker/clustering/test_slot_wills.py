@@ -8,6 +8,7 @@ from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from tests.broker.clustering.copied_cluster import CopiedCluster
 from tests.harness.broker import PacketClient
+from tests.harness.thinning import thinned
 
 WILL = packets.Will("will", b"gone", 1)
 
@@ -227,7 +228,7 @@ def test_the_will_of_a_clean_client_is_in_its_slot() -> None:
     assert records(cluster, primary) == records(cluster, follower) == []
 
 
-@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("version", thinned([5, 4], 2))
 @pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize("dies", ["gateway", "primary"])
 def test_a_node_of_a_clean_client_dies(dies: str, back: bool, version: int) -> None:

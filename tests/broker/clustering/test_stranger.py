@@ -233,6 +233,7 @@ def test_connections_with_garbage_or_without_calls_are_closed(tmp_path: Path, fi
     attack_node(tmp_path, attack)
 
 
+@pytest.mark.slow
 def test_an_http2_connection_without_calls_is_closed(tmp_path: Path) -> None:
     async def attack(target: JoinTarget) -> None:
         assert await asyncio.to_thread(_until_closed, target.address, PREFACE + frame(SETTINGS, 0, 0))

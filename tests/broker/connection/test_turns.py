@@ -20,6 +20,7 @@ from strogoff.broker.connection.turns import (
 from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Pingreq, Pingresp, Puback
+from tests.harness.thinning import thinned
 
 from ...harness.broker import BrokerHarness, publish
 from ...harness.transcript import PendingHooks
@@ -123,7 +124,7 @@ FRAMES = {
 }
 
 
-@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("kind", thinned(FRAMES, 2))
 def test_a_quiet_client_does_not_wait_for_a_flood(kind: str) -> None:
     """Its answer comes after one or two turns of each flooding client, not after all their packets."""
     broker = BrokerHarness()

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from strogoff.cluster.links.links import Lane, LinkSettings, Refuse, SetAside, Unreadable
+from tests.harness.thinning import thinned
 
 from .link_harness import Disk, LinkHarness, join
 from .random_walk import broken_in
@@ -546,7 +547,7 @@ def test_close() -> None:
     assert not world.loop.turn()
 
 
-@pytest.mark.parametrize("hundred", [0, 1])
+@pytest.mark.parametrize("hundred", thinned([0, 1], 2))
 def test_random_walks(hundred: int) -> None:
     """Cuts, breaks, restarts, lost disks, voids: each item once per disk, in order, and none missing."""
     assert broken_in("none", range(hundred * 150, hundred * 150 + 150)) == []

@@ -11,6 +11,7 @@ from .planted_bugs import PLANTS
 from .random_walk import first_seed_that_fails, walk
 
 
+@pytest.mark.slow
 def test_random_histories_keep_every_rule() -> None:
     done = [walk(seed) for seed in range(12)]
     assert sum(each.accepted for each in done) > 1000 and sum(each.refused for each in done) > 1000

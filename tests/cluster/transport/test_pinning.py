@@ -134,6 +134,7 @@ def test_an_address_without_a_listener_and_one_without_tls(tmp_path: Path) -> No
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_silent_connection_ends(tmp_path: Path) -> None:
     """The peer connects and never begins TLS."""
     _, _, node = two_nodes(tmp_path)

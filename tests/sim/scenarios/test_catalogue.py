@@ -9,11 +9,12 @@ from strogoff.broker.clustering.outstanding_forward import OutstandingForward
 from strogoff.sim.planted_bugs.cluster_bugs import CLUSTER_BUGS
 from strogoff.sim.runner import RunOptions, run_seed
 from strogoff.sim.scenarios.catalogue import SCENARIOS
+from tests.harness.thinning import thinned
 
 OWN = sorted(set(SCENARIOS) - set(CLUSTER_BUGS))
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", thinned(OWN, 3))
 def test_without_a_bug_there_is_no_violation(name: str) -> None:
     outcome = run_seed(0, RunOptions(nodes=3, scenario=name))
     assert outcome.violations == () and outcome.clients >= 3

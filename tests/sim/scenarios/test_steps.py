@@ -7,9 +7,10 @@ import pytest
 from strogoff.broker.queues.durable_queue import DurableQueue
 from strogoff.sim.scenarios.steps import AT_S, BEHIND_S, FOR_S, PROTOCOLS, cases, run_case, steps
 from strogoff.sim.simulation import ClusterSimulation
+from tests.harness.thinning import thinned
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", thinned(PROTOCOLS, 3))
 def test_a_protocol_has_steps_and_cases(name: str) -> None:
     """The same at each call; for each step every node is killed, paused and cut off."""
     found = steps(name, 0)
@@ -25,7 +26,7 @@ def test_a_protocol_has_steps_and_cases(name: str) -> None:
     assert every[9].number == 10 and every[9].fault.at_s == pytest.approx(found[10] + BEHIND_S, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", thinned(PROTOCOLS, 3))
 def test_some_cases_of_each_protocol(name: str) -> None:
     """`strogoff sim --steps` runs all of them."""
     for case in list(cases(name, 1, 40))[::20]:

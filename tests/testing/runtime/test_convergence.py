@@ -9,6 +9,7 @@ from strogoff.testing.client_errors import MqttRefused
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.faults.packet_drops import FaultError
 from strogoff.testing.runtime.node_links import Links
+from tests.harness.thinning import thinned
 
 from ..run_loop import run
 
@@ -38,7 +39,7 @@ def test_three_nodes_are_one_cluster(links: Links) -> None:
     run(test())
 
 
-@pytest.mark.parametrize("links", ["memory", "grpc"])
+@pytest.mark.parametrize("links", thinned(["grpc", "memory"], 2))
 def test_a_minority_acknowledges_nothing(links: Links) -> None:
     """The other side continues; the waiting clients are told at the heal."""
 
@@ -113,6 +114,7 @@ def test_each_session_has_its_copies() -> None:
     run(test())
 
 
+@pytest.mark.slow
 def test_a_cluster_that_was_stopped_starts_again() -> None:
     """Without a majority a start does not wait; with the second node they serve."""
 
