@@ -11,13 +11,14 @@ from strogoff.analytics.report.page import BADGES, page
 from strogoff.analytics.report.report_data import Count, NotRead, RunReport, Setting
 from strogoff.judge.findings import Finding, Subject
 from strogoff.judge.planted.generate import CASES
+from tests.harness.thinning import thinned
 
 from .reports import BEGIN_MS, Parsed, planted, report_of, run_of
 
 NASTY = "<script>alert('x')</script>"
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", thinned(sorted(CASES), 3))
 def test_the_page_of_a_planted_log_has_its_verdict_and_all_findings(name: str) -> None:
     run = planted([name], positions=2)
     parsed = Parsed(page(report_of(run)))

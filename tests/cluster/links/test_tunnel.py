@@ -10,6 +10,7 @@ import pytest
 
 from strogoff.cluster.links.links import Lane, LinkSettings
 from strogoff.cluster.links.tunnel import MAX_ITEM, NUMBERS, Tunnel, Unused
+from tests.harness.thinning import thinned
 
 from .link_harness import LinkHarness, Node, join
 
@@ -279,7 +280,7 @@ class Stream:
             self.receiver.tunnel.peer_ended("lost")
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", thinned(range(300), 3))
 def test_a_tunnel_has_the_items_of_one_beginning(seed: int) -> None:
     """Between `opened` and `broken` an end gets items of one tunnel of the peer, from the first on, in order. At last
     both tunnels are open.
