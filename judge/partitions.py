@@ -82,6 +82,15 @@ class Partitions:
         spans = (*self._leased.get(node, ()), *self._unleased.get(node, ()))
         return not spans or any(begin <= since <= end for since, _ in spans)
 
+    def had_none_between(self, node: str, begin: int, end: int) -> bool:
+        """Whether the node had no lease from one stamp to another, as its log says. If the log has none of its leases:
+        whether it saw a minority all the time."""
+        leases = self._leased.get(node)
+        if leases is not None:
+            return not any(since <= end and begin < until for since, until in leases)
+        span = self.span_without_lease(node, begin)
+        return span is not None and end < span[1]
+
     def had_for(self, node: str, begin: int, end: int, duration: int, last: int) -> bool:
         """Whether the node had a lease for so long in one go, between two stamps, or the log has none of its leases.
         One that it got after `begin`, and that the log does not see end, lasted until `last`."""

@@ -6,8 +6,9 @@ before that time, although it had been sent one that was accepted after it. The 
 message, or the one that has the session. The number is the time in ms.
 
 MQTT promises no order across lanes, so no promise is broken: A6 judges the order within one. Not judged is what A6 does
-not judge, what came within 10 s after any other time when one of the two nodes was back, and a message without an
-acknowledgement that its client published again after the fault: no queue need have had it before.
+not judge, what came within 10 s after any other time when one of the two nodes was back, what came while the fault went
+on for one of them, which had no lease from that time on, and a message without an acknowledgement that its client
+published again after the fault: no queue need have had it before.
 """
 
 from __future__ import annotations
@@ -42,17 +43,20 @@ class Session:
         if newest is None or entry.accepted > newest.accepted:
             self._newest = entry
             return None
-        back = _last_return(entry, self._world)
+        nodes = _nodes(entry, self._world)
+        back = max(self._world.back(node, entry.first_sent) for node in nodes)  # -1: none of them ever was away
         if not max(entry.accepted, entry.repeated) < back < newest.accepted or entry.first_sent - back <= LAG:
+            return None
+        if any(self._world.partitions.had_none_between(node, back, entry.first_sent) for node in nodes):
             return None
         return _finding(entry, newest, entry.first_sent - back)
 
 
-def _last_return(entry: Entry, world: World) -> int:
-    """Returns when one of the two nodes was last back before the message was sent; -1 if it never was away."""
+def _nodes(entry: Entry, world: World) -> tuple[str, str]:
+    """Returns the node that accepted the message, and the one that had the session when it was sent."""
     owner, number = entry.session
     home = world.sessions[owner][number - 1].home_at(entry.first_sent).node if number else owner[0]
-    return max(world.back(node, entry.first_sent) for node in (entry.lane[0], home))
+    return entry.lane[0], home
 
 
 def _finding(entry: Entry, newest: Entry, late: int) -> Finding:

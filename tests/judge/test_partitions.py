@@ -104,3 +104,24 @@ def test_how_long_a_lease_lasts(begin: int, end: int, duration: int, last: int, 
         found.note({"type": kind, "node": "a", "hlc": stamp})
     assert found.had_for("a", begin, end, duration, last) is had
     assert found.had_for("b", begin, end, duration, last)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "none"),
+    [
+        (4, 5, True),
+        (3, 5, False),  # until the stamp of the loss
+        (4, 6, False),  # from the stamp of the lease
+        (0, 0, True),  # before the first one
+        (0, 9, False),
+    ],
+)
+def test_a_node_that_has_no_lease_all_the_time(begin: int, end: int, none: bool) -> None:
+    found = Partitions()
+    for kind, stamp in (("lease.get", 1), ("lease.lose", 4), ("lease.get", 6)):
+        found.note({"type": kind, "node": "a", "hlc": stamp})
+    for stamp, state in ((4, "minority"), (6, "majority")):
+        found.note({"type": "split.detect", "node": "b", "hlc": stamp, "state": state})
+    assert found.had_none_between("a", begin, end) is none
+    assert found.had_none_between("b", begin, end) is (none and begin == 4)  # the log has none of its leases
+    assert not found.had_none_between("c", begin, end)

@@ -28,11 +28,22 @@ def entry(number: int, accepted: int, sent: int, origin: str = "a", **more: Any)
     return Entry(SESSION, lane, (origin, 1, number), accepted, accepted, sent, sent, rows=rows, **given)
 
 
-def found(*entries: Entry, away: str = "a", back: int = BACK, leases: tuple[int, ...] = ()) -> list[Finding]:
+def found(
+    *entries: Entry,
+    away: str = "a",
+    back: int = BACK,
+    leases: tuple[int, ...] = (),
+    more: tuple[tuple[str, int, str, str], ...] = (),
+) -> list[Finding]:
+    """`more`: further rows, as node, stamp, type and state."""
     boots = {(name, 1): BootRows(1, 1, 9, 500, False) for name in "abc"}
     boots[away, 2] = BootRows(1, back, 9, 9 * LAG, False)
     kinds = [(hlc - 1, "lease.lose") for hlc in leases] + [(hlc, "lease.get") for hlc in leases]
     rows = [{"type": kind, "node": away, "boot": 1, "seq": hlc, "hlc": hlc} for hlc, kind in kinds]
+    rows += [
+        {"type": kind, "node": node, "boot": 1, "seq": hlc, "hlc": hlc, "state": state}
+        for node, hlc, kind, state in more
+    ]
     return list(judge_sendings(sending_order(entries), world_of(rows, Summary(boots))))
 
 
@@ -74,6 +85,35 @@ def test_a_node_is_back_when_it_has_a_lease_again(leases: tuple[int, ...], stran
     """Before that it serves nobody. Its first lease is no return."""
     newer = entry(2, BACK + LAG + 1, BACK + LAG + 2)
     assert bool(found(entry(1, 500, BACK + LAG + 9), newer, leases=leases)) is stranded
+
+
+@pytest.mark.parametrize(
+    ("others", "stranded"),
+    [
+        ([("b", 5, "lease.get", ""), ("b", 600, "lease.lose", "")], False),
+        ([("a", 5, "lease.get", ""), ("a", 600, "lease.lose", "")], False),  # it has started, and gets no lease
+        ([("b", 600, "split.detect", "minority")], False),  # an old log, without leases
+        ([("b", 5, "lease.get", "")], True),
+        ([("b", 5, "lease.get", ""), ("b", BACK + 1, "lease.lose", "")], True),
+        ([("b", 600, "split.detect", "minority"), ("b", BACK + 1, "split.change", "majority")], True),
+        ([("b", BACK + 1, "split.detect", "minority")], True),
+        ([("c", 5, "lease.get", ""), ("c", 600, "lease.lose", "")], True),
+    ],
+)
+def test_what_comes_while_the_fault_goes_on_for_one_of_the_two_nodes(
+    others: list[tuple[str, int, str, str]], stranded: bool
+) -> None:
+    """It has had no lease since the other one was back. If it loses its lease later, the message was late before."""
+    newer = entry(2, BACK + 2, BACK + 9)
+    assert bool(found(entry(1, 500, 2 * LAG), newer, more=tuple(others))) is stranded
+
+
+def test_ten_seconds_after_the_last_one_of_the_two_nodes_was_back() -> None:
+    """A node that had no lease when the other one was back has got one since."""
+    rows = (("b", 5, "lease.get", ""), ("b", 600, "lease.lose", ""), ("b", BACK + 5, "lease.get", ""))
+    newer = entry(2, BACK + 6, BACK + 9)
+    sent = BACK + 5 + LAG
+    assert [len(found(entry(1, 500, sent + late), newer, more=rows)) for late in (0, 1)] == [0, 1]
 
 
 def test_what_its_client_published_again_after_the_return_is_not_judged() -> None:
