@@ -25,6 +25,8 @@ on."""
 
 REFUSED: Final = 0x80
 """The smallest code of SUBACK that refuses a subscription (3.9.3)."""
+NONE: Final = BEFORE - 1
+"""Stands for no session in place of the begin of one."""
 TAKEOVERS: Final = 4
 """Among so many last connections of a session is the one that ends."""
 
@@ -275,12 +277,13 @@ class _Builder:
             if owner in self._armed and owner not in self._open and owner[0] != row["node"]:
                 self._moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
         for client, sessions in coming.items():
-            self._come(row, sessions, here.get(client, BEFORE))
+            self._come(row, sessions, here.get(client, NONE))
         slot.primary = row["node"]
 
     def _come(self, row: Row, sessions: list[Session], here: int) -> None:
         """Open sessions of one client, at other nodes: one continues at the next primary, and older ones have ended.
-        `here`: when a session began that the next primary has of the client already; older ones have ended, too.
+        `here`: when a session began that the next primary has of the client already; older ones have ended, too. `NONE`
+        if it has none: a session that began before the log continues as well.
 
         A newer one stays where it is: its node is a gateway, which serves a client without durable state while the
         primary is away."""

@@ -295,6 +295,28 @@ def test_a_session_that_the_next_primary_has_already_replaces_older_ones(newer: 
     assert found.owner("b", "", "rx", NEVER) == ("b" if newer else "a", "", "rx")
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_session_from_before_the_log_goes_with_its_slot(there: bool) -> None:
+    """If the next primary has one from before the log, too, the log does not show which is the newer one."""
+    a, b = nodes("a", "b")
+    a.connect("rx", present=True, expiry_s=60)
+    if there:
+        b.connect("rx", present=True, expiry_s=60)
+    b.say("slot.arrive", slot=SLOT)
+    found = built(a, b)
+    assert homes(found, "a") == (["a"] if there else ["a", "b"], True)
+    assert found.owner("b", "", "rx", NEVER) == ("b" if there else "a", "", "rx")
+
+
+def test_of_two_sessions_the_one_from_before_the_log_has_ended() -> None:
+    a, b, c = nodes("a", "b", "c")
+    a.connect("rx", present=True, expiry_s=60)
+    c.connect("rx", expiry_s=60)
+    b.say("slot.arrive", slot=SLOT)
+    found = built(a, b, c)
+    assert homes(found, "a") == (["a"], False) and homes(found, "c") == (["c", "b"], True)
+
+
 def test_a_session_that_died_with_the_next_primary_replaces_none() -> None:
     """It was clean, and is not there any more."""
     a, b = nodes("a", "b")

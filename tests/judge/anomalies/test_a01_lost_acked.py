@@ -193,6 +193,22 @@ def test_a_member_that_leaves_its_group_before_the_acknowledgement_is_owed_nothi
     assert (("A1", "stale-route") in kinds(log)) is not bool(ends)
 
 
+@pytest.mark.parametrize("end", ["q.expire", "q.drop", "q.enq", ""])
+def test_a_member_from_before_the_log_whose_slot_has_another_node_now(end: str) -> None:
+    """It gets the message there, or the message ends there. If that node says nothing of it, it is lost."""
+    a, b = two_nodes()
+    a.connect("rx", present=True, expiry_s=60)
+    a.subscribe(filter="$share/g/t/#")
+    b.say("slot.arrive", slot=slot_of("", "rx"))
+    mid = b.accept()
+    b.say("pub.route", mid=mid, targets=[])
+    if end:
+        b.say(end, mid=mid, client="rx", **({"reason": "queue_full"} if end == "q.drop" else {}))
+    b.ack(mid)
+    a.rows += b.rows
+    assert (("A1", "stale-route") in kinds(a)) is not bool(end)
+
+
 @pytest.mark.parametrize("dies", [True, False])
 def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(dies: bool) -> None:
     """Its copies for other nodes are in memory alone, and its publisher has the acknowledgement."""
