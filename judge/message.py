@@ -103,6 +103,7 @@ class Message:
     __slots__ = (
         "_sendings",
         "_world",
+        "acked_by",
         "answer",
         "brought",
         "given_up",
@@ -113,6 +114,7 @@ class Message:
         "received",
         "retained",
         "routed",
+        "routed_at",
         "safe",
         "sent",
         "steps",
@@ -126,6 +128,10 @@ class Message:
         self.steps: set[tuple[str, str]] = set()
         """What nodes did with it: node and type of the row; of fwd.send and fwd.ack the node that it
         was sent to, and that has it safe."""
+        self.acked_by: dict[str, int] = {}
+        """Node -> the stamp of the last fwd.ack: another one knows that it has it safe."""
+        self.routed_at: dict[str, int] = {}
+        """Node -> the stamp of its last pub.route."""
         self.routed: set[Owner] = set()
         self.queued: dict[Owner, Queued] = {}
         self.safe: dict[Owner, Safe] = {}
@@ -197,9 +203,14 @@ class Message:
     def _forward(self, row: Row) -> None:
         self.steps.add((row["target"], row["type"]))
 
+    def _acked(self, row: Row) -> None:
+        self._forward(row)
+        self.acked_by[row["target"]] = row["hlc"]
+
     def _route(self, row: Row) -> None:
         self._step(row)
         owner, node, stamp = self._world.owner, row["node"], row["hlc"]
+        self.routed_at[node] = stamp
         self.routed.update(owner(node, self.mountpoint, client, stamp) for client in row["targets"])
 
     def _ack(self, row: Row) -> None:
@@ -247,7 +258,7 @@ _HANDLERS: Final[dict[str, Callable[[Message, Row], None]]] = {
     "pub.route": Message._route,
     "fwd.send": Message._forward,
     "fwd.recv": Message._step,
-    "fwd.ack": Message._forward,
+    "fwd.ack": Message._acked,
     "pub.ack": Message._ack,
     "q.enq": Message._queue,
     "q.durable": Message._stored,

@@ -24,6 +24,10 @@ Not owed, because the log shows another end or none that is certain:
 - A session that never got a message of its own client may have No Local, which the log does not show.
 - A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then.
 
+A kill takes from a queue what the log does not call safe. But if the node that has the session then acknowledges the
+message to its origin, and has given it to nobody since the kill, its disk has it, or its copy of the slot. So it waits
+in the queue; if it does not, it is `gone` or `overtaken` when the client is back.
+
 A loss is judged only if the log of the session's node goes on to the acknowledgement (docs/anomalies.md#horizon), and
 if no node where the session was since the message was accepted had `eventlog.level = session` from its start on.
 """
@@ -36,7 +40,7 @@ from dataclasses import replace
 from ..findings import Finding, Subject, of_message
 from ..lanes import Entry
 from ..message import Answer, Message, Publish, Queued
-from ..rows import NEVER, Owner, RowId
+from ..rows import BEFORE, NEVER, Owner, RowId
 from ..sessions import Held, Session
 from ..subscriptions import Holders
 from ..world import World
@@ -95,12 +99,23 @@ def fate(message: Message, session: Session, world: World, until: int = NEVER) -
         if publish.client == session.client:
             return None
         return _never_queued(message, publish, answer, session, world)
-    died = queued.stamp < world.lives.death(queued.node, queued.boot) < until
-    if died and not session.durable:
+    died = world.lives.death(queued.node, queued.boot)
+    if not queued.stamp < died < until:
+        return ""
+    if not session.durable:
         return None
-    if died and session.owner not in message.safe and not sent:
-        return None if _died_with_its_origin(publish, answer, queued, message, world) else "queue"
-    return ""
+    if session.owner in message.safe or sent or _is_there_after(died, message, session):
+        return ""
+    return None if _died_with_its_origin(publish, answer, queued, message, world) else "queue"
+
+
+def _is_there_after(died: int, message: Message, session: Session) -> bool:
+    """Whether the node that had the session after a kill acknowledged the message then, and gave it to nobody: what it
+    remembers of messages is on the disk together with their entries in queues."""
+    return any(
+        died < stamp and session.home_at(stamp).node == node and message.routed_at.get(node, BEFORE) < died
+        for node, stamp in message.acked_by.items()
+    )
 
 
 def _died_with_its_origin(publish: Publish, answer: Answer, queued: Queued, message: Message, world: World) -> bool:

@@ -288,6 +288,87 @@ def test_a_queue_and_the_node_without_a_lease_that_filled_it_die(how: str, lost:
     assert (("A1", "queue") in kinds(a)) is lost
 
 
+def _forwarded(a: Log, b: Log, mid: tuple[str, int, int]) -> None:
+    a.say("fwd.send", mid=mid, target=b.node, topic="t/1")
+    b.say("fwd.recv", mid=mid, source="a", topic="t/1")
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize(
+    ("how", "lost"),
+    [
+        ("it told so when it was back", []),
+        ("it got it again", []),
+        ("it got it again, for another", ["queue"]),
+        ("it got it again, and did not answer", ["queue"]),
+        ("it answered before", ["queue"]),
+        ("its client is back", []),
+        ("its client is back, without it", ["gone"]),
+        ("its client gets a later one", ["overtaken"]),
+    ],
+)
+def test_a_kill_before_the_log_calls_a_queue_safe(how: str, lost: list[str], qos: int) -> None:
+    """The disk may have the message. Then the node says so after its start, and does not give it to anybody again."""
+    a, b = two_nodes()
+    b.subscriber(expiry_s=60)
+    mid = a.accept(qos=qos)
+    _forwarded(a, b, mid)
+    b.route(mid, "rx", durable=False)
+    if how == "it answered before":
+        a.say("fwd.ack", mid=mid, target="b")
+    b.boot()
+    if "again" in how:
+        _forwarded(a, b, mid)
+    if "another" in how:
+        b.route(mid, "another")
+    if "answer" not in how:
+        a.say("fwd.ack", mid=mid, target="b")
+    a.ack(mid)
+    if "back" in how:
+        b.connect("rx", present=True, expiry_s=60)
+        b.say("q.depth", client="rx", count=0 if "without" in how else 1)
+    if "later" in how:
+        later = a.accept(qos=qos)
+        _forwarded(a, b, later)
+        b.route(later, "rx")
+        a.ack(later)
+        b.send(later, packet_id=7)
+    a.rows += b.rows
+    assert [each.kind for each in findings(a) if each.anomaly == "A1"] == lost
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize(
+    ("arrives", "answers", "lost"),
+    [("c", "c", False), ("c", "b", True), ("", "c", True), ("", "b", False), ("later", "c", True)],
+)
+def test_a_kill_and_the_next_primary_that_has_a_copy_of_the_queue(
+    arrives: str, answers: str, lost: bool, qos: int
+) -> None:
+    """The answer of the node with the session counts, from the time when it has it."""
+    a, b = two_nodes()
+    c = Log("c")
+    c._now = a._now
+    logs = {"b": b, "c": c}
+    b.subscriber(expiry_s=60)
+    mid = a.accept(qos=qos)
+    _forwarded(a, c, mid)
+    c.route(mid, "another")
+    _forwarded(a, b, mid)
+    b.route(mid, "rx", durable=False)
+    b.boot()
+    if arrives == "c":
+        c.say("slot.arrive", slot=slot_of("", "rx"))
+    _forwarded(a, logs[answers], mid)
+    a.say("fwd.ack", mid=mid, target=answers)
+    if arrives == "later":
+        c.say("slot.arrive", slot=slot_of("", "rx"))
+    a.ack(mid)
+    a.rows += [*b.rows, *c.rows]
+    found = [each for each in findings(a) if each.anomaly == "A1" and each.subject.client == "rx"]
+    assert [each.kind for each in found] == ["queue"] * lost
+
+
 @pytest.mark.parametrize(
     ("lost", "resumed", "sure"), [("before", "", True), ("then", "", False), ("then", "again", True), ("", "", True)]
 )
