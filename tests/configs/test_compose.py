@@ -104,6 +104,7 @@ def test_the_mounted_files_exist_and_are_read_only(mount: tuple[str, ...]) -> No
 def test_haproxy_sends_clients_to_each_node() -> None:
     """By the variables of deploy/haproxy/mqtt.cfg; and the ports that it binds are published."""
     haproxy = COMPOSE["services"]["haproxy"]
+    assert "depends_on" not in haproxy, "podman-compose would replace HAProxy with each node, and clients lose it"
     assert haproxy["volumes"] == ["./deploy/haproxy/mqtt.cfg:/usr/local/etc/haproxy/haproxy.cfg:ro"]
     text = (ROOT / "deploy" / "haproxy" / "mqtt.cfg").read_text()
     variables = haproxy["environment"]
