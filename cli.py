@@ -7,6 +7,8 @@ Each package registers the parser of its own subcommand. A package is imported o
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -51,7 +53,7 @@ class _CommandParser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line. Returns the exit status: 2 if the command line is wrong."""
+    """Run the command line. Returns the exit status: 2 if the command line is wrong, 141 if nobody reads the output."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words:
         print(USAGE, end="")
@@ -59,9 +61,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = _tree(words[0]).parse_args(words)
         run: Callable[[argparse.Namespace], int] = arguments.run
-        return run(arguments)
+        status = run(arguments)
+        sys.stdout.flush()
+        return status
     except SystemExit as stopped:  # argparse has printed the help or the error
         return int(stopped.code or 0)
+    except BrokenPipeError:
+        if words[0] == "start":
+            raise
+        # the reader has closed the pipe, as `| head` does; without this Python would report an error at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
 
 
 def _tree(command: str) -> argparse.ArgumentParser:

@@ -50,6 +50,17 @@ def test_config(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "usage: strogoff config check FILE" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [("check", str(CONFIGS / "vernemq.conf")), ("reference",)])
+def test_a_reader_that_has_seen_enough_is_no_error(words: tuple[str, ...]) -> None:
+    """`strogoff config reference | head` prints no traceback; the status is that of SIGPIPE."""
+    command = [sys.executable, "-m", "strogoff", "config", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == 141
+
+
 def test_start_and_repair_get_their_arguments(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Errors of the subcommands give status 1."""
     assert main(["start", "--set", "nothing=1"]) == 1

@@ -139,7 +139,10 @@ class ClientLife:
         return short(_mid(row)) if "mid" in row else ""
 
     def became(self) -> list[str]:
-        """As `Life.became`: counts of the client's steps, then its messages that are not at their end."""
+        """As `Life.became`: counts of the client's steps, then its messages that are not at their end.
+
+        At the level `session` the log has no rows of messages, so that zeros say nothing: one more line says so.
+        """
         names = {
             "conn.open": "connections",
             "pub.recv": "messages published",
@@ -150,6 +153,10 @@ class ClientLife:
             "q.expire": "expired for it",
         }
         lines = [", ".join(f"{self._counts.get(kind, 0)} {name}" for kind, name in names.items())]
+        if not any(self._counts.get(kind) for kind in ("pub.recv", "q.enq", "dlv.send")):
+            lines.append(
+                "the log has no message that it published or got: there was none, or eventlog.level was not message"
+            )
         ends = ((mid, fate.open_ends()) for mid, fate in self._published.items())
         waiting = [f"message {short(mid)}: {'; '.join(each)}" for mid, each in ends if each]
         more = len(waiting) - MOST_OPEN

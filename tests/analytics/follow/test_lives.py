@@ -105,6 +105,18 @@ def test_what_became_of_a_client_names_messages_without_an_end(monkeypatch: pyte
     assert life.became()[1:] == ["1 more messages without an end"]
 
 
+def test_a_log_without_messages_is_not_taken_for_a_client_without_messages() -> None:
+    life = ClientLife("c")
+    opened = steps(1, type="conn.open", client="c", conn=1, mountpoint="")
+    assert of(life, [opened]) == [opened]
+    assert life.became()[1:] == [
+        "the log has no message that it published or got: there was none, or eventlog.level was not message"
+    ]
+    got = steps(2, type="dlv.send", mid=("n1", 1, 1), client="c", conn=1, packet_id=1, qos=1)
+    assert of(life, [got]) == [got]
+    assert life.became()[1:] == []
+
+
 def test_the_messages_that_are_followed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lives, "MOST_MESSAGES", 1)
     recv = [steps(n, type="pub.recv", mid=("n1", 1, n), client="c", topic="t", qos=1, conn=1) for n in (1, 2)]
