@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from .grammar import overview
             from .registry import COMMANDS
 
-            print(f"{_USAGE}{overview(COMMANDS)}")
+            _write(f"{_USAGE}{overview(COMMANDS)}\n")
             return 0 if words else 1
         client = _client_for(options)
         parts, status = from_lines(client.run(words), _show(form))

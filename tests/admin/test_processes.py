@@ -64,6 +64,15 @@ def plain_environ() -> dict[str, str]:
     return {**os.environ, "STROGOFF_DATA_DIR": "", "STROGOFF_API_KEY": ""}
 
 
+def test_a_reader_of_the_help_may_stop(tmp_path: Path) -> None:
+    """As `vmq-admin --help | head -1` does."""
+    with Popen([*ADMIN, "--help"], env=plain_environ(), cwd=tmp_path, stdout=PIPE, stderr=PIPE) as one:
+        assert one.stdout is not None and one.stderr is not None
+        one.stdout.close()
+        assert one.stderr.read() == b""
+    assert one.returncode == 0
+
+
 def test_the_commands_as_processes(tmp_path: Path) -> None:
     admin = Admin(tmp_path, {**plain_environ(), "STROGOFF_DATA_DIR": str(tmp_path / "data")})
     with started(tmp_path, plain_environ()):
