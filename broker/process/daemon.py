@@ -18,6 +18,7 @@ import uvloop
 from ...cluster.transport.wire import TransportError
 from ...configs import ConfigError, Settings, load, usual_file
 from ...configs.problems import Problem
+from ...netsplit.policy import ViewState
 from ...storage.engine import StorageError
 from ..listeners.listeners import ListenError
 from ..plugins.builtin import PluginFileError
@@ -163,7 +164,9 @@ async def _run(
         return
     node = server.node
     log("notice", f"node {node.name}, boot {node.env.numbers.boot}, data in {server.data_dir.absolute()}")
-    print(f"strogoff: node {node.name} is ready", flush=True)
+    waits = server.cluster is not None and node.policy.view_state is ViewState.MINORITY
+    hint = ", and takes clients when it is in its cluster: vmq-admin cluster status" if waits else ""
+    print(f"strogoff: node {node.name} is ready{hint}", flush=True)
     if not signals.stop.is_set():
         manager.ready(lambda: summary(server))
     if server.cluster is not None:

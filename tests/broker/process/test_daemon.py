@@ -137,6 +137,19 @@ def test_a_signal_stops_everything_in_reverse_order(
     assert f"data in {tmp_path}/data" in said
 
 
+@pytest.mark.parametrize("nodes", ["", "127.0.0.1:9"])
+def test_a_node_that_waits_for_its_cluster_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: str
+) -> None:
+    """It is ready to be found, and refuses clients. A node that looks for no others serves at once."""
+    more = {"listener.vmq.default": "127.0.0.1:0", "discovery.nodes": nodes}
+    wanted = settings(tmp_path, **{name.replace(".", "__"): value for name, value in more.items() if value})
+    assert asyncio.run(daemon.serve(wanted, [Interrupter([], signal.SIGTERM)])) == 0
+    said = next(line for line in capsys.readouterr().out.splitlines() if "is ready" in line)
+    hint = ", and takes clients when it is in its cluster: vmq-admin cluster status" if nodes else ""
+    assert said == f"strogoff: node VerneMQ@127.0.0.1 is ready{hint}"
+
+
 class Waiter(Part):
     """An extension whose start waits for nodes that never answer."""
 
