@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.migration.copy_sessions import main, read
-from strogoff.testing import SyncCluster
+from strogoff.testing import Cluster, SyncCluster
 from strogoff.testing.fixtures import ClientFactory
 
 ROWS = [
@@ -72,3 +72,17 @@ def test_each_session_that_could_not_be_made_is_named(
     assert said.err.startswith("wrong: ") and said.out.endswith("1 problems\n")
     assert main([str(tmp_path / "sessions.json"), "--host", mqtt_broker.host, "--port", "1"]) == 1
     assert capsys.readouterr().out.endswith("4 problems\n")
+
+
+def test_the_acl_lets_the_user_of_the_copy_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the lines that docs/migrating-from-vernemq.md adds to a file that grants nothing to anonymous clients."""
+    page = (Path(__file__).parents[2] / "docs" / "migrating-from-vernemq.md").read_text()
+    lines = "user moving\ntopic #\n"
+    assert lines in page.replace("    ", "") and "--port 1899 --username moving" in page
+    (tmp_path / "vmq.acl").write_text(f"user bob\ntopic bob/#\n{lines}")
+    (tmp_path / "sessions.json").write_text(json.dumps({"table": ROWS}))
+    with Cluster.sync(conf={"plugins.vmq_acl": "on", "vmq_acl.acl_file": str(tmp_path / "vmq.acl")}) as broker:
+        words = [str(tmp_path / "sessions.json"), "--host", broker.host, "--port", str(broker.port)]
+        assert main(words) == 1
+        assert "not authorized" in capsys.readouterr().err
+        assert main([*words, "--username", "moving"]) == 0
