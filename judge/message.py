@@ -103,7 +103,6 @@ class Message:
     __slots__ = (
         "_sendings",
         "_world",
-        "acked_by",
         "answer",
         "brought",
         "given_up",
@@ -114,7 +113,6 @@ class Message:
         "received",
         "retained",
         "routed",
-        "routed_at",
         "safe",
         "sent",
         "steps",
@@ -125,13 +123,9 @@ class Message:
         self.publish: Publish | None = None
         self.answer: Answer | None = None
         self.mountpoint = ""
-        self.steps: set[tuple[str, str]] = set()
-        """What nodes did with it: node and type of the row; of fwd.send and fwd.ack the node that it
+        self.steps: dict[tuple[str, str], int] = {}
+        """What nodes did with it: node and type of the row -> the last stamp. Of fwd.send and fwd.ack the node that it
         was sent to, and that has it safe."""
-        self.acked_by: dict[str, int] = {}
-        """Node -> the stamp of the last fwd.ack: another one knows that it has it safe."""
-        self.routed_at: dict[str, int] = {}
-        """Node -> the stamp of its last pub.route."""
         self.routed: set[Owner] = set()
         self.queued: dict[Owner, Queued] = {}
         self.safe: dict[Owner, Safe] = {}
@@ -198,19 +192,14 @@ class Message:
         self.publish = Publish(row["node"], stamp, client, topic, qos, retain, lane, row_id(row))
 
     def _step(self, row: Row) -> None:
-        self.steps.add((row["node"], row["type"]))
+        self.steps[row["node"], row["type"]] = row["hlc"]
 
     def _forward(self, row: Row) -> None:
-        self.steps.add((row["target"], row["type"]))
-
-    def _acked(self, row: Row) -> None:
-        self._forward(row)
-        self.acked_by[row["target"]] = row["hlc"]
+        self.steps[row["target"], row["type"]] = row["hlc"]
 
     def _route(self, row: Row) -> None:
         self._step(row)
         owner, node, stamp = self._world.owner, row["node"], row["hlc"]
-        self.routed_at[node] = stamp
         self.routed.update(owner(node, self.mountpoint, client, stamp) for client in row["targets"])
 
     def _ack(self, row: Row) -> None:
@@ -258,7 +247,7 @@ _HANDLERS: Final[dict[str, Callable[[Message, Row], None]]] = {
     "pub.route": Message._route,
     "fwd.send": Message._forward,
     "fwd.recv": Message._step,
-    "fwd.ack": Message._acked,
+    "fwd.ack": Message._forward,
     "pub.ack": Message._ack,
     "q.enq": Message._queue,
     "q.durable": Message._stored,

@@ -113,8 +113,9 @@ def _is_there_after(died: int, message: Message, session: Session) -> bool:
     """Whether the node that had the session after a kill acknowledged the message then, and gave it to nobody: what it
     remembers of messages is on the disk together with their entries in queues."""
     return any(
-        died < stamp and session.home_at(stamp).node == node and message.routed_at.get(node, BEFORE) < died
-        for node, stamp in message.acked_by.items()
+        died < stamp and session.home_at(stamp).node == node and message.steps.get((node, "pub.route"), BEFORE) < died
+        for (node, kind), stamp in message.steps.items()
+        if kind == "fwd.ack"
     )
 
 
