@@ -190,6 +190,8 @@ class Message:
         lane = (row["node"], row["boot"], client, conn, topic, qos)
         retain = row.get("retain") is not False
         self.publish = Publish(row["node"], stamp, client, topic, qos, retain, lane, row_id(row))
+        if self.answer is not None and self.answer.node == row["node"]:
+            self.answer = None  # see `_ack`
 
     def _step(self, row: Row) -> None:
         self.steps[row["node"], row["type"]] = row["hlc"]
@@ -203,6 +205,11 @@ class Message:
         self.routed.update(owner(node, self.mountpoint, client, stamp) for client in row["targets"])
 
     def _ack(self, row: Row) -> None:
+        """The publisher has its answer. If a slot moves with an open handshake, the next primary writes its own name
+        into the id of a message of the former one: so an answer from before the PUBLISH, or to another client, is of
+        another message."""
+        if self.publish is not None and self.publish.client != row["client"]:
+            return
         if self.answer is None and (row.get("code") or 0) < REFUSED:
             self.answer = Answer(row["node"], row["hlc"], row.get("right") or "", row_id(row))
 

@@ -40,6 +40,19 @@ def test_a_refused_message_is_not_acknowledged() -> None:
     assert read(log).answer is None
 
 
+@pytest.mark.parametrize("client", ["tx", "other"])
+def test_only_an_answer_to_its_own_publisher_after_the_publish_counts(client: str) -> None:
+    log = Log()
+    mid = NODE, 1, 1
+    log.ack(mid, client)
+    assert log.accept() == mid
+    if client != "tx":
+        log.ack(mid, client)
+    assert read(log).answer is None
+    log.ack(mid)
+    assert (found := read(log).answer) is not None and found.row[2] == log.rows[-1]["seq"]
+
+
 def test_the_lane_of_older_logs() -> None:
     """Their rows do not number connections: they are counted."""
     log = Log()

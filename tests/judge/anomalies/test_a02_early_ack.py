@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.cluster.identity import slot_of
 
-from ...testing.log_audit.log_builder import Log
+from ...testing.log_audit.log_builder import NODE, Log, two_nodes
 from .found import findings, kinds, proof
 
 
@@ -96,3 +96,37 @@ def test_nobody_waits_for_the_disk_of_a_session_that_has_ended(ends: str) -> Non
             log.ack(mid)
     log.say("q.durable", mid=mid, client="rx")
     assert (("A2", "disk") in kinds(log)) is (ends == "after")
+
+
+@pytest.mark.parametrize("own", ["early", "late", ""])
+@pytest.mark.parametrize("other", ["before", "of another client", ""])
+def test_an_answer_to_a_handshake_that_came_with_its_slot_is_of_another_message(other: str, own: str) -> None:
+    """Its id has the name of the next primary, which gives this id to a message of its own: later, or before."""
+    log = Log()
+    log.subscriber(expiry_s=60)
+    mid = NODE, 1, 1
+    if other == "before":
+        log.ack(mid)
+        log.say("pub.rel", mid=mid, client="tx")
+    assert log.accept(qos=2) == mid
+    if other == "of another client":
+        log.ack(mid, client="moved")
+    if own == "early":
+        log.ack(mid)
+    log.route(mid, "rx")
+    if own == "late":
+        log.ack(mid)
+    assert [each for each in kinds(log) if each[0] == "A2"] == [("A2", "queue")] * (own == "early")
+
+
+def test_an_answer_of_another_node_from_before_its_rows_of_the_message() -> None:
+    """The message of a durable session has an id of its slot: of two nodes that accept it, one after the other, a log
+    may lack what the first one wrote of the PUBLISH."""
+    a, b = two_nodes()
+    b.subscriber(expiry_s=60)
+    mid = "#7", 3, 1
+    a.ack(mid)
+    b.say("pub.recv", mid=mid, client="tx", topic="t/1", qos=2)
+    b.route(mid, "rx")
+    a.rows += b.rows
+    assert ("A2", "queue") in kinds(a)
