@@ -8,7 +8,8 @@ Exceptions that the log shows:
 
 - A kill may undo the record that a will was published or cancelled: that is final only when it is on a disk. The next
   boot publishes the will once more, unless the first one was safe in a queue of its node. The same holds for a node
-  that is cut off or stands still: another one takes over the slot, with what its copy has.
+  that is cut off or stands still: another one takes over the slot, with what its copy has. If the client waits for its
+  CONNACK then, its present will may follow.
 - A node without a lease publishes a will at the heal, after the end of its session or beside the next connection.
 - A will in doubt (below) waits until its node has had a lease for 5 s in one go. It is not lost while no node with the
   slot has had one for 6 s.
@@ -23,6 +24,8 @@ Exceptions that the log shows:
 - A node that is out of the view loses its slots. It says so of those that have sessions there; of the others only the
   next primary does.
 - The next primary may publish a will less than 1 s before it says that the slot has arrived.
+- A node that does not have the slot, but is cut off from the one that has it, may serve the client with a will of its
+  own. Each of the two publishes its own will; that of the slot it may drop (`resumed`) when the client is back.
 - A connection that ended before its CONNACK by a kill, or because its node lost the slot: its will may not have been on
   a disk. A node that stands still says only later that it lost the slot.
 - A loss of power without fsync may take a will: then the next one that is published is another one.
@@ -57,22 +60,26 @@ class _Wills:
     due: list[tuple[Row | None, Row]] = field(default_factory=list)
     answered: tuple[tuple[Row | None, Row], Row] | None = None
     """The will that was due and published last, and the row that says so."""
+    again: bool = False
+    """The last one was published while the client of the armed one had no CONNACK. It was perhaps one from before,
+    whose record a kill has undone."""
     undone: list[tuple[Row | None, Row]] = field(default_factory=list)
     """Wills that were due at a node which has died or lost the slot. The copy had them as armed, or as due."""
 
     def arm(self, row: Row, world: World) -> None:
         """A connection has a will. In logs before version 7 of the schema its conn.open stands before this row."""
         self.end(row, world)
-        self.state, self.armed, self.promised = "armed", row, row["v"] < ARMED_FIRST
+        self.state, self.armed, self.promised, self.again = "armed", row, row["v"] < ARMED_FIRST, False
 
     def open(self, row: Row, world: World) -> None:
         """A connection has its CONNACK: that of the armed will, or the next one."""
-        armed = self.armed if self.state == "armed" and not self.promised else None
+        armed = self.armed if self.again or (self.state == "armed" and not self.promised) else None
         with_will = row.get("will_delay_s") is not None
         if armed is not None and with_will and (armed["node"], armed["boot"]) == (row["node"], row["boot"]):
-            self.promised = True
+            self.state, self.promised = "armed", True
         else:
             self.end(row, world)
+        self.again = False
 
     def end(self, row: Row, world: World) -> None:
         """The connection with the will has ended: note that its will is due if the log has not shown its end."""
@@ -81,9 +88,24 @@ class _Wills:
         if self.state == "armed" or row["hlc"] in self.ends:
             self.state = ""
 
-    def publish(self, row: Row) -> None:
-        """The first of the wills that are due is published."""
-        self.answered = self.due.pop(0), row
+    def publish(self, row: Row, world: World) -> None:
+        """One of the wills that are due is published: the first one that may be at this node."""
+        until = row["hlc"] + ARRIVAL
+        here = (at for at, (armed, _) in enumerate(self.due) if not _is_apart(armed, row["node"], until, world))
+        self.answered = self.due.pop(next(here, 0)), row
+
+    def drop_apart(self, row: Row, world: World) -> bool:
+        """A node drops the will of a client that is back: whether that is one of its own, which was due because another
+        node, without the slot, had served the client. It is due no more."""
+        for at, (armed, ended) in enumerate(self.due):
+            if (
+                armed is not None
+                and armed["node"] == row["node"]
+                and _is_apart(armed, ended["node"], row["hlc"], world)
+            ):
+                del self.due[at]
+                return True
+        return False
 
     def _owe(self, row: Row) -> None:
         """The armed will is due. If one was published just before, that was this one, and the former one still is."""
@@ -91,6 +113,13 @@ class _Wills:
             self.due.insert(0, self.answered[0])
         else:
             self.due.append((self.armed, row))
+
+
+def _is_apart(armed: Row | None, node: str, until: int, world: World) -> bool:
+    """Whether another node than `node` has got a will, and its slot has not come to `node` since then."""
+    if armed is None or armed["node"] == node:
+        return False
+    return world.slots.arrived(node, slot_in(armed), armed["hlc"], until) is None
 
 
 def _follows(row: Row, fired: Row) -> bool:
@@ -250,7 +279,7 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
         if not _may_be_lost(*each, row, world) and not _is_gone(owner, _of(*each), world, row["hlc"])
     ]
     if wills.due:
-        wills.publish(row)
+        wills.publish(row, world)
         return
     if _came_along(elsewhere, row, world):
         return
@@ -260,7 +289,9 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
     inside = world.lives.first_boot[row["node"]] == 1
     if wills.last is None:  # it was armed at another node, which had published or cancelled it and lost the slot
         wills.last = next((each.last for each in elsewhere if _undone(each.last, row, world)), None)
-    if wills.state != "armed" and inside and not _undone(wills.last, row, world):
+    undone, follows = _undone(wills.last, row, world), wills.again
+    wills.again = wills.state == "armed" and not wills.promised and undone
+    if wills.state != "armed" and inside and not undone and not follows:
         last = (wills.last,) if wills.last is not None else ()
         yield _finding("dup" if wills.state == "fired" else "spurious", owner, world, *last, row)
     wills.state, wills.last = "fired", row
@@ -314,6 +345,8 @@ def _cancelled(wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -
             wills.undone.pop(0)
             return
     elif row["reason"] == "resumed":  # the client has come back to the next primary before its wills were published
+        if wills.drop_apart(row, world):
+            return
         undone = [each for each in wills.due if _is_lost(each[1], row, world)]
         wills.due = [each for each in wills.due if each not in undone]
         wills.undone += undone

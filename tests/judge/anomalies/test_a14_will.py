@@ -501,3 +501,93 @@ def test_a_will_in_doubt_waits_where_its_slot_is(there: bool) -> None:
         log.say("lease.lose", view=2)
     a.rows += b.rows
     assert kinds(a) == [("A14", "lost")] * there
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ("", []),
+        ("ends before CONNACK", []),
+        ("was safe", ["dup"]),
+        ("no kill", ["dup"]),
+        ("once more", ["dup"]),
+        ("ends before CONNACK, once more", ["dup"]),
+        ("connection without a will", ["dup"]),
+        ("had its CONNACK", ["dup"]),
+    ],
+)
+def test_a_kill_undoes_a_will_that_is_published_again_while_the_client_connects(how: str, found: list[str]) -> None:
+    """The present will is armed already, and follows at the end of its connection."""
+    log = Log()
+
+    def publish(number: int) -> None:
+        log.say("will.fire", client="tx", topic="will", mid=(NODE, 1, number))
+
+    log.connect("tx", will=True)
+    publish(50)
+    log.say("sess.end", client="tx", reason="disconnected")
+    if how == "was safe":
+        log.say("q.durable", mid=(NODE, 1, 50), client="watch")
+    if how != "no kill":
+        log.boot()
+    log.say("will.arm", client="tx", topic="will")
+    delay = {} if how == "connection without a will" else {"will_delay_s": 0}
+    if how != "had its CONNACK":
+        publish(51)
+    if "before CONNACK" not in how:
+        log.say("conn.open", client="tx", **delay)
+        log.say("sess.create", client="tx")
+    if how == "had its CONNACK":
+        publish(51)
+    publish(52)
+    if "once more" in how:
+        publish(53)
+    assert [each.kind for each in findings(log) if each.anomaly == "A14"] == found
+
+
+@pytest.mark.parametrize(
+    ("how", "lost"),
+    [
+        ("", ""),
+        ("is published at the heal", ""),
+        ("a is killed", ""),
+        ("a is killed, and publishes nothing", "a"),
+        ("a is killed, b drops nothing", "b"),
+        ("a publishes nothing", "a"),
+        ("b drops nothing", "b"),
+        ("the slot comes to a", "b"),
+        ("the slot comes to a, which publishes nothing", "ba"),
+    ],
+)
+def test_two_nodes_have_a_will_of_a_client_and_one_of_them_has_the_slot(how: str, lost: str) -> None:
+    """`a` is cut off, and serves the client without the slot, which `b` has. Each publishes or drops its own will."""
+    a, b = two_nodes()
+    slot = slot_of("", "tx")
+    a.connect("tx", will=True)
+    a.say("conn.close", client="tx", reason="moved")
+    b.say("slot.arrive", slot=slot)
+    a.say("slot.moved", slot=slot, target="b", sessions=1, bytes=0)
+    b.say("will.cancel", client="tx", topic="will", reason="resumed")
+    b.say("sess.end", client="tx", reason="clean_start")
+    b.connect("tx", will=True)
+    b.say("conn.close", client="tx", reason="gateway_lost")
+    if "comes to a" in how:
+        a.say("slot.arrive", slot=slot)
+    a.connect("tx", will=True)
+    if "is killed" in how:
+        a.boot()
+        a.say("sess.end", client="tx", reason="restart")
+    if "publishes nothing" not in how:
+        a.say("will.fire", client="tx", topic="will", mid=("a", a._boot, 50))
+    if "is killed" not in how:
+        a.say("sess.end", client="tx", reason="disconnected")
+    if "comes to a" in how:
+        b.say("slot.arrive", slot=slot)
+    if how == "is published at the heal":
+        b.say("will.fire", client="tx", topic="will", mid=("b", 1, 50))
+    elif "b drops nothing" not in how:
+        b.say("will.cancel", client="tx", topic="will", reason="resumed")
+    b.connect("tx", will=True)
+    a.rows += b.rows
+    found = [each for each in findings(a) if each.anomaly == "A14"]
+    assert sorted((each.kind, each.rows[0][0]) for each in found) == [("lost", node) for node in sorted(lost)]
