@@ -155,6 +155,7 @@ class InboundHandshakes:
             elif not record.done:
                 record.done = True
                 self._env.cluster.handshake_closed(self.mid(record))
+                record.origin = record.origin or self._env.origin.node
                 self._write(packet_id, record)
         self.pending_acks.clear()
 
@@ -163,9 +164,10 @@ class InboundHandshakes:
         [MQTT-3.3.1-1]. If an earlier process left the id, here or at a former primary, a loss of power has undone its
         removal: forget the id, and return True (H-12)."""
         record, env = self.records[packet_id], self._env
-        present = env.cluster.slot_epoch(slot_of_origin(record.origin)) if record.origin else env.numbers.boot
-        if record.boot == present:
-            return False
+        if not record.done:
+            present = env.cluster.slot_epoch(slot_of_origin(record.origin)) if record.origin else env.numbers.boot
+            if record.boot == present:
+                return False
         self.close(packet_id)
         return True
 

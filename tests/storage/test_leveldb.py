@@ -294,7 +294,6 @@ from pathlib import Path
 from strogoff.storage.engine import OutOfDescriptors, StorageError
 from strogoff.storage.leveldb import LevelDBEngine, LevelDBOptions
 from strogoff.storage.store import Store
-from tests.harness.thinning import thinned
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
 calls = SimpleQueue()

@@ -11,6 +11,7 @@ import pytest
 from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.moving_cluster import MovingCluster
 from tests.harness.broker import PacketClient, publish
 from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
 
@@ -259,3 +260,52 @@ def test_an_open_handshake_does_not_keep_later_mids_in_memory() -> None:
 def _seen(harness: NodeHarness) -> list[bytes]:
     """Returns the keys of the QoS 2 messages that a node remembers, as other nodes may send them again."""
     return harness.node.env.store.keys(b"a", b"b")
+
+
+def _moved_handshake(cluster: MovingCluster) -> PacketClient:
+    """The slot of a publisher moves to n2 behind PUBREC of the packet id 7. Returns the publisher, back at n2."""
+    cluster[1].client("other", clean=False, expiry_s=600).subscribe(("t", 2))
+    writer = cluster[1].client("sub", clean=False, expiry_s=600)
+    assert [type(each) for each in writer.ask(publish("t", b"1", 2, 7))] == [packets.Pubrec]
+    assert cluster.move(2) == ""
+    again, connack = cluster[2].connect("sub", clean=False, expiry_s=600)
+    assert connack.session_present
+    return again
+
+
+def test_the_rows_of_a_handshake_keep_the_id_of_its_message_when_the_slot_moves() -> None:
+    """Without a copy the id of the message has the name of the node that accepted it."""
+    cluster = MovingCluster(level=2)
+    writer = _moved_handshake(cluster)
+    assert [type(each) for each in writer.ask(publish("t", b"1", 2, 7, dup=True))] == [packets.Pubrec]
+    assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubcomp]
+    (accepted,) = [row["mid"] for row in cluster[1].host.events if row["type"] == "pub.recv"]
+    told = [(row["type"], row["mid"]) for row in cluster[2].host.events if row["type"][:4] == "pub."]
+    assert told == [(kind, accepted) for kind in ("pub.ack", "pub.rel", "pub.comp")]
+
+
+def test_a_packet_id_that_came_with_its_slot_and_back_after_a_loss_of_power_stands_for_a_new_message() -> None:
+    """The boot of the former primary has the same number as the process that finds the id on its disk."""
+    cluster = MovingCluster()
+    cluster.restart(1)
+    cluster.whole()
+    cluster.until(lambda: cluster.homes() == {"n1"})
+    writer = _moved_handshake(cluster)
+    disk = cluster[2].disks[0]
+    cluster.pass_s(1)
+    before = {key: value for key, value in disk.content().items() if key[:1] == b"i"}
+    assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubcomp]
+    cluster.pass_s(1)
+    assert len(before) == 1 and not before.keys() & disk.content().keys()
+    cluster[2].kill()
+    for key, value in before.items():
+        disk.rot(key, value)
+    cluster[2].start()
+    cluster.whole()
+    numbers = [cluster[number].node.env.numbers.boot for number in (1, 2)]
+    assert numbers == [2, 2]
+    again, connack = cluster[2].connect("sub", clean=False, expiry_s=600)
+    assert connack.session_present
+    assert [type(each) for each in again.ask(publish("t", b"2", 2, 7))] == [packets.Pubrec]
+    client, _ = cluster[1].connect("other", clean=False, expiry_s=600)
+    assert [each.payload for each in client.drain()] == [b"1", b"2"]

@@ -260,6 +260,27 @@ def test_a_packet_id_of_a_former_primary_begins_anew() -> None:
     assert list(broker.inbound.records) == [8] and broker.inbound.inherited == {8}
 
 
+@pytest.mark.parametrize("origin", ["", "#3"])
+def test_a_packet_id_that_came_with_its_slot_begins_anew(origin: str) -> None:
+    """The number of its boot is one of a former primary. Its client has connected since: a repetition has DUP."""
+    broker = Publishing()
+    present = broker.cluster.slot_epoch(3) if origin else broker.node.env.numbers.boot
+    broker.inbound.restore(7, InboundRecord(present, 1, True, done=True, origin=origin))
+    assert broker.inbound.begins_anew(7) and not broker.inbound.records and broker.cluster.told == []
+
+
+@pytest.mark.parametrize("origin", ["", "#3", "n9"])
+def test_a_handshake_that_moves_keeps_the_name_of_its_origin(origin: str) -> None:
+    broker = Publishing()
+    own = broker.node.env.origin.node
+    broker.inbound.restore(7, InboundRecord(1, 8, True, done=origin == "n9", origin=origin))
+    broker.inbound.finish()
+    record = broker.inbound.records[7]
+    assert broker.inbound.mid(record) == (origin or own, 1, 8)
+    if origin != "n9":
+        assert broker.row(7).origin == record.origin == (origin or own)
+
+
 def test_close_of_an_unknown_packet_id_waits_for_nothing() -> None:
     broker = Publishing()
     broker.open(7)
