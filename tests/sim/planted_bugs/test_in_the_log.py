@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import pytest
 
 from strogoff.sim.audit import Audit
@@ -14,15 +17,20 @@ QUICK = ("ack-before-commit", "newest-first", "subscriptions-lost", "old-connect
 SLOW = pytest.mark.slow
 
 
-def of_the_run(name: str) -> Audit:
-    """The audit of the first run with a violation."""
+RUNS = 3
+"""A run may show a bug in another way than by what the log has, for example by a row that is left on a disk."""
+
+
+def of_the_runs(name: str) -> Iterator[Audit]:
+    """The audits of the first runs with a violation."""
     seeds = NODE_BUGS[name].seeds if name in NODE_BUGS else CLUSTER_BUGS[name].seeds
-    for seed in range(seeds):
-        outcome = run_seed(seed, RunOptions(bug=name, audit=True))
-        if outcome.violations:
-            assert outcome.audit is not None
-            return outcome.audit
-    raise AssertionError(f"{name} was not found within {seeds} seeds")
+    outcomes = (run_seed(seed, RunOptions(bug=name, audit=True)) for seed in range(seeds))
+    shown = False
+    for outcome in islice((each for each in outcomes if each.violations), RUNS):
+        assert outcome.audit is not None
+        shown = True
+        yield outcome.audit
+    assert shown, f"{name} was not found within {seeds} seeds"
 
 
 def test_each_bug_is_in_one_of_the_tables() -> None:
@@ -32,11 +40,11 @@ def test_each_bug_is_in_one_of_the_tables() -> None:
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in QUICK else [SLOW]) for name in SHOWN])
 def test_a_bug_is_found_in_the_log(name: str) -> None:
-    found = {kind.split(" ")[0] for kind in of_the_run(name).findings}
-    assert found & {*SHOWN[name].split(", ")}
+    wanted = {*SHOWN[name].split(", ")}
+    assert any(wanted & {kind.split(" ")[0] for kind in audit.findings} for audit in of_the_runs(name))
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[SLOW]) for name in HIDDEN])
 def test_a_bug_that_is_said_to_be_hidden_is_not_found(name: str) -> None:
     """Once a judge finds it, it belongs into the other table."""
-    assert of_the_run(name).findings == {}
+    assert next(of_the_runs(name)).findings == {}
