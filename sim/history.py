@@ -275,7 +275,8 @@ class History:
     `copied`: slots have two copies. `rotten`: copies whose rows a disk has changed. `slot_losses`: slot -> when the
     cluster gave up its last copy. `slot_arrivals`: slot -> when a node took it over. `power_lost`: what the nodes have
     acknowledged may be lost. `gappy`: the nodes that have lost power under `os`, and have not got the others' metadata
-    since. `metadata_lost`: all nodes that served at some time were among them.
+    since. `metadata_lost`: all nodes that served at some time were among them. `refused_by_full` has for each client
+    when a node with a full disk last refused its CONNECT.
     """
 
     now: Callable[[], float]
@@ -294,6 +295,7 @@ class History:
     copies: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     holders: dict[int, list[tuple[int, tuple[str, ...]]]] = field(default_factory=dict)
     given_up: dict[str, float] = field(default_factory=dict)
+    refused_by_full: dict[str, float] = field(default_factory=dict)
     ids: list[IdReuse] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     views: ViewLog = field(default_factory=ViewLog)

@@ -134,13 +134,19 @@ class World(Generic[M, C]):
             history.problem(f"{row['rows']} rows of a copy of slot {row['slot']} at {machine.name} were wrong")
         if kind == "slot.arrive":
             history.slot_arrivals.setdefault(row["slot"], []).append(self.loop.now_s)
-        if kind == "conn.close" and row["reason"] == "gateway_lost":
-            history.given_up[row["client"]] = self.loop.now_s
+        self._note_connection(machine, row)
         if kind in RECORDED_EVENTS:
             history.events.append((self.loop.now_s, row))
         if history.lines is not None:
             shown = {name: value for name, value in row.items() if name not in _HEADER}
             history.trace(machine.speaker, f"{kind} {shown}")
+
+    def _note_connection(self, machine: M, row: dict[str, Any]) -> None:
+        kind, history = row["type"], self.history
+        if kind == "conn.close" and row["reason"] == "gateway_lost":
+            history.given_up[row["client"]] = self.loop.now_s
+        if kind == "conn.refuse" and history.life(machine.name).full_until == inf:
+            history.refused_by_full[row["client"]] = self.loop.now_s
 
     def doubtful_slots(self, slots: list[str]) -> None:
         """The log says that the primary of these slots may lack what was acknowledged."""

@@ -310,6 +310,8 @@ class ModelClient:
         relayed = self.server.name != self.connection.gateway
         since = self.connection.asked_at if relayed else mark[1]
         full = any(since <= self.history.life(node).full_until for node in nodes)
+        # a gateway that does not follow the newest slot table yet asks a former primary, which may refuse as well
+        full = full or self.history.refused_by_full.get(self.name, -1.0) >= self.connection.asked_at
         return operation == "register" and reason in REFUSED_FOR_DISK and full
 
     def _had_session(self) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.cluster_plan import ClusterPlan, plan
+from strogoff.sim.scenarios.script import IDLE_S, with_script, writer
 from strogoff.sim.simulation import ClusterSimulation
 
-from ..clusters import joined
+from ..clusters import joined, quiet, until
 
 
 def _moves(each: ClusterPlan) -> bool:
@@ -31,3 +32,28 @@ def test_a_refusal_is_right_as_soon_as_the_node_has_lost_its_view() -> None:
     assert client.host.node is not None
     client.host.node.policy.view_state = ViewState.MINORITY
     assert client._lacked_whole_view(world.loop.now_s)
+
+
+def test_a_former_primary_may_refuse_for_its_full_disk() -> None:
+    """The gateway did not know yet that the slot was elsewhere (3 nodes, copies, small, moves and sparse, 7450135)."""
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off"))
+    world, client = simulation.world, next(each for each in simulation.world.clients if each.spec.writes)
+    simulation.begin()
+    until(world, lambda: client.connected)
+    former, connection = world.machines["n2"], client.connection
+    assert connection is not None and former.name not in (connection.node, connection.gateway, client.server.name)
+
+    def excused() -> bool:
+        return client.may_be_refused("register", 0x97, (0, world.loop.now_s, False))
+
+    refused = {"type": "conn.refuse", "client": client.name}
+    world._event(former, refused)
+    assert not excused()  # its disk has free space
+    world._event(former, {"type": "store.state", "state": "full"})
+    assert not excused()  # it has refused nobody since then
+    world._event(former, refused)
+    assert excused()
+    world._event(former, {"type": "store.state", "state": "serving"})
+    assert excused()  # the answer was on its way
+    connection.asked_at = world.loop.now_s + 0.1
+    assert not excused()  # that was an earlier CONNECT
