@@ -146,7 +146,9 @@ class Unanswered:
             for flight in client.sender.open.values()
             if not flight.released and _accepted(world, client, flight.attempt)
         ]
-        slow_copies = world.network.slowed and copied
+        window_bytes = world.plan.settings.links.replica_window_bytes
+        little = unanswered.takes_little(window_bytes, world.swarm.latency_s[1])
+        slow_copies = copied and (world.network.slowed or little)
         yield from self._waits.judge(now - then, attempts, waited_for, slow_copies)
 
     def _unconnected(self, world: ClusterWorld) -> Iterator[tuple[str, int]]:

@@ -128,6 +128,34 @@ def test_an_unread_publish_needs_no_answer_while_a_link_is_slow() -> None:
     assert any("unanswered: w0-" in text for text in simulation.monitor.problems)
 
 
+@pytest.mark.parametrize(
+    ("copies", "window_bytes", "write_s", "late"),
+    [(2, 1024, 0.4, False), (1, 1024, 0.4, True), (2, 8 << 20, 0.4, True), (2, 1024, 0.005, True)],
+)
+def test_a_publish_may_take_longer_if_a_slow_follower_takes_little(
+    copies: int, window_bytes: int, write_s: float, late: bool
+) -> None:
+    """A change waits for many commits of a follower (3 nodes, copies and small, seed 7400168)."""
+    plan = with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off")
+    options = msgspec.structs.replace(plan.swarm.options, queue_replicas=copies)
+    links = msgspec.structs.replace(plan.settings.links, replica_window_bytes=window_bytes)
+    swarm = replace(plan.swarm, options=options, latency_s=(0.0002, write_s))
+    settings = msgspec.structs.replace(plan.settings, links=links)
+    simulation = ClusterSimulation(replace(plan, swarm=swarm, settings=settings))
+    world = simulation.world
+    simulation.begin()
+    client = next(each for each in world.clients if each.spec.writes)
+    until(world, lambda: client.connected)
+    world.loop.run_for(5)
+    assert client.peer is not None
+    client.peer.pipe.to_node.pause()
+    client.sender.publish("t/0", 1)
+    world.loop.run_for(2 * PATIENCE_S)
+    assert any("unanswered: w0-" in text for text in simulation.monitor.problems) == late
+    world.loop.run_for(2 * PATIENCE_S)
+    assert any("unanswered: w0-" in text for text in simulation.monitor.problems)
+
+
 def test_a_relayed_publish_that_the_primary_does_not_read_needs_no_answer_while_a_link_is_slow() -> None:
     """The gateway reads the client; the primary waits for a follower (3 nodes, copies, seed 9)."""
     simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off"))
