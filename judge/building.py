@@ -150,11 +150,14 @@ class _Builder:
         self.world.slots.note(row)
 
     def lose_to_another(self, row: Row) -> None:
-        """The node has no slot any more that it had: its later rows are of new sessions, not of those in the slot."""
+        """The node has no slot any more that it had: its later rows are of new sessions, not of those in the slot. A
+        clean session without a will is not in the slot: its client stays connected there."""
         self.slot(row)
         for owner in sorted(self._slots[row["slot"]].open):
             there = row["node"], *owner[1:]
-            if owner != there and there in self._moved:
+            session = self._open[owner]
+            stays = session.served == row["node"] and not session.durable and owner not in self._armed
+            if owner != there and there in self._moved and not stays:
                 self._moved[there].append((row["hlc"], there))
 
     # -- sessions
@@ -179,9 +182,11 @@ class _Builder:
         if owner in self._open:
             self._closed.add(owner)
         which = row["node"], row["boot"], row.get("conn") or 0
-        for each in islice(reversed(self._online.get(owner, [])), TAKEOVERS):
+        for newer, each in enumerate(islice(reversed(self._online.get(owner, [])), TAKEOVERS)):
             if (each.node, each.boot, each.conn) == which:
                 each.closed = row["hlc"]
+                if not newer and owner in self._open and each.conn:
+                    self._open[owner].left = row["hlc"]
 
     def create(self, row: Row) -> None:
         owner = self.world.owner_of(row)

@@ -45,6 +45,8 @@ class Session(Struct, array_like=True):
     durable: bool = False
     known: bool = False
     ended: int = NEVER
+    left: int = NEVER
+    """When its connection ended. A clean session has ended then, also if no row says so, or a kill undoes its row."""
     forgotten: bool = False
     """It ended because its client got a new session instead, although it outlives a connection."""
     resumed: list[int] = field(default_factory=list)

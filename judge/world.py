@@ -149,12 +149,12 @@ class World:
         return values[at - 1][1] if at else ""
 
     def died(self, session: Session, stamp: int) -> bool:
-        """Whether a clean session ended with its node, or with its slot there, before a stamp: the log has no row for
-        that end."""
+        """Whether a clean session ended with its connection, its node, or its slot there, before a stamp: the log may
+        have no row for that end."""
         if session.durable:
             return False
         moved = session.home.since if len(session.homes) > 1 else NEVER
-        return min(self.lives.death_with(session.homes), moved) < stamp
+        return min(self.lives.death_with(session.homes), moved, session.left) < stamp
 
     def knows(self, session: Session, stamp: int) -> bool:
         """Whether the logs go far enough to tell what happened to a session up to a stamp. If it may have moved to any

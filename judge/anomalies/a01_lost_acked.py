@@ -13,7 +13,8 @@ session. A message without an acknowledgement is never lost. Kinds:
 
 Not owed, because the log shows another end or none that is certain:
 
-- A clean session ends with its node, with its slot there, and for each node out of whose view its node is.
+- A clean session ends with its connection, with its node, with its slot there, and for each node out of whose view its
+  node is. The will of such a session may go on in its slot.
 - A node without a lease forwards a message after the heal: to durable sessions that had subscribed before the split. If
   it has had no lease since its start, the log does not show which subscriptions it knew. If it dies before another node
   has the message, the message is gone; also if that node had it in a queue, died before it was safe there, and had not

@@ -163,6 +163,27 @@ def test_a_node_that_has_lost_the_slot_again_begins_sessions_of_its_own() -> Non
     assert (one.ended, one.forgotten, one.home.node) == (NEVER, False, "a") and two.known
 
 
+@pytest.mark.parametrize("first", ["arrive", "taken"])
+@pytest.mark.parametrize(
+    ("kind", "owner"), [("clean", "a"), ("will", "b"), ("durable", "b"), ("gone", "b")], ids=lambda each: each
+)
+def test_a_clean_session_keeps_its_name_at_a_node_that_has_lost_the_slot(kind: str, owner: str, first: str) -> None:
+    """It is not in the slot: its client stays connected there. `gone`: it began at the node that has died. `first`: the
+    next primary says that it has the slot, or the former one says that it has it no more."""
+    a, b, c = nodes("a", "b", "c")
+    a.connect("rx")
+    a.say("fault.kill", nodes=["a"])
+    b.say("slot.arrive", slot=SLOT)
+    if kind != "gone":
+        b.connect("rx", will=kind == "will", expiry_s=60 if kind == "durable" else 0)
+    if first == "arrive":
+        c.say("slot.arrive", slot=SLOT)
+    b.say("slot.taken", slot=SLOT, target="c")
+    if first == "taken":
+        c.say("slot.arrive", slot=SLOT)
+    assert built(a, b, c).owner("b", "", "rx", NEVER) == (owner, "", "rx")
+
+
 def test_a_refused_subscription_is_not_answered() -> None:
     """The first SUBACK was lost with its node; the next SUBSCRIBE is refused, and the one after that is not."""
     log = Log()

@@ -265,6 +265,72 @@ def test_a_clean_session_ends_with_its_node_although_its_slot_moves_later(dies: 
 
 
 @pytest.mark.parametrize(
+    ("closed", "lost"),
+    [("clean", False), ("late", True), ("durable", True), ("", True), ("former", True), ("unnumbered", True)],
+)
+def test_a_clean_session_ends_with_its_connection(closed: str, lost: bool) -> None:
+    """Its slot moves with the will alone. If the next primary loses its disk then, the log has no row for the end of
+    the session. `late`: it ends after the acknowledgement. `former`: the end is that of a connection before."""
+    log = Log()
+    former = closed in ("former", "unnumbered")
+    if former:
+        log.connect("rx", will=True)
+    log.connect("rx", will=True, expiry_s=60 if closed == "durable" else 0)
+    log.subscribe()
+    mid = log.accept()
+    if closed == "late":
+        log.ack(mid)
+    if closed:
+        log.say("conn.close", client="rx", conn=log.conn("rx") - former, reason="moved")
+    log.say("slot.moved", slot=slot_of("", "rx"), target="b", sessions=1, bytes=0)
+    if closed != "late":
+        log.ack(mid)
+    if closed == "unnumbered":
+        for row in log.rows:
+            row.pop("conn", None)
+    assert (("A1", "stale-route") in kinds(log)) is lost
+
+
+@pytest.mark.parametrize("expiry_s", [0, 60])
+def test_a_clean_session_comes_back_for_its_will_alone(expiry_s: int) -> None:
+    """A node without a lease has ended it, and the next primary may have it still. A durable one comes back whole."""
+    a, b = two_nodes()
+    a.say("lease.get", view=1)
+    a.connect("rx", will=True, expiry_s=expiry_s)
+    a.subscribe()
+    a.say("lease.lose", view=1)
+    a.say("conn.close", client="rx", reason="peer closed")
+    a.say("sess.end", client="rx", reason="disconnected")
+    a.say("lease.get", view=1)
+    a.ack(a.accept())
+    b.say("slot.arrive", slot=slot_of("", "rx"))
+    a.rows += b.rows
+    assert (("A1", "stale-route") in kinds(a)) is (expiry_s > 0)
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_clean_session_stays_at_its_node_when_that_loses_the_slot(sent: bool) -> None:
+    """Its client is connected there, and gets the message there. If it does not, the message is lost."""
+    a, b = two_nodes()
+    slot = slot_of("", "rx")
+    a.subscriber()
+    a.say("fault.kill", nodes=["a"])
+    b.say("slot.arrive", slot=slot)
+    b.subscriber()
+    a.boot()
+    a.say("slot.arrive", slot=slot)
+    b.say("slot.taken", slot=slot, target="a")
+    mid = b.accept()
+    if sent:
+        b.route(mid, "rx", durable=False)
+        b.send(mid)
+        b.got(mid)
+    b.ack(mid)
+    a.rows += b.rows
+    assert (("A1", "stale-route") in kinds(a)) is not sent
+
+
+@pytest.mark.parametrize(
     ("how", "lost"), [("both die", False), ("told", True), ("lease", True), ("lives", True), ("alone", True)]
 )
 def test_a_queue_and_the_node_without_a_lease_that_filled_it_die(how: str, lost: bool) -> None:
