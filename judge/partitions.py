@@ -51,6 +51,11 @@ class Partitions:
         """Whether the views of `origin` lacked `node` at any time from `begin` to `end`."""
         return any(left <= end and begin < back for left, back in self._away.get((origin, node), ()))
 
+    def out_of_view_since(self, origin: str, node: str, stamp: int) -> int:
+        """Returns since when the views of `origin` lacked `node` at a stamp; `NEVER` if they had it."""
+        away = _containing(self._away.get((origin, node), ()), stamp)
+        return NEVER if away is None else away[0]
+
     def span_without_lease(self, node: str, stamp: int) -> Span | None:
         """Returns the span without a lease that contains the stamp; None if the node had a lease then."""
         return _containing(self._alone.get(node, ()), stamp)

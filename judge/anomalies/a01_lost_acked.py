@@ -16,9 +16,10 @@ Not owed, because the log shows another end or none that is certain:
 - A clean session ends with its connection, with its node, with its slot there, and for each node out of whose view its
   node is. The will of such a session may go on in its slot.
 - A node without a lease forwards a message after the heal: to durable sessions that had subscribed before the split. If
-  it has had no lease since its start, the log does not show which subscriptions it knew. If it dies before another node
-  has the message, the message is gone; also if that node had it in a queue, died before it was safe there, and had not
-  told that it has it.
+  it stood still, it says late that it has no lease: for a session whose node had it out of its view before, the split
+  began then. If it has had no lease since its start, the log does not show which subscriptions it knew. If it dies
+  before another node has the message, the message is gone; also if that node had it in a queue, died before it was safe
+  there, and had not told that it has it.
 - A session that subscribes at a node without a lease is unknown to the others until the heal.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side. A member that
   joins while the message is on its way may get it for the group.
@@ -163,7 +164,8 @@ def _is_on_another_side(message: Message, publish: Publish, answer: Answer, sess
             alone = world.partitions.span_without_lease(origin, publish.stamp)
     if alone is None or alone[1] == NEVER:
         return False
-    return not session.durable or not _had_subscribed(message, publish, session, alone[0], world)
+    split = min(alone[0], world.partitions.out_of_view_since(home, origin, publish.stamp))
+    return not session.durable or not _had_subscribed(message, publish, session, split, world)
 
 
 def _is_out_of_view(session: Session, publish: Publish, answer: Answer, world: World) -> bool:

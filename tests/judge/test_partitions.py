@@ -33,6 +33,14 @@ def test_a_node_is_away_from_down_to_up() -> None:
     assert found.was_out_of_view("a", "c", 100, 101) and not found.was_out_of_view("b", "a", 0, 9)
 
 
+@pytest.mark.parametrize(("stamp", "since"), [(0, NEVER), (1, 1), (2, 1), (3, NEVER), (4, 4)])
+def test_since_when_a_node_is_away(stamp: int, since: int) -> None:
+    kinds = ("mem.up", "mem.down", "mem.down", "mem.up", "mem.down")
+    found = read(*({"type": kind, "node": "a", "target": "b"} for kind in kinds))
+    assert found.out_of_view_since("a", "b", stamp) == since
+    assert found.out_of_view_since("b", "a", stamp) == NEVER
+
+
 def test_a_node_is_alone_from_detection_to_heal() -> None:
     """Or until it is in a majority, or restarts."""
     rows = [

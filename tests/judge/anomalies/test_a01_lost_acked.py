@@ -161,6 +161,33 @@ def test_a_session_that_subscribed_in_the_split_is_not_owed_a_message_of_the_oth
     assert (("A1", "stale-route") in kinds(a)) is before
 
 
+@pytest.mark.parametrize(
+    ("subscribes", "back", "lost"), [("before", False, True), ("away", False, False), ("away", True, True)]
+)
+def test_a_node_that_stood_still_learns_late_of_the_split(subscribes: str, back: bool, lost: bool) -> None:
+    """The session subscribes before its node puts the other one out of its view, or after. `back`: it is in the view
+    again when it accepts the message, so its own word counts."""
+    a, b = two_nodes()
+    a.say("lease.get", view=1)
+    b.connect("rx", expiry_s=60)
+    if subscribes == "before":
+        b.subscribe()
+    b.say("mem.down", target="a", view=2)
+    if subscribes == "away":
+        b.subscribe()
+    if back:
+        b.say("mem.up", target="a", view=3)
+    a.say("lease.lose", view=1)
+    _split(a)
+    mid = a.accept()
+    a.say("pub.route", mid=mid, targets=[])
+    a.say("pub.ack", mid=mid, client="tx", right="policy")
+    _split(a, healed_ms=2, split_ms=1)
+    a.say("lease.get", view=3)
+    a.rows += b.rows
+    assert (("A1", "stale-route") in kinds(a)) is lost
+
+
 @pytest.mark.parametrize("again", [True, False])
 def test_a_subscription_that_ends_before_the_acknowledgement_is_owed_nothing(again: bool) -> None:
     """The message had not arrived. A subscription that is replaced goes on."""
