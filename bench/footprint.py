@@ -1,4 +1,4 @@
-"""What one node needs for each connection, subscription, retained message and queued message.
+"""Measure what one node needs for each connection, subscription, retained message and queued message.
 
     python -m bench.footprint [--count 2000] [--payload 100]
 

@@ -182,10 +182,10 @@ class _Builder:
         if owner in self._open:
             self._closed.add(owner)
         which = row["node"], row["boot"], row.get("conn") or 0
-        for newer, each in enumerate(islice(reversed(self._online.get(owner, [])), TAKEOVERS)):
+        for place, each in enumerate(islice(reversed(self._online.get(owner, [])), TAKEOVERS)):
             if (each.node, each.boot, each.conn) == which:
                 each.closed = row["hlc"]
-                if not newer and owner in self._open and each.conn:
+                if place == 0 and owner in self._open and each.conn:
                     self._open[owner].left = row["hlc"]
 
     def create(self, row: Row) -> None:

@@ -205,9 +205,9 @@ class Message:
         self.routed.update(owner(node, self.mountpoint, client, stamp) for client in row["targets"])
 
     def _ack(self, row: Row) -> None:
-        """The publisher has its answer. If a slot moves with an open handshake, the next primary writes its own name
-        into the id of a message of the former one: so an answer from before the PUBLISH, or to another client, is of
-        another message."""
+        """The publisher has its answer. If a slot moved with an open handshake, the next primary, in some former
+        versions, wrote its own name into the id of a message of the former one: so an answer from before the PUBLISH,
+        or to another client, is of another message."""
         if self.publish is not None and self.publish.client != row["client"]:
             return
         if self.answer is None and (row.get("code") or 0) < REFUSED:

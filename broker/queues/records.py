@@ -126,8 +126,8 @@ class InboundRecord(msgspec.Struct, array_like=True, gc=False):
     slot of the session has moved since, and every receiver had the message before. Nobody sends it again, and the mid
     is one of a former node. `slots`: those that were at other nodes when the message was routed, or moving. `origin`:
     the slot that the mid belongs to (`slot_origin`), with the epoch as `boot`; with `done` perhaps a former node; "" if
-    it belongs to this node.
-    `members`: for each `$share` filter the slot of the durable session on this node that got the message.
+    it belongs to this node. `members`: for each `$share` filter the slot of the durable session on this node that got
+    the message.
     """
 
     boot: int

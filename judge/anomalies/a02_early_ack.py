@@ -9,8 +9,9 @@ still may say only later that the message is safe there; if another node has the
 The same holds if the session had ended before the acknowledgement: its queue has ended with it.
 Nobody waits for a disk that the cluster has given up.
 A node that did not write the rows of messages may have had the message in its queue before.
-If a slot moves with an open handshake of QoS 2, the next primary answers under an id with its own name, which may later
-be that of another message: an acknowledgement from before the PUBLISH, or to another client, is not of this one.
+If a slot moved with an open handshake of QoS 2, the next primary of some former versions answered under an id with its
+own name, which may be that of another message: an acknowledgement from before the PUBLISH, or to another client, is not
+of this one.
 Logs before version 5 of the schema do not order rows of different nodes well enough.
 """
 

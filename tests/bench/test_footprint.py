@@ -10,7 +10,7 @@ from bench import footprint
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_each_figure_comes_from_a_node(capsys: pytest.CaptureFixture[str]) -> None:
-    """A message in ten queues takes more of the disk than in one queue. So few things show nothing about memory."""
+    """A message takes more of the disk in ten queues than in one. With 200 things the test cannot judge memory."""
     assert footprint.main(["--count", "200", "--payload", "300"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.rsplit(None, 2)[0] for line in lines] == [name for name, _, _ in footprint.FIGURES]

@@ -16,7 +16,7 @@ MUTANTS = read()
 
 
 def changed_sources() -> Iterator[tuple[Mutant, str, str]]:
-    """Returns each mutant with the source of its file, and with what it makes of it."""
+    """Returns each mutant, the source of its file, and the source that the mutant makes of it."""
     sources: dict[str, str] = {}
     for mutant in MUTANTS:
         if mutant.file not in sources:

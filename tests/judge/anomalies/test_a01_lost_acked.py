@@ -222,7 +222,7 @@ def test_a_member_that_leaves_its_group_before_the_acknowledgement_is_owed_nothi
 
 @pytest.mark.parametrize("end", ["q.expire", "q.drop", "q.enq", ""])
 def test_a_member_from_before_the_log_whose_slot_has_another_node_now(end: str) -> None:
-    """It gets the message there, or the message ends there. If that node says nothing of it, it is lost."""
+    """That node sends the message to the member, or drops it. If it says nothing of the message, that is lost."""
     a, b = two_nodes()
     a.connect("rx", present=True, expiry_s=60)
     a.subscribe(filter="$share/g/t/#")
@@ -337,7 +337,7 @@ def test_a_clean_session_comes_back_for_its_will_alone(expiry_s: int) -> None:
 
 @pytest.mark.parametrize("sent", [True, False])
 def test_a_clean_session_stays_at_its_node_when_that_loses_the_slot(sent: bool) -> None:
-    """Its client is connected there, and gets the message there. If it does not, the message is lost."""
+    """The client is connected to that node, which sends it the message. If the node does not, the message is lost."""
     a, b = two_nodes()
     slot = slot_of("", "rx")
     a.subscriber()

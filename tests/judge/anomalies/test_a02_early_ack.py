@@ -101,7 +101,7 @@ def test_nobody_waits_for_the_disk_of_a_session_that_has_ended(ends: str) -> Non
 @pytest.mark.parametrize("own", ["early", "late", ""])
 @pytest.mark.parametrize("other", ["before", "of another client", ""])
 def test_an_answer_to_a_handshake_that_came_with_its_slot_is_of_another_message(other: str, own: str) -> None:
-    """Its id has the name of the next primary, which gives this id to a message of its own: later, or before."""
+    """The next primary wrote its own name into the id. It gives this id to a message of its own, later or earlier."""
     log = Log()
     log.subscriber(expiry_s=60)
     mid = NODE, 1, 1

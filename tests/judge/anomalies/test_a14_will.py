@@ -517,7 +517,7 @@ def test_a_will_in_doubt_waits_where_its_slot_is(there: bool) -> None:
     ],
 )
 def test_a_kill_undoes_a_will_that_is_published_again_while_the_client_connects(how: str, found: list[str]) -> None:
-    """The present will is armed already, and follows at the end of its connection."""
+    """The client has a new will by then. The node publishes that one as well, when the connection ends."""
     log = Log()
 
     def publish(number: int) -> None:
