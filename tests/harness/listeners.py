@@ -16,6 +16,7 @@ from strogoff.broker.connection.transport import ClientTransport, ConnectionOrig
 from strogoff.broker.listeners.limiter import LimiterOptions
 from strogoff.broker.listeners.listeners import Listeners
 from strogoff.configs import ListenerSettings
+from tests.harness.loop_errors import collect_loop_errors
 
 both_loops = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 
@@ -25,7 +26,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]], loop: str = "asyncio", co
     complaints: list[dict[str, Any]] = []
 
     async def bounded() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        collect_loop_errors(complaints)
         async with asyncio.timeout(30):
             await test()
 

@@ -17,6 +17,7 @@ from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, me
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.configs import load
 from strogoff.testing.runtime.time_scale import scaled
+from tests.harness.loop_errors import collect_loop_errors
 from tests.harness.waiting import until
 
 
@@ -68,10 +69,10 @@ class ServersInMemory:
 
 def run(folder: Path, scenario: Callable[[ServersInMemory], Awaitable[None]]) -> ServersInMemory:
     """Run a scenario within 40 seconds. Fails if the event loop reports an error."""
-    complaints: list[Any] = []
+    complaints: list[dict[str, Any]] = []
 
     async def main() -> ServersInMemory:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        collect_loop_errors(complaints)
         harness = ServersInMemory(folder)
         try:
             async with asyncio.timeout(40):

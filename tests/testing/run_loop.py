@@ -6,24 +6,17 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from tests.harness.loop_errors import collect_loop_errors
+
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     """Run to the end, within 20 seconds."""
-    complaints: list[Any] = []
+    complaints: list[dict[str, Any]] = []
 
     async def bounded() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        collect_loop_errors(complaints)
         async with asyncio.timeout(20):
             await work
 
     asyncio.run(bounded())
-    found = [each for each in complaints if not _of_an_earlier_loop(each)]
-    assert not found, found
-
-
-def _of_an_earlier_loop(context: dict[str, Any]) -> bool:
-    """Whether an error belongs to a closed loop. gRPC has one event queue for all loops of a process: a late event for
-    a closed loop, such as the end of a cancelled stream, is read in the next loop and fails there.
-    """
-    closed = str(context.get("exception")) == "Event loop is closed"
-    return closed and "PollerCompletionQueue._handle_events" in context["message"]
+    assert not complaints, complaints

@@ -26,6 +26,7 @@ from strogoff.configs import load
 from tests.cluster.transport.raw_http2 import PREFACE, SETTINGS, RawHttp2Client, frame
 from tests.cluster.transport.relay import Relay
 from tests.cluster.transport.wire_server import Recorder
+from tests.harness.loop_errors import collect_loop_errors
 
 COOKIE = "7c0b9d54e1"
 
@@ -75,10 +76,10 @@ class JoinTarget:
 
 def attack_node(tmp_path: Path, attack: Callable[[JoinTarget], Awaitable[None]]) -> JoinTarget:
     """Run an attack on one node. Afterwards its state is unchanged and its loop has no error."""
-    complaints: list[Any] = []
+    complaints: list[dict[str, Any]] = []
 
     async def main() -> JoinTarget:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        collect_loop_errors(complaints)
         server, lines = make(tmp_path, "n1")
         await server.start()
         try:

@@ -31,6 +31,7 @@ from strogoff.storage.engine import DirectoryInUse, WrongDirectory
 from strogoff.storage.leveldb import LevelDBEngine
 from strogoff.testing.log_audit.log_files import read_log
 from tests.harness.listeners import Authority
+from tests.harness.loop_errors import collect_loop_errors
 
 
 def make(folder: Path, **settings: str) -> Server:
@@ -63,10 +64,10 @@ def port(server: Server) -> int:
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     """Run a test within a time limit; the loop must have no error at the end."""
-    complaints: list[Any] = []
+    complaints: list[dict[str, Any]] = []
 
     async def bounded() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        collect_loop_errors(complaints)
         async with asyncio.timeout(30):
             await work
 

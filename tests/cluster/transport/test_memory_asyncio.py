@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import CallFailed
+from tests.harness.loop_errors import collect_loop_errors
 
 from .wire_server import Recorder, WireServer
 
@@ -39,8 +41,8 @@ def test_an_error_in_a_handler() -> None:
     async def main() -> None:
         network = memory_network()
         here, there = AsyncioMemoryTransport(network, "here"), AsyncioMemoryTransport(network, "there")
-        complaints: list[dict[str, object]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        complaints: list[dict[str, Any]] = []
+        collect_loop_errors(complaints)
 
         async def calls(method: str, request: bytes) -> bytes:
             raise ZeroDivisionError

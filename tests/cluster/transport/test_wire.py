@@ -13,6 +13,7 @@ import uvloop
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import CallFailed, Refused, Stamps, Transport, TransportError, Unproven, Wire
+from tests.harness.loop_errors import collect_loop_errors
 from tests.harness.waiting import until
 
 from .wire_server import Recorder, WireServer
@@ -49,8 +50,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
         complaints: list[dict[str, Any]] = []
 
         async def main() -> None:
-            loop = asyncio.get_running_loop()
-            loop.set_exception_handler(lambda _, context: complaints.append(context))
+            collect_loop_errors(complaints)
             here: Transport
             there: Transport
             stranger: Transport
