@@ -94,7 +94,7 @@ class Leaving:
                 "no other node: use --accept-loss to lose them"
             )
         await self._take_out(node)
-        yield DONE
+        yield await self._known(node)
 
     async def _lead_out(
         self, node: str, kill_sessions: bool, timeout_s: float, accept_loss: bool
@@ -111,11 +111,23 @@ class Leaving:
                     said = (await self._transport.call(address, DEPART, request, 3 * CALL_S)).decode()
             except CallFailed as error:
                 raise ClusterError(str(error)) from None
+            if said == DONE and node != self._node.name:
+                said = await self._known(node)
             yield said
             if said.startswith(DONE):
                 return
             if asyncio.get_running_loop().time() > end:
                 raise ClusterError(f"{node} has not left within {timeout_s:.0f} s. It continues: see its log")
+
+    async def _known(self, node: str) -> str:
+        """The last line of the leave of another node, when this one knows of it: what its operator asks next must
+        show it."""
+        members = self._member.membership
+        try:
+            await until(lambda: node not in members.members, CALL_S, f"{self._node.name} has not heard of it yet")
+        except ClusterError as error:
+            return f"{DONE}, but {error}"
+        return DONE
 
     async def answer(self, request: bytes) -> bytes:
         """The answer to a call `DEPART`: that this node has left, or how far it is. Raises `CallFailed`."""

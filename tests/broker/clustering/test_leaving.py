@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from strogoff.broker.clustering import leaving
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.cluster.identity import SLOTS
 from tests.harness.servers import ServersInMemory, id_at, run, said
@@ -81,6 +83,33 @@ def test_a_node_that_leaves_gives_its_sessions_to_the_others(tmp_path: Path, ask
         await writer.publish("kept/2", b"2", 1)
         assert (await client.connect()).session_present
         await until(lambda: got == [b"1", b"2"])
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(("hears", "last"), [(True, "Done"), (False, "Done, but n1@127.0.0.1 has not heard of it yet")])
+def test_a_leave_ends_when_the_asked_node_has_heard_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hears: bool, last: str
+) -> None:
+    """The answer of the node that left comes before the view of the leader."""
+    monkeypatch.setattr(leaving, "CALL_S", 12.0 if hears else 0.1)
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        calls: list[asyncio.Task[bytes]] = []
+
+        async def answers_at_once(address: str, method: str, request: bytes, timeout_s: float) -> bytes:
+            if hears:
+                calls.append(asyncio.create_task(call(address, method, request, timeout_s)))
+            return b"Done"
+
+        transport = one._leaving._transport
+        call = transport.call
+        monkeypatch.setattr(transport, "call", answers_at_once)
+        assert (await said(one, "n2@127.0.0.1"))[-1] == last
+        assert [row.node for row in one.rows()] == ["n1@127.0.0.1", "n2@127.0.0.1"][: 1 if hears else 2]
+        await asyncio.gather(*calls)
 
     run(tmp_path, scenario)
 
