@@ -23,13 +23,11 @@ def test_a_process_that_dies_is_an_error() -> None:
         list(processes.run_all(os._exit, range(3), 2))
 
 
-def test_a_worker_ignores_ctrl_c_and_collects_rarely() -> None:
-    handler, threshold = signal.getsignal(signal.SIGINT), gc.get_threshold()
+def test_a_worker_ignores_ctrl_c_and_collects_rarely(collector: None) -> None:
+    handler = signal.getsignal(signal.SIGINT)
     try:
         processes._begin_work()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         assert gc.get_threshold() == (20000, 10, 10) and gc.get_freeze_count()
     finally:
         signal.signal(signal.SIGINT, handler)
-        gc.set_threshold(*threshold)
-        gc.unfreeze()

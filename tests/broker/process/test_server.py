@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -468,15 +468,6 @@ def test_a_stop_waits_for_the_disk_for_a_bounded_time(tmp_path: Path, monkeypatc
         server._close_databases()
 
     run(test())
-
-
-@pytest.fixture
-def collector() -> Iterator[None]:
-    """Restore the settings of the garbage collector afterwards."""
-    before = gc.get_threshold()
-    yield
-    gc.unfreeze()
-    gc.set_threshold(*before)
 
 
 def test_the_collector_is_tuned(collector: None) -> None:
