@@ -20,7 +20,9 @@ PACKED = ".gz"
 PART = ".gz.part"
 """Suffix of a compressed file that is not complete."""
 
-_LEVEL = 6
+_LEVEL = 1
+"""Level 6 takes 3.4 times as long for files that are 22 % smaller: measured with the log of `make demo`, 10 MB."""
+
 _CHUNK = 256 << 10
 _GZIP = 31
 """The `wbits` of zlib for the format of gzip."""
