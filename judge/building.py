@@ -303,11 +303,13 @@ class _Builder:
 
     def _likelihood(self, session: Session, row: Row) -> tuple[bool, bool, bool, bool, int]:
         """Returns which session of a client is rather in its slot when that arrives: a durable one, or one with a will;
-        that of the last primary; that of a node that dies, because slots leave such nodes; or the newest."""
+        that of the last primary; that of a node that dies, or is out of the view of the next primary, because slots
+        leave such nodes; or the newest."""
         home = session.home
         dies = self.world.lives.dies_silently(home.node, home.boot, row["hlc"])
+        away = dies or self.world.views.left(row["node"], home.node, row["hlc"])
         was_primary = home.node == self._slots[session.slot].primary
-        return session.durable, session.owner in self._armed, was_primary, dies, session.begun
+        return session.durable, session.owner in self._armed, was_primary, away, session.begun
 
     def _ended_there(self, node: str, owner: Owner) -> int:
         """Returns when a node has ended a session that it did not have yet, as the log knows: it opens the sessions of

@@ -362,6 +362,27 @@ def test_a_gateway_keeps_the_client_of_a_primary_that_is_dead(dies: bool) -> Non
     assert homes(found, "c") == (["c"] if dies else ["c", "b"], True)
 
 
+@pytest.mark.parametrize("away", ["a", "c", "back", ""])
+def test_a_gateway_keeps_the_client_of_a_primary_that_is_out_of_the_view(away: str) -> None:
+    """A node that lives on loses its slots when it is out of the view of the next primary, but not if it is back."""
+    a, b, c = nodes("a", "b", "c")
+    for node in ("a", "c"):
+        b.say("mem.up", target=node, view=1)
+    a.connect("rx", will=True)
+    if away:
+        b.say("mem.down", target=away.replace("back", "a"), view=2)
+    c.connect("rx", will=True)
+    if away == "back":
+        b.say("mem.up", target="a", view=3)
+    b.say("slot.arrive", slot=SLOT)
+    found = built(a, b, c)
+    moved = "a" if away == "a" else "c"
+    assert [homes(found, node)[0] for node in ("a", "c")] == [
+        [node, "b"] if node == moved else [node] for node in ("a", "c")
+    ]
+    assert homes(found, "c")[1] and homes(found, "a")[1] is (away == "a")
+
+
 def test_the_session_of_a_dead_node_that_had_rows_later_is_not_that_of_the_slot() -> None:
     """It died after the slot had gone."""
     a, b, c = nodes("a", "b", "c")
