@@ -63,12 +63,22 @@ def world_of_ordered(rows: Iterable[Row], summary: Summary) -> World:
 class _Slot:
     """Clients of a slot. `open`: with an open session. `perhaps`: with a session that a node without a lease has ended,
     and whether it had a will: another node that takes the slot over knows nothing of that. `waiting`: with a will and
-    without CONNACK, so the log does not have their sessions yet. `primary`: the node where it has last arrived."""
+    without CONNACK, so the log does not have their sessions yet. `primary`: the node where it has last arrived. `moved`:
+    with which row a node has given it to another one, where it has not arrived yet."""
 
     open: set[Owner] = field(default_factory=set)
     perhaps: dict[Owner, tuple[Session, bool]] = field(default_factory=dict)
     waiting: set[Owner] = field(default_factory=set)
     primary: str = ""
+    moved: Row | None = None
+
+    def leaves_behind(self, session: Session, node: str) -> bool:
+        """Whether a session began at a node that had given the slot to another one, which gets it now: the former node
+        has served the client without the slot."""
+        row = self.moved
+        if row is None or row["target"] != node:
+            return False
+        return session.home.node == row["node"] and session.home.since > row["hlc"]
 
 
 class _Builder:
@@ -148,6 +158,12 @@ class _Builder:
 
     def slot(self, row: Row) -> None:
         self.world.slots.note(row)
+
+    def move(self, row: Row) -> None:
+        self.slot(row)
+        slot = self._slots[row["slot"]]
+        if slot.primary != row["target"]:
+            slot.moved = row
 
     def lose_to_another(self, row: Row) -> None:
         """The node has no slot any more that it had: its later rows are of new sessions, not of those in the slot. A
@@ -276,14 +292,14 @@ class _Builder:
                     here[owner[1:]] = session.begun
             elif self._ended_there(row["node"], owner) > home.since:
                 self._finish(session, row)
-            elif session.durable or owner in self._armed or dead:
+            elif session.durable or dead or (owner in self._armed and not slot.leaves_behind(session, row["node"])):
                 coming[owner[1:]].append(session)
         for owner in sorted(slot.waiting):
             if owner in self._armed and owner not in self._open and owner[0] != row["node"]:
                 self._moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
         for client, sessions in coming.items():
             self._come(row, sessions, here.get(client, NONE))
-        slot.primary = row["node"]
+        slot.primary, slot.moved = row["node"], None
 
     def _come(self, row: Row, sessions: list[Session], here: int) -> None:
         """Open sessions of one client, at other nodes: one continues at the next primary, and older ones have ended.
@@ -438,7 +454,7 @@ _HANDLERS: Final = {
     "slot.arrive": _Builder.arrive,
     "slot.lost": _Builder.lose,
     "slot.loss_possible": _Builder.slot,
-    "slot.moved": _Builder.slot,
+    "slot.moved": _Builder.move,
     "slot.taken": _Builder.lose_to_another,
     "sub.add": _Builder.subscribe,
     "sub.ack": _Builder.answered,

@@ -21,6 +21,8 @@ Exceptions that the log shows:
   gateway lives: the next primary publishes or drops it. If it drops the will of a client that is back (`resumed`), a
   former will stays due. If the former primary has died, or lost the slot without a move, the copy may have had that
   one as the will of the client: then no other one need follow, and one may.
+- The client is back at a node that has given its slot away, before the next primary says that it has the slot. The former
+  will is at that one, and that of the new connection is not.
 - A node that is out of the view loses its slots. It says so of those that have sessions there; of the others only the
   next primary does.
 - The next primary may publish a will less than 1 s before it says that the slot has arrived.
@@ -188,7 +190,7 @@ def _came_along(elsewhere: Iterable[_Wills], row: Row, world: World) -> bool:
     more."""
     for wills in elsewhere:
         for due in wills.due:
-            if _went_on(due[1], row, world):
+            if _went_on(due[1], row, world) or _moved_before(*due, row, world):
                 wills.due.remove(due)
                 return True
     return False
@@ -199,6 +201,16 @@ def _went_on(ended: Row, row: Row, world: World) -> bool:
     if ended["node"] == row["node"]:
         return False
     return _given_up(ended, row, world) or _lost_the_slot(ended, row, world)
+
+
+def _moved_before(armed: Row | None, ended: Row, row: Row, world: World) -> bool:
+    """Whether a will had gone to the node of a later row with its slot, before the former node noticed its end: the
+    client was back there, without the slot."""
+    if armed is None or armed["node"] == row["node"]:
+        return False
+    node, slot, since = armed["node"], slot_in(armed), armed["hlc"]
+    came = world.slots.arrived(row["node"], slot, since, row["hlc"] + ARRIVAL) is not None
+    return came and world.slots.was_moved(node, slot, since, ended["hlc"])
 
 
 def _is_lost(ended: Row, row: Row, world: World) -> bool:

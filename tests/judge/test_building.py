@@ -412,6 +412,26 @@ def test_the_session_of_the_last_primary_is_that_of_the_slot(primary: str) -> No
     assert homes(found, "c")[1] and homes(found, "a")[1] is (primary == "a")
 
 
+@pytest.mark.parametrize("how", ["", "before", "to another", "arrived", "said late", "durable"])
+def test_a_session_that_begins_behind_the_move_of_its_slot_does_not_go_with_it(how: str) -> None:
+    """A node that has given the slot away, and does not reach the next primary, serves the client without the slot."""
+    a, b, c = nodes("a", "b", "c")
+    expiry_s = 60 if how == "durable" else 0
+    if how == "before":
+        a.connect("rx", will=True)
+    if how == "said late":
+        b.say("slot.arrive", slot=SLOT)
+    a.say("slot.moved", slot=SLOT, target="c" if how == "to another" else "b", sessions=1, bytes=0)
+    if how == "arrived":
+        c.say("slot.arrive", slot=SLOT)
+    if how != "before":
+        a.connect("rx", will=True, expiry_s=expiry_s)
+    b.say("slot.arrive", slot=SLOT)
+    found = built(a, b, c)
+    assert homes(found, "a") == (["a", "b"] if how else ["a"], True)
+    assert found.owner("b", "", "rx", NEVER) == ("a" if how else "b", "", "rx")
+
+
 @pytest.mark.parametrize("kind", ["durable", "will"])
 def test_a_session_with_state_is_rather_in_the_slot_than_a_newer_one_without(kind: str) -> None:
     """Both nodes have died. Gateways have sessions with less state."""

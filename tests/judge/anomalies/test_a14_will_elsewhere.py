@@ -1,0 +1,71 @@
+"""A14: wills of one client at several nodes, of which one has the slot."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from strogoff.cluster.identity import slot_of
+
+from ...testing.log_audit.log_builder import Log, two_nodes
+from .found import findings
+
+SLOT = slot_of("", "tx")
+
+
+def lost_and_spurious(*logs: Log) -> list[tuple[str, str]]:
+    """The kind of each finding about a will, and the node that had the will or published it."""
+    log = logs[0]
+    log.rows += [row for each in logs[1:] for row in each.rows]
+    found = [each for each in findings(log) if each.anomaly == "A14"]
+    return sorted((each.kind, each.rows[-1 if each.kind == "spurious" else 0][0]) for each in found)
+
+
+def publish(log: Log, number: int = 50) -> None:
+    log.say("will.fire", client="tx", topic="will", mid=(log.node, log._boot, number))
+
+
+def end(log: Log, reason: str = "disconnected") -> None:
+    log.say("sess.end", client="tx", reason=reason)
+
+
+def give(source: Log, target: Log) -> None:
+    source.say("slot.moved", slot=SLOT, target=target.node, sessions=1, bytes=0)
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ("", []),
+        ("b publishes nothing", [("lost", "a")]),
+        ("b publishes twice", [("spurious", "b")]),
+        ("b never gets the slot", [("lost", "a"), ("spurious", "b")]),
+        ("b says late that it has the slot", [("lost", "a"), ("spurious", "b")]),
+        ("a ends the session and keeps the slot", [("lost", "a"), ("spurious", "b")]),
+    ],
+)
+def test_a_client_is_back_at_a_node_that_has_given_its_slot_away(how: str, found: list[tuple[str, str]]) -> None:
+    """`b` stands still, and gets the slot late. It ends and publishes what came with the slot, nothing of the client's
+    new connection."""
+    a, b = two_nodes()
+    a.connect("tx", will=True)
+    a.say("conn.close", client="tx", reason="moved")
+    if "keeps the slot" in how:
+        end(a)
+        b.say("slot.arrive", slot=SLOT)
+    else:
+        give(a, b)
+    a.connect("tx", will=True)
+    if "slot" not in how:
+        b.say("slot.arrive", slot=SLOT)
+        end(b)
+    a.say("conn.close", client="tx", reason="disconnect")
+    a.say("will.cancel", client="tx", topic="will", reason="disconnected")
+    end(a)
+    for number in range({"b publishes nothing": 0, "b publishes twice": 2}.get(how, 1)):
+        publish(b, 50 + number)
+    if "late" in how:
+        a._now = b._now = count(next(a._now) + 1_000)
+        b.say("slot.arrive", slot=SLOT)
+    assert lost_and_spurious(a, b) == found
