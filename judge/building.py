@@ -102,7 +102,7 @@ class _Builder:
         self._outlives: set[Owner] = set()
         """The client's last CONNACK said that its session outlives the connection."""
         self._closed: set[Owner] = set()
-        """The client's connection has ended, and its session has not."""
+        """The client's connection has ended, and its session has not, although no will kept it."""
         self._armed: set[Owner] = set()
         self._lost: set[tuple[str, int]] = set()
         """Node and view: disks that the cluster has given up. Each node says it when it learns of the view."""
@@ -195,7 +195,8 @@ class _Builder:
 
     def disconnected(self, row: Row) -> None:
         owner = self.world.owner_of(row)
-        if owner in self._open:
+        clean_with_will = owner in self._armed and owner not in self._outlives  # it ends when its will is decided
+        if owner in self._open and not clean_with_will:
             self._closed.add(owner)
         which = row["node"], row["boot"], row.get("conn") or 0
         for place, each in enumerate(islice(reversed(self._online.get(owner, [])), TAKEOVERS)):

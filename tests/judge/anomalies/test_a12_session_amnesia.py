@@ -34,6 +34,16 @@ def test_a_session_that_ended_is_not_forgotten() -> None:
     assert findings(log) == []
 
 
+@pytest.mark.parametrize(("will", "expiry_s", "forgotten"), [(True, 0, False), (True, 60, True), (False, 0, True)])
+def test_a_will_outlives_the_connection_of_a_clean_session(will: bool, expiry_s: int, forgotten: bool) -> None:
+    """It goes on in the slot, which moves, and the node does not end the session. Its client comes back there."""
+    log = Log()
+    log.connect("rx", will=will, expiry_s=expiry_s)
+    log.say("conn.close", client="rx", reason="moved")
+    log.connect("rx")
+    assert [each.anomaly for each in findings(log) if each.anomaly != "A14"] == ["A12"] * forgotten
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_client_that_discards_its_session_is_not_forgotten(clean: bool) -> None:
     """The node of the former session ends it later."""
