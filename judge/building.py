@@ -353,6 +353,7 @@ class _Builder:
             return
         self._lost.add(key)
         self.world.given_up.setdefault(row["target"], []).append(row["hlc"])
+        self.world.slots.lose(row)
         for slot in slots_of(row["slots"]):
             for owner in sorted(self._slots[slot].open):
                 session = self._open[owner]

@@ -22,6 +22,8 @@ class Slots:
         """(node, slot) -> stamps at which the node learned that another one had taken the slot over."""
         self._arrived: dict[tuple[str, int], list[int]] = {}
         """(node, slot) -> stamps at which the node said that it is the next primary."""
+        self._lost: dict[int, list[int]] = {}
+        """Slot -> stamps at which the cluster gave up its last copy."""
         self._doubtful: dict[int, list[int]] = {}
         """Slot -> stamps at which it got a primary that may lack changes."""
         self._known: set[tuple[str, int]] = set()
@@ -38,6 +40,16 @@ class Slots:
             self.left.setdefault((row["node"], row["slot"]), []).append(stamp)
             if kind == "slot.taken":
                 self.taken.setdefault((row["node"], row["slot"]), []).append(stamp)
+
+    def lose(self, row: Row) -> None:
+        """Read the first `slot.lost` about a disk."""
+        for slot in slots_of(row["slots"]):
+            self._lost.setdefault(slot, []).append(row["hlc"])
+
+    def lost_elsewhere(self, node: str, slot: int, since: int, until: int) -> bool:
+        """Whether a slot left a node between two stamps, and the cluster then gave up its last copy."""
+        lost = self._lost.get(slot, ())
+        return any(since < left < stamp < until for left in self.left.get((node, slot), ()) for stamp in lost)
 
     def arrived(self, node: str, slot: int, since: int, until: int) -> int | None:
         """Returns the first stamp between two at which a node said that a slot has arrived; None if there is none."""

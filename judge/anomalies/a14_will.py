@@ -14,7 +14,8 @@ Exceptions that the log shows:
 - A will in doubt (below) waits until its node has had a lease for 5 s in one go. It is not lost while no node with the
   slot has had one for 6 s.
 - A node whose disk the cluster has given up publishes nothing any more, and its wills are gone. So are those of a node
-  that joins once more, with an empty disk, unless their session had gone to another node before.
+  that joins once more, with an empty disk, unless their session had gone to another node before. A will that went with
+  its slot is gone with the disk of that other node.
 - A client has connected again while its node did not know whether the gateway of the former connection lives. The node
   publishes or drops (`gateway_lost`) the former will later, and keeps the present one.
 - A will that is due and not published yet goes with its slot, for example while its node does not know whether the
@@ -269,19 +270,21 @@ def _of(armed: Row | None, ended: Row) -> tuple[Row, ...]:
 
 
 def _is_gone(owner: Owner, rows: tuple[Row, ...], world: World, until: int = NEVER) -> bool:
-    """Whether the cluster had lost the disk with a will before a stamp. It gave the disk up; or the node, which had the
-    session, joined once more, with an empty disk. `rows`: the will, if the log has it, and what made it due. A
-    node with a lease has published the will soon after that."""
+    """Whether the cluster had lost the disk with a will before a stamp. It gave the disk up, also that of a
+    node that had got the slot meanwhile; or the node, which had the session, joined once more, with an empty disk.
+    `rows`: the will, if the log has it, and what made it due. A node with a lease has published the will soon after
+    that."""
     begin, ended = rows[0]["hlc"], rows[-1]
     end = NEVER if world.partitions.is_unleased(ended["node"], ended["hlc"]) else ended["hlc"] + GRACE
     end = min(end, until)
     node = rows[0]["node"]
     homes = [home for session in world.sessions.get(owner, ()) for home in session.homes if home.node != node]
-    joined = any(
+    gone = any(
         begin < stamp < end and not any(begin < home.since < stamp for home in homes)
         for stamp in world.joins.get(node, ())
     )
-    return joined or any(world.was_given_up(row["node"], row["boot"], end) for row in rows)
+    gone = gone or world.slots.lost_elsewhere(node, slot_in(ended), begin, end)
+    return gone or any(world.was_given_up(row["node"], row["boot"], end) for row in rows)
 
 
 def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -> Iterator[Finding]:

@@ -69,3 +69,31 @@ def test_a_client_is_back_at_a_node_that_has_given_its_slot_away(how: str, found
         a._now = b._now = count(next(a._now) + 1_000)
         b.say("slot.arrive", slot=SLOT)
     assert lost_and_spurious(a, b) == found
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+@pytest.mark.parametrize("how", ["", "before the move", "long after", "another slot", "stays"])
+def test_a_will_went_with_its_slot_to_a_disk_that_is_lost(how: str, arrives: bool) -> None:
+    """The client comes back to its former node when the next primary is gone. A will that was not in the slot, or that
+    the next primary had time to publish, is not gone."""
+    a, b = two_nodes()
+
+    def lose() -> None:
+        slots = [str(SLOT + (how == "another slot"))]
+        a.say("slot.lost", target="b", count=1, slots=slots, view=6)
+
+    a.connect("tx", will=True)
+    a.say("conn.close", client="tx", reason="moved")
+    if how == "before the move":
+        lose()
+    if how != "stays":
+        give(a, b)
+    if arrives and how != "stays":
+        b.say("slot.arrive", slot=SLOT)
+    if how in ("", "another slot", "stays"):
+        lose()
+    a.connect("tx", will=True)
+    if how == "long after":
+        a._now = b._now = count(next(a._now) + 6_000)
+        lose()
+    assert lost_and_spurious(a, b) == [("lost", "a")] * bool(how)
