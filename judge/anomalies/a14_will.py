@@ -24,6 +24,8 @@ Exceptions that the log shows:
   one as the will of the client: then no other one need follow, and one may.
 - The client is back at a node that has given its slot away, before the next primary says that it has the slot. The former
   will is at that one, and that of the new connection is not.
+- A node has a will of a connection that has ended, and perhaps one that was due at a node that has died. What it
+  publishes first is its own one, unless it drops that later (`resumed`).
 - A node that is out of the view loses its slots. It says so of those that have sessions there; of the others only the
   next primary does.
 - The next primary may publish a will less than 1 s before it says that the slot has arrived.
@@ -296,7 +298,8 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
     if wills.due:
         wills.publish(row, world)
         return
-    if _came_along(elsewhere, row, world):
+    own = wills.state == "armed" and wills.promised and not _is_online(owner, row, world)
+    if not own and _came_along(elsewhere, row, world):
         return
     if wills.undone and (wills.state != "armed" or _is_online(owner, row, world)):
         wills.undone.pop(0)
@@ -365,6 +368,9 @@ def _cancelled(wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -
         undone = [each for each in wills.due if _is_lost(each[1], row, world)]
         wills.due = [each for each in wills.due if each not in undone]
         wills.undone += undone
+        last = wills.last
+        if wills.state == "fired" and last is not None and (last["node"], last["boot"]) == (row["node"], row["boot"]):
+            _came_along(elsewhere, last, world)  # that one was published, and the own one waited until now
     wills.state, wills.last = "cancelled", row
 
 

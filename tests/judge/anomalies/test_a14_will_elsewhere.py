@@ -97,3 +97,56 @@ def test_a_will_went_with_its_slot_to_a_disk_that_is_lost(how: str, arrives: boo
         a._now = b._now = count(next(a._now) + 6_000)
         lose()
     assert lost_and_spurious(a, b) == [("lost", "a")] * bool(how)
+
+
+@pytest.mark.parametrize(
+    ("published", "found"),
+    [
+        ("b a", []),
+        ("b b", []),
+        ("a b", []),
+        ("b", [("lost", "a")]),
+        ("a", [("lost", "b")]),
+        ("", [("lost", "a"), ("lost", "b")]),
+        ("b b a", [("spurious", "a")]),
+        ("b-online b", []),
+        ("b-online b a", [("spurious", "a")]),
+        ("b-online b-cancelled", []),
+        ("b-online b-cancelled a", [("spurious", "a")]),
+        ("b-early b-cancelled", []),
+        ("b-early b-cancelled a", [("spurious", "a")]),
+        ("b b-dropped", []),
+        ("b b-dropped a", [("spurious", "a")]),
+        ("b boot b-dropped", [("lost", "a")]),
+        ("b boot b-dropped a", []),
+    ],
+)
+def test_a_node_has_a_will_and_perhaps_that_of_a_dead_node(published: str, found: list[tuple[str, str]]) -> None:
+    """`b` may have the slot, or `a` may have the will on its disk. The will of a client that connects, or is
+    connected, is not due."""
+    a, b = two_nodes()
+    a.connect("tx", will=True)
+    end(a)
+    a.boot()
+    if "early" in published:
+        b.say("will.arm", client="tx", topic="will")
+    else:
+        b.connect("tx", will=True)
+    if "online" not in published and "early" not in published:
+        b.say("conn.close", client="tx", reason="peer closed")
+    for number, each in enumerate(published.split()):
+        if each == "boot":
+            b.boot()
+        elif each == "b-dropped":
+            b.say("will.cancel", client="tx", topic="will", reason="resumed")
+        elif each == "b-cancelled":
+            b.say("will.cancel", client="tx", topic="will", reason="disconnected")
+        else:
+            publish(a if each == "a" else b, 50 + number)
+        if each == "b-early":
+            b.say("conn.open", client="tx", will_delay_s=0)
+            b.say("sess.create", client="tx")
+        if each in ("b-online", "b-early"):
+            b.say("conn.close", client="tx", reason="peer closed")
+    end(b)
+    assert lost_and_spurious(a, b) == found
