@@ -63,8 +63,8 @@ def world_of_ordered(rows: Iterable[Row], summary: Summary) -> World:
 class _Slot:
     """Clients of a slot. `open`: with an open session. `perhaps`: with a session that a node without a lease has ended,
     and whether it had a will: another node that takes the slot over knows nothing of that. `waiting`: with a will and
-    without CONNACK, so the log does not have their sessions yet. `primary`: the node where it has last arrived. `moved`:
-    with which row a node has given it to another one, where it has not arrived yet."""
+    without CONNACK, so the log does not have their sessions yet. `primary`: the node where it has last arrived.
+    `moved`: with which row a node has given it to another one, where it has not arrived yet."""
 
     open: set[Owner] = field(default_factory=set)
     perhaps: dict[Owner, tuple[Session, bool]] = field(default_factory=dict)

@@ -7,9 +7,9 @@
 Exceptions that the log shows:
 
 - A kill may undo the record that a will was published or cancelled: that is final only when it is on a disk. The next
-  boot publishes the will once more, unless the first one was safe in a queue of its node. The same holds for a node
-  that is cut off or stands still: another one takes over the slot, with what its copy has. If the client waits for its
-  CONNACK then, its present will may follow.
+  boot publishes the will once more, unless the first one was safe in a queue of its node. So it does with the last one
+  that had been due for a while. The same holds for a node that is cut off or stands still: another one takes over the
+  slot, with what its copy has. If the client waits for its CONNACK then, its present will may follow.
 - A node without a lease publishes a will at the heal, after the end of its session or beside the next connection.
 - A will in doubt (below) waits until its node has had a lease for 5 s in one go. It is not lost while no node with the
   slot has had one for 6 s.
@@ -22,8 +22,8 @@ Exceptions that the log shows:
   gateway lives: the next primary publishes or drops it. If it drops the will of a client that is back (`resumed`), a
   former will stays due. If the former primary has died, or lost the slot without a move, the copy may have had that
   one as the will of the client: then no other one need follow, and one may.
-- The client is back at a node that has given its slot away, before the next primary says that it has the slot. The former
-  will is at that one, and that of the new connection is not.
+- The client is back at a node that has given its slot away, before the next primary says that it has the slot. The
+  former will is at that one, and that of the new connection is not.
 - A node has a will of a connection that has ended, and perhaps one that was due at a node that has died. What it
   publishes first is its own one, unless it drops that later (`resumed`).
 - A node that is out of the view loses its slots. It says so of those that have sessions there; of the others only the
@@ -308,6 +308,9 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
     if wills.last is None:  # it was armed at another node, which had published or cancelled it and lost the slot
         wills.last = next((each.last for each in elsewhere if _undone(each.last, row, world)), None)
     undone, follows = _undone(wills.last, row, world), wills.again
+    is_own = wills.state == "armed" and wills.promised
+    if not (undone or is_own) and wills.answered is not None and _undone(wills.answered[1], row, world):
+        undone, wills.answered = True, None
     wills.again = wills.state == "armed" and not wills.promised and undone
     if wills.state != "armed" and inside and not undone and not follows:
         last = (wills.last,) if wills.last is not None else ()

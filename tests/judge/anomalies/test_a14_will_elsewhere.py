@@ -150,3 +150,52 @@ def test_a_node_has_a_will_and_perhaps_that_of_a_dead_node(published: str, found
             b.say("conn.close", client="tx", reason="peer closed")
     end(b)
     assert lost_and_spurious(a, b) == found
+
+
+@pytest.mark.parametrize(
+    ("how", "published", "found"),
+    [
+        ("", 1, []),
+        ("", 2, ["dup"]),
+        ("was safe", 1, ["spurious"]),
+        ("no kill", 1, ["spurious"]),
+        ("with its own will", 1, []),
+        ("with its own will", 2, []),
+        ("with its own will", 3, ["dup"]),
+        ("while the client connects", 1, []),
+        ("while the client connects", 2, []),
+        ("while the client connects", 3, ["dup"]),
+        ("while the client connects, whose will is lost", 1, ["lost"]),
+        ("while the client is away again", 1, []),
+        ("while the client is away again", 2, []),
+        ("while the client is away again", 3, ["dup"]),
+    ],
+)
+def test_a_kill_undoes_a_will_that_had_waited_for_a_lease(how: str, published: int, found: list[str]) -> None:
+    """The session had ended before, so the will was due. The next boot publishes it once more, and no third time. The
+    kill may undo this will and that of the next session."""
+    log = Log()
+    log.connect("tx", will=True)
+    end(log)
+    publish(log, 50)
+    if how == "was safe":
+        log.say("q.durable", mid=(log.node, 1, 50), client="watch")
+    if "own" in how:
+        log.connect("tx", will=True)
+        publish(log, 51)
+        end(log)
+    if how != "no kill":
+        log.boot()
+    if "connects" in how:
+        log.say("will.arm", client="tx", topic="will")
+    if "away" in how:
+        log.connect("tx", will=True)
+        log.say("conn.close", client="tx", reason="peer closed")
+    for number in range(published):
+        publish(log, 60 + number)
+        if number == 0 and "connects" in how:
+            log.say("conn.open", client="tx", will_delay_s=0)
+            log.say("sess.create", client="tx")
+    if "lost" in how:
+        end(log)
+    assert [each.kind for each in findings(log) if each.anomaly == "A14"] == found
