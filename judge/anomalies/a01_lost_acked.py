@@ -27,8 +27,9 @@ Not owed, because the log shows another end or none that is certain:
 - A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then.
 
 A kill takes from a queue what the log does not call safe. But if the node that has the session then acknowledges the
-message to its origin, and has given it to nobody since the kill, its disk has it, or its copy of the slot. So it waits
-in the queue; if it does not, it is `gone` or `overtaken` when the client is back.
+message to its origin, and has given it to nobody since the kill, its disk has it, or its copy of the slot. So has that
+of a node that continues the handshake of the publisher, and gives the message to clean sessions at most. So it waits in
+the queue; if it does not, it is `gone` or `overtaken` when the client is back.
 
 A loss is judged only if the log of the session's node goes on to the acknowledgement (docs/anomalies.md#horizon), and
 if no node where the session was since the message was accepted had `eventlog.level = session` from its start on.
@@ -106,19 +107,32 @@ def fate(message: Message, session: Session, world: World, until: int = NEVER) -
         return ""
     if not session.durable:
         return None
-    if session.owner in message.safe or sent or _is_there_after(died, message, session):
+    if session.owner in message.safe or sent or _is_there_after(died, message, session, world):
         return ""
     return None if _died_with_its_origin(publish, answer, queued, message, world) else "queue"
 
 
-def _is_there_after(died: int, message: Message, session: Session) -> bool:
+def _is_there_after(died: int, message: Message, session: Session, world: World) -> bool:
     """Whether the node that had the session after a kill acknowledged the message then, and gave it to nobody: what it
     remembers of messages is on the disk together with their entries in queues."""
-    return any(
+    return _continued(died, message, session, world) or any(
         died < stamp and session.home_at(stamp).node == node and message.steps.get((node, "pub.route"), BEFORE) < died
         for (node, kind), stamp in message.steps.items()
         if kind == "fwd.ack"
     )
+
+
+def _continued(died: int, message: Message, session: Session, world: World) -> bool:
+    """Whether the node that had the session after a kill continued the publisher's handshake then, and gave the message
+    to clean sessions at most: they have ended with the kill, so the new ones lack it."""
+    answer = message.answer
+    if answer is None or session.home_at(answer.stamp).node != answer.node:
+        return False
+    if answer.stamp < died or message.steps.get((answer.node, "pub.recv"), BEFORE) < died:
+        return False
+    later = ((owner, each) for owner, each in message.queued.items() if each.node == answer.node and died < each.stamp)
+    given = [world.session_at(owner, each.stamp) for owner, each in later]
+    return not any(each is None or each.durable for each in given)
 
 
 def _died_with_its_origin(publish: Publish, answer: Answer, queued: Queued, message: Message, world: World) -> bool:

@@ -430,6 +430,57 @@ def test_a_kill_before_the_log_calls_a_queue_safe(how: str, lost: list[str], qos
     assert [each.kind for each in findings(a) if each.anomaly == "A1"] == lost
 
 
+@pytest.mark.parametrize(
+    ("how", "lost"),
+    [
+        ("", []),
+        ("clean at another node", []),
+        ("given to a lasting session", ["queue"]),
+        ("given to a lasting session elsewhere", []),
+        ("continued elsewhere", ["queue"]),
+        ("continued before", ["queue"]),
+        ("answered before", ["queue"]),
+        ("its client is back", []),
+        ("its client is back, without it", ["gone"]),
+    ],
+)
+def test_a_node_continues_a_handshake_after_a_kill(how: str, lost: list[str]) -> None:
+    """It gives the message to a clean session, which the kill has ended, and which is there again. Its disk has the
+    message for the session that had it before."""
+    a, b = two_nodes()
+    a.subscriber("other", "u", expiry_s=60)
+    b.subscriber(expiry_s=60)
+    b.subscriber("lasting", "u", expiry_s=60)
+    mid = a.accept(qos=2)
+    _forwarded(a, b, mid)
+    b.route(mid, "rx", durable=False)
+    heir = a if how == "continued elsewhere" else b
+
+    def again() -> None:
+        heir.say("pub.recv", mid=mid, client="tx", topic="t/1", qos=2)
+
+    if how == "continued before":
+        again()
+    if how == "answered before":
+        b.ack(mid)
+    b.boot()
+    live = a if how == "clean at another node" else b
+    live.subscriber("live", "u")
+    if how != "continued before":
+        again()
+    live.route(mid, "live", durable=False)
+    if how == "given to a lasting session":
+        b.route(mid, "lasting")
+    if how == "given to a lasting session elsewhere":
+        a.route(mid, "other")
+    heir.ack(mid)
+    if "back" in how:
+        b.connect("rx", present=True, expiry_s=60)
+        b.say("q.depth", client="rx", count=0 if "without" in how else 1)
+    a.rows += b.rows
+    assert [each.kind for each in findings(a) if each.anomaly == "A1"] == lost
+
+
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize(
     ("arrives", "answers", "lost"),
