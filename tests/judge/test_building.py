@@ -432,6 +432,30 @@ def test_a_session_that_begins_behind_the_move_of_its_slot_does_not_go_with_it(h
     assert found.owner("b", "", "rx", NEVER) == ("a" if how else "b", "", "rx")
 
 
+@pytest.mark.parametrize(("ends", "ended"), [("a", False), ("b", True)])
+def test_a_former_node_does_not_end_a_session_that_another_one_has_taken_over(ends: str, ended: bool) -> None:
+    """It stood still. The session goes on where its client has resumed it."""
+    a, b = nodes("a", "b")
+    a.connect("rx", expiry_s=60)
+    b.say("slot.arrive", slot=SLOT)
+    b.connect("rx", present=True, expiry_s=60)
+    (a if ends == "a" else b).say("sess.end", client="rx", reason="disconnected")
+    assert homes(built(a, b), "a") == (["a", "b"], not ended)
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+def test_a_clean_session_ends_at_the_node_of_its_connection(dropped: bool) -> None:
+    """Its slot is elsewhere. A will that is not dropped goes on there, and so does the session."""
+    a, b = nodes("a", "b")
+    a.connect("rx", will=True)
+    b.say("slot.arrive", slot=SLOT)
+    a.say("conn.close", client="rx", reason="disconnect")
+    if dropped:
+        a.say("will.cancel", client="rx", topic="will", reason="disconnected")
+    a.say("sess.end", client="rx", reason="disconnected")
+    assert homes(built(a, b), "a") == (["a", "b"], not dropped)
+
+
 @pytest.mark.parametrize("kind", ["durable", "will"])
 def test_a_session_with_state_is_rather_in_the_slot_than_a_newer_one_without(kind: str) -> None:
     """Both nodes have died. Gateways have sessions with less state."""
