@@ -86,7 +86,7 @@ def _repeated(connection: ClientConnection, session: Session, packet: packets.Pu
 
     If the message still has to be routed, here or to other nodes, plugins may change it again as they did at first.
     """
-    if session.inbound.records[packet.packet_id].routed and packet.packet_id not in session.inbound.forward_again:
+    if session.inbound.only_answered(packet.packet_id):
         _accept_packet(connection, packet, {})
         return
 
@@ -339,8 +339,9 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         return
     inbound = session.inbound
     record = inbound.records.get(packet_id)
-    inherited, again = packet_id in inbound.inherited, packet_id in inbound.forward_again
-    if record is not None and record.routed and not again and not inherited:
+    inherited = packet_id in inbound.inherited
+    again = packet_id in inbound.forward_again and not inherited
+    if record is not None and inbound.only_answered(packet_id):
         # at most once: a repeated PUBLISH only gets an answer [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
         pending = inbound.pending_acks.get(packet_id)
         if pending is not None:
@@ -378,6 +379,7 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
     if inherited:
         # any session may have it from an earlier process, or lack it
         inbound.inherited.discard(packet_id)
+        inbound.forward_again.discard(packet_id)
         routed = services.publisher.route_inherited(message, plans, context, plan)
     elif again:
         # the copies on this node are safe from before; other nodes may lack theirs

@@ -33,9 +33,9 @@ class InboundHandshakes:
     """The open handshakes of one session.
 
     `records` has them by packet id; `forward_again` has the packet ids whose messages must be sent to other nodes
-    again; `inherited` those that an earlier process, here or at a former primary, may have routed; `by_policy` those
-    whose messages a policy accepted without a lease; `pending_acks` has the conditions that the PUBREC of a message
-    waits for.
+    again; `inherited` those that an earlier process, here or at a former primary, may have routed: whether or not they
+    are in `forward_again`, all receivers get them that lack them; `by_policy` those whose messages a policy accepted
+    without a lease; `pending_acks` has the conditions that the PUBREC of a message waits for.
     """
 
     __slots__ = ("_env", "_owner", "by_policy", "forward_again", "inherited", "pending_acks", "records")
@@ -59,6 +59,12 @@ class InboundHandshakes:
             self.inherited.add(packet_id)
         elif record.routed:
             self.forward_again.add(packet_id)
+
+    def only_answered(self, packet_id: int) -> bool:
+        """True if the message of this open packet id was routed, and no node has to get it again."""
+        return (
+            self.records[packet_id].routed and packet_id not in self.forward_again and packet_id not in self.inherited
+        )
 
     def mid(self, record: InboundRecord) -> Mid:
         """The mid of the message of a handshake."""
@@ -179,6 +185,7 @@ class InboundHandshakes:
         self.pending_acks.pop(packet_id, None)
         self.forward_again.discard(packet_id)
         self.inherited.discard(packet_id)
+        self.by_policy.discard(packet_id)
         self._forget(packet_id, record)
         return self._owner.durable
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.plugins.hooks import Allow
+from strogoff.broker.queues.records import InboundRecord
 from strogoff.mqtt.packets import Puback, Publish, Pubrec
 
 from ...harness.broker import BrokerHarness
@@ -130,3 +131,18 @@ def test_a_repeated_packet_keeps_the_changes_of_the_plugin(version: int, restart
     asked = len(plugin.asked)
     assert broker.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
     assert len(plugin.asked) == asked  # it is only answered
+
+
+def test_a_message_of_a_former_primary_gets_the_changes_of_the_plugin() -> None:
+    """It was routed there, and members of groups here may lack it."""
+    plugin = Changing()
+    plugin.changes = {"a": {"topic": "b", "payload": b"new"}}
+    broker = BrokerHarness(plugin)
+    member = broker.client("member")
+    member.subscribe(("$share/g/#", 2))
+    client = broker.persistent("p")
+    session = broker.node.sessions.get("", "p")
+    assert session is not None
+    session.inbound.restore(7, InboundRecord(1, 8, True, origin="#3"))
+    assert client.publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
+    assert [(m.topic, m.payload) for m in member.messages()] == [("b", b"new")]

@@ -150,6 +150,25 @@ def test_a_repeated_publish_reaches_the_group_whose_member_is_in_a_lost_slot() -
     assert [each.payload for each in other.drain()] == [b"m"]
 
 
+def test_a_message_of_a_former_primary_goes_to_a_member_once_although_its_member_was_in_a_lost_slot() -> None:
+    """H-12: the message goes to all receivers, and a member of the group is chosen for that."""
+    broker = BrokerHarness()
+    member = broker.client("member")
+    member.subscribe(("$share/g/t", 2))
+    broker.persistent("writer")
+    session = broker.node.sessions.get("", "writer")
+    assert session is not None
+    session.inbound.restore(7, InboundRecord(1, 8, True, origin="#3", members={"$share/g/t": 3}))
+    session.inbound.lose_slot(3)
+    assert session.inbound.inherited == session.inbound.forward_again == {7}
+    assert not session.inbound.only_answered(7)
+    for _ in range(2):
+        broker.persistent("writer").send(publish("t", b"m", 2, 7, dup=True))
+        broker.settle()
+        assert session.inbound.only_answered(7)
+    assert [each.payload for each in member.drain()] == [b"m"]
+
+
 def test_routed_writes_only_changes() -> None:
     broker = Publishing()
     broker.open(7)
@@ -232,8 +251,10 @@ def test_close_forgets_the_handshake(durable: bool) -> None:
     broker.inbound.routed(7, [], PendingAcks())
     broker.inbound.forward_again.add(7)
     broker.open(8, counter=9)
+    broker.inbound.by_policy.update((7, 8))
     broker.settle()
     assert broker.inbound.close(7) is durable
+    assert broker.inbound.by_policy == {8}
     assert list(broker.inbound.records) == [8]
     assert (broker.inbound.pending_acks, broker.inbound.forward_again) == ({}, set())
     assert broker.cluster.told[2:] == [("closed", 1, 8)]
