@@ -58,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words:
         print(USAGE, end="")
         return 2
+    if os.getpid() == 1:
+        _end_at_sigterm()
     try:
         arguments = _tree(words[0]).parse_args(words)
         run: Callable[[argparse.Namespace], int] = arguments.run
@@ -72,6 +74,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader has closed the pipe, as `| head` does; without this Python would report an error at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+
+
+def _end_at_sigterm() -> None:
+    """The first process of a container gets SIGTERM only if it has a handler; else a container that is stopped while it
+    starts would wait for SIGKILL. `start` replaces this handler by its own one."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
 
 
 def _tree(command: str) -> argparse.ArgumentParser:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -85,3 +87,19 @@ def test_each_command_imports_only_what_it_needs() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert ran.stdout.splitlines()[-1] == "['cli'] []"
+
+
+def test_the_first_process_of_a_container_hears_sigterm_before_it_is_ready() -> None:
+    """The kernel drops signals without a handler there. Here the signal comes while `start` is still imported."""
+    alone = ["unshare", "--pid", "--fork", "--kill-child"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True, timeout=30).returncode:
+        pytest.skip("needs the right to make a namespace of processes")
+    code = """
+import os, signal
+from strogoff import cli
+assert os.getpid() == 1
+cli.COMMANDS["start"] = lambda parser: os.kill(1, signal.SIGTERM)
+cli.main(["start"])
+"""
+    ran = subprocess.run([*alone, sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 128 + signal.SIGTERM, ran.stderr
