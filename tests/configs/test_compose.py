@@ -93,6 +93,18 @@ def test_the_nodes_cannot_write_to_their_image() -> None:
         assert node["cap_drop"] == ["ALL"]
 
 
+def test_one_service_builds_the_image_and_none_pulls_it() -> None:
+    """Docker builds an image for each service with `build`. They share the tag, so that the next `up` would replace the
+    containers of all but one."""
+    assert [name for name, node in NODES.items() if "build" in node] == ["node1"]
+    assert {each["pull_policy"] for each in (*NODES.values(), S3["services"]["bucket"])} == {"never"}
+
+
+def test_the_nodes_hear_a_signal_from_the_first_moment_on() -> None:
+    """Process 1 of a container hears none before Python runs: a node that is stopped then would wait for SIGKILL."""
+    assert all(node["init"] is True for node in NODES.values())
+
+
 @pytest.mark.parametrize("mount", MOUNTS, ids=str)
 def test_the_mounted_files_exist_and_are_read_only(mount: tuple[str, ...]) -> None:
     """If a mounted file is missing, Docker makes an empty folder in its place."""
