@@ -63,5 +63,9 @@ class PeerAddresses:
         """Returns node -> address of the nodes to dial."""
         rows = [row for row in membership.members.values() if row.node != self._me]
         self._ahead = {node: peer for node, peer in self._ahead.items() if peer.joined > membership.index}
-        members = {row.node: self._hints.get(row.node, row.address) for row in rows}
-        return {**(members or self.seeds), **{node: peer.address for node, peer in self._ahead.items()}}
+        members = {row.node: row.address for row in rows}
+        if self._me not in membership.members:
+            # the log is not applied up to this node's own entry: what it has of the others may be from earlier starts
+            members |= self.seeds
+        members = {node: self._hints.get(node, address) for node, address in members.items()}
+        return {**members, **{node: peer.address for node, peer in self._ahead.items()}}
