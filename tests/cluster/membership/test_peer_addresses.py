@@ -29,6 +29,15 @@ def test_the_members_that_took_the_node_in_are_dialled_until_the_log_names_one()
     assert addresses.of(membership()) == {"a": "a:1"}
 
 
+def test_a_new_node_reads_old_addresses_in_the_log_and_dials_none_of_them_before_it_reads_of_itself() -> None:
+    """All members may have moved since these entries. Where they are now stands behind the node's own entry."""
+    addresses, state = PeerAddresses("d"), membership()
+    addresses.joined_through({"a": "a:7", "b": "b:7"})
+    assert addresses.of(state) == {"a": "a:7", "b": "b:7"}
+    state.apply(6, encode_command(Join("d", "disk-d", 1, "d/1", "d:1")))
+    assert addresses.of(state) == {"a": "a:1", "b": "b:1"}
+
+
 def test_discovery_goes_before_the_log_until_the_log_has_a_later_start() -> None:
     addresses = PeerAddresses("a")
     addresses.hint("b", "b:2")
