@@ -14,7 +14,7 @@ from typing import Final
 
 from ..mqtt.topics import parse_shared
 from .lives import BootRows, Lives
-from .rows import BEFORE, NEVER, MessageId, Owner, Row, in_order, row_id, settings_of, slot_in, slots_of
+from .rows import BEFORE, LOGICAL_BITS, NEVER, MessageId, Owner, Row, in_order, row_id, settings_of, slot_in, slots_of
 from .sessions import Held, Home, Online, Session
 from .subscriptions import FilterKey, SubscriptionTable, filter_key
 from .world import World
@@ -29,6 +29,8 @@ NONE: Final = BEFORE - 1
 """Stands for no session in place of the begin of one."""
 TAKEOVERS: Final = 4
 """Among so many last connections of a session is the one that ends."""
+CUT: Final = 2_000 << LOGICAL_BITS
+"""A node that is cut off keeps its lease so long at most. Sessions expire there meanwhile, and not in their copies."""
 
 
 @dataclass
@@ -232,9 +234,23 @@ class _Builder:
             session.revived = row_id(ended), row_id(row)
 
     def _is_undone(self, ended: Row, row: Row) -> bool:
-        """Whether the disk may lack the end of a session, because of a kill or a loss of power before a later row."""
-        world = self.world
-        return world.lives.may_be_undone(ended, row) or world.may_be_undone((ended["node"],), ended["hlc"], row["hlc"])
+        """Whether the disk that the session is resumed from may lack its end, because of a kill, a loss of power or a
+        cut before that."""
+        world, since, until = self.world, ended["hlc"], row["hlc"]
+        undone = world.lives.may_be_undone(ended, row) or world.may_be_undone((ended["node"],), since, until)
+        return undone or self._copy_may_lack(ended, row["node"], until)
+
+    def _copy_may_lack(self, ended: Row, node: str, stamp: int) -> bool:
+        """Whether a session may have expired at a primary that was cut off, and `node` has taken over a copy of the
+        slot without that. Other ends may have an answer, which waits for the copy."""
+        former, since = ended["node"], ended["hlc"]
+        slot, slots = slot_in(ended), self.world.slots
+        return (
+            ended["type"] == "sess.expire"
+            and self.world.partitions.loses_lease(former, since, CUT)
+            and slots.arrived(node, slot, since, stamp) is not None
+            and not slots.was_moved(former, slot, since, stamp)
+        )
 
     def end(self, row: Row) -> None:
         owner = self.world.owner_of(row)

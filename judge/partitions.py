@@ -82,6 +82,11 @@ class Partitions:
         """Whether the node had said that it has a lease, and not that it has lost it."""
         return _containing(self._leased.get(node, ()), stamp) is not None
 
+    def loses_lease(self, node: str, stamp: int, within: int) -> bool:
+        """Whether the node had said that it has a lease, and loses it after a stamp, within this time."""
+        lost = self._unleased.get(node, ())
+        return self.had_lease(node, stamp) and any(stamp < since <= stamp + within for since, _ in lost)
+
     def had_one_between(self, node: str, begin: int, end: int) -> bool:
         """Whether the node got a lease, or lost one, between two stamps; True if the log has none of its leases."""
         spans = (*self._leased.get(node, ()), *self._unleased.get(node, ()))

@@ -95,6 +95,18 @@ def test_a_node_that_joins_has_no_lease(kind: str) -> None:
     assert (found.had_lease("a", 2), found.is_unleased("a", 2)) == (not joins, joins)
 
 
+def test_a_node_that_soon_loses_its_lease() -> None:
+    found = read(
+        {"type": "lease.get", "node": "a"},
+        {"type": "mem.up", "node": "a", "target": "b"},
+        {"type": "lease.lose", "node": "a"},
+        {"type": "lease.lose", "node": "b"},
+    )
+    soon = [found.loses_lease("a", stamp, within) for stamp, within in ((0, 2), (0, 1), (1, 1), (2, 9))]
+    assert soon == [True, False, True, False]
+    assert not found.loses_lease("b", 2, 9) and not found.loses_lease("c", 2, 9)
+
+
 @pytest.mark.parametrize(
     ("begin", "end", "duration", "last", "had"),
     [

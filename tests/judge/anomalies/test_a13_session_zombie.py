@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ...testing.log_audit.log_builder import Log
+from strogoff.cluster.identity import slot_of
+from strogoff.judge.building import CUT
+from strogoff.judge.rows import LOGICAL_BITS
+
+from ...testing.log_audit.log_builder import Log, two_nodes
 from .found import findings, kinds, proof
 
 
@@ -30,3 +34,42 @@ def test_a_session_without_epoch_is_not_judged() -> None:
         if row["type"] in ("sess.expire", "sess.resume"):
             row["epoch"] = 0
     assert kinds(log) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ("cut off", False),
+        ("long before", True),  # the copy has the end since then
+        ("without a lease", True),  # such a node ends no session (H-43)
+        ("with its lease", True),
+        ("moved", True),  # the former primary has handed everything over
+        ("not arrived", True),
+        ("discarded", True),  # its client has an answer, which waits for the copy
+    ],
+)
+def test_a_copy_may_lack_an_expiry_at_a_node_that_is_cut_off(how: str, found: bool) -> None:
+    """a ends a session before it knows that it is cut off. b has a copy, and takes the slot over."""
+    a, b = two_nodes()
+    a.say("lease.get", view=1)
+    a.connect("rx", expiry_s=60)
+    a.say("conn.close", client="rx", reason="gateway_lost")
+    if how == "without a lease":
+        a.say("lease.lose", view=1)
+    if how == "discarded":
+        a.say("sess.end", client="rx", reason="clean_start")
+    else:
+        a.say("sess.expire", client="rx")
+    if how == "moved":
+        a.say("slot.moved", slot=slot_of("", "rx"), target="b", sessions=1, bytes=0)
+    gap_ms = (CUT >> LOGICAL_BITS) - (how != "long before")
+    for _ in range(gap_ms - (how == "moved")):
+        next(a._now)
+    if how not in ("with its lease", "without a lease"):
+        a.say("lease.lose", view=1)
+    if how != "not arrived":
+        b.say("slot.arrive", slot=slot_of("", "rx"))
+    b.connect("rx", present=True, expiry_s=60)
+    log = Log()
+    log.rows = [*a.rows, *b.rows]
+    assert kinds(log) == [("A13", "resumed")] * found
