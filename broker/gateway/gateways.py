@@ -165,7 +165,7 @@ class Gateways:
         if client in self._waiting:
             self._waiting[client].end("session_taken_over")  # its answer would take the client id back (H-37)
         if self._policy.view_state is ViewState.MINORITY and (fresh or self.locator.holds(slot)):
-            self.registration.unknown_clients = True
+            self.registration.serve_unasked(client)
             return False  # the policy `on` asks no other node
         node = self.locator.registrar_of(slot) if fresh else self.locator.primary_of(slot)
         here = node == self.name and slot not in self._sessions.elsewhere

@@ -83,6 +83,14 @@ class Registration:
         for node in list(self._questions):
             self._answer(node)
 
+    def serve_unasked(self, client: bytes) -> None:
+        """This node serves a client without a lease. If it is the registrar, it ends a connection elsewhere: nobody
+        would ask for that one if all nodes stay in the view (H-37)."""
+        self.unknown_clients = True
+        owner = self.registrar.owner(client)
+        if owner is not None:
+            self.evict(client, owner)
+
     def lease_is_back(self) -> None:
         """Let the other nodes ask for the clients of this one (H-37). Those without a tunnel ask when it opens."""
         if self.unknown_clients:

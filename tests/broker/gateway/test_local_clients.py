@@ -265,6 +265,21 @@ def test_a_client_that_was_served_without_a_lease_is_registered_when_the_lease_i
     assert client.closed and cluster.registered(2) == 1
 
 
+@pytest.mark.parametrize("expiry_s", [None, 600])
+def test_a_registrar_that_serves_a_client_without_a_lease_ends_the_former_connection(expiry_s: int | None) -> None:
+    """H-37: it knows that the client is at n1. Neither a view nor a tunnel ends, so nobody asks n1 again."""
+    cluster = RelayHarness(3, **ON)
+    node, clustering = cluster[2].node, cluster[2].host.clustering
+    assert clustering is not None
+    other, former = clean(cluster, 1, "other"), clean(cluster, 1)
+    node.policy.view_state = ViewState.MINORITY
+    newer = cluster[2].client("c", expiry_s=expiry_s)
+    clustering.lease_changed()
+    cluster.settle()
+    assert reasons(former) == EVICTED and not newer.closed and not other.closed
+    assert cluster.local(1) == cluster.registered(2) == 1
+
+
 @pytest.mark.parametrize("policy", [MAJORITY, ON])
 def test_a_client_that_changed_sides_and_left_before_the_heal(policy: dict[str, Any]) -> None:
     """No node knows any more that it was there. Its former connection ends as any other one (docs/netsplit.md)."""
