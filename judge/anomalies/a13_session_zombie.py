@@ -2,8 +2,9 @@
 
 A durable session has another epoch than those of the client before. `sess.resume` has an epoch that `sess.end` or
 `sess.expire` had before, on any node (`resumed`). What a node did in the last second before a kill, or ever
-before a loss of power without fsync, may not have come to its disk: such an end is not judged. Nor is an expiry that a
-primary decides while it is cut off, before it loses its lease: the copy that goes on elsewhere may lack it.
+before a loss of power without fsync, may not have come to its disk: such an end is not judged. Nor is an expiry at a
+primary that has lost its lease within 2 seconds, if the session is resumed at a node that has taken the slot over: the
+primary was cut off, and the copy may lack the expiry.
 """
 
 from __future__ import annotations
