@@ -7,7 +7,8 @@ Not judged are acknowledgements without a lease, whose other side gets the messa
 node had died, was out of the publisher's view, or was just getting the session from another node. A node that stood
 still may say only later that the message is safe there; if another node has the session by then, that one has answered.
 The same holds if the session had ended before the acknowledgement: its queue has ended with it.
-Nobody waits for a disk that the cluster has given up.
+Nobody waits for a disk that the cluster has given up. If a group has chosen another member later, the message must be
+safe there alone.
 A node that did not write the rows of messages may have had the message in its queue before.
 If a slot moved with an open handshake of QoS 2, the next primary of some former versions answered under an id with its
 own name, which may be that of another message: an acknowledgement from before the PUBLISH, or to another client, is not
@@ -38,10 +39,23 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
             if stored is None or stored.stamp <= answer.stamp:
                 continue
             given_up = world.was_given_up(queued.node, queued.boot, answer.stamp)
-            if not given_up and not _is_gone(publish, answer, owner, queued, world):
+            replaced = _is_safe_at_a_later_member(message, answer, queued)
+            if not given_up and not replaced and not _is_gone(publish, answer, owner, queued, world):
                 yield _finding("disk", message, publish, owner, (answer.row, stored.row), world)
         elif _must_have_waited(message, publish, answer, owner, queued, world):
             yield _finding("queue", message, publish, owner, (answer.row, queued.row), world)
+
+
+def _is_safe_at_a_later_member(message: Message, answer: Answer, queued: Queued) -> bool:
+    """Whether each group that had chosen the session has chosen another one later, which had it safe in time."""
+    later = {
+        group
+        for owner, other in message.queued.items()
+        if other.first > queued.first and owner in message.safe and message.safe[owner].stamp <= answer.stamp
+        for group, _, _ in other.entries
+        if group
+    }
+    return later.issuperset(group for group, _, _ in queued.entries)
 
 
 def _is_gone(publish: Publish, answer: Answer, owner: Owner, queued: Queued, world: World) -> bool:

@@ -130,3 +130,36 @@ def test_an_answer_of_another_node_from_before_its_rows_of_the_message() -> None
     b.route(mid, "rx")
     a.rows += b.rows
     assert ("A2", "queue") in kinds(a)
+
+
+@pytest.mark.parametrize(
+    ("order", "also", "wrong"),
+    [
+        (("one", "two", "safe two", "ack", "safe one"), False, []),
+        (("one", "two", "ack", "safe one", "safe two"), False, ["one", "two"]),
+        (("two", "safe two", "one", "ack", "safe one"), False, ["one"]),
+        (("one", "two", "safe two", "ack", "safe one"), True, ["one"]),
+    ],
+)
+def test_a_group_that_chooses_again_waits_for_the_later_member_alone(
+    order: tuple[str, ...], also: bool, wrong: list[str]
+) -> None:
+    """Member `one` is at a node that has left the view. Its own subscription still must have the message."""
+    log = Log()
+    for client in ("one", "two"):
+        log.subscriber(client, "$share/g/t/#", expiry_s=60)
+    if also:
+        log.subscribe("one", "t/#")
+    mid = log.accept()
+    for step in order:
+        if step == "ack":
+            log.say("pub.ack", mid=mid, client="tx", right="lease")
+        elif step.startswith("safe "):
+            log.say("q.durable", mid=mid, client=step.removeprefix("safe "))
+        else:
+            if also and step == "one":
+                log.say("pub.route", mid=mid, targets=[step])
+                log.say("q.enq", mid=mid, client=step)
+            log.say("pub.route", mid=mid, targets=[step], group="$share/g/t/#")
+            log.say("q.enq", mid=mid, client=step, group="$share/g/t/#")
+    assert sorted(each.subject.client for each in findings(log) if (each.anomaly, each.kind) == ("A2", "disk")) == wrong
