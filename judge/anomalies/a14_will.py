@@ -29,6 +29,8 @@ Exceptions that the log shows:
 - A node that is out of the view loses its slots. It says so of those that have sessions there; of the others only the
   next primary does.
 - The next primary may publish a will less than 1 s before it says that the slot has arrived.
+- The client may be connected at the next primary when its former session comes there with the slot, and ends
+  (`clean_start`). The will of the connection is not due then.
 - A node that does not have the slot, but is cut off from the one that has it, may serve the client with a will of its
   own. Each of the two publishes its own will; that of the slot it may drop (`resumed`) when the client is back.
 - A connection that ended before its CONNACK by a kill, or because its node lost the slot: its will may not have been on
@@ -165,10 +167,18 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
             _cancelled(wills, row, _elsewhere(owner, clients), world)
         elif row["type"] == "conn.open":
             wills.open(row, world)
-        elif row["hlc"] in wills.ends and (row["type"] != "sess.create" or wills.state != "armed"):
+        elif row["hlc"] in wills.ends and not _is_of_another(owner, wills, row, world):
             wills.end(row, world)
     for owner, wills in clients.items():
         yield from _lost(owner, wills, world)
+
+
+def _is_of_another(owner: Owner, wills: _Wills, row: Row, world: World) -> bool:
+    """Whether a row ends another session than that with the present will: the next one begins, or the former one came
+    with its slot when the client was connected already."""
+    if row["type"] == "sess.create":
+        return wills.state == "armed"
+    return row.get("reason") == "clean_start" and _is_online(owner, row, world)
 
 
 def _arriving(row: Row, clients: Mapping[Owner, _Wills], world: World) -> Owner | None:

@@ -71,6 +71,34 @@ def test_a_client_is_back_at_a_node_that_has_given_its_slot_away(how: str, found
     assert lost_and_spurious(a, b) == found
 
 
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ("published", []),
+        ("", [("lost", "a")]),
+        ("published, closed", [("lost", "a")]),
+        ("published, disconnected", [("lost", "a")]),
+    ],
+)
+def test_a_client_is_connected_when_its_former_session_comes_and_ends(how: str, found: list[tuple[str, str]]) -> None:
+    """`b` publishes the will of that session. If its own session ends there, that was its own will."""
+    a, b = two_nodes()
+    a.connect("tx", will=True)
+    a.say("conn.close", client="tx", reason="gateway_lost")
+    a.boot()
+    b.say("slot.arrive", slot=SLOT)
+    b.connect("tx", will=True)
+    if "closed" in how:
+        b.say("conn.close", client="tx", reason="peer closed")
+    for number in range(how.count("published")):
+        publish(b, 50 + number)
+    end(b, "disconnected" if "disconnected" in how else "clean_start")
+    a._now = b._now = count(next(a._now) + 10_000)
+    for log in (a, b):
+        log.connect("other")
+    assert lost_and_spurious(a, b) == found
+
+
 @pytest.mark.parametrize("arrives", [True, False])
 @pytest.mark.parametrize("how", ["", "before the move", "long after", "another slot", "stays"])
 def test_a_will_went_with_its_slot_to_a_disk_that_is_lost(how: str, arrives: bool) -> None:
