@@ -30,7 +30,8 @@ NONE: Final = BEFORE - 1
 TAKEOVERS: Final = 4
 """Among so many last connections of a session is the one that ends."""
 CUT: Final = 2_000 << LOGICAL_BITS
-"""A node that is cut off keeps its lease so long at most. Sessions expire there meanwhile, and not in their copies."""
+"""A node that is cut off has its lease for 2 s more at most. It lets sessions expire until then, and their copies do
+not learn of that."""
 
 
 @dataclass
@@ -80,8 +81,7 @@ class _Slot:
         row = self.moved
         if row is None or row["target"] != node:
             return False
-        node, stamp = row["node"], row["hlc"]
-        return session.home.node == node and session.home.since > stamp
+        return session.home.node == row["node"] and session.home.since > row["hlc"]
 
 
 class _Builder:

@@ -83,7 +83,7 @@ class Partitions:
         return _containing(self._leased.get(node, ()), stamp) is not None
 
     def loses_lease(self, node: str, stamp: int, within: int) -> bool:
-        """Whether the node had said that it has a lease, and loses it after a stamp, within this time."""
+        """Whether the node has a lease at a stamp, as the log says, and loses it at most `within` after that."""
         lost = self._unleased.get(node, ())
         return self.had_lease(node, stamp) and any(stamp < since <= stamp + within for since, _ in lost)
 

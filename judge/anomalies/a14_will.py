@@ -96,7 +96,7 @@ class _Wills:
             self.state = ""
 
     def publish(self, row: Row, world: World) -> None:
-        """One of the wills that are due is published: the first one that may be at this node."""
+        """A node publishes a will: take the first of those that are due and may be at that node."""
         until = row["hlc"] + ARRIVAL
         here = (at for at, (armed, _) in enumerate(self.due) if not _is_apart(armed, row["node"], until, world))
         self.answered = self.due.pop(next(here, 0)), row
@@ -308,17 +308,16 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
     if wills.due:
         wills.publish(row, world)
         return
-    own = wills.state == "armed" and wills.promised and not _is_online(owner, row, world)
-    if not own and _came_along(elsewhere, row, world):
+    is_own, online = wills.state == "armed" and wills.promised, _is_online(owner, row, world)
+    if (online or not is_own) and _came_along(elsewhere, row, world):
         return
-    if wills.undone and (wills.state != "armed" or _is_online(owner, row, world)):
+    if wills.undone and (wills.state != "armed" or online):
         wills.undone.pop(0)
         return
     inside = world.lives.first_boot[row["node"]] == 1
     if wills.last is None:  # it was armed at another node, which had published or cancelled it and lost the slot
         wills.last = next((each.last for each in elsewhere if _undone(each.last, row, world)), None)
     undone, follows = _undone(wills.last, row, world), wills.again
-    is_own = wills.state == "armed" and wills.promised
     if not (undone or is_own) and wills.answered is not None and _undone(wills.answered[1], row, world):
         undone, wills.answered = True, None
     wills.again = wills.state == "armed" and not wills.promised and undone

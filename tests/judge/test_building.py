@@ -364,7 +364,8 @@ def test_a_gateway_keeps_the_client_of_a_primary_that_is_dead(dies: bool) -> Non
 
 @pytest.mark.parametrize("away", ["a", "c", "back", ""])
 def test_a_gateway_keeps_the_client_of_a_primary_that_is_out_of_the_view(away: str) -> None:
-    """A node that lives on loses its slots when it is out of the view of the next primary, but not if it is back."""
+    """The node runs on. It loses its slots while the next primary's view lacks it; when that view has it again, it does
+    not."""
     a, b, c = nodes("a", "b", "c")
     for node in ("a", "c"):
         b.say("mem.up", target=node, view=1)

@@ -285,7 +285,7 @@ def test_the_rows_of_a_handshake_keep_the_id_of_its_message_when_the_slot_moves(
 
 
 def test_a_packet_id_that_came_with_its_slot_and_back_after_a_loss_of_power_stands_for_a_new_message() -> None:
-    """The boot of the former primary has the same number as the process that finds the id on its disk."""
+    """The former primary has the same boot number as the node that finds the id on its disk."""
     cluster = MovingCluster()
     cluster.restart(1)
     cluster.whole()

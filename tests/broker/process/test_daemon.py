@@ -141,7 +141,7 @@ def test_a_signal_stops_everything_in_reverse_order(
 def test_a_node_that_waits_for_its_cluster_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: str
 ) -> None:
-    """Other nodes can find the node, and it refuses clients. A node that looks for no others takes clients at once."""
+    """With `discovery.nodes` the node waits for others, and refuses clients. Without, it takes clients at once."""
     more = {"listener.vmq.default": "127.0.0.1:0", "discovery.nodes": nodes}
     wanted = settings(tmp_path, **{name.replace(".", "__"): value for name, value in more.items() if value})
     assert asyncio.run(daemon.serve(wanted, [Interrupter([], signal.SIGTERM)])) == 0

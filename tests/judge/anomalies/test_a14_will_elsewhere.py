@@ -1,4 +1,4 @@
-"""A14: wills of one client at several nodes, of which one has the slot."""
+"""A14: a client has wills at several nodes, and one of these nodes has the client's slot."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def test_a_client_is_connected_when_its_former_session_comes_and_ends(how: str, 
 @pytest.mark.parametrize("arrives", [True, False])
 @pytest.mark.parametrize("how", ["", "before the move", "long after", "another slot", "stays"])
 def test_a_will_went_with_its_slot_to_a_disk_that_is_lost(how: str, arrives: bool) -> None:
-    """The client comes back to its former node when the next primary is gone. A will that was not in the slot, or that
-    the next primary had time to publish, is not gone."""
+    """`a` gives the slot to `b`, the cluster loses the disk of `b`, and the client comes back to `a`. The will is gone
+    with that disk. It is not gone if it was not in the slot, or if `b` had time to publish it."""
     a, b = two_nodes()
 
     def lose() -> None:
