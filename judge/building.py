@@ -81,7 +81,8 @@ class _Slot:
         row = self.moved
         if row is None or row["target"] != node:
             return False
-        return session.home.node == row["node"] and session.home.since > row["hlc"]
+        stamp: int = row["hlc"]
+        return session.home.node == row["node"] and session.home.since > stamp
 
 
 class _Builder:
