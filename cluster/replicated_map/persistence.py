@@ -131,7 +131,8 @@ class Persistence:
 
     def _load_folded(self, key: bytes, value: bytes) -> None:
         node = key[2:].decode()
-        self._replica.clock.folded[node] = self._folded[node] = _boot.decode(value)
+        self._folded[node] = _boot.decode(value)
+        self._replica.clock.restore_folded(node, self._folded[node])
 
     def _load_key(self, key: bytes, value: bytes) -> None:
         record = _record.decode(value)

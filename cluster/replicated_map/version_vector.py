@@ -8,7 +8,8 @@ Actors are boots, so the clock would grow with every restart. Therefore early bo
 stands for "everything of this boot and all before it". An early boot makes no new dots. It may be folded once every
 member has reported that it knows a later boot (so it takes no more messages of the early one) and has seen exactly the
 same dots of the early one as this node. `foldable` decides, oldest boot first. Until all members have folded it too,
-`final` keeps its counters, to distinguish a member that has not folded yet from one that lacks dots.
+`final` keeps its counters, to distinguish a member that has not folded yet from one that lacks dots. A member that has
+not folded a boot of which they are forgotten has to be compared key by key.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from .intervals import Intervals
 class VersionVector:
     """A set of dots, by actor. Implements `dvv.Context`."""
 
-    __slots__ = ("actors", "final", "folded", "seen")
+    __slots__ = ("actors", "final", "folded", "forgotten", "seen")
 
     def __init__(self, actors: Actors) -> None:
         self.actors = actors
         self.seen: dict[int, Intervals] = {}
         self.folded: dict[str, int] = {}
         self.final: dict[int, Intervals] = {}
+        self.forgotten: dict[str, int] = {}
+        """Node -> its last folded boot whose counters this node has forgotten or never knew. `final` has those of the
+        later ones."""
 
     def covers(self, dot: int) -> bool:
         """Whether a dot has been seen."""
@@ -78,9 +82,18 @@ class VersionVector:
         for actor in gone:
             self.final[actor] = self.seen.pop(actor)
         if by_peer:
-            self.final = {actor: seen for actor, seen in self.final.items() if not self._is_of(actor, node, boot)}
+            self._forget(node, boot)
         self.folded[node] = boot
         return gone
+
+    def restore_folded(self, node: str, boot: int) -> None:
+        """Read from the disk that a boot is folded. The counters of folded boots are not on the disk."""
+        self.folded[node] = self.forgotten[node] = boot
+
+    def _forget(self, node: str, boot: int) -> None:
+        """Remove the counters of this folded boot and all before it."""
+        self.final = {actor: seen for actor, seen in self.final.items() if not self._is_of(actor, node, boot)}
+        self.forgotten[node] = boot
 
     def _is_of(self, actor: int, node: str, boot: int) -> bool:
         name, number = self.actors.names[actor]
@@ -129,10 +142,13 @@ class VersionVector:
         away: dots that only an absent node has seen then count as seen and replaced.
         """
         for node, boot in other.folded.items():
-            if self.folded.get(node, 0) >= boot:
+            mine = self.folded.get(node, 0)
+            if mine >= boot:
                 continue
+            if mine < other.forgotten.get(node, 0):
+                return True
             late = [actor for actor in other.final if other._is_of(actor, node, boot) and not self.is_folded(actor)]
-            if not late or any(other.final[actor] != self.seen.get(actor, []) for actor in late):
+            if any(other.final[actor] != self.seen.get(actor, []) for actor in late):
                 return True
         return False
 
@@ -164,19 +180,21 @@ class VersionVector:
     def _agrees(self, node: str, boot: int, actor: int, asking: VersionVector) -> bool:
         """Whether this clock, of a member, allows folding a boot: it knows a later boot and has seen the same dots.
 
-        A member that has folded the boot may have seen more dots of it: without `final` only an exchange can show that.
+        A member that has folded more boots may have seen dots of them that the asking node lacks. Its report has no
+        `final`, so only an exchange can show that.
         """
-        if self.folded.get(node, 0) >= boot:
-            return self.final.get(actor) == asking.seen[actor]
+        if self.folded.get(node, 0) > asking.folded.get(node, 0):
+            return False
         mine = [(self.actors.names[number][1], number) for number in self.seen if self.actors.names[number][0] == node]
         early = [number for number_boot, number in mine if number_boot <= boot]
         same = all(self.seen[each] == asking.seen.get(each, asking.final.get(each)) for each in early)
         return same and actor in early and len(mine) > len(early)
 
     def forget_final(self, others: Iterable[VersionVector]) -> None:
-        """Remove the entries of `final` for boots that every member has folded."""
+        """Forget the counters of the boots that every member has folded."""
         if self.final:
-            everywhere = list(others)
-            for actor in list(self.final):
-                if all(other.is_folded(actor) for other in everywhere):
-                    del self.final[actor]
+            others = list(others)
+            for node in {self.actors.names[actor][0] for actor in self.final}:
+                everywhere = min(other.folded.get(node, 0) for other in (self, *others))
+                if everywhere > self.forgotten.get(node, 0):
+                    self._forget(node, everywhere)

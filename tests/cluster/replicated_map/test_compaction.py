@@ -59,6 +59,27 @@ def test_restarts_leave_nothing_behind() -> None:
         assert len([key for key in node.disk.content() if key < b"d\2"]) <= 4
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_an_emptied_node_gets_the_writes_of_all_folded_boots(seed: int) -> None:
+    """A's boot 1 wrote, its boot 2 wrote nothing. C loses its disk while the others still remember the fold of boot 2."""
+    world = MapHarness(seed, "ABC")
+    world.loop.run_for(1)
+    world.put("A", b"tx", b"v")
+    world.loop.run_for(1)
+    world.restart("A", power=False)
+    world.loop.run_for(60)
+    world.restart("A", power=False)
+    clocks = [node.map._halves[0].clock for node in world.nodes.values()]
+    for _ in range(400):
+        world.loop.run_for(0.1)
+        if all(clock.folded["A"] == 2 for clock in clocks):
+            break
+    assert any(clock.final for clock in clocks[:2])
+    world.restart("C", power=True, lost=True)
+    world.loop.run_for(60)
+    assert world.nodes["C"].map.get(b"tx") == b"v"
+
+
 def test_a_newcomer_does_not_fold_writes_that_it_lacks() -> None:
     """C has an empty disk and waits for a node that has not applied its view. Other nodes write and report to it."""
     world = MapHarness(10, "ABC")

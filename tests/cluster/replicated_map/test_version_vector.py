@@ -75,12 +75,24 @@ def test_a_node_that_folded_a_boot_may_have_seen_more_of_it() -> None:
     for clock in (mine, other):
         clock.add(old, 0, 4)
         clock.add(new, 0, 0)
-    other.add(old, 4, 5)
+    assert mine.foldable([other]) == [("n", 1)]
     other.fold("n", 1)
     assert mine.foldable([other]) == []
-    mine.add(old, 4, 5)
-    assert mine.foldable([other]) == [("n", 1)]
-    assert mine.foldable([other.copy()]) == [], "a copy does not say what has been folded"
+
+
+def test_a_later_boot_is_not_folded_by_a_node_that_lacks_a_folded_one() -> None:
+    """Else the fold of boot 2 would claim the writes of boot 1, which the node has never seen."""
+    actors = Actors()
+    clocks = [VersionVector(actors) for _ in range(2)]
+    newcomer, member = clocks
+    for boot in (2, 3):
+        for clock in clocks:
+            clock.add(actors.number("n", boot), 0, 0)
+    assert newcomer.foldable([member]) == [("n", 2)]
+    member.fold("n", 1)
+    assert newcomer.foldable([member]) == []
+    newcomer.fold("n", 1, by_peer=True)
+    assert newcomer.foldable([member]) == [("n", 2)]
 
 
 def test_a_node_that_saw_more_than_the_fold_needs_all_keys() -> None:
@@ -95,6 +107,76 @@ def test_a_node_that_saw_more_than_the_fold_needs_all_keys() -> None:
     assert not away.differs_in_folded(mine)
     away.add(old, 4, 5)
     assert away.differs_in_folded(mine)
+
+
+def member(actors: Actors) -> VersionVector:
+    """Returns the clock of a member that has five writes of boot 1, none of boot 2, and knows boot 3."""
+    clock = VersionVector(actors)
+    clock.add(actors.number("n", 1), 0, 5)
+    for boot in (2, 3):
+        clock.add(actors.number("n", boot), 0, 0)
+    return clock
+
+
+def empty(actors: Actors) -> VersionVector:
+    """Returns the clock of a node with an empty disk, which has heard of boots 2 and 3 alone."""
+    clock = VersionVector(actors)
+    for boot in (2, 3):
+        clock.add(actors.number("n", boot), 0, 0)
+    return clock
+
+
+def test_a_newcomer_needs_all_keys_when_the_writes_of_an_early_boot_are_forgotten() -> None:
+    """Boot 2, which wrote nothing, is not yet folded everywhere: its count must not stand for that of boot 1."""
+    actors = Actors()
+    clock, other = member(actors), member(actors)
+    for each in (clock, other):
+        each.fold("n", 1)
+    assert not member(actors).differs_in_folded(clock), "it has just what was folded"
+    clock.fold("n", 2)
+    assert not member(actors).differs_in_folded(clock), "it has both boots"
+    clock.forget_final([other])
+    assert list(clock.final) == [actors.number("n", 2)], "the other has folded boot 1 alone"
+    assert not other.differs_in_folded(clock)
+    assert empty(actors).differs_in_folded(clock)
+    assert member(actors).differs_in_folded(clock), "what it has of boot 1 cannot be compared"
+
+
+def test_a_newcomer_needs_all_keys_after_a_restart_of_the_sender() -> None:
+    actors = Actors()
+    clock = empty(actors)
+    clock.restore_folded("n", 1)
+    clock.fold("n", 2)
+    assert empty(actors).differs_in_folded(clock)
+    other = empty(actors)
+    other.restore_folded("n", 1)
+    assert not other.differs_in_folded(clock)
+
+
+def test_a_newcomer_needs_all_keys_of_a_sender_that_took_over_a_fold() -> None:
+    """The sender does not know how many writes the boot made; it has seen a few of them."""
+    actors = Actors()
+    clock = empty(actors)
+    clock.add(actors.number("n", 1), 0, 3)
+    clock.fold("n", 1, by_peer=True)
+    clock.fold("n", 2)
+    few = empty(actors)
+    few.add(actors.number("n", 1), 0, 3)
+    assert few.differs_in_folded(clock)
+    assert empty(actors).differs_in_folded(clock)
+
+
+def test_counts_that_were_forgotten_stay_forgotten() -> None:
+    """A report of a member from before does not bring them back."""
+    actors = Actors()
+    clock, behind, other = member(actors), member(actors), member(actors)
+    for each in (clock, other):
+        each.fold("n", 1)
+    clock.fold("n", 2)
+    clock.forget_final([other])
+    clock.forget_final([behind])
+    assert list(clock.final) == [actors.number("n", 2)]
+    assert empty(actors).differs_in_folded(clock)
 
 
 def test_folded_writes_are_not_missing_where_they_are_folded() -> None:
@@ -114,11 +196,12 @@ def test_ten_thousand_restarts_do_not_grow_the_clock() -> None:
         actor = actors.number("n", boot)
         for clock in clocks:
             clock.add(actor, 0, boot % 3)
-        for clock in clocks:
-            others = [other for other in clocks if other is not clock]
-            for node, early in clock.foldable(others):
+        found = [clock.foldable([other for other in clocks if other is not clock]) for clock in clocks]
+        for clock, early_boots in zip(clocks, found, strict=True):
+            for node, early in early_boots:
                 clock.fold(node, early)
-            clock.forget_final(others)
+        for clock in clocks:
+            clock.forget_final([other for other in clocks if other is not clock])
     assert all(len(clock.seen) <= 2 and len(clock.final) <= 2 for clock in clocks)
     assert clocks[0].covers(dot_of(actors.number("n", 77), 1))
 
