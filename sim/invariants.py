@@ -13,7 +13,7 @@ from ..cluster.slots.table import Holder, SlotTable
 from ..cluster.transport.memory_stream import Path
 from ..netsplit.policy import OPERATIONS
 from . import relay
-from .checkers import available, leases, primaries, relay_bounds, roles, sides, slots, unanswered
+from .checkers import agreement, available, leases, primaries, relay_bounds, roles, sides, slots, unanswered
 from .cluster_plan import USUAL
 from .history import Attempt
 from .machines import ClusterMachine
@@ -22,6 +22,9 @@ from .world import ClusterWorld
 
 EVERY_S = 0.05
 """The interval between two checks, in seconds."""
+
+MAPS_S = 0.5
+"""The interval between two comparisons of the replicated maps, in seconds."""
 
 AT_PROMISES = 3
 """The number of `invariants`, from the first on, that are also checked at each promise: a violation may be short."""
@@ -183,6 +186,23 @@ class Metadata:
         return iter(())
 
 
+class Maps:
+    """Compares the replicated maps of all nodes, durable and volatile halves (H-16)."""
+
+    def __init__(self) -> None:
+        self._then = 0.0
+
+    def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
+        """Check now."""
+        if world.loop.now_s - self._then < MAPS_S:
+            return
+        self._then = world.loop.now_s
+        running = [machine for machine in world.machines.values() if machine.member is not None]
+        for half in (0, 1):
+            digests = [(machine.name, *machine.member.metadata.digests(half)) for machine in running if machine.member]
+            yield from agreement.judge_seen(each for each in digests if each[1])
+
+
 class Slots:
     """Compares the slot tables of the nodes, each time that one has changed (H-22 to H-25)."""
 
@@ -230,6 +250,7 @@ def invariants() -> tuple[Judge, ...]:
         Unanswered(),
         Slots(),
         Metadata(),
+        Maps(),
         _refused,
         Relays(),
     )

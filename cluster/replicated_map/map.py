@@ -442,10 +442,16 @@ class ReplicatedMap:
                     if value is not None:
                         self._hlc.observe(int.from_bytes(value[:STAMP], "big"))
 
+    def digests(self, half: int = 0) -> tuple[str, str]:
+        """Digests of the writes that the durable or the volatile half (1) has seen, and of what is in force.
+
+        The first one is "" while what is in force does not follow from the writes seen: an exchange is under way.
+        """
+        replica = self._halves[half]
+        return replica.clock.digest() if replica.settled else "", f"{replica.digest:016x}"
+
     def _compared(self, peer: str, exchange: int, behind: int | None) -> None:
-        half = self._halves[0]
-        context = half.clock.digest() if half.settled else ""
-        self.reports.compared(peer, exchange, behind, context, f"{half.digest:016x}")
+        self.reports.compared(peer, exchange, behind, *self.digests())
 
     # Compaction
 

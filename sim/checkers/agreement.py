@@ -1,8 +1,8 @@
-"""At rest all nodes have the same metadata: keys, values and the writes that they come from (H-16, H-17)."""
+"""Nodes that have seen the same writes have the same metadata; at rest all nodes have the same (H-16, H-17)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 Contents = Mapping[str, Mapping[bytes, object]]
 
@@ -19,3 +19,12 @@ def judge(contents: Contents) -> Iterator[str]:
             if model.get(key) != found.get(key):
                 yield f"disagree: {key!r} is {model.get(key)!r} at {first}, {found.get(key)!r} at {other}"
                 break
+
+
+def judge_seen(digests: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """Compare nodes at one moment. `digests`: node, digest of the writes that it has seen, digest of its metadata."""
+    first: dict[str, tuple[str, str]] = {}
+    for node, seen, held in digests:
+        other, model = first.setdefault(seen, (node, held))
+        if held != model:
+            yield f"disagree: {other} and {node} have seen the same writes, and have different metadata"
