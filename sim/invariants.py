@@ -197,10 +197,9 @@ class Maps:
         if world.loop.now_s - self._then < MAPS_S:
             return
         self._then = world.loop.now_s
-        running = [machine for machine in world.machines.values() if machine.member is not None]
+        maps = {name: machine.member.metadata for name, machine in world.machines.items() if machine.member is not None}
         for half in (0, 1):
-            digests = [(machine.name, *machine.member.metadata.digests(half)) for machine in running if machine.member]
-            yield from agreement.judge_seen(each for each in digests if each[1])
+            yield from agreement.judge_seen((name, *each.digests(half)) for name, each in maps.items())
 
 
 class Slots:

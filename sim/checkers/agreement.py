@@ -22,9 +22,12 @@ def judge(contents: Contents) -> Iterator[str]:
 
 
 def judge_seen(digests: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    """Compare nodes at one moment. `digests`: node, digest of the writes that it has seen, digest of its metadata."""
+    """Compare nodes at one moment. `digests` has a node, the digest of the writes that it has seen, and that of its
+    metadata, as `ReplicatedMap.digests` returns them. A node whose exchange is half done is not compared."""
     first: dict[str, tuple[str, str]] = {}
     for node, seen, held in digests:
+        if not seen:
+            continue
         other, model = first.setdefault(seen, (node, held))
         if held != model:
             yield f"disagree: {other} and {node} have seen the same writes, and have different metadata"

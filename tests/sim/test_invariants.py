@@ -37,6 +37,19 @@ def test_a_violation_is_reported_once() -> None:
     assert list(simulation.monitor.problems) == ["it is so"]
 
 
+@pytest.mark.parametrize("half", [0, 1])
+def test_nodes_with_the_same_writes_and_other_values_are_seen_at_once(half: int) -> None:
+    """In the durable half and in the volatile one."""
+    simulation = joined()
+    world = simulation.world
+    maps = [machine.member.metadata for machine in world.machines.values() if machine.member is not None]
+    until(world, lambda: len({each.digests(half) for each in maps}) == 1)
+    maps[1]._halves[half].digest ^= 1
+    until(world, lambda: bool(simulation.monitor.problems))
+    text = "disagree: n1 and n2 have seen the same writes, and have different metadata"
+    assert text in simulation.monitor.problems
+
+
 def test_a_promise_without_a_lease_is_seen_at_the_moment_it_leaves() -> None:
     simulation = joined()
     world = simulation.world

@@ -69,6 +69,19 @@ class PastGaps(VersionVector):
         return super().add(actor, 0, max(high, intervals.base(self.seen.get(actor, []))))
 
 
+class OneBootForAll(VersionVector):
+    """A peer that has the writes of a folded boot counts as one that has those of the earlier boots too."""
+
+    __slots__ = ()
+
+    @property
+    def forgotten(self) -> dict[str, int]:  # type: ignore[override]
+        true: dict[str, int] = vars(VersionVector)["forgotten"].__get__(self)
+        for actor in self.final:
+            true.pop(self.actors.names[actor][0], None)
+        return true
+
+
 class NoFloor(Replica):
     """The log is trimmed as if all nodes had everything, and no node gets a walk through all keys."""
 
@@ -96,6 +109,12 @@ def past_gaps(world: MapHarness, map_: ReplicatedMap) -> None:
         replica.clock.__class__ = PastGaps
 
 
+def one_boot_for_all(world: MapHarness, map_: ReplicatedMap) -> None:
+    """An emptied node does not get the writes of folded boots, if a later boot that wrote nothing is folded too."""
+    for replica in map_._halves:
+        replica.clock.__class__ = OneBootForAll
+
+
 def early_trim(world: MapHarness, map_: ReplicatedMap) -> None:
     """Deletions are collected before all members have them, and the floor does not tell."""
     _become(map_, NoFloor)
@@ -114,3 +133,6 @@ PLANTS = {
     "past gaps": past_gaps,
     "early trim": early_trim,
 }
+
+CALM_PLANTS = {"one boot for all": one_boot_for_all}
+"""Bugs that only calm walks find."""

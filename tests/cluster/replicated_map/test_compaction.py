@@ -61,7 +61,7 @@ def test_restarts_leave_nothing_behind() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_an_emptied_node_gets_the_writes_of_all_folded_boots(seed: int) -> None:
-    """A's boot 1 wrote, its boot 2 wrote nothing. C loses its disk while the others still remember the fold of boot 2."""
+    """Boot 1 of A wrote, boot 2 wrote nothing. C loses its disk while the others still remember the fold of boot 2."""
     world = MapHarness(seed, "ABC")
     world.loop.run_for(1)
     world.put("A", b"tx", b"v")

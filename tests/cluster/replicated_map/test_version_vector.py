@@ -179,6 +179,14 @@ def test_counts_that_were_forgotten_stay_forgotten() -> None:
     assert empty(actors).differs_in_folded(clock)
 
 
+def test_a_node_alone_forgets_the_counts_of_all_that_it_has_folded() -> None:
+    clock = member(Actors())
+    clock.fold("n", 2)
+    clock.forget_final([])
+    assert not clock.final
+    assert clock.forgotten == {"n": 2}
+
+
 def test_folded_writes_are_not_missing_where_they_are_folded() -> None:
     actors = Actors()
     old = actors.number("n", 1)

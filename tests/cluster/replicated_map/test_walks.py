@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.thinning import thinned
 
-from .planted_bugs import PLANTS
+from .planted_bugs import CALM_PLANTS, PLANTS
 from .random_walk import walk
 
 SEEDS = 5
@@ -17,9 +17,20 @@ def test_after_the_heal_all_maps_equal_the_model(seed: int) -> None:
     assert walk(seed) == []
 
 
+@pytest.mark.parametrize("seed", thinned(range(100), 4))
+def test_after_a_calm_walk_all_maps_equal_the_model(seed: int) -> None:
+    assert walk(seed, 60, calm=True) == []
+
+
 @pytest.mark.parametrize("plant", sorted(PLANTS))
 def test_planted_bugs_are_found(plant: str) -> None:
     assert any(_fails(seed, plant) for seed in range(SEEDS)), f"{plant} not found in {SEEDS} seeds"
+
+
+@pytest.mark.parametrize("plant", sorted(CALM_PLANTS))
+def test_planted_bugs_are_found_by_calm_walks(plant: str) -> None:
+    found = any(walk(seed, 60, CALM_PLANTS[plant], calm=True) != [] for seed in range(SEEDS))
+    assert found, f"{plant} not found in {SEEDS} seeds"
 
 
 def _fails(seed: int, plant: str) -> bool:
