@@ -28,8 +28,9 @@ Not owed, because the log shows another end or none that is certain:
 
 A kill takes from a queue what the log does not call safe. But if the node that has the session then acknowledges the
 message to its origin, and has given it to nobody since the kill, its disk has it, or its copy of the slot. So has that
-of a node that continues the handshake of the publisher, and gives the message to clean sessions at most. So it waits in
-the queue; if it does not, it is `gone` or `overtaken` when the client is back.
+of a node that continues the handshake of the publisher, or is the origin and had no acknowledgement of the killed node,
+and gives the message to clean sessions at most. So it waits in the queue; if it does not, it is `gone` or `overtaken`
+when the client is back.
 
 A loss is judged only if the log of the session's node goes on to the acknowledgement (docs/anomalies.md#horizon), and
 if no node where the session was since the message was accepted had `eventlog.level = session` from its start on.
@@ -123,12 +124,14 @@ def _is_there_after(died: int, message: Message, session: Session, world: World)
 
 
 def _continued(died: int, message: Message, session: Session, world: World) -> bool:
-    """Whether the node that had the session after a kill continued the publisher's handshake then, and gave the message
-    to clean sessions at most: they have ended with the kill, so the new ones lack it."""
-    answer = message.answer
+    """Whether the node that had the session after a kill answered the publisher then, and gave the message to clean
+    sessions at most: they have ended with the kill, so the new ones lack it. It continued the handshake, or had waited
+    for the answer of the killed node."""
+    answer, killed = message.answer, message.queued[session.owner].node
     if answer is None or session.home_at(answer.stamp).node != answer.node:
         return False
-    if answer.stamp < died or message.steps.get((answer.node, "pub.recv"), BEFORE) < died:
+    waited = answer.node != killed and (killed, "fwd.ack") not in message.steps
+    if answer.stamp < died or (not waited and message.steps.get((answer.node, "pub.recv"), BEFORE) < died):
         return False
     later = ((owner, each) for owner, each in message.queued.items() if each.node == answer.node and died < each.stamp)
     given = [world.session_at(owner, each.stamp) for owner, each in later]

@@ -513,6 +513,44 @@ def test_a_kill_and_the_next_primary_that_has_a_copy_of_the_queue(
     assert [each.kind for each in found] == ["queue"] * lost
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize(
+    ("how", "lost"),
+    [
+        ("", []),
+        ("given to a lasting session", ["queue"]),
+        ("the killed node answered", ["queue"]),
+        ("answered before", ["queue"]),
+        ("the slot is elsewhere", ["queue"]),
+        ("its client is back", []),
+        ("its client is back, without it", ["gone"]),
+    ],
+)
+def test_the_origin_has_a_copy_of_the_queue_of_a_killed_node(how: str, lost: list[str], qos: int) -> None:
+    """It gets the slot, and has waited for the answer of the killed node: it sends the message to itself."""
+    a, b = two_nodes()
+    a.subscriber("lasting", "u", expiry_s=60)
+    b.subscriber(expiry_s=60)
+    mid = a.accept(qos=qos)
+    _forwarded(a, b, mid)
+    b.route(mid, "rx", durable=False)
+    if how == "the killed node answered":
+        a.say("fwd.ack", mid=mid, target="b")
+    if how == "answered before":
+        a.ack(mid)
+    b.boot()
+    if "elsewhere" not in how:
+        a.say("slot.arrive", slot=slot_of("", "rx"))
+    if "given" in how:
+        a.route(mid, "lasting")
+    a.ack(mid)
+    if "back" in how:
+        a.connect("rx", present=True, expiry_s=60)
+        a.say("q.depth", client="rx", count=0 if "without" in how else 1)
+    a.rows += b.rows
+    assert [each.kind for each in findings(a) if each.anomaly == "A1"] == lost
+
+
 @pytest.mark.parametrize(
     ("lost", "resumed", "sure"), [("before", "", True), ("then", "", False), ("then", "again", True), ("", "", True)]
 )
