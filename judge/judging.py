@@ -95,7 +95,7 @@ def judge_message(message_id: MessageId, rows: Iterable[Row], world: World) -> J
     queued = {}
     for owner, each in message.queued.items():
         session_then = world.session_at(owner, each.stamp)
-        if session_then is not None:
+        if session_then is not None and message.queued_for(session_then) is not None:
             queued[session_then.key] = each.stamp
     return Judged(
         findings=findings,
@@ -149,7 +149,7 @@ def _entries(message: Message, owed: Iterable[Session], world: World) -> list[En
                 ordered=bool(sent) and _is_ordered(message, publish, key, world),
                 lifo=bool(sent) and world.setting(sent[0].row[0], "queue_type", sent[0].stamp) == "lifo",
                 owed=key in waiting,
-                queued=key[0] in message.queued,
+                queued=key in waiting and message.queued_for(waiting[key]) is not None,
                 resumed=waiting[key].resumed_after(last) if key in waiting else NEVER,
                 doubt=world.doubt(waiting[key], publish.stamp) if key in waiting else NEVER,
                 rows=(*proof, *(each.row for each in sent[:1])),

@@ -152,6 +152,14 @@ class Message:
         unexpected."""
         return bool(self.queued) or any(kind in ("pub.route", "will.fire") for _, kind in self.steps)
 
+    def queued_for(self, session: Session) -> Queued | None:
+        """Returns its last entry in a session's queue; None without one. If another node has got a durable session, the
+        queue that the former one still has is not the session's."""
+        queued = self.queued.get(session.owner)
+        if queued is not None and session.durable and session.home_at(queued.stamp).node != queued.node:
+            return None
+        return queued
+
     @property
     def sendings(self) -> dict[SessionKey, list[Sent]]:
         """What was sent, by session."""

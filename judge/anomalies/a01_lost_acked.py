@@ -26,6 +26,9 @@ Not owed, because the log shows another end or none that is certain:
 - A session that never got a message of its own client may have No Local, which the log does not show.
 - A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then.
 
+A node that has lost a durable session to another node may still have its former queue. What it enters there is not in
+the session's queue.
+
 A kill takes from a queue what the log does not call safe. But if the node that has the session then acknowledges the
 message to its origin, and has given it to nobody since the kill, its disk has it, or its copy of the slot. So has that
 of a node that continues the handshake of the publisher, or is the origin and had no acknowledgement of the killed node,
@@ -67,7 +70,7 @@ def owed_to(message: Message, world: World, until: int = NEVER) -> Iterator[Sess
             if session.ended < until:
                 continue
             owner = session.owner
-            if owner not in message.queued and not _lasts(held, holders, message.answer.stamp):
+            if message.queued_for(session) is None and not _lasts(held, holders, message.answer.stamp):
                 continue
             seen.add(held.session)
             if session.begun < publish.stamp and owner not in message.received and owner not in message.given_up:
@@ -95,7 +98,7 @@ def fate(message: Message, session: Session, world: World, until: int = NEVER) -
     that stamp on takes does not count."""
     publish, answer = message.publish, message.answer
     assert publish is not None and answer is not None
-    queued = message.queued.get(session.owner)
+    queued = message.queued_for(session)
     sent = any(each.key == session.key for each in message.sent)
     if queued is None:
         if sent:
@@ -207,7 +210,7 @@ def finding_of(kind: str, message: Message, session: Session, world: World) -> F
     assert publish is not None and answer is not None
     if not world.knows(session, answer.stamp):
         return None
-    until = NEVER if session.owner in message.queued else answer.stamp
+    until = answer.stamp if message.queued_for(session) is None else NEVER
     sure = world.doubt(session, publish.stamp) >= until
     return _of_message(kind, message, session.owner, session.number, sure)
 
