@@ -65,12 +65,13 @@ def world_of_ordered(rows: Iterable[Row], summary: Summary) -> World:
 @dataclass
 class _Slot:
     """Clients of a slot. `open`: with an open session. `perhaps`: with a session that a node without a lease has ended,
-    and whether it had a will: another node that takes the slot over knows nothing of that. `waiting`: with a will and
-    without CONNACK, so the log does not have their sessions yet. `primary`: the node where it has last arrived.
-    `moved`: with which row a node has given it to another one, where it has not arrived yet."""
+    whether it had a will, and the row of its end: another node that takes the slot over knows nothing of that.
+    `waiting`: with a will and without CONNACK, so the log does not have their sessions yet. `primary`: the node where
+    the slot has last arrived, or that has copied it to another one. `moved`: with which row a node has given it to
+    another one, where it has not arrived yet."""
 
     open: set[Owner] = field(default_factory=set)
-    perhaps: dict[Owner, tuple[Session, bool]] = field(default_factory=dict)
+    perhaps: dict[Owner, tuple[Session, bool, Row]] = field(default_factory=dict)
     waiting: set[Owner] = field(default_factory=set)
     primary: str = ""
     moved: Row | None = None
@@ -162,6 +163,10 @@ class _Builder:
 
     def slot(self, row: Row) -> None:
         self.world.slots.note(row)
+
+    def copied(self, row: Row) -> None:
+        """Only a primary copies a slot. The first one did not say that it had arrived."""
+        self._slots[row["slot"]].primary = row["node"]
 
     def move(self, row: Row) -> None:
         self.slot(row)
@@ -263,7 +268,7 @@ class _Builder:
                 return  # a node whose slot is elsewhere gives the session up, and leaves the will to the next one
             lasts = session.durable or owner in self._armed
             if lasts and self.world.partitions.is_unleased(row["node"], row["hlc"]):
-                self._slots[session.slot].perhaps[owner] = session, owner in self._armed
+                self._slots[session.slot].perhaps[owner] = session, owner in self._armed, row
             self._finish(session, row)
         else:
             self._strange_ends[owner] = row["hlc"]
@@ -298,7 +303,7 @@ class _Builder:
         """A slot has another primary, where its sessions continue. A client without durable session and without a will
         is served by its gateway, and is not in its slot."""
         self.slot(row)
-        self._revive(row)
+        revived = self._revive(row)
         slot = self._slots[row["slot"]]
         coming: defaultdict[tuple[str, ...], list[Session]] = defaultdict(list)
         here: dict[tuple[str, ...], int] = {}
@@ -318,6 +323,7 @@ class _Builder:
                 self._moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
         for client, sessions in coming.items():
             self._come(row, sessions, here.get(client, NONE))
+        self._end_again(row, revived)
         slot.primary, slot.moved = row["node"], None
 
     def _come(self, row: Row, sessions: list[Session], here: int) -> None:
@@ -351,9 +357,11 @@ class _Builder:
         a slot, and ends what has expired, before it says that the slot has arrived."""
         return self._strange_ends.get((node, *owner[1:]), BEFORE)
 
-    def _revive(self, row: Row) -> None:
+    def _revive(self, row: Row) -> list[tuple[Session, Row]]:
+        """Open the sessions whose end another node may not know. Returns them, and the rows of their ends."""
         perhaps, self._slots[row["slot"]].perhaps = self._slots[row["slot"]].perhaps, {}
-        for owner, (session, armed) in perhaps.items():
+        revived = []
+        for owner, (session, armed, ended) in perhaps.items():
             ended_there = self._ended_there(row["node"], owner) > session.ended
             if session.home.node != row["node"] and owner not in self._open and not ended_there:
                 session.ended = NEVER
@@ -362,6 +370,14 @@ class _Builder:
                 self._slots[session.slot].open.add(owner)
                 if armed:
                     self._armed.add(owner)
+                revived.append((session, ended))
+        return revived
+
+    def _end_again(self, row: Row, revived: list[tuple[Session, Row]]) -> None:
+        """What the next primary does not have was not in the slot: it has ended where it was."""
+        for session, ended in revived:
+            if session.ended == NEVER and session.home.node != row["node"]:
+                self._finish(session, ended)
 
     def lose(self, row: Row) -> None:
         """The cluster gave up a disk with the last copy of slots: their durable sessions have ended, at whatever node
@@ -472,6 +488,7 @@ _HANDLERS: Final = {
     "sess.expire": _Builder.end,
     "sess.end": _Builder.end,
     "slot.arrive": _Builder.arrive,
+    "slot.copied": _Builder.copied,
     "slot.lost": _Builder.lose,
     "slot.loss_possible": _Builder.slot,
     "slot.moved": _Builder.move,

@@ -396,11 +396,14 @@ def test_the_session_of_a_dead_node_that_had_rows_later_is_not_that_of_the_slot(
 
 
 @pytest.mark.parametrize("primary", ["a", "c", ""])
-def test_the_session_of_the_last_primary_is_that_of_the_slot(primary: str) -> None:
-    """The log shows where the slot had arrived last."""
+@pytest.mark.parametrize("copied", [False, True])
+def test_the_session_of_the_last_primary_is_that_of_the_slot(primary: str, copied: bool) -> None:
+    """The log shows where the slot had arrived last, or which node has copied it."""
     a, b, c = nodes("a", "b", "c")
     for log in (a, c):
-        if log.node == primary:
+        if log.node == primary and copied:
+            log.say("slot.copied", slot=SLOT, target="b", bytes=1)
+        elif log.node == primary:
             log.say("slot.arrive", slot=SLOT)
     for log in (a, c):
         log.connect("rx", will=True)
@@ -411,6 +414,25 @@ def test_the_session_of_the_last_primary_is_that_of_the_slot(primary: str) -> No
         [node, "b"] if node == moved else [node] for node in ("a", "c")
     ]
     assert homes(found, "c")[1] and homes(found, "a")[1] is (primary == "a")
+
+
+@pytest.mark.parametrize("primary", ["a", "c"])
+def test_a_node_without_the_slot_ends_its_own_session_for_good(primary: str) -> None:
+    """It has no lease. The next primary has the session of the former one, and knows nothing of this end if that was
+    the node."""
+    a, b, c = nodes("a", "b", "c")
+    c.say("lease.get", view=1)
+    (a if primary == "a" else c).say("slot.copied", slot=SLOT, target="b", bytes=1)
+    a.connect("rx", will=True)
+    c.say("lease.lose", view=1)
+    c.connect("rx", will=True)
+    c.say("sess.end", client="rx", reason="restart")
+    ended = c.rows[-1]["hlc"]
+    b.say("slot.arrive", slot=SLOT)
+    found = built(a, b, c)
+    assert homes(found, "a") == ((["a", "b"], True) if primary == "a" else (["a"], False))
+    assert homes(found, "c") == ((["c"], False) if primary == "a" else (["c", "b"], True))
+    assert (found.sessions["c", "", "rx"][0].ended == ended) is (primary == "a")
 
 
 @pytest.mark.parametrize("how", ["", "before", "to another", "arrived", "said late", "durable"])
