@@ -73,6 +73,12 @@ class _Wills:
     undone: list[tuple[Row | None, Row]] = field(default_factory=list)
     """Wills that were due at a node which has died or lost the slot. The copy had them as armed, or as due."""
 
+    @property
+    def said(self) -> Row | None:
+        """The newest row with which a will was published or cancelled."""
+        rows = [self.last, None if self.answered is None else self.answered[1]]
+        return max((row for row in rows if row is not None), key=lambda row: row["hlc"], default=None)
+
     def arm(self, row: Row, world: World) -> None:
         """A connection has a will. In logs before version 7 of the schema its conn.open stands before this row."""
         self.end(row, world)
@@ -315,8 +321,7 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
         wills.undone.pop(0)
         return
     inside = world.lives.first_boot[row["node"]] == 1
-    if wills.last is None:  # it was armed at another node, which had published or cancelled it and lost the slot
-        wills.last = next((each.last for each in elsewhere if _undone(each.last, row, world)), None)
+    wills.last = _last(wills, elsewhere, row, world)
     undone, follows = _undone(wills.last, row, world), wills.again
     if not (undone or is_own) and wills.answered is not None and _undone(wills.answered[1], row, world):
         undone, wills.answered = True, None
@@ -338,6 +343,15 @@ def _may_be_lost(armed: Row | None, ended: Row, later: Row, world: World) -> boo
     """Whether a loss of power without fsync may have taken a will that is due, before a later row."""
     first = ended if armed is None else armed
     return world.may_be_undone((first["node"],), first["hlc"], later["hlc"])
+
+
+def _last(wills: _Wills, elsewhere: Iterable[_Wills], row: Row, world: World) -> Row | None:
+    """Returns the row with which the last will was published or cancelled. That was perhaps at another node, which has
+    lost the slot, so that its record may be undone."""
+    since = -1 if wills.said is None else wills.said["hlc"]
+    there = (each.said for each in elsewhere)
+    undone = [said for said in there if said is not None and said["hlc"] > since and _undone(said, row, world)]
+    return max(undone, key=lambda each: each["hlc"], default=wills.last)
 
 
 def _undone(last: Row | None, row: Row, world: World) -> bool:

@@ -227,3 +227,45 @@ def test_a_kill_undoes_a_will_that_had_waited_for_a_lease(how: str, published: i
     if "lost" in how:
         end(log)
     assert [each.kind for each in findings(log) if each.anomaly == "A14"] == found
+
+
+@pytest.mark.parametrize(
+    ("how", "published", "found"),
+    [
+        ("", 1, []),
+        ("", 2, ["dup"]),
+        ("moved", 1, ["spurious"]),
+        ("was safe", 1, ["spurious"]),
+        ("before", 1, ["spurious"]),
+        ("was due", 1, []),
+        ("was due", 2, ["dup"]),
+        ("was due there", 1, ["spurious"]),
+    ],
+)
+def test_another_node_has_published_the_last_will(how: str, published: int, found: list[str]) -> None:
+    """Its record did not reach the next primary, `b`, which had published a will of the client itself before that."""
+    a, b = two_nodes()
+
+    def publish_there(taken: bool) -> None:
+        a.connect("tx", will=True)
+        for act in (end, publish) if how == "was due" else (publish, end):
+            act(a)
+        if how == "was safe":
+            a.say("q.durable", mid=("a", 1, 50), client="watch")
+        if taken:
+            a.say("slot.taken", slot=SLOT, target="b")
+        else:
+            give(a, b)
+
+    if how in ("before", "was due there"):
+        publish_there(True)
+    b.connect("tx", will=True)
+    for act in (end, publish) if how == "was due there" else (publish, end):
+        act(b)
+    if how not in ("before", "was due there"):
+        publish_there(how != "moved")
+    b.say("slot.arrive", slot=SLOT)
+    for number in range(published):
+        publish(b, 60 + number)
+    a.rows += b.rows
+    assert [each.kind for each in findings(a) if each.anomaly == "A14"] == found
