@@ -35,7 +35,7 @@ Exceptions that the log shows:
   own. Each of the two publishes its own will; that of the slot it may drop (`resumed`) when the client is back.
 - A connection that ended before its CONNACK by a kill, or because its node lost the slot: its will may not have been on
   a disk. A node that stands still says only later that it lost the slot.
-- A loss of power without fsync may take a will: then the next one that is published is another one.
+- A loss of power without fsync may take a will that is due: it need not be published, and may be.
 
 A finding is not sure if the cluster said meanwhile that the client's slot may have lost changes (`slot.loss_possible`).
 """
@@ -71,7 +71,8 @@ class _Wills:
     """The last one was published while the client of the armed one had no CONNACK. It was perhaps one from before,
     whose record a kill has undone."""
     undone: list[tuple[Row | None, Row]] = field(default_factory=list)
-    """Wills that were due at a node which has died or lost the slot. The copy had them as armed, or as due."""
+    """Wills that were due: they need not be published, and may be. Their node has died or lost the slot, and the copy
+    had them as armed, or as due. Or a loss of power may have taken them."""
 
     @property
     def said(self) -> Row | None:
@@ -168,6 +169,7 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
         if row["type"] == "will.arm":
             wills.arm(row, world)
         elif row["type"] == "will.fire":
+            _forget(owner, wills, row, world)
             yield from _fired(owner, wills, row, _elsewhere(owner, clients), world)
         elif row["type"] == "will.cancel":
             _cancelled(wills, row, _elsewhere(owner, clients), world)
@@ -305,12 +307,16 @@ def _is_gone(owner: Owner, rows: tuple[Row, ...], world: World, until: int = NEV
     return gone or any(world.was_given_up(row["node"], row["boot"], end) for row in rows)
 
 
+def _forget(owner: Owner, wills: _Wills, row: Row, world: World) -> None:
+    """Before a row about a will: those that went with their disk are not due any more. Those that a loss of power may
+    have taken need not be published."""
+    due = [each for each in wills.due if not _is_gone(owner, _of(*each), world, row["hlc"])]
+    uncertain = [each for each in due if _may_be_lost(*each, row, world)]
+    wills.due = [each for each in due if each not in uncertain]
+    wills.undone += uncertain
+
+
 def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -> Iterator[Finding]:
-    wills.due = [
-        each
-        for each in wills.due
-        if not _may_be_lost(*each, row, world) and not _is_gone(owner, _of(*each), world, row["hlc"])
-    ]
     if wills.due:
         wills.publish(row, world)
         return
@@ -323,6 +329,9 @@ def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world
     inside = world.lives.first_boot[row["node"]] == 1
     wills.last = _last(wills, elsewhere, row, world)
     undone, follows = _undone(wills.last, row, world), wills.again
+    if wills.undone and not is_own:
+        wills.undone.pop(0)
+        undone = True
     if not (undone or is_own) and wills.answered is not None and _undone(wills.answered[1], row, world):
         undone, wills.answered = True, None
     wills.again = wills.state == "armed" and not wills.promised and undone

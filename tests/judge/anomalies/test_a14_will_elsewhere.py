@@ -230,6 +230,53 @@ def test_a_kill_undoes_a_will_that_had_waited_for_a_lease(how: str, published: i
 
 
 @pytest.mark.parametrize(
+    ("published", "found", "synced"),
+    [
+        ("", [], []),
+        ("will", [], []),
+        ("will will", ["spurious"], ["spurious"]),
+        ("open own", [], []),
+        ("open own own", [], []),
+        ("open own own own", ["dup"], ["dup"]),
+        ("open will own", [], []),
+        ("open will", ["lost"], []),
+        ("arm will answer", ["lost"], ["lost"]),
+        ("arm will answer own", [], []),
+        ("arm will answer own own", ["dup"], ["dup"]),
+        ("arm will own", [], []),
+        ("arm will own own", ["dup"], ["dup"]),
+    ],
+)
+@pytest.mark.parametrize("durability", ["os", "sync"])
+def test_a_loss_of_power_takes_a_will_or_not(
+    published: str, found: list[str], synced: list[str], durability: str
+) -> None:
+    """Without fsync a will that was due may be gone. `own`: the will of the connection has its turn."""
+    log = Log()
+    log.say("config.change", key="message_store.durability", new=durability)
+    log.connect("tx", will=True)
+    log.boot()
+    log.rows[-1]["tail_lost"] = True
+    end(log)
+    for number, each in enumerate(published.split()):
+        if each == "arm":
+            log.say("will.arm", client="tx", topic="will")
+        elif each == "answer":
+            log.say("conn.open", client="tx", will_delay_s=0)
+            log.say("sess.create", client="tx")
+        elif each == "open":
+            log.connect("tx", will=True)
+        else:
+            if each == "own":
+                log.say("conn.close", client="tx", reason="peer closed")
+            publish(log, 60 + number)
+    if "open" in published or "answer" in published:
+        end(log)
+    certain = [each for each in findings(log) if each.anomaly == "A14" and each.sure]
+    assert [each.kind for each in certain] == (found if durability == "os" else synced)
+
+
+@pytest.mark.parametrize(
     ("how", "published", "found"),
     [
         ("", 1, []),
