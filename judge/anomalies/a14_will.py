@@ -13,9 +13,9 @@ Exceptions that the log shows:
 - A node without a lease publishes a will at the heal, after the end of its session or beside the next connection.
 - A will in doubt (below) waits until its node has had a lease for 5 s in one go. It is not lost while no node with the
   slot has had one for 6 s.
-- A node whose disk the cluster has given up publishes nothing any more, and its wills are gone. So are those of a node
-  that joins once more, with an empty disk, unless their session had gone to another node before. A will that went with
-  its slot is gone with the disk of that other node.
+- A node whose disk the cluster has given up publishes and drops nothing any more: its wills are gone. So are those of
+  a node that joins once more, with an empty disk, unless their session had gone to another node before. A will that
+  went with its slot is gone with the disk of that other node.
 - A client has connected again while its node did not know whether the gateway of the former connection lives. The node
   publishes or drops (`gateway_lost`) the former will later, and keeps the present one.
 - A will that is due and not published yet goes with its slot, for example while its node does not know whether the
@@ -172,6 +172,7 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
             _forget(owner, wills, row, world)
             yield from _fired(owner, wills, row, _elsewhere(owner, clients), world)
         elif row["type"] == "will.cancel":
+            _forget(owner, wills, row, world)
             _cancelled(wills, row, _elsewhere(owner, clients), world)
         elif row["type"] == "conn.open":
             wills.open(row, world)

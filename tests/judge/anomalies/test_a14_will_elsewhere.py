@@ -316,3 +316,29 @@ def test_another_node_has_published_the_last_will(how: str, published: int, foun
         publish(b, 60 + number)
     a.rows += b.rows
     assert [each.kind for each in findings(a) if each.anomaly == "A14"] == found
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_node_drops_the_present_will_when_the_former_one_is_gone(lost: bool) -> None:
+    """`b` had got the slot, and served the client. Either it has lost its disk, or it has a will of its own that it
+    drops: then the will that comes with the slot stays due."""
+    a, b = two_nodes()
+    a.connect("tx", will=True)
+    a.boot()
+    for how in ("taken", "moved"):
+        if how == "moved":
+            a.connect("tx", will=True)
+            a.say("conn.close", client="tx", reason="moved")
+            give(a, b)
+        b.say("slot.arrive", slot=SLOT)
+        b.say("will.cancel", client="tx", topic="will", reason="resumed")
+        end(b, "clean_start")
+        if how == "taken":
+            b.connect("tx", will=True)
+            if lost:
+                a.say("slot.lost", target="b", count=1, slots=[str(SLOT)], view=6)
+                b.boot()
+    a._now = b._now = count(next(a._now) + 10_000)
+    for log in (a, b):
+        log.connect("other")
+    assert lost_and_spurious(a, b) == ([] if lost else [("lost", "a")])
