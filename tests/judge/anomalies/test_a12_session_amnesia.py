@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.cluster.identity import slot_of
 
-from ...testing.log_audit.log_builder import Log
+from ...testing.log_audit.log_builder import Log, two_nodes
 from .found import findings, proof
 
 
@@ -69,3 +69,34 @@ def test_a_slot_that_may_have_lost_changes_may_have_lost_the_session(slot: int, 
         if step < 1:
             log.connect("rx", expiry_s=60)
     assert [(each.kind, each.sure) for each in findings(log)] == [("forgotten", sure)]
+
+
+@pytest.mark.parametrize(
+    ("target", "restarts", "forgotten"), [("b", False, False), ("b", True, True), ("a", False, True)]
+)
+def test_a_disk_that_was_given_up_keeps_no_session(target: str, restarts: bool, forgotten: bool) -> None:
+    """Its node is cut off, and serves a client until it is back with an empty disk. A disk that was given up before the
+    node started, or that of another node, excuses nothing."""
+    a, b = two_nodes()
+    slot = slot_of("", "rx")
+    a.connect("rx", expiry_s=60)
+    b.say("slot.arrive", slot=slot)
+    a.say("slot.lost", target=target, count=1, slots=[str(slot)], view=2)
+    if restarts:
+        b.boot()
+    b.connect("rx", present=True, expiry_s=60)
+    a.connect("rx", expiry_s=60)
+    log = Log("c")
+    log.rows = [*a.rows, *b.rows]
+    assert [each.anomaly for each in findings(log)] == ["A12"] * forgotten
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_disk_that_is_given_up_later_excuses_nothing(lost: int) -> None:
+    """The slot of the session is not lost: there is another copy."""
+    log = Log()
+    for step in (0, 1):
+        if step == lost:
+            log.say("slot.lost", target=log.node, count=1, slots=[str(slot_of("", "rx") ^ 1)], view=2)
+        log.connect("rx", expiry_s=60)
+    assert [each.anomaly for each in findings(log)] == ["A12"] * lost
