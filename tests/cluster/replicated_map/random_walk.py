@@ -48,7 +48,7 @@ def walk(seed: int, steps: int = 120, plant: Plant | None = None, calm: bool = F
 
 
 def same(world: MapHarness) -> bool:
-    """Whether all nodes have seen the same writes, no exchange is half done, and the durable writes are on the disks."""
+    """Whether all nodes have seen the same writes, no exchange is half done, and durable writes are on the disks."""
     maps = [node.map for node in world.nodes.values()]
     seen = {(each.digests(0)[0], each.digests(1)[0]) for each in maps}
     return len(seen) == 1 and all(seen.pop()) and all(each._compactor.on_disk == each._halves[0].clock for each in maps)
