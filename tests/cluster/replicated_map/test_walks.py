@@ -9,7 +9,7 @@ import pytest
 from tests.harness.thinning import thinned
 
 from .planted_bugs import CALM_PLANTS, PLANTS
-from .random_walk import walk
+from .random_walk import calm_walk, walk
 
 SEEDS = 5
 CALM_SEEDS = 60
@@ -22,7 +22,7 @@ def test_after_the_heal_all_maps_equal_the_model(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", thinned(range(100), 4))
 def test_after_a_calm_walk_all_maps_equal_the_model(seed: int) -> None:
-    assert walk(seed, 60, calm=True) == []
+    assert calm_walk(seed) == []
 
 
 @pytest.mark.parametrize("plant", sorted(PLANTS))
@@ -32,7 +32,7 @@ def test_planted_bugs_are_found(plant: str) -> None:
 
 @pytest.mark.parametrize("plant", sorted(CALM_PLANTS))
 def test_planted_bugs_are_found_by_calm_walks(plant: str) -> None:
-    found = any(walk(seed, 60, CALM_PLANTS[plant], calm=True) != [] for seed in range(CALM_SEEDS))
+    found = any(calm_walk(seed, plant=CALM_PLANTS[plant]) != [] for seed in range(CALM_SEEDS))
     assert found, f"{plant} not found in {CALM_SEEDS} seeds"
 
 
