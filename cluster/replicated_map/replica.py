@@ -113,12 +113,18 @@ class Replica:
         return True
 
     def mark(self, key: bytes, dots: Iterable[int]) -> None:
-        """Add the dots of a peer's copy to the clock, and to the log if they are still siblings."""
+        """Add the dots of a peer's copy to the clock, and to the log if they are still siblings.
+
+        At or below the floor of the log all members have seen the dot: a deletion is removed at once, as `collect` does
+        with those in the log.
+        """
         clock = self.clock
         for dot in dots:
             actor, counter = dot >> SHIFT, dot & COUNTER
             if clock.add(actor, counter - 1, counter) or (actor in clock.seen and dot in self.siblings(key)[::2]):
                 self.log.add(actor, counter, key)
+                if counter <= self.log.floor.get(actor, 0):
+                    self._forget_deletion(key, dot)
 
     def restore(self, key: bytes, siblings: Siblings) -> None:
         """Restore siblings read from disk, without merging."""
@@ -138,11 +144,13 @@ class Replica:
         """Trim the log of an actor up to `high`, at most `limit` dots, with deletions. Returns whether more is left."""
         entries = self.log.trim(actor, high, limit)
         for counter, key in entries:
-            dot = dot_of(actor, counter)
-            mine = self.siblings(key)
-            if any(other == dot and value is None for other, value in dvv.pairs(mine)):
-                self._set(key, mine, dvv.without(mine, dot))
+            self._forget_deletion(key, dot_of(actor, counter))
         return len(entries) == limit
+
+    def _forget_deletion(self, key: bytes, dot: int) -> None:
+        mine = self.siblings(key)
+        if any(other == dot and value is None for other, value in dvv.pairs(mine)):
+            self._set(key, mine, dvv.without(mine, dot))
 
     def fold(self, node: str, boot: int, by_peer: bool = False) -> None:
         """Fold an early boot out of the clock and the log. All nodes have seen its deletions, so these are removed.

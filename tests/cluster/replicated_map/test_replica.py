@@ -85,6 +85,24 @@ def test_a_fold_removes_the_deletions() -> None:
     assert replica.clock.covers(dot_of(a, 1))
 
 
+def test_a_deletion_that_all_members_have_seen_does_not_stay() -> None:
+    """A walk has raised the floor of an emptied node. Another peer, which has not compacted yet, sends the deletion."""
+    replica, actors, _ = made()
+    b = actors.number("b", 1)
+    replica.merge(b"k", (dot_of(b, 2), b"old"), context(actors, 2))
+    replica.mark(b"k", [dot_of(b, 2)])
+    replica.log.raise_floor(b, 3)
+    for counter, left in ((3, 0), (4, 1)):
+        deletion = (dot_of(b, counter), None)
+        replica.merge(b"k", deletion, context(actors, counter))
+        replica.mark(b"k", [dot_of(b, counter)])
+        assert (replica.keys, replica.tombstones) == (0, left)
+    assert replica.clock.covers(dot_of(b, 3))
+    replica.merge(b"j", (dot_of(b, 1), b"value"), context(actors, 1))
+    replica.mark(b"j", [dot_of(b, 1)])
+    assert replica.keys == 1, "a value stays"
+
+
 def test_the_digest_is_the_same_for_the_same_values_at_all_nodes() -> None:
     """In whatever order they came, and whatever numbers the actors have there. Deletions do not count."""
     one, at_one, _ = made()
