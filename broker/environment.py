@@ -138,6 +138,6 @@ class Environment:
         if set_ms < 0:
             self.timers.shift(round(set_ms))
         if abs(set_ms) > ALARM_MS:
-            whose = "the wall clock" if offset_ms is None else "the leader of the cluster"
+            whose = "the wall clock" if offset_ms is None else "another node"
             self.log("warning", f"cluster time is set by {set_ms / 1000:+.1f} s to follow {whose}")
         self.wake()

@@ -7,7 +7,8 @@ of a cluster follows the leader's cluster time in the same way.
 A new process starts from the saved cluster time. If the machine has not rebooted since, the time that has passed is
 known exactly from the machine's uptime; the wall clock does not matter. After a reboot, a member starts from the saved
 time, so that no deadline passes too early. As soon as it knows the leader's time, it sets cluster time to that, once. A
-standalone node has no leader and takes its wall clock.
+member that leads before it knows cluster time takes that of another one, or its wall clock if nobody knows it
+(`membership/leader_time.py`). A standalone node has no leader and takes its wall clock.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class SavedTime(Struct, frozen=True):
     """The last cluster time that a process saved, in ms since 1970.
 
     `uptime_ms`: the uptime of the machine when the time was saved. `machine`: the system's id for that boot of the
-    machine, "" if it has none.
+    machine, "" if it has none, or if the process did not know cluster time: the next one does not know it either.
     """
 
     cluster_ms: int
@@ -111,6 +112,10 @@ class ClusterClock:
         self.known = True
         self._time = max(self._least_ms, self._wall_ms() if offset_ms is None else self._mono + offset_ms)
         return self._time - before
+
+    def saved(self, uptime_ms: int, machine: str) -> SavedTime:
+        """Returns what to save for the next process."""
+        return SavedTime(self.now_ms(), uptime_ms, machine if self.known else "")
 
     def trust_wall(self) -> None:
         """There is no cluster: if cluster time is not known, take the wall clock."""

@@ -167,8 +167,11 @@ class ClusterNode:
         return self.consensus is None or (self.consensus.read and only)
 
     def leased(self) -> bool:
-        """Whether this node may acknowledge now: it has a lease, or is standalone. Reads the clocks."""
-        return self.lease_service is None or self.lease_service.valid() or self.standalone
+        """Whether this node may acknowledge now: it has a lease, or is standalone and knows cluster time. Reads the
+        clocks."""
+        if self.lease_service is None or self.lease_service.valid():
+            return True
+        return self.standalone and self.ports.time_known()
 
     @property
     def whole(self) -> bool:
@@ -229,6 +232,7 @@ class ClusterNode:
             self._ask_lease,
             self._answer_lease,
             ports.follow,
+            ports.time_known,
         )
         consensus.on_applied = self._applied
         consensus.on_broken = self.registrar.contradicted

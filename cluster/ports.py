@@ -69,6 +69,9 @@ class Ports(Struct):
     follow: Callable[[float | None], None]
     """`follow(offset_ms)`: cluster time now follows the leader's, which is `now_ms() + offset_ms`. With None it follows
     this node's wall clock."""
+    time_known: Callable[[], bool]
+    """Whether cluster time is known. It is not in a member that has just joined, or whose machine was booted, until the
+    first `follow`."""
     soon: Callable[[Callable[[], None]], object]
     """`soon(function)`: call the function in the next turn of the loop."""
     later: Callable[[float, Callable[[], None]], Timer]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analytics.schema import LEVELS, MESSAGE, SESSION
-from ...cluster.clock import ClusterClock, SavedTime, decode_saved, encode_saved
+from ...cluster.clock import ClusterClock, decode_saved, encode_saved
 from ...cluster.links.ports import Timer
 from ...cluster.ports import Settings as ClusterSettings
 from ...cluster.transport.grpc_settings import Tls
@@ -237,7 +237,7 @@ class Server:
         return int(uptime_ms() if self._machine else self._mono_ms())
 
     def _save_clock(self) -> None:
-        saved = SavedTime(self.node.env.clock.now_ms(), self._uptime_ms(), self._machine)
+        saved = self.node.env.clock.saved(self._uptime_ms(), self._machine)
         self.store.put(_CLOCK_KEY, encode_saved(saved))
 
     def _open_cluster(self, directory: DataDirectory, rng: random.Random) -> None:

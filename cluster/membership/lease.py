@@ -29,7 +29,7 @@ class _Moment(Struct, frozen=True):
 class LeaseHolder:
     """One process's lease. `now_ms` is its monotonic clock, `wall_ms` its wall clock, in milliseconds, everywhere.
 
-    `offset_ms`: the leader's cluster time minus this process's monotonic clock, None before the first lease (H-17).
+    `offset_ms`: the leader's cluster time minus this process's monotonic clock, as the last lease says (H-17).
     """
 
     def __init__(self, node: str, boot: int, process: str, settings: Settings | None = None) -> None:
@@ -38,7 +38,7 @@ class LeaseHolder:
         self.process = process
         self.settings = settings or Settings()
         self.view = View()
-        self.offset_ms: float | None = None
+        self.offset_ms = 0.0
         self._reply: LeaseReply | None = None
         self._number = 0
         self._asked: dict[int, _Moment] = {}
@@ -156,7 +156,13 @@ class LeaseHolder:
         return not self._committed and self.due_ms(now_ms, piggyback=True) <= now_ms + self.settings.heartbeat_ms
 
     def request(
-        self, now_ms: float, wall_ms: float, full: bool = False, piggyback: bool = False, slow_ms: int = 0
+        self,
+        now_ms: float,
+        wall_ms: float,
+        full: bool = False,
+        piggyback: bool = False,
+        slow_ms: int = 0,
+        cluster_ms: int | None = None,
     ) -> LeaseRequest | None:
         """Returns the next request, which the caller sends to the leader at once; None if none is due.
 
@@ -186,6 +192,7 @@ class LeaseHolder:
             full,
             urgent,
             slow_ms,
+            cluster_ms,
         )
 
     def hears(self, now_ms: float) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from .commit_pace import CommitPace
 from .consensus import Consensus
 from .coordinator import MembershipCoordinator
 from .events import MembershipEvent, ViewChanged
+from .leader_time import LeaderTime
 from .lease import LeaseHolder
 from .messages import Goodbye, LeaseRequest, decode_reply, decode_request, encode_lease
 from .settings import Settings
@@ -29,7 +30,8 @@ class LeaseService:
 
     `now_ms` and `wall_ms` are the machine's clocks, `cluster_ms` cluster time. `ask(leader, request)` and
     `answer(node, reply)` send datagrams; the owner delivers a datagram to this node itself at once. `follow(offset_ms)`
-    sets the difference between the leader's cluster time and the monotonic clock.
+    sets the difference between the leader's cluster time and the monotonic clock, and `time_known` says whether cluster
+    time is known.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class LeaseService:
         ask: Callable[[str, bytes], None],
         answer: Callable[[str, bytes], None],
         follow: Callable[[float | None], None],
+        time_known: Callable[[], bool],
     ) -> None:
         self._node = node
         self._consensus = consensus
@@ -54,12 +57,13 @@ class LeaseService:
         self._wall_ms = wall_ms
         self._ask = ask
         self._answer = answer
-        self._follow = follow
+        self._cluster_ms = cluster_ms
         self.pace = CommitPace()
         self.leaves = False
         """This node is about to leave the cluster: like one with a full disk, it gets no more copies of slots."""
         self.holder = LeaseHolder(node, boot, process, settings)
         self.coordinator = MembershipCoordinator(node, consensus.membership, cluster_ms, settings)
+        self._time = LeaderTime(node, consensus, time_known, follow)
         self._can_wait: set[int] = set()
         self._held: list[int] = []
         self._round_ms = 0.0
@@ -91,6 +95,8 @@ class LeaseService:
         if self._hurry:
             self._hasten()
         self.decide()
+        if self._time.settle(lambda node: self.coordinator.silent(node, self._now_ms())):
+            self._grant_held()
 
     def calm(self) -> bool:
         """Whether nothing is due before the next heartbeat: most of the lease is left, and a leader hears all
@@ -114,7 +120,8 @@ class LeaseService:
         if leader is not None:
             full = self._store.state != "serving" or self.leaves
             now_ms = self._now_ms()
-            request = self.holder.request(now_ms, self._wall_ms(), full, piggyback, self.pace.slow_ms(now_ms))
+            time_ms = self._cluster_ms() if self._time.known() else None
+            request = self.holder.request(now_ms, self._wall_ms(), full, piggyback, self.pace.slow_ms(now_ms), time_ms)
             if request is not None:
                 self._ask(leader, encode_lease(request))
 
@@ -138,7 +145,7 @@ class LeaseService:
     def reply(self, data: bytes) -> None:
         """The leader has answered: take the lease. Raises `MalformedLease`."""
         if self.holder.reply(decode_reply(data), self._now_ms()):
-            self._follow(None if self._consensus.leads else self.holder.offset_ms)
+            self._time.learn(self.holder.offset_ms)
 
     def applied(self, happened: tuple[MembershipEvent, ...]) -> None:
         """An entry of the log was applied: take note of a new view."""
@@ -167,7 +174,10 @@ class LeaseService:
         """As `request`, for a request that is decoded."""
         if not self._consensus.leads:
             return
-        ticket = self.coordinator.request(request, self._now_ms())
+        now_ms = self._now_ms()
+        if self._time.heard(request, now_ms):
+            self._grant_held()
+        ticket = self.coordinator.request(request, now_ms)
         if ticket is None:
             return
         if not request.urgent and request.node != self._node:
@@ -185,6 +195,9 @@ class LeaseService:
     def _beat(self) -> None:
         """Heartbeats leave in this turn: send the leases of non-urgent requests in the same frames."""
         self._round_ms = self._now_ms()
+        self._grant_held()
+
+    def _grant_held(self) -> None:
         held, self._held = self._held, []
         self._grant(held)
 
@@ -195,6 +208,9 @@ class LeaseService:
         self.decide()
 
     def _grant(self, tickets: list[int]) -> None:
+        if not self._time.known():
+            self._held += tickets  # a lease says the leader's cluster time
+            return
         for ticket in tickets:
             for node, reply in self.coordinator.confirmed(ticket, self._now_ms(), self.holder.slow):
                 self._answer(node, encode_lease(reply))
@@ -204,7 +220,7 @@ class LeaseService:
         self._held.clear()
         self._hurry = False
         if self._consensus.leads:
-            self._follow(None)  # before it sends its cluster time to others
+            self._time.elected()  # before it sends its cluster time to others
             self.decide()  # the coordinator begins its term now: it forgets earlier commands, but keeps later ones
 
     def submit(self, command: Join | Boot | Leave | Stale | Settle) -> None:

@@ -24,7 +24,8 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
     is joining, the incarnations `(node, entered_in_view)` with which it has completed a full exchange since it entered,
     and itself once all steps of its rejoin are done. `full`: its disk is full, or it is about to leave.
     `urgent`: the leader answers before its next heartbeat, because the node has no lease, loses it soon, or has entered
-    a view or hears a peer again. `slow_ms`: 0, or its disk is slow: the time of a slow commit.
+    a view or hears a peer again. `slow_ms`: 0, or its disk is slow: the time of a slow commit. `cluster_ms`: the
+    cluster time at which it sent this, None if it does not know cluster time (H-17).
     """
 
     node: Name
@@ -38,6 +39,7 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
     full: bool = False
     urgent: bool = False
     slow_ms: Natural = 0
+    cluster_ms: int | None = None
 
 
 class LeaseReply(Struct, array_like=True, frozen=True):

@@ -92,6 +92,7 @@ class ClusterHost(Host):
             wall_ms=self._wall_ms,
             cluster_ms=node.env.clock.now_ms,
             follow=node.env.follow,
+            time_known=lambda: node.env.clock.known,
             ask_time=node.env.clock.ask_cluster,
             stamp=node.env.events.stamp,
             observe=node.env.events.observe,

@@ -15,7 +15,7 @@ from ...broker.options import Options, promised
 from ...broker.plugins.hooks import Allow, Hooks, Verdict
 from ...broker.process.eventlog_former import FormerLog
 from ...broker.reporting.events import Events
-from ...cluster.clock import ClusterClock, SavedTime, decode_saved, encode_saved
+from ...cluster.clock import ClusterClock, decode_saved, encode_saved
 from ...configs.listeners import ListenerSettings
 from ...storage.engine import Engine
 from ...storage.store import Store
@@ -209,7 +209,7 @@ class Host:
     def _keep_clock(self) -> None:
         node = self.node
         if node is not None and not node.closing:
-            saved = SavedTime(node.env.clock.now_ms(), self._uptime_ms(), self.machine)
+            saved = node.env.clock.saved(self._uptime_ms(), self.machine)
             node.env.store.put(CLOCK_KEY, encode_saved(saved))
             self.later(CLOCK_EVERY_S, self._keep_clock)
 

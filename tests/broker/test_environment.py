@@ -102,7 +102,7 @@ def test_a_large_change_of_time_is_logged(ahead_ms: int, shown: str) -> None:
     node = Newcomer()
     node.follow(ahead_ms)
     assert node.host.lines == [
-        ("warning", f"cluster time is set by {shown} s to follow the leader of the cluster"),
+        ("warning", f"cluster time is set by {shown} s to follow another node"),
     ]
 
 

@@ -145,6 +145,7 @@ class Machine:
             wall_ms=lambda: loop.now_s * 1000 + self.wall_off_ms,
             cluster_ms=lambda: int(loop.now_s * 1000),
             follow=lambda _: None,
+            time_known=lambda: True,
             soon=soon,
             later=later,
             rng=Random(f"{self.name}/{life}"),

@@ -1,0 +1,69 @@
+"""How a leader that does not know cluster time learns it, before it tells it to others (H-17).
+
+A member that has just joined, or whose machine was booted, waits for the leader's cluster time. It may be elected in
+the meantime. Then all nodes follow it, and its own wall clock may be a year off. So it grants no lease until it knows
+cluster time:
+
+- A node that knows cluster time says it in its lease requests. The leader takes the first one.
+- Every member that the leader hears has said that it does not know cluster time, either; the others are silent
+  (`MembershipCoordinator.silent`). Then nobody knows it, and the leader takes its wall clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .consensus import Consensus
+from .messages import LeaseRequest
+
+
+class LeaderTime:
+    """One process. `known` says whether cluster time is known here; `follow` sets it, as `ports.Ports.follow`."""
+
+    def __init__(
+        self,
+        node: str,
+        consensus: Consensus,
+        known: Callable[[], bool],
+        follow: Callable[[float | None], None],
+    ) -> None:
+        self._node = node
+        self._consensus = consensus
+        self._follow = follow
+        self._ignorant: set[str] = set()
+        self.known = known
+
+    def elected(self) -> None:
+        """This node leads from now on."""
+        self._ignorant.clear()
+        if self.known():
+            self._follow(None)
+
+    def learn(self, offset_ms: float) -> None:
+        """Another node says cluster time: it is `offset_ms` ahead of the monotonic clock. If this node leads by now, it
+        follows its own wall clock from there on, as every leader."""
+        self._follow(offset_ms)
+        if self._consensus.leads:
+            self._follow(None)
+
+    def heard(self, request: LeaseRequest, now_ms: float) -> bool:
+        """A node asks this leader for a lease. Returns True if the leader has learned cluster time from it."""
+        if self.known():
+            return False
+        if request.cluster_ms is None:
+            self._ignorant.add(request.node)
+            return False
+        self.learn(request.cluster_ms - now_ms)
+        return True
+
+    def settle(self, silent: Callable[[str], bool]) -> bool:
+        """Take the wall clock if no member knows cluster time. Returns True if the leader has done so now."""
+        consensus = self._consensus
+        if self.known() or not consensus.leads or not consensus.raft.up_to_date:
+            return False  # before that, members may be missing
+        rows = consensus.membership.members.values()
+        others = [row.node for row in rows if row.node != self._node and not row.stale]
+        if not all(node in self._ignorant or silent(node) for node in others):
+            return False
+        self._follow(None)
+        return True
