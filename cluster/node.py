@@ -220,20 +220,9 @@ class ClusterNode:
             self.peer, self._stable, self.settings.raft, ports.rng, ports.now_ms, self._send_raft
         )
         self.lease_service = LeaseService(
-            me.node,
-            me.boot,
-            me.process,
-            consensus,
-            ports.store,
-            self.settings.views,
-            ports.now_ms,
-            ports.wall_ms,
-            ports.cluster_ms,
-            self._ask_lease,
-            self._answer_lease,
-            ports.follow,
-            ports.time_known,
-        )
+            me.node, me.boot, me.process, consensus, ports.store, self.settings.views, ports.now_ms, ports.wall_ms,
+            ports.cluster_ms, self._ask_lease, self._answer_lease, ports.follow, ports.time_known,
+        )  # fmt: skip
         consensus.on_applied = self._applied
         consensus.on_broken = self.registrar.contradicted
         self.metadata.hold(not self.membership.barriers_allowed)

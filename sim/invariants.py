@@ -13,8 +13,9 @@ from ..cluster.slots.table import Holder, SlotTable
 from ..cluster.transport.memory_stream import Path
 from ..netsplit.policy import OPERATIONS
 from . import relay
-from .checkers import agreement, available, leases, primaries, relay_bounds, roles, sides, slots, unanswered
+from .checkers import agreement, available, clocks, leases, primaries, relay_bounds, roles, sides, slots, unanswered
 from .cluster_plan import USUAL
+from .engine.host import EPOCH_MS
 from .history import Attempt
 from .machines import ClusterMachine
 from .workload.roaming_client import RoamingClient
@@ -202,6 +203,28 @@ class Maps:
             yield from agreement.judge_seen((name, *each.digests(half)) for name, each in maps.items())
 
 
+class LeaderTime:
+    """Compares the cluster time that leases say (H-17). With a policy `on` a node may have taken its wall clock,
+    when it served without a leader."""
+
+    def __init__(self) -> None:
+        self._clocks = clocks.Clocks()
+
+    def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
+        """Check now."""
+        if not _is_lenient(world):
+            now_s = world.loop.now_s
+            true_ms = EPOCH_MS + now_s * 1000
+            times = {each.node: _cluster_ms(world.machines[each.node]) - true_ms for each in held}
+            yield from self._clocks.judge(now_s, times)
+
+
+def _cluster_ms(machine: ClusterMachine) -> float:
+    """The leader's cluster time now, as the lease of a machine says it."""
+    assert machine.member is not None and machine.member.lease_service is not None
+    return machine.member.lease_service.holder.offset_ms + machine.mono_s() * 1000
+
+
 class Slots:
     """Compares the slot tables of the nodes, each time that one has changed (H-22 to H-25)."""
 
@@ -250,6 +273,7 @@ def invariants() -> tuple[Judge, ...]:
         Slots(),
         Metadata(),
         Maps(),
+        LeaderTime(),
         _refused,
         Relays(),
     )
@@ -369,9 +393,8 @@ class InvariantMonitor:
     def watch_promises(self, machine: ClusterMachine) -> None:
         """Also check whenever the node lets an acknowledgement leave."""
         node: Any = machine.node
-        options = self._world.swarm.options
         allows = node.env.cluster.may_acknowledge
-        lenient = any(getattr(options, f"allow_{operation}_during_netsplit") == "on" for operation in OPERATIONS)
+        lenient = _is_lenient(self._world)
 
         def guarding(connection: Any, promised: int, out: list[bytes]) -> bool:
             leaves = allows(connection, promised, out)
@@ -448,6 +471,12 @@ class InvariantMonitor:
         )
         self._known_leases[name] = (source, lease)
         return lease
+
+
+def _is_lenient(world: ClusterWorld) -> bool:
+    """Whether the policy `on` lets nodes serve without a lease."""
+    options = world.swarm.options
+    return any(getattr(options, f"allow_{operation}_during_netsplit") == "on" for operation in OPERATIONS)
 
 
 def _holds_lease(machine: ClusterMachine) -> bool:

@@ -18,20 +18,27 @@ from .messages import LeaseRequest
 
 
 class LeaderTime:
-    """One process. `known` says whether cluster time is known here; `follow` sets it, as `ports.Ports.follow`."""
+    """One process. `known` says whether cluster time is known here, and `cluster_ms` what it is. `follow` sets it, as
+    `ports.Ports.follow`."""
 
     def __init__(
         self,
         node: str,
         consensus: Consensus,
+        cluster_ms: Callable[[], int],
         known: Callable[[], bool],
         follow: Callable[[float | None], None],
     ) -> None:
         self._node = node
         self._consensus = consensus
+        self._cluster_ms = cluster_ms
         self._follow = follow
         self._ignorant: set[str] = set()
         self.known = known
+
+    def known_ms(self) -> int | None:
+        """Cluster time, None if it is not known."""
+        return self._cluster_ms() if self.known() else None
 
     def elected(self) -> None:
         """This node leads from now on."""

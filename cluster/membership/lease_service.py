@@ -57,13 +57,12 @@ class LeaseService:
         self._wall_ms = wall_ms
         self._ask = ask
         self._answer = answer
-        self._cluster_ms = cluster_ms
         self.pace = CommitPace()
         self.leaves = False
         """This node is about to leave the cluster: like one with a full disk, it gets no more copies of slots."""
         self.holder = LeaseHolder(node, boot, process, settings)
         self.coordinator = MembershipCoordinator(node, consensus.membership, cluster_ms, settings)
-        self._time = LeaderTime(node, consensus, time_known, follow)
+        self._time = LeaderTime(node, consensus, cluster_ms, time_known, follow)
         self._can_wait: set[int] = set()
         self._held: list[int] = []
         self._round_ms = 0.0
@@ -120,7 +119,7 @@ class LeaseService:
         if leader is not None:
             full = self._store.state != "serving" or self.leaves
             now_ms = self._now_ms()
-            time_ms = self._cluster_ms() if self._time.known() else None
+            time_ms = self._time.known_ms()
             request = self.holder.request(now_ms, self._wall_ms(), full, piggyback, self.pace.slow_ms(now_ms), time_ms)
             if request is not None:
                 self._ask(leader, encode_lease(request))

@@ -174,6 +174,12 @@ CLUSTER_BUGS: dict[str, ClusterBug] = {
             clients={"n1": writer(topics=_MANY[:4]), "n2": writer("w1", topics=_MANY[:4])},
         ),
         ClusterBug(
+            "new-leader-sets-the-time", "a leader that does not know cluster time takes its wall clock",
+            hazard=17, first=6, seeds=8, finds=("clock",), apply=_begun(membership_parts.trusts_wall_clock),
+            schedule="at 3s power_loss n2; at 3.1s disk_stall n2 for 8s; at 7s clock_jump n2 +31536000000ms; "
+            "at 7.1s pause n1 1.5s; at 8.5s clock_jump n2 +31536000000ms; at 8.6s pause n3 1.5s",
+        ),
+        ClusterBug(
             "clean-sessions-kept", "clean sessions continue after missed messages",
             hazard=18, first=0, seeds=5, finds=("lost",), apply=cluster_parts.clean_sessions_kept,
             schedule=_CUT,

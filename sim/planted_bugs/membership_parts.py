@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...cluster.membership.coordinator import MembershipCoordinator
+from ...cluster.membership.leader_time import LeaderTime
 from ...cluster.membership.lease import LeaseHolder
 from ...cluster.membership.messages import decode_request, encode_lease
 from ...cluster.membership.state_machine import MembershipState
@@ -51,6 +52,14 @@ class Hasty(MembershipCoordinator):
     def expired(self, node: str, now_ms: float) -> bool:
         """Treat a lease that this leader has not granted as expired."""
         return node not in self._granted or super().expired(node, now_ms)
+
+
+class TrustsWallClock(LeaderTime):
+    """Takes the wall clock for cluster time, whether or not another member knows it."""
+
+    def elected(self) -> None:
+        """Follow the wall clock."""
+        self._follow(None)
 
 
 class CountsLearners(Leadership):
@@ -135,6 +144,12 @@ def serves_at_once(machine: Machine) -> None:
 def hasty_leader(machine: Machine) -> None:
     """Do not wait for the end of the leases of the former leader."""
     _lease_service(machine).coordinator.__class__ = Hasty
+
+
+def trusts_wall_clock(machine: Machine) -> None:
+    """Let a new leader take its wall clock for cluster time."""
+    lease_service: Any = _lease_service(machine)
+    lease_service._time.__class__ = TrustsWallClock
 
 
 def counts_learners(machine: Machine) -> None:

@@ -116,6 +116,16 @@ def test_a_member_waits_with_the_saved_time_until_it_knows_the_leaders(wrong_ms:
     assert clock.now_ms() == 1_601_505
 
 
+def test_what_a_process_does_not_know_its_successor_does_not_know_either() -> None:
+    machine = Machine()
+    clock = machine.clock(SavedTime(1_000_000, 50_000, "boot-1"), 200, "boot-2")
+    machine.pass_ms(500)
+    saved = clock.saved(700, "boot-2")
+    assert saved == SavedTime(1_000_500, 700, "") and not machine.clock(saved, 800, "boot-2").known
+    clock.follow(1_600_000.0)
+    assert clock.saved(700, "boot-2") == SavedTime(1_600_500, 700, "boot-2")
+
+
 def test_a_member_does_not_go_back_behind_the_time_that_it_has_used() -> None:
     clock = Machine().clock(SavedTime(1_000_000))
     assert clock.follow(900_000.0) == 0

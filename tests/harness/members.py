@@ -116,6 +116,7 @@ class Machine:
         self.port = 1
         self.life = 0
         self.wall_off_ms = 1.76e12
+        self.knows_time = True
         self.cluster_id = f"cluster-of-{name}"
         self.settings = Settings()
         self.disks = [cluster.disk(f"{name}/{kind}") for kind in ("messages", "meta")]
@@ -145,7 +146,7 @@ class Machine:
             wall_ms=lambda: loop.now_s * 1000 + self.wall_off_ms,
             cluster_ms=lambda: int(loop.now_s * 1000),
             follow=lambda _: None,
-            time_known=lambda: True,
+            time_known=lambda: self.knows_time,
             soon=soon,
             later=later,
             rng=Random(f"{self.name}/{life}"),

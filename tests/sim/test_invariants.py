@@ -11,8 +11,9 @@ import pytest
 from strogoff.cluster.identity import slot_of
 from strogoff.netsplit.policy import OPERATIONS, ViewState
 from strogoff.sim.checkers.unanswered import PATIENCE_S
+from strogoff.sim.engine.host import EPOCH_MS
 from strogoff.sim.faults.schedule import FaultSchedule
-from strogoff.sim.invariants import Lease, MajorityReach, Metadata
+from strogoff.sim.invariants import LeaderTime, Lease, MajorityReach, Metadata
 from strogoff.sim.scenarios.script import IDLE_S, reader, with_script, writer
 from strogoff.sim.simulation import ClusterSimulation
 from strogoff.storage.engine import Durability
@@ -274,3 +275,20 @@ def test_a_publish_with_two_copies_may_cross_a_slow_link_six_times() -> None:
     client.sender.publish("t/0", 2)
     assert until(world, lambda: all(flight.released for flight in client.sender.open.values())) > PATIENCE_S
     assert not simulation.monitor.problems
+
+
+@pytest.mark.parametrize(("flag", "found"), [("majority", 1), ("on", 0)])
+def test_the_cluster_time_of_leases_is_compared(flag: str, found: int) -> None:
+    """With a policy `on` a node may have taken its wall clock, when it served without a leader."""
+    simulation = joined()
+    world, monitor = simulation.world, LeaderTime()
+    others = {f"allow_{operation}_during_netsplit": "majority" for operation in OPERATIONS}
+    flags: dict[str, Any] = {**others, "allow_publish_during_netsplit": flag}
+    world.swarm = replace(world.swarm, options=msgspec.structs.replace(world.swarm.options, **flags))
+    held = [Lease("n2", 1, 1, (), 1, 1, "", "")]
+    assert list(monitor(world, held)) == []
+    lease_service = world.machines["n2"].member.lease_service  # type: ignore[union-attr]
+    assert lease_service is not None
+    assert abs(lease_service.holder.offset_ms + world.machines["n2"].mono_s() * 1000 - EPOCH_MS) < 60_000
+    lease_service.holder.offset_ms += 3_600_000
+    assert len(list(monitor(world, held))) == found

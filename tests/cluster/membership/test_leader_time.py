@@ -21,7 +21,7 @@ class Leader:
         self.raft = SimpleNamespace(up_to_date=True)
         self.membership = cluster("a", "b", "c")
         self.consensus = cast(Any, SimpleNamespace(leads=True, raft=self.raft, membership=self.membership))
-        self.time = LeaderTime("a", self.consensus, lambda: self.known, self._follow)
+        self.time = LeaderTime("a", self.consensus, lambda: 1_234, lambda: self.known, self._follow)
         self.silent: tuple[str, ...] = ()
 
     def _follow(self, offset_ms: float | None) -> None:
@@ -38,7 +38,7 @@ class Leader:
 def test_a_leader_that_knows_the_time_follows_its_wall_clock() -> None:
     leader = Leader(known=True)
     leader.time.elected()
-    assert leader.followed == [None]
+    assert leader.followed == [None] and leader.time.known_ms() == 1_234
     assert not leader.heard("b", 900_000) and not leader.settle()
     assert leader.followed == [None]
 
@@ -46,7 +46,7 @@ def test_a_leader_that_knows_the_time_follows_its_wall_clock() -> None:
 def test_a_leader_takes_the_time_of_the_first_member_that_knows_it() -> None:
     leader = Leader()
     leader.time.elected()
-    assert leader.followed == [] and not leader.heard("b")
+    assert leader.followed == [] and leader.time.known_ms() is None and not leader.heard("b")
     assert leader.heard("c", 900_000) and leader.followed == [899_000.0, None]
     assert not leader.heard("b", 800_000) and not leader.settle()
     assert leader.followed == [899_000.0, None]

@@ -203,6 +203,18 @@ def test_all_lease_holders_are_in_each_others_views() -> None:
     assert all(machine.member.leased() for machine in others)
 
 
+def test_a_leader_that_does_not_know_the_time_grants_no_lease() -> None:
+    """The requests wait: all have a lease as soon as the leader knows it (H-17)."""
+    cluster = MemberHarness(3)
+    leader = cluster.leader()
+    leader.knows_time = False
+    assert cluster.until(lambda: not any(machine.member.leased() for machine in cluster.machines)) < 2.5
+    cluster.pass_s(5.0)
+    assert cluster.leader() is leader and not any(machine.member.leased() for machine in cluster.machines)
+    leader.knows_time = True
+    assert cluster.until(lambda: all(machine.member.leased() for machine in cluster.machines)) < 0.3
+
+
 def test_without_a_lease_no_time_is_left() -> None:
     cluster = MemberHarness(2)
     cluster[1].kill()

@@ -37,6 +37,14 @@ def test_a_node_of_a_former_version_has_no_slow_disk() -> None:
         decode_reply(msgspec.msgpack.encode(["a", 1, "p", 7, 2, 5, [], 9, [["b", -1]]]))
 
 
+def test_a_node_of_a_former_version_does_not_say_cluster_time() -> None:
+    former = decode_request(msgspec.msgpack.encode(["a", 1, "p", 1, [], 0, 0, [], False, True, 0]))
+    assert former.cluster_ms is None
+    for cluster_ms in (None, 1_700_000_000_000):
+        request = msgspec.structs.replace(former, cluster_ms=cluster_ms)
+        assert decode_request(encode_lease(request)) == request
+
+
 def test_malformed_fields_are_named() -> None:
     with pytest.raises(MalformedLease, match=r"request of .*at `\$\[3\]`"):
         decode_request(msgspec.msgpack.encode(["a", 1, "p", 0, [], 0, 0]))

@@ -10,6 +10,7 @@ KINDS = [
     membership_parts.FormerSelf,
     membership_parts.HearsEverybody,
     membership_parts.Hasty,
+    membership_parts.TrustsWallClock,
     membership_parts.CountsLearners,
 ]
 
