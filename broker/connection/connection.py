@@ -65,7 +65,9 @@ class PacketHandlers(msgspec.Struct):
 FAILOVER_GRACE_S = 5
 """How long the will of a durable session waits after an end that the cluster made itself: the client is well, and
 connects again (H-39)."""
-CLUSTER_ENDS = frozenset(("gateway_lost", "moved"))
+GATEWAY_STOPPED = "gateway_stopped"
+"""The reason when only the gateway of the client stops: this node goes on with the session."""
+CLUSTER_ENDS = frozenset(("gateway_lost", GATEWAY_STOPPED, "fenced", "moved"))
 """The reasons of such an end."""
 SHUTTING_DOWN = ReasonCode.SERVER_SHUTTING_DOWN.name.lower()
 """The reason when this node stops: such an end if another node continues the session."""

@@ -17,7 +17,7 @@ from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
 from ...storage import keys
 from ..connection import connect
-from ..connection.connection import ClientConnection
+from ..connection.connection import SHUTTING_DOWN, ClientConnection
 from ..connection.refusal import refuse
 from ..connection.transport import ClientTransport, ConnectionOrigin
 from ..environment import Environment
@@ -307,7 +307,7 @@ class Gateways:
     def close(self) -> None:
         """The node stops."""
         self.closing = True
-        self.end_all("server_shutting_down")
+        self.end_all(SHUTTING_DOWN)
         for peer in self._peers.values():
             peer.node.flush()
 

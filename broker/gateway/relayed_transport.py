@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from ..connection.connection import GATEWAY_STOPPED, SHUTTING_DOWN
 from ..connection.transport import CLOSE_BOUND_S, ConnectionPort
 from ..environment import Environment
 from ..timers import Timer
@@ -112,11 +113,14 @@ class RelayedTransport:
             self._pass(data)
 
     def gone(self, reason: str) -> None:
-        """The client's connection to the gateway has ended: tell the port after the bytes that arrived before."""
-        self._gone = reason
+        """The client's connection to the gateway has ended: tell the port after the bytes that arrived before.
+
+        A gateway that stops says that it stops. For this node that is another end than its own stop (H-39).
+        """
+        self._gone = GATEWAY_STOPPED if reason == SHUTTING_DOWN else reason
         self.out.drop()
         if not self._arrived or self._closing:
-            self._lost(reason)
+            self._lost(self._gone)
 
     def broken(self, reason: str) -> None:
         """The tunnel is broken, or the gateway is gone: nothing of the client arrives any more."""

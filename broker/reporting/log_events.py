@@ -30,6 +30,7 @@ _ORDINARY = frozenset(
         "timeout",
         "session_taken_over",
         "server_shutting_down",
+        "gateway_stopped",
         "keep_alive_timeout",
         "administrative_action",
     }

@@ -340,3 +340,27 @@ def test_a_primary_stops_in_order(back: bool, clean: bool) -> None:
         cluster[follower].client("mortal", clean=clean, expiry_s=0 if clean else 600, will=WILL)
     cluster.pass_s(9)
     assert [each.payload for each in reader.drain()] == ([] if back else [b"gone"])
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("back", [False, True])
+def test_a_gateway_stops_while_no_other_node_has_the_slot(back: bool, clean: bool) -> None:
+    """Its primary goes on with the session: no will of a client that is back soon is published (H-39)."""
+    cluster = placed(1, 1)
+    cluster.replicator(1).tick = lambda: None  # type: ignore[method-assign]  # it begins no copy
+    follower = cluster.lose_follower("mortal")
+    cluster[follower].start()
+    cluster.whole()
+    assert len(cluster.row("mortal").in_sync) == 1
+    third = other_than(1, follower)
+    reader = live(cluster, 1)
+    cluster[third].client("mortal", clean=clean, expiry_s=0 if clean else 600, will=WILL)
+    cluster[third].host.stop(lambda: None)
+    cluster.pass_s(1)
+    if back:
+        cluster[follower].client("mortal", clean=clean, expiry_s=0 if clean else 600, will=WILL)
+        cluster.pass_s(9)
+    else:
+        assert reader.drain() == []
+        cluster.pass_s(5)
+    assert [each.payload for each in reader.drain()] == ([] if back else [b"gone"])

@@ -501,21 +501,6 @@ def test_a_silent_client_is_closed_without_an_answer_of_the_primary() -> None:
     assert client.closed and cluster.counts(1) == (0, 0, 0)
 
 
-def test_a_stopping_node_closes_what_it_relays() -> None:
-    cluster = RelayHarness(3)
-    client, served = cluster[1].client("c"), cluster[3].client("d")
-    stopped: list[bool] = []
-    cluster[1].host.stop(lambda: stopped.append(True))
-    cluster.pass_s(1)
-    assert client.closed and stopped and not served.closed
-    reasons = [event["reason"] for event in cluster[2].host.events if event["type"] == "conn.close"]
-    assert reasons == ["server_shutting_down"]
-    cluster.until(lambda: cluster.counts(2) == (0, 1, 0))
-    cluster[2].host.stop(lambda: stopped.append(True))
-    cluster.pass_s(1)
-    assert [each.reason for each in served.take()] == [0x8B] and served.closed
-
-
 def test_a_gateway_that_leaves_the_view_ends_its_clients() -> None:
     cluster = RelayHarness(3)
     cluster[1].client("c")
@@ -534,14 +519,6 @@ def test_a_view_without_the_other_node_ends_the_clients_at_both(place: int) -> N
     cluster.settle()
     assert client.closed and cluster.nothing_left() and len(cluster[2].node.connections) == 0
     cluster.gateways(place).left("n9")
-
-
-def test_a_node_that_must_serve_nobody_closes_what_it_relays() -> None:
-    cluster = RelayHarness(3)
-    client = cluster[1].client("c")
-    cluster[1].host.clustering.bar("a test")  # type: ignore[union-attr]
-    cluster.settle()
-    assert client.closed and client.take() == [] and cluster.nothing_left()
 
 
 def test_a_client_that_the_policy_refuses_is_refused_at_the_gateway() -> None:

@@ -129,3 +129,15 @@ def test_a_broken_tunnel_drops_what_waits() -> None:
     served.transport.resume_reading()
     served.broker.settle()
     assert served.port.said == ["lost: gateway_lost"] and served.sent() == []
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_the_stop_of_the_gateway_is_not_that_of_this_node(paused: bool) -> None:
+    served = Served()
+    if paused:
+        served.transport.pause_reading()
+    served.transport.received(b"last")
+    served.transport.gone("server_shutting_down")
+    served.transport.resume_reading()
+    served.broker.settle()
+    assert served.port.said == [b"last", "lost: gateway_stopped"]

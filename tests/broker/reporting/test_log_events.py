@@ -43,6 +43,8 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         (row("store.state", state="full", detail="no space"), "error", "message store: full: no space"),
         (row("store.state", state="serving"), "warning", "message store: serving again"),
         (row("conn.close", client="c", reason="disconnect"), "debug", ""),
+        (row("conn.close", client="c", reason="gateway_stopped"), "debug", ""),
+        (row("conn.close", client="c", reason="gateway_lost"), "info", ""),
         (row("conn.close", client="c", reason="protocol_error", detail="bad flags"), "info", 'detail="bad flags"'),
         (row("mem.view", view=3, nodes=["n1", "n2"], missing=["n3"]), "warning", "missing=n3"),
         (row("mem.view", view=3, nodes=["n1", "n2"], missing=[]), "notice", "all members serve"),
