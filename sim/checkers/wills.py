@@ -19,6 +19,8 @@ from ..workload.swarm import WATCHER, WILL_FILTER
 from .case import Case
 from .sessions import detached, heeded
 
+BACK_S = FAILOVER_GRACE_S - 0.5
+"""A client that is connected again so many seconds after the end of its gateway was certainly in time."""
 UNDER_WAY_S = 20.0
 """The longest time in which a will is in flight between nodes that do not hear each other, in s."""
 
@@ -39,11 +41,14 @@ def check(case: Case) -> Iterator[str]:
     for connections in case.history.connections.values():
         for place, connection in enumerate(connections):
             will = connection.will
-            if will is None or connection.opened == NEVER or connection.asked < since or (WATCHER, will.key) in dropped:
+            if will is None or connection.opened == NEVER:
+                continue
+            later = connections[place + 1] if place + 1 < len(connections) else None
+            if connection.asked < since or (WATCHER, will.key) in dropped:
+                yield from _unwatched(case, connection, later)
                 continue
             if any(at_s > connection.opened_at for at_s in _losses(case, connection)):
                 continue  # the node lost the will with its disk
-            later = connections[place + 1] if place + 1 < len(connections) else None
             yield from _judge(case, connection, later, counts[will.key], times.get(will.key))
 
 
@@ -94,6 +99,18 @@ def _judge(
             yield f"will early: {who} was published {earliest - at_s:.3f} s before its time"
     if not case.scattered:
         yield from _late(case, connection, later, who)
+
+
+def _unwatched(case: Case, connection: Connection, later: Connection | None) -> Iterator[str]:
+    """Check a will that the watcher may not get: the log says that it was published. An earlier will may wait as well,
+    and the row does not say which one it is, so this is about the first connection."""
+    end_s = _end_of_gateway(case, connection, later)
+    if connection.number > 1 or connection.polite or end_s is None or later is None:
+        return
+    rows = [(at_s, row) for at_s, row in case.history.events if row["type"] == "will.fire"]
+    if any(row["client"] == connection.client and end_s < at_s < later.opened_at for at_s, row in rows):
+        who = f"the will of {connection.client}, connection {connection.number},"
+        yield f"will spurious: {who} was published although only its gateway had ended"
 
 
 def _taken_over(case: Case, connection: Connection, later: Connection | None) -> bool:
@@ -169,6 +186,8 @@ def _expected(case: Case, connection: Connection, later: Connection | None) -> t
         return 0, 0 if heeded(case, connection) else 1
     delay, grace = _delay(connection), _grace(case, connection)
     earliest, latest = begins + delay - case.slack_s, ends + delay + grace + case.slack_s
+    if _end_of_gateway(case, connection, later) is not None:
+        return 0, 0
     if later is None:
         return (1 if latest < case.end_s else 0), 1
     if delay == 0 and not grace:
@@ -181,6 +200,32 @@ def _expected(case: Case, connection: Connection, later: Connection | None) -> t
     if delay and later.opened != NEVER and later.opened_at < earliest:
         return 0, 0
     return 0, 1
+
+
+def _end_of_gateway(case: Case, connection: Connection, later: Connection | None) -> float | None:
+    """Returns when the gateway of the client ended, by a kill or a stop, if nobody may get its will for that (H-39).
+
+    Its primary went on, and served the client again in time. Else returns None.
+
+    A primary that gave up the gateway before that began to wait earlier. It does not know of a client that another node
+    serves without a lease (3 nodes, copies, relay, seed 9983038).
+    """
+    history, gateway, since = case.history, connection.gateway, connection.opened_at
+    ends = [*history.life(gateway).ends, *_stops(case, gateway)]
+    end_s = min([at_s for at_s in ends if since < at_s <= connection.closed_at], default=None)
+    if end_s is None or later is None or later.opened == NEVER or later.opened_at > end_s + BACK_S:
+        return None
+    if not connection.relayed or later.node != connection.node or not _grace(case, connection):
+        return None
+    others = [*history.life(connection.node).ends, *_stops(case, connection.node)]
+    goes_on = not any(since < at_s <= later.opened_at for at_s in others)
+    given_up = since < history.given_up.get(connection.client, 0.0) < end_s
+    return end_s if goes_on and not given_up else None
+
+
+def _stops(case: Case, node: str) -> list[float]:
+    """Returns when the node began to stop in order. Its process ends later."""
+    return [each.at_s for each in case.history.faults if each.kind == "stop" and each.node == node]
 
 
 def _grace(case: Case, connection: Connection) -> float:

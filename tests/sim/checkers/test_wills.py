@@ -9,7 +9,7 @@ import pytest
 
 from strogoff.cluster.identity import slot_of
 from strogoff.sim.checkers.wills import check
-from strogoff.sim.history import NEVER
+from strogoff.sim.history import NEVER, Fault
 from strogoff.sim.workload.swarm import WATCHER
 
 from ..histories import HistoryBuilder, will
@@ -262,3 +262,96 @@ def test_a_will_may_come_if_the_slot_was_taken_over_before_the_primary_read_the_
     made.event("sess.end", "c")
     made.now = closed_at + 5
     assert kinds(made) == found
+
+
+def gateway_ends(kind: str, fires: str = "after it", back_s: float = 0, **fields: Any) -> tuple[HistoryBuilder, Any]:
+    """The gateway n2 of a client of the primary n1 ends, n1 publishes its will, and the client is back 3 s after the
+    end, or `back_s` later."""
+    made, connection = builder(**{"expiry_s": 600, "gateway": "n2", "will": will(), **fields})
+    made.now += 0.5
+    if fires == "before it":
+        made.event("will.fire", "c")
+    made.now += 0.5
+    if kind == "stop":
+        made.history.faults.append(Fault("stop", made.history.next(), made.now, "n2"))
+    made.history.life("n2").ends.append(made.now + (6 if kind == "stop" else 0))
+    made.close(connection)
+    if fires == "after it":
+        made.event("will.fire", "c")
+    made.now += back_s
+    made.connect("c", present=True, expiry_s=600)
+    return made, connection
+
+
+def judged(made: HistoryBuilder, watched: bool) -> list[str]:
+    """The kinds of the violations if the watcher gets the will, or sees no wills of that time."""
+    if watched:
+        made.deliver("c!1", WATCHER)
+    else:
+        made.history.subscriptions[0].granted = made.history.next()
+    case = made.case()
+    case.relay_s = 30.0
+    return [text.split(":")[0] for text in check(case)]
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("kind", ["stop", "kill"])
+def test_no_will_for_the_end_of_a_gateway_if_the_client_is_back(kind: str, watched: bool) -> None:
+    """H-39 (3 nodes, copies and small, seed 9400080)."""
+    assert judged(gateway_ends(kind)[0], watched) == ["will spurious"]
+    made, _ = gateway_ends(kind, expiry_s=0)
+    made.history.copied = True
+    assert judged(made, watched) == ["will spurious"]
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("kind", ["stop", "kill"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"gateway": "n1"},
+        {"gateway": "n3"},
+        {"back_s": 2},
+        {"expiry_s": 0},
+        "the primary stops",
+        "the primary dies",
+        "the primary had given up the gateway",
+        "the client has gone before",
+        "it never came back",
+        "another node serves it",
+    ],
+)
+def test_a_will_that_another_end_explains(other: Any, kind: str, watched: bool) -> None:
+    made, connection = gateway_ends(kind, **(other if isinstance(other, dict) else {}))
+    later = made.history.connections["c"][1]
+    if other == "the primary stops":
+        made.history.faults.append(Fault("stop", made.history.next(), later.opened_at - 0.5, "n1"))
+    elif other == "the primary dies":
+        made.history.life().ends.append(later.opened_at - 0.5)
+    elif other == "the primary had given up the gateway":
+        made.history.given_up["c"] = connection.opened_at + 0.5
+    elif other == "the client has gone before":
+        connection.closed_at = connection.opened_at + 0.5
+    elif other == "it never came back":
+        later.opened = NEVER
+    elif other == "another node serves it":
+        later.node = "n3"
+    assert "will spurious" not in judged(made, watched)
+
+
+@pytest.mark.parametrize("row", ["of a second connection", "before the end", "later", "of another client"])
+def test_a_will_that_nobody_watches_is_known_by_its_row(row: str) -> None:
+    made, connection = gateway_ends("stop", "before it" if row == "before the end" else "after it")
+    at_s, event = made.history.events[-1]
+    if row == "of a second connection":
+        connection.number = 2
+    elif row == "later":
+        made.history.events[-1] = made.now + 1, event
+    elif row == "of another client":
+        made.history.events[-1] = at_s, {**event, "client": "d"}
+    assert judged(made, False) == []
+
+
+def test_a_will_after_disconnect_that_nobody_watches_is_not_judged() -> None:
+    made, _ = gateway_ends("stop", polite=True)
+    assert judged(made, False) == []
