@@ -67,8 +67,8 @@ FAILOVER_GRACE_S = 5
 connects again (H-39)."""
 GATEWAY_STOPPED = "gateway_stopped"
 """The reason when only the gateway of the client stops: this node goes on with the session."""
-CLUSTER_ENDS = frozenset(("gateway_lost", GATEWAY_STOPPED, "fenced", "moved"))
-"""The reasons of such an end."""
+CLUSTER_ENDS = frozenset(("gateway_lost", GATEWAY_STOPPED, "fenced", "left", "moved"))
+"""The reasons of such an end, here or at the gateway: `left` if this node has left the view of the gateway."""
 SHUTTING_DOWN = ReasonCode.SERVER_SHUTTING_DOWN.name.lower()
 """The reason when this node stops: such an end if another node continues the session."""
 

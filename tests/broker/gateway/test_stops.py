@@ -1,7 +1,8 @@
-"""Relayed clients while a node stops in order, or must serve no client."""
+"""Relayed clients while a node stops in order, must serve no client, or leaves the view because its disk hangs."""
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -88,3 +89,21 @@ def test_a_longer_will_delay_counts_from_the_stop_of_the_gateway() -> None:
     assert watcher.messages() == []
     cluster.pass_s(2)
     assert [each.payload for each in watcher.messages()] == [b"gone"]
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_client_that_comes_back_to_a_primary_whose_disk_hung_keeps_its_will(back: bool) -> None:
+    """H-39: its gateway has disconnected it, because the primary had left the view."""
+    cluster = RelayHarness(3, **MAJORITY)
+    watcher = cluster[3].client("watcher", expiry_s=0)
+    watcher.subscribe(("will", 0))
+    client = cluster[1].client("c", clean=False, expiry_s=600, will=p.Will("will", b"gone"))
+    cluster[2].disks[0].stall_until = inf
+    cluster.until(lambda: client.closed)
+    cluster[2].disks[0].stall_until = 0
+    if back:
+        again = cluster[3].connect_soon("c", clean=False, expiry_s=600)
+        cluster.pass_s(FAILOVER_GRACE_S)
+        assert [each.session_present for each in again.take()] == [True]
+    cluster.pass_s(2 * FAILOVER_GRACE_S)
+    assert [each.payload for each in watcher.messages()] == ([] if back else [b"gone"])
