@@ -251,6 +251,28 @@ def test_a_primary_that_comes_back_ends_the_sessions_that_were_discarded_meanwhi
     assert not client.closed and len(cluster[2].node.sessions) == 0 and cluster.registered(2) == 1
 
 
+@pytest.mark.parametrize(("end", "wills"), [("gateway dies", []), ("client vanishes", [b"gone"])])
+def test_a_primary_that_comes_back_cancels_the_will_of_a_client_that_is_well(end: str, wills: list[bytes]) -> None:
+    """H-39: its gateway had died, and the client was back while its slot had no primary."""
+    cluster = RelayHarness(3, **MAJORITY)
+    watcher = clean(cluster, 3, "watcher")
+    watcher.subscribe(("will", 0))
+    will = p.Will("will", b"gone", 0, False, {"will_delay_interval": 60})
+    client = cluster[1].client("c", will=will)
+    if end == "gateway dies":
+        cluster[1].kill()
+        cluster.until(lambda: cluster.counts(2) == (0, 0, 0))
+    else:
+        client.vanish()
+        cluster.settle()
+    cluster.give_deputy("n3", 2)
+    clean(cluster, 3)
+    cluster.apply("n2", 3)
+    cluster.pass_s(1)
+    assert cluster[2].node.sessions.known("", "c") is None
+    assert [each.payload for each in watcher.messages()] == wills
+
+
 def test_a_client_that_was_served_without_a_lease_is_registered_when_the_lease_is_back() -> None:
     cluster = RelayHarness(3, **ON)
     node, clustering = cluster[1].node, cluster[1].host.clustering
