@@ -65,7 +65,7 @@ def world_of_ordered(rows: Iterable[Row], summary: Summary) -> World:
 @dataclass
 class _Slot:
     """Clients of a slot. `open`: with an open session. `perhaps`: with a session that a node without a lease has ended,
-    whether it had a will, and the row of its end: another node that takes the slot over knows nothing of that.
+    whether it had a will, and the row of its end: another node that takes the slot over from it knows nothing of that.
     `waiting`: with a will and without CONNACK, so the log does not have their sessions yet. `primary`: the node where
     the slot has last arrived, or that has copied it to another one. `moved`: with which row a node has given it to
     another one, where it has not arrived yet."""
@@ -358,12 +358,15 @@ class _Builder:
         return self._strange_ends.get((node, *owner[1:]), BEFORE)
 
     def _revive(self, row: Row) -> list[tuple[Session, Row]]:
-        """Open the sessions whose end another node may not know. Returns them, and the rows of their ends."""
-        perhaps, self._slots[row["slot"]].perhaps = self._slots[row["slot"]].perhaps, {}
+        """Open the sessions whose end another node may not know. Returns them, and the rows of their ends. A session
+        at another node than the last primary was not in the slot: its end is final."""
+        slot = self._slots[row["slot"]]
+        perhaps, slot.perhaps = slot.perhaps, {}
         revived = []
         for owner, (session, armed, ended) in perhaps.items():
+            had_the_slot = slot.primary in ("", session.home.node)
             ended_there = self._ended_there(row["node"], owner) > session.ended
-            if session.home.node != row["node"] and owner not in self._open and not ended_there:
+            if had_the_slot and session.home.node != row["node"] and owner not in self._open and not ended_there:
                 session.ended = NEVER
                 session.rows.pop()
                 self._open[owner] = session

@@ -416,13 +416,17 @@ def test_the_session_of_the_last_primary_is_that_of_the_slot(primary: str, copie
     assert homes(found, "c")[1] and homes(found, "a")[1] is (primary == "a")
 
 
-@pytest.mark.parametrize("primary", ["a", "c"])
+@pytest.mark.parametrize("primary", ["a", "c", "unknown"])
 def test_a_node_without_the_slot_ends_its_own_session_for_good(primary: str) -> None:
     """It has no lease. The next primary has the session of the former one, and knows nothing of this end if that was
-    the node."""
+    the node. If the log does not show the former one, that is a node that has left the view."""
     a, b, c = nodes("a", "b", "c")
     c.say("lease.get", view=1)
-    (a if primary == "a" else c).say("slot.copied", slot=SLOT, target="b", bytes=1)
+    if primary == "unknown":
+        b.say("mem.up", target="a", view=1)
+        b.say("mem.down", target="a", view=2)
+    else:
+        (a if primary == "a" else c).say("slot.copied", slot=SLOT, target="b", bytes=1)
     a.connect("rx", will=True)
     c.say("lease.lose", view=1)
     c.connect("rx", will=True)
@@ -430,9 +434,30 @@ def test_a_node_without_the_slot_ends_its_own_session_for_good(primary: str) -> 
     ended = c.rows[-1]["hlc"]
     b.say("slot.arrive", slot=SLOT)
     found = built(a, b, c)
-    assert homes(found, "a") == ((["a", "b"], True) if primary == "a" else (["a"], False))
+    assert homes(found, "a") == ((["a"], False) if primary == "c" else (["a", "b"], True))
+    assert homes(found, "c") == ((["c", "b"], True) if primary == "c" else (["c"], False))
+    assert (found.sessions["c", "", "rx"][0].ended == ended) is (primary != "c")
+
+
+@pytest.mark.parametrize("how", ["copied", "arrived"])
+@pytest.mark.parametrize("primary", ["a", "c", ""])
+def test_the_end_at_a_node_without_the_slot_is_final_if_the_primary_has_no_session(primary: str, how: str) -> None:
+    """A client whose CONNECT waits for its CONNACK there has no session yet, but perhaps a will."""
+    a, b, c = nodes("a", "b", "c")
+    c.say("lease.get", view=1)
+    for log in (a, c):
+        if log.node == primary and how == "copied":
+            log.say("slot.copied", slot=SLOT, target="b", bytes=1)
+        elif log.node == primary:
+            log.say("slot.arrive", slot=SLOT)
+    c.say("lease.lose", view=1)
+    c.connect("rx", will=True)
+    c.say("sess.end", client="rx", reason="disconnected")
+    a.say("will.arm", client="rx", topic="will")
+    b.say("slot.arrive", slot=SLOT)
+    found = built(a, b, c)
     assert homes(found, "c") == ((["c"], False) if primary == "a" else (["c", "b"], True))
-    assert (found.sessions["c", "", "rx"][0].ended == ended) is (primary == "a")
+    assert found.owner("b", "", "rx", NEVER) == ("a" if primary == "a" else "c", "", "rx")
 
 
 @pytest.mark.parametrize("how", ["", "before", "to another", "arrived", "said late", "durable"])

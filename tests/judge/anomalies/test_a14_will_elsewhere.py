@@ -342,3 +342,49 @@ def test_a_node_drops_the_present_will_when_the_former_one_is_gone(lost: bool) -
     for log in (a, b):
         log.connect("other")
     assert lost_and_spurious(a, b) == ([] if lost else [("lost", "a")])
+
+
+@pytest.mark.parametrize(
+    ("published", "found"),
+    [
+        ("b b c", []),
+        ("b b", [("lost", "c")]),
+        ("b c", [("lost", "b")]),
+        ("b b b c", [("spurious", "b")]),
+        ("b b c c", [("dup", "c")]),
+    ],
+)
+def test_a_node_that_is_cut_off_serves_a_client_whose_will_is_at_the_primary(
+    published: str, found: list[tuple[str, str]]
+) -> None:
+    """The primary, `a`, is killed before CONNACK. The next one, `c`, drops the will of that connection. `b`, without
+    the slot and a lease, publishes the wills of its own two connections at the heal, and `c` that of the last one."""
+    a, b = two_nodes()
+    c = Log("c")
+    c._now = a._now
+    b.say("lease.get", view=1)
+    a.say("slot.copied", slot=SLOT, target="c", bytes=1)
+    b.say("lease.lose", view=1)
+    b.connect("tx", will=True)
+    end(b)
+    a.say("will.arm", client="tx", topic="will")
+    a.boot()
+    c.say("slot.arrive", slot=SLOT)
+    c.say("will.cancel", client="tx", topic="will", reason="resumed")
+    end(c, "clean_start")
+    c.connect("tx", will=True)
+    c.say("will.cancel", client="tx", topic="will", reason="disconnected")
+    end(c)
+    b.connect("tx", will=True)
+    end(b)
+    c.connect("tx", will=True)
+    b.say("lease.get", view=2)
+    for number in range(published.count("b")):
+        publish(b, 50 + number)
+    for number in range(published.count("c")):
+        publish(c, 60 + number)
+    end(c)
+    a._now = b._now = c._now = count(next(a._now) + 10_000)
+    for log in (a, b, c):
+        log.connect("other")
+    assert lost_and_spurious(a, b, c) == found
