@@ -28,8 +28,7 @@ class SavedTime(Struct, frozen=True):
     """The last cluster time that a process saved, in ms since 1970.
 
     `uptime_ms`: the uptime of the machine when the time was saved. `machine`: the system's id for that boot of the
-    machine, "" if it has none. It is also "" if the process did not know cluster time: then `cluster_ms` is a lower
-    bound, and the next process does not know cluster time either.
+    machine, "" if it has none, or if the process did not know cluster time: the next one does not know it either.
     """
 
     cluster_ms: int
@@ -51,20 +50,16 @@ def decode_saved(data: bytes | None) -> SavedTime | None:
     )
 
 
-def _nothing() -> None:
-    """Nobody saves this clock."""
-
-
 class ClusterClock:
     """Milliseconds since 1970. The time never falls, except once, when a new member takes the cluster's time.
 
     `wall_ms` and `mono_ms` are ports: the operating system's two clocks, in milliseconds. `saved` is the time that the
     last process saved; without one, the wall clock is right. `uptime_ms` and `machine` are the present values of those
     in `SavedTime`. `known` is False while cluster time runs from the saved one and waits for `follow` or
-    `trust_wall`. The clock calls `on_set` when the time that was saved is wrong from now on.
+    `trust_wall`.
     """
 
-    __slots__ = ("_leader_ms", "_least_ms", "_mono", "_mono_ms", "_time", "_wall_ms", "known", "off_ms", "on_set")
+    __slots__ = ("_leader_ms", "_least_ms", "_mono", "_mono_ms", "_time", "_wall_ms", "known", "off_ms")
 
     def __init__(
         self,
@@ -88,7 +83,6 @@ class ClusterClock:
         self._least_ms = self._time
         self.off_ms = 0.0
         self._leader_ms: float | None = None
-        self.on_set: Callable[[], None] = _nothing
 
     def now_ms(self) -> int:
         """Cluster time in milliseconds. Never less than an earlier answer."""
@@ -117,12 +111,11 @@ class ClusterClock:
         before = self.now_ms()
         self.known = True
         self._time = max(self._least_ms, self._wall_ms() if offset_ms is None else self._mono + offset_ms)
-        self.on_set()
         return self._time - before
 
     def saved(self, uptime_ms: int, machine: str) -> SavedTime:
-        """Returns what to save for the next process: the earliest time that it may be, if it is not known."""
-        return SavedTime(self.now_ms(), uptime_ms, machine) if self.known else SavedTime(int(self._least_ms), uptime_ms)
+        """Returns what to save for the next process."""
+        return SavedTime(self.now_ms(), uptime_ms, machine if self.known else "")
 
     def trust_wall(self) -> None:
         """There is no cluster: if cluster time is not known, take the wall clock."""
@@ -133,7 +126,6 @@ class ClusterClock:
         """This node becomes a member and has no deadlines: it takes the leader's time, even if that is earlier."""
         self.known = False
         self._least_ms = 0
-        self.on_set()
 
     @property
     def alarmed(self) -> bool:

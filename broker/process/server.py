@@ -141,7 +141,6 @@ class Server:
         except BaseException:
             await self.stop()
             raise
-        self.node.env.clock.on_set = self._save_clock
         self._keep_clock()
         self._spawn_task(self._watch_folders())
         self._flush_log()

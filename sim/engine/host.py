@@ -158,7 +158,6 @@ class Host:
             self.on_node(node)
         self.prepare(node)
         node.open(self.promised(node), None if former is None else former.fields())
-        clock.on_set = self._save_clock
         self._keep_clock()
         return node
 
@@ -210,13 +209,9 @@ class Host:
     def _keep_clock(self) -> None:
         node = self.node
         if node is not None and not node.closing:
-            self._save_clock()
+            saved = node.env.clock.saved(self._uptime_ms(), self.machine)
+            node.env.store.put(CLOCK_KEY, encode_saved(saved))
             self.later(CLOCK_EVERY_S, self._keep_clock)
-
-    def _save_clock(self) -> None:
-        assert self.node is not None
-        saved = self.node.env.clock.saved(self._uptime_ms(), self.machine)
-        self.node.env.store.put(CLOCK_KEY, encode_saved(saved))
 
     def kill(self) -> None:
         """End the process between two instructions. The connections of its clients are reset."""

@@ -151,7 +151,7 @@ CLUSTER_BUGS: dict[str, ClusterBug] = {
         ),
         ClusterBug(
             "drained-at-heal", "forwards from before a cut continue after it",
-            hazard=14, first=20, seeds=24, finds=("stale",), apply=cluster_parts.drained,
+            hazard=14, first=8, seeds=18, finds=("stale",), apply=cluster_parts.drained,
             schedule=_CUT,
             clients={"n1": reader(), "n3": client("w0", topics=(TOPIC,), clean=True)},
             acts=(publishes(4.3), publishes(4.5), moves(5.0, "n1"), publishes(8.0), publishes(9.0)),

@@ -93,30 +93,6 @@ def test_a_node_that_has_just_joined_leads_by_the_time_of_the_others(leap_ms: fl
     comes_in_time(cluster)
 
 
-@LEAPS
-@pytest.mark.parametrize("leased", [False, True])
-def test_a_node_that_is_killed_when_it_has_just_joined_does_not_believe_its_wall_clock(
-    leap_ms: float, leased: bool
-) -> None:
-    cluster = ClusterHarness(3, joined=False)
-    newcomer = cluster[3]
-    newcomer.replace_disk()
-    newcomer.host.wall_ahead_ms = leap_ms
-    newcomer.host.start()
-    assert cluster[2].join() == ""
-    cluster.until(lambda: len(cluster[2].member.view.serving) == 2)
-    newcomer.commit_late_writes()
-    assert newcomer.join() == ""
-    if leased:
-        cluster.until(newcomer.member.leased)
-    newcomer.commit_late_writes()
-    newcomer.kill()
-    newcomer.start()
-    assert newcomer.node.env.clock.known == leased
-    cluster.whole()
-    assert all(abs(ahead_ms(node)) < 50 for node in cluster.nodes)
-
-
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_if_all_machines_were_booted_the_wall_clock_counts(nodes: int) -> None:
     """They are as fast as processes that were started again on machines that run."""

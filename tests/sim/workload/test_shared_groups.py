@@ -41,8 +41,8 @@ def test_members_come_and_go() -> None:
 
 @pytest.mark.slow
 def test_a_message_not_reassigned_from_a_gone_member_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shared message goes to another member when its node leaves the view (P1). One seed in 15 with these clients
-    finds this."""
+    """A shared message goes to another member when its node leaves the view (P1). The clients that seeds draw do not
+    find this within 20 seeds; these clients find it with seed 3."""
     monkeypatch.setattr(ForwardSender, "_give_to_another", lambda *arguments: None)
-    outcomes = (run_seed(seed, RunOptions(nodes=3, workload="groups")) for seed in range(20, 60))
+    outcomes = (run_seed(seed, RunOptions(nodes=3, workload="groups")) for seed in range(20))
     assert any(text.startswith("lost: no member") for each in outcomes for text in each.violations)
