@@ -220,5 +220,4 @@ class Registration:
         if session is not None and session.connection is not None:
             self.evict(client, Owner(node, connection))
         elif self.registrar.reported(node, number, client, connection) and session is not None:
-            session.excuse()
-            session.end("clean_start")
+            session.discard()

@@ -215,9 +215,7 @@ class SessionRegistry:
                 value = self._env.store.get(key)
                 record = None if value is None else decode_session(key, value)
                 if record is not None:
-                    replaced = self._restore(record, True)
-                    replaced.excuse()
-                    replaced.end("clean_start")
+                    self._restore(record, True).discard()
             except (StorageError, RecordError) as error:
                 self._env.log("error", f"client {present.client_id!r}: its session cannot be read: {error}")
 
@@ -289,8 +287,7 @@ class SessionRegistry:
             self._end_connection(session, request.connection.gateway)
             session = self._sessions.get(key)
         if session is not None and (request.clean_start or not session.durable):
-            session.excuse()
-            session.end("clean_start")
+            session.discard()
             session = None
         present = session is not None
         if session is None:
@@ -343,8 +340,7 @@ class SessionRegistry:
             self.take_over(session, gateway)
             session = self._sessions.get(client)
         if session is not None:
-            session.excuse()
-            session.end("clean_start")
+            session.discard()
         return self._is_waiting(client)
 
     def _add(self, session: Session) -> None:

@@ -515,11 +515,13 @@ class Session:
         self.absence.will_at = 0
         self.parts.wills.publish(self, will, self.absence.doubted)
 
-    def excuse(self) -> None:
-        """The client connects anew, soon after an end that the cluster made: its will must not be published (H-39)."""
+    def discard(self) -> None:
+        """End the session, because its client begins another one. If the cluster itself made the end of the last
+        connection, and that was soon before, the client is well: its will is not published (H-39)."""
         if self.will is not None and self.env.now < self.absence.excused_until:
             self.env.observer.session_event("will.cancel", self, topic=self.will.topic, reason="resumed")
             self.will = None
+        self.end("clean_start")
 
     def end(self, reason: str) -> None:
         """End the session: publish a will that is still pending [MQTT5-3.1.2-8], and delete all state."""
