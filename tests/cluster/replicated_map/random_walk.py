@@ -9,19 +9,14 @@ KEYS = [b"t%d" % number for number in range(4)] + [b"c%d" % number for number in
 
 def walk(seed: int, steps: int = 120, plant: Plant | None = None) -> list[str]:
     """Run one walk; returns the problems found."""
-    world = MapHarness(seed, plant=plant)
-    rng = world.rng
-    names = "ABCDE"[: rng.randint(2, 5)]
-    world = MapHarness(seed, names, plant, rng.choice(["os", "sync"]), rng.choice([0.005, 0.5]))
-    rng = world.rng
+    world = drawn(seed, plant)
+    rng, names = world.rng, world.names
     faults = rng.sample(["cut", "kill", "power", "disk"], rng.randint(0, 4))
     for step in range(steps):
         name = rng.choice(names)
         roll = rng.random()
         if roll < 0.55:
-            key = rng.choice(KEYS) if rng.random() < 0.6 else b"f%s%d" % (name.encode(), rng.randint(0, 2))
-            counter = world.put(name, key, None if rng.random() < 0.3 else b"%d" % step)
-            world.barrier(name, counter)
+            world.barrier(name, write(world, name, step))
         elif roll < 0.62 and "cut" in faults and len(world.view) > 1 and name in world.view:
             world.isolate(name)
         elif roll < 0.68 and ("kill" in faults or "power" in faults):
@@ -39,20 +34,17 @@ def walk(seed: int, steps: int = 120, plant: Plant | None = None) -> list[str]:
 
 
 def calm_walk(seed: int, steps: int = 60, plant: Plant | None = None) -> list[str]:
-    """Run one walk with few writes, many restarts, and time for the nodes to fold early boots between them, also boots
-    that wrote nothing. Returns the problems found.
+    """Run one walk with few writes and many restarts; returns the problems found.
 
-    No node is killed within two seconds of a write. A node loses its disk only when the others have all that it has.
+    Between two restarts the nodes often have the time to fold early boots. Some of these boots have written nothing. No
+    node is killed within two seconds of a write. A node loses its disk only when the others have all that it has.
     """
-    rng = MapHarness(seed).rng
-    names = "ABCDE"[: rng.randint(2, 5)]
-    world = MapHarness(seed, names, plant, rng.choice(["os", "sync"]), rng.choice([0.005, 0.5]))
-    rng = world.rng
+    world = drawn(seed, plant)
+    rng, names = world.rng, world.names
     for step in range(steps):
         name, roll = rng.choice(names), rng.random()
         if roll < 0.1:
-            key = rng.choice(KEYS) if rng.random() < 0.6 else b"f%s%d" % (name.encode(), rng.randint(0, 2))
-            world.put(name, key, None if rng.random() < 0.3 else b"%d" % step)
+            write(world, name, step)
             world.loop.run_for(2)
         elif roll < 0.4:
             world.restart(name, power=False)
@@ -64,6 +56,20 @@ def calm_walk(seed: int, steps: int = 60, plant: Plant | None = None) -> list[st
             return world.errors
     heal(world)
     return world.errors + judge(world)
+
+
+def drawn(seed: int, plant: Plant | None) -> MapHarness:
+    """Returns two to five nodes, with disks of a kind and a speed that the seed draws."""
+    rng = MapHarness(seed, plant=plant).rng
+    names = "ABCDE"[: rng.randint(2, 5)]
+    return MapHarness(seed, names, plant, rng.choice(["os", "sync"]), rng.choice([0.005, 0.5]))
+
+
+def write(world: MapHarness, name: str, step: int) -> int:
+    """Let a node write or delete a key, sometimes one of its own; returns the counter of the write."""
+    rng = world.rng
+    key = rng.choice(KEYS) if rng.random() < 0.6 else b"f%s%d" % (name.encode(), rng.randint(0, 2))
+    return world.put(name, key, None if rng.random() < 0.3 else b"%d" % step)
 
 
 def same(world: MapHarness) -> bool:
