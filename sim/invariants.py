@@ -203,9 +203,11 @@ class Maps:
             yield from agreement.judge_seen((name, *each.digests(half)) for name, each in maps.items())
 
 
-class LeaderTime:
-    """Compares the cluster time that leases say (H-17). With a policy `on` a node may have taken its wall clock,
-    when it served without a leader."""
+class LeaseTimes:
+    """Compares the cluster time that leases say (H-17).
+
+    Under a policy `on` nothing is compared: a node that serves without a leader takes its wall clock.
+    """
 
     def __init__(self) -> None:
         self._clocks = clocks.Clocks()
@@ -273,7 +275,7 @@ def invariants() -> tuple[Judge, ...]:
         Slots(),
         Metadata(),
         Maps(),
-        LeaderTime(),
+        LeaseTimes(),
         _refused,
         Relays(),
     )

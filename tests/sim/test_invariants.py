@@ -13,7 +13,7 @@ from strogoff.netsplit.policy import OPERATIONS, ViewState
 from strogoff.sim.checkers.unanswered import PATIENCE_S
 from strogoff.sim.engine.host import EPOCH_MS
 from strogoff.sim.faults.schedule import FaultSchedule
-from strogoff.sim.invariants import LeaderTime, Lease, MajorityReach, Metadata
+from strogoff.sim.invariants import Lease, LeaseTimes, MajorityReach, Metadata
 from strogoff.sim.scenarios.script import IDLE_S, reader, with_script, writer
 from strogoff.sim.simulation import ClusterSimulation
 from strogoff.storage.engine import Durability
@@ -279,9 +279,9 @@ def test_a_publish_with_two_copies_may_cross_a_slow_link_six_times() -> None:
 
 @pytest.mark.parametrize(("flag", "found"), [("majority", 1), ("on", 0)])
 def test_the_cluster_time_of_leases_is_compared(flag: str, found: int) -> None:
-    """With a policy `on` a node may have taken its wall clock, when it served without a leader."""
+    """Under a policy `on` it is not: a node that serves without a leader takes its wall clock."""
     simulation = joined()
-    world, monitor = simulation.world, LeaderTime()
+    world, monitor = simulation.world, LeaseTimes()
     others = {f"allow_{operation}_during_netsplit": "majority" for operation in OPERATIONS}
     flags: dict[str, Any] = {**others, "allow_publish_during_netsplit": flag}
     world.swarm = replace(world.swarm, options=msgspec.structs.replace(world.swarm.options, **flags))
