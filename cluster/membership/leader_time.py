@@ -1,8 +1,8 @@
-"""How a leader that does not know cluster time learns it, before it tells it to others (H-17).
+"""A new leader learns cluster time before it grants leases, because each lease tells that time to a node (H-17).
 
 A member that has just joined, or whose machine was booted, waits for the leader's cluster time. It may be elected in
-the meantime. Then all nodes follow it, and its own wall clock may be a year off. So it grants no lease until it knows
-cluster time:
+the meantime. Then all nodes follow it, and its own wall clock may be a year off. So it grants no lease until it has
+learned cluster time in one of two ways:
 
 - A node that knows cluster time says it in its lease requests. The leader takes the first one.
 - Every member that the leader hears has said that it does not know cluster time, either; the others are silent
@@ -18,8 +18,10 @@ from .messages import LeaseRequest
 
 
 class LeaderTime:
-    """One process. `known` says whether cluster time is known here, and `cluster_ms` what it is. `follow` sets it, as
-    `ports.Ports.follow`."""
+    """The cluster time of one process, which may lead.
+
+    `known` says whether the process knows cluster time. `cluster_ms` returns it. `follow` sets it, as in `ports.Ports`.
+    """
 
     def __init__(
         self,

@@ -127,9 +127,12 @@ def _is_there_after(died: int, message: Message, session: Session, world: World)
 
 
 def _continued(died: int, message: Message, session: Session, world: World) -> bool:
-    """Whether the node that had the session after a kill answered the publisher then, and gave the message to clean
-    sessions at most: they have ended with the kill, so the new ones lack it. It continued the handshake, or had waited
-    for the answer of the killed node."""
+    """Whether the message waits on the disk of the node that has the session since a kill.
+
+    That node must have answered the publisher after the kill: it continued the handshake, or it is the origin and had
+    waited for the answer of the killed node. It must have given the message to clean sessions at most. They have ended
+    with the kill, so the present ones lack it.
+    """
     answer, killed = message.answer, message.queued[session.owner].node
     if answer is None or session.home_at(answer.stamp).node != answer.node:
         return False

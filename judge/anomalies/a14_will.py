@@ -71,8 +71,8 @@ class _Wills:
     """The last one was published while the client of the armed one had no CONNACK. It was perhaps one from before,
     whose record a kill has undone."""
     undone: list[tuple[Row | None, Row]] = field(default_factory=list)
-    """Wills that were due: they need not be published, and may be. Their node has died or lost the slot, and the copy
-    had them as armed, or as due. Or a loss of power may have taken them."""
+    """Wills that were due, and that may be published or not. Either their node has died or lost the slot: the copy of
+    the slot had them as armed or as due. Or a loss of power may have taken them."""
 
     @property
     def said(self) -> Row | None:

@@ -61,7 +61,8 @@ def test_restarts_leave_nothing_behind() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_an_emptied_node_gets_the_writes_of_all_folded_boots(seed: int) -> None:
-    """Boot 1 of A wrote, boot 2 wrote nothing. C loses its disk while the others still remember the fold of boot 2."""
+    """A wrote a key in its boot 1, and nothing in its boot 2. All nodes have folded both. C loses its disk before the
+    others have forgotten how many writes boot 2 made: that number must not stand for both boots."""
     world = MapHarness(seed, "ABC")
     world.loop.run_for(1)
     world.put("A", b"tx", b"v")

@@ -386,6 +386,12 @@ def _forwarded(a: Log, b: Log, mid: tuple[str, int, int]) -> None:
     b.say("fwd.recv", mid=mid, source="a", topic="t/1")
 
 
+def _comes_back(log: Log, has_it: bool) -> None:
+    """The client of the session connects again. Its queue has the message, or is empty."""
+    log.connect("rx", present=True, expiry_s=60)
+    log.say("q.depth", client="rx", count=int(has_it))
+
+
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize(
     ("how", "lost"),
@@ -475,8 +481,7 @@ def test_a_node_continues_a_handshake_after_a_kill(how: str, lost: list[str]) ->
         a.route(mid, "other")
     heir.ack(mid)
     if "back" in how:
-        b.connect("rx", present=True, expiry_s=60)
-        b.say("q.depth", client="rx", count=0 if "without" in how else 1)
+        _comes_back(b, "without" not in how)
     a.rows += b.rows
     assert [each.kind for each in findings(a) if each.anomaly == "A1"] == lost
 
@@ -545,8 +550,7 @@ def test_the_origin_has_a_copy_of_the_queue_of_a_killed_node(how: str, lost: lis
         a.route(mid, "lasting")
     a.ack(mid)
     if "back" in how:
-        a.connect("rx", present=True, expiry_s=60)
-        a.say("q.depth", client="rx", count=0 if "without" in how else 1)
+        _comes_back(a, "without" not in how)
     a.rows += b.rows
     assert [each.kind for each in findings(a) if each.anomaly == "A1"] == lost
 
