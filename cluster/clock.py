@@ -9,6 +9,10 @@ known exactly from the machine's uptime; the wall clock does not matter. After a
 time, so that no deadline passes too early. As soon as it knows the leader's time, it sets cluster time to that, once. A
 member that leads before it knows cluster time takes that of another one, or its wall clock if nobody knows it
 (`membership/leader_time.py`). A standalone node has no leader and takes its wall clock.
+
+A newcomer, that is a node that joins a cluster, takes the cluster's time, also if that is earlier than its own. If it
+is killed before that, its disk has the time of the standalone node that it was. Therefore a saved time says whether it
+is a cluster's. If it is not, the next process of the member is a newcomer too.
 """
 
 from __future__ import annotations
@@ -29,25 +33,36 @@ class SavedTime(Struct, frozen=True):
 
     `uptime_ms`: the uptime of the machine when the time was saved. `machine`: the system's id for that boot of the
     machine, "" if it has none, or if the process did not know cluster time: the next one does not know it either.
+    `clusters`: whether the process had followed the time of its cluster. A standalone node has not.
     """
 
     cluster_ms: int
     uptime_ms: int = 0
     machine: str = ""
+    clusters: bool = False
+
+
+_CLUSTERS = b"/cluster"
+"""Ends the bytes of a cluster's time. No id of a boot has a "/"."""
 
 
 def encode_saved(saved: SavedTime) -> bytes:
     """Returns the bytes for the disk."""
-    return saved.cluster_ms.to_bytes(8, "big") + saved.uptime_ms.to_bytes(8, "big") + saved.machine.encode()
+    times = saved.cluster_ms.to_bytes(8, "big") + saved.uptime_ms.to_bytes(8, "big")
+    return times + saved.machine.encode() + (_CLUSTERS if saved.clusters else b"")
 
 
 def decode_saved(data: bytes | None) -> SavedTime | None:
     """Returns the saved time; None for None. Earlier versions wrote eight bytes, the cluster time only."""
     if data is None:
         return None
-    return SavedTime(
-        int.from_bytes(data[:8], "big"), int.from_bytes(data[8:16], "big"), data[16:].decode("ascii", "replace")
-    )
+    machine = data[16:].removesuffix(_CLUSTERS).decode("ascii", "replace")
+    cluster_ms, uptime_ms = int.from_bytes(data[:8], "big"), int.from_bytes(data[8:16], "big")
+    return SavedTime(cluster_ms, uptime_ms, machine, data[16:].endswith(_CLUSTERS))
+
+
+def _nothing() -> None:
+    """Nobody saves this clock."""
 
 
 class ClusterClock:
@@ -56,10 +71,22 @@ class ClusterClock:
     `wall_ms` and `mono_ms` are ports: the operating system's two clocks, in milliseconds. `saved` is the time that the
     last process saved; without one, the wall clock is right. `uptime_ms` and `machine` are the present values of those
     in `SavedTime`. `known` is False while cluster time runs from the saved one and waits for `follow` or
-    `trust_wall`.
+    `trust_wall`. The clock calls `on_set` when it follows a cluster's time for the first time, and when it is set: save
+    it before anything with a deadline.
     """
 
-    __slots__ = ("_leader_ms", "_least_ms", "_mono", "_mono_ms", "_time", "_wall_ms", "known", "off_ms")
+    __slots__ = (
+        "_clusters",
+        "_leader_ms",
+        "_least_ms",
+        "_mono",
+        "_mono_ms",
+        "_time",
+        "_wall_ms",
+        "known",
+        "off_ms",
+        "on_set",
+    )
 
     def __init__(
         self,
@@ -83,6 +110,8 @@ class ClusterClock:
         self._least_ms = self._time
         self.off_ms = 0.0
         self._leader_ms: float | None = None
+        self._clusters = saved is not None and saved.clusters
+        self.on_set: Callable[[], None] = _nothing
 
     def now_ms(self) -> int:
         """Cluster time in milliseconds. Never less than an earlier answer."""
@@ -106,26 +135,37 @@ class ClusterClock:
         known before, it is set: returns by how many milliseconds. Returns 0 otherwise.
         """
         self._leader_ms = offset_ms
-        if self.known:
+        if self.known and self._clusters:
             return 0.0
+        set_ms = 0.0 if self.known else self._set(self._wall_ms() if offset_ms is None else self._mono_ms() + offset_ms)
+        self._clusters = True
+        self.on_set()
+        return set_ms
+
+    def _set(self, time_ms: float) -> float:
         before = self.now_ms()
         self.known = True
-        self._time = max(self._least_ms, self._wall_ms() if offset_ms is None else self._mono + offset_ms)
+        self._time = max(self._least_ms, time_ms)
         return self._time - before
 
     def saved(self, uptime_ms: int, machine: str) -> SavedTime:
         """Returns what to save for the next process."""
-        return SavedTime(self.now_ms(), uptime_ms, machine if self.known else "")
+        return SavedTime(self.now_ms(), uptime_ms, machine if self.known else "", self._clusters)
 
     def trust_wall(self) -> None:
         """There is no cluster: if cluster time is not known, take the wall clock."""
         if not self.known:
-            self.follow(None)
+            self._set(self._wall_ms())
 
     def ask_cluster(self) -> None:
         """This node becomes a member and has no deadlines: it takes the leader's time, even if that is earlier."""
         self.known = False
         self._least_ms = 0
+
+    def resume_member(self) -> None:
+        """This process continues that of a member: if the saved time is not the cluster's, it is a newcomer still."""
+        if not self._clusters:
+            self.ask_cluster()
 
     @property
     def alarmed(self) -> bool:

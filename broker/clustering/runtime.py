@@ -132,7 +132,9 @@ class ClusterRuntime:
         if member or discovery.wanted:
             node.policy.view_state = ViewState.MINORITY  # until it has a lease
         node.policy.fenced = not member and discovery.wanted
-        if not member:
+        if member:
+            node.env.clock.resume_member()
+        else:
             node.env.clock.trust_wall()
 
     # -- life

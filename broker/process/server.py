@@ -207,6 +207,7 @@ class Server:
         rng = self._chance(directory.boot) if self._chance is not None else random.SystemRandom()
         ports = Ports(clock, self.store, self._loop.call_soon, self._wake_port, self._spawn, rng, self.log)
         self.node = Node(name, directory.boot, self.runtime.options, self.hooks, events, ports)
+        clock.on_set = self._save_clock
         self._open_cluster(directory, rng)
         known = self._loop.create_future()
         startup = self.node.sessions.startup

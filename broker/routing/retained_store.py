@@ -61,12 +61,13 @@ class RetainedStore:
             yield mountpoint, decode_message(key, value, mountpoint, self._env.origins)
 
     def sweep_at_intervals(self) -> None:
-        """Remove expired messages now and every `expire_retain_cache_s` seconds; never if that is 0."""
+        """Remove expired messages now and every `expire_retain_cache_s` seconds; never if that is 0. A node that does
+        not know cluster time removes none: it would delete them at all nodes."""
         env = self._env
         if not env.options.expire_retain_cache_s:
             return
         context = unanswered()
-        for mountpoint in list(self._tables):
+        for mountpoint in list(self._tables) if env.clock.known else ():
             self.sweep(mountpoint, env.now, _SWEEP_LIMIT, context)
         env.timers.at(env.now + env.options.expire_retain_cache_s * 1000, self.sweep_at_intervals)
 

@@ -123,6 +123,7 @@ class ClusterHost(Host):
         if self.meta_store.get(CLUSTERED) is not None:
             node.env.options = msgspec.structs.replace(node.env.options, restart_grace_s=FAILOVER_GRACE_S)
             node.policy.view_state = ViewState.MINORITY
+            node.env.clock.resume_member()
         else:
             node.env.clock.trust_wall()
 

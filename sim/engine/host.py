@@ -154,6 +154,7 @@ class Host:
         if self.log is not None:
             events.add(self.log.take)
         self.node = node = Node(self.name, self.boot, self.options, hooks, events, ports)
+        clock.on_set = self._save_clock
         if self.on_node is not None:
             self.on_node(node)
         self.prepare(node)
@@ -209,9 +210,13 @@ class Host:
     def _keep_clock(self) -> None:
         node = self.node
         if node is not None and not node.closing:
-            saved = node.env.clock.saved(self._uptime_ms(), self.machine)
-            node.env.store.put(CLOCK_KEY, encode_saved(saved))
+            self._save_clock()
             self.later(CLOCK_EVERY_S, self._keep_clock)
+
+    def _save_clock(self) -> None:
+        assert self.node is not None
+        saved = self.node.env.clock.saved(self._uptime_ms(), self.machine)
+        self.node.env.store.put(CLOCK_KEY, encode_saved(saved))
 
     def kill(self) -> None:
         """End the process between two instructions. The connections of its clients are reset."""

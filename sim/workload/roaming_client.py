@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import takewhile
 from random import Random
 from typing import Any
 
@@ -149,9 +150,15 @@ class RoamingClient(ModelClient):
 
     def _connack(self, packet: packets.Connack, mark: Mark) -> None:
         if self.connection is not None and not packet.reason:
-            self.connection.node = self.server.name
+            self.connection.node = self._opened_by(self.connection.asked_at) or self.server.name
             self.sender.go_to(self.connection.node)
         super()._connack(packet, mark)
+
+    def _opened_by(self, since_s: float) -> str:
+        """Returns the node that has accepted the connection; "" if none has since then. The slot may have left it
+        while the answer was on its way."""
+        events = takewhile(lambda event: event[0] >= since_s, reversed(self.history.events))
+        return next((row["node"] for _, row in events if row["type"] == "conn.open" and row["client"] == self.name), "")
 
     def _suback(self, packet: packets.Suback, mark: Mark) -> None:
         asked = self.asked.get(packet.packet_id, [])

@@ -123,7 +123,65 @@ def test_what_a_process_does_not_know_its_successor_does_not_know_either() -> No
     saved = clock.saved(700, "boot-2")
     assert saved == SavedTime(1_000_500, 700, "") and not machine.clock(saved, 800, "boot-2").known
     clock.follow(1_600_000.0)
-    assert clock.saved(700, "boot-2") == SavedTime(1_600_500, 700, "boot-2")
+    assert clock.saved(700, "boot-2") == SavedTime(1_600_500, 700, "boot-2", clusters=True)
+
+
+class Member:
+    """A node whose processes are killed: each begins with what the one before it has saved."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.disk: SavedTime | None = None
+        self.clock = machine.clock()
+
+    def save(self) -> None:
+        self.disk = decode_saved(encode_saved(self.clock.saved(int(self.machine.mono), "boot-1")))
+
+    def restart(self) -> None:
+        self.machine.pass_ms(200)
+        self.clock = self.machine.clock(self.disk, int(self.machine.mono), "boot-1")
+        self.clock.on_set = self.save
+        self.clock.resume_member()
+
+
+def test_a_newcomer_that_is_killed_does_not_know_the_time_until_it_has_followed_the_cluster() -> None:
+    """Its wall clock is an hour ahead. It is killed before its first lease, and again just behind it."""
+    member = Member(Machine())
+    member.machine.wall += HOUR_MS
+    member.save()
+    member.clock.ask_cluster()
+    for _ in range(2):
+        member.restart()
+        assert not member.clock.known
+        member.save()
+    member.clock.follow(1_600_000.0)
+    assert member.clock.now_ms() == 1_600_400, "the cluster's time, although it is earlier"
+    member.restart()
+    assert member.clock.known and member.clock.now_ms() == 1_600_600
+
+
+def test_a_founder_saves_that_its_time_is_the_clusters() -> None:
+    member = Member(Machine())
+    member.clock.on_set = member.save
+    member.clock.follow(None)
+    member.machine.wall += HOUR_MS
+    member.restart()
+    assert member.clock.known and member.clock.now_ms() == 1_000_200
+
+
+def test_a_clock_is_saved_when_it_is_set_and_not_at_each_lease() -> None:
+    saves: list[SavedTime] = []
+    clock = Machine().clock(SavedTime(1_000_000, clusters=True))
+    clock.on_set = lambda: saves.append(clock.saved(700, "boot-1"))
+    for _ in range(3):
+        clock.follow(1_600_000.0)
+    assert saves == [SavedTime(1_600_000, 700, "boot-1", clusters=True)]
+
+
+def test_a_standalone_node_has_no_clusters_time() -> None:
+    clock = Machine().clock(SavedTime(900_000))
+    clock.trust_wall()
+    assert clock.saved(700, "boot-1") == SavedTime(1_000_000, 700, "boot-1", clusters=False)
 
 
 def test_a_member_does_not_go_back_behind_the_time_that_it_has_used() -> None:
@@ -140,9 +198,9 @@ def test_a_newcomer_takes_the_clusters_time_ahead_or_behind() -> None:
         assert clock.now_ms() == offset
 
 
-@given(st.integers(0, 2**60), st.integers(0, 2**60), st.text("0123456789abcdef-", max_size=36))
-def test_the_saved_time_is_read_back(cluster_ms: int, uptime_ms: int, machine: str) -> None:
-    saved = SavedTime(cluster_ms, uptime_ms, machine)
+@given(st.integers(0, 2**60), st.integers(0, 2**60), st.text("0123456789abcdef-", max_size=36), st.booleans())
+def test_the_saved_time_is_read_back(cluster_ms: int, uptime_ms: int, machine: str, clusters: bool) -> None:
+    saved = SavedTime(cluster_ms, uptime_ms, machine, clusters)
     assert decode_saved(encode_saved(saved)) == saved
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from strogoff.mqtt import packets
@@ -77,20 +79,59 @@ def test_a_machine_that_was_booted_leads_by_the_time_of_the_others(leap_ms: floa
     comes_in_time(cluster)
 
 
-@LEAPS
-def test_a_node_that_has_just_joined_leads_by_the_time_of_the_others(leap_ms: float) -> None:
-    cluster = ClusterHarness(3, joined=False)
+def beside_a_newcomer(leap_ms: float, **options: Any) -> ClusterHarness:
+    """Returns a cluster of two nodes, and a third node alone, with an empty disk and a wrong wall clock."""
+    cluster = ClusterHarness(3, joined=False, **options)
     cluster[3].replace_disk()  # an empty disk has no saved time
     cluster[3].host.wall_ahead_ms = leap_ms
     cluster[3].host.start()
     assert cluster[2].join() == ""
     cluster.until(lambda: len(cluster[2].member.view.serving) == 2)
+    cluster[3].commit_late_writes()
+    return cluster
+
+
+@LEAPS
+def test_a_node_that_has_just_joined_leads_by_the_time_of_the_others(leap_ms: float) -> None:
+    cluster = beside_a_newcomer(leap_ms)
     acknowledged(cluster)
     assert cluster[3].join() == ""
     let_it_lead(cluster[3])
     assert cluster.whole() < 1
     assert all(abs(ahead_ms(node)) < 50 for node in cluster.nodes)
     comes_in_time(cluster)
+
+
+@LEAPS
+@pytest.mark.parametrize("leased", [False, True])
+def test_a_node_that_is_killed_when_it_has_just_joined_does_not_believe_its_wall_clock(
+    leap_ms: float, leased: bool
+) -> None:
+    cluster = beside_a_newcomer(leap_ms)
+    newcomer = cluster[3]
+    assert newcomer.join() == ""
+    if leased:
+        cluster.until(newcomer.member.leased)
+    newcomer.commit_late_writes()
+    newcomer.kill()
+    newcomer.start()
+    assert newcomer.node.env.clock.known == leased
+    cluster.whole()
+    assert all(abs(ahead_ms(node)) < 50 for node in cluster.nodes)
+
+
+def test_a_newcomer_deletes_no_retained_message_by_its_wall_clock() -> None:
+    """The clock is a year ahead, and the node gets no lease yet."""
+    cluster = beside_a_newcomer(YEAR_MS, expire_retain_cache_s=1)
+    writer = cluster[1].client("writer")
+    assert writer.publish("t", b"m", 1, retain=True, message_expiry_interval=300)[0].reason == 0
+    assert cluster[3].join() == ""
+    cluster[3].disks[0].stall_until = cluster.loop.now_s + 60
+    cluster.pass_s(5.0)
+    assert not cluster[3].member.leased() and cluster[3].node.retained.count == 1
+    cluster[3].disks[0].stall_until = 0.0
+    cluster.whole()
+    assert [node.node.retained.count for node in cluster.nodes] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("nodes", [1, 3])

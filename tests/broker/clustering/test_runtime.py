@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,15 @@ from strogoff.broker.clustering import discovery, runtime
 from strogoff.broker.clustering.leaving import DEPART
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.broker.clustering.runtime import ClusterRuntime
+from strogoff.broker.process.server import machine_boot, uptime_ms
 from strogoff.cli import main
+from strogoff.cluster.clock import SavedTime, encode_saved
 from strogoff.cluster.identity import slot_of
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
+from strogoff.storage.leveldb import LevelDBEngine
 from tests.harness.servers import ServersInMemory, run, said
 from tests.harness.thinning import thinned
 from tests.harness.waiting import until
@@ -112,6 +116,36 @@ def test_a_stopped_member_is_shown_as_absent_and_returns_after_a_restart(tmp_pat
         assert again.status().sees == "minority"
         await until(lambda: again.status().sees == "whole" and one.status().sees == "whole")
         assert one.rows()[2].incarnation.startswith("boot 2 ")
+
+    run(tmp_path, scenario)
+
+
+async def _save_clock(messages: Path, clusters: bool) -> None:
+    """Save the present time on the disk of a stopped node: a cluster's, or that of a node alone."""
+    loop = asyncio.get_running_loop()
+    written: asyncio.Future[object] = loop.create_future()
+    engine = LevelDBEngine(messages, loop.call_soon_threadsafe)
+    saved = SavedTime(time.time_ns() // 1_000_000, int(uptime_ms()), machine_boot(), clusters)
+    engine.write({b"nclock": encode_saved(saved)}, written.set_result)
+    assert await written is None
+    engine.close()
+
+
+def test_a_member_believes_the_saved_time_only_if_it_is_its_clusters(tmp_path: Path) -> None:
+    """H-17: the disk of n2 is as if it had been killed before it saved its clock as a member."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        await until(lambda: one.status().serving == two.status().serving == 2)
+        await harness.stop("n1")
+        for clusters in (True, False):
+            await harness.stop("n2")
+            await _save_clock(tmp_path / "n2" / "messages", clusters)
+            two = await harness.start("n2")
+            assert two._node.env.clock.known == clusters
+        await harness.start("n1")
+        await until(lambda: two.status().sees == "whole" and two._node.env.clock.known)
 
     run(tmp_path, scenario)
 

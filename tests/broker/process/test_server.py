@@ -24,6 +24,7 @@ from strogoff.broker.plugins.hooks import Subscriber
 from strogoff.broker.plugins.loader import PluginError
 from strogoff.broker.process import server as module
 from strogoff.broker.process.server import Server, tune_gc
+from strogoff.cluster.clock import decode_saved
 from strogoff.cluster.transport.wire import TransportError
 from strogoff.configs import load
 from strogoff.mqtt.packets import Will
@@ -228,6 +229,19 @@ def test_cluster_time_does_not_go_back(tmp_path: Path) -> None:
         await during(make(tmp_path), work)
 
     run(test())
+
+
+def test_a_clock_that_is_set_is_saved_at_once(tmp_path: Path) -> None:
+    """A node that joins does not know the cluster's time. It learns it with its first lease."""
+
+    async def work(server: Server) -> None:
+        clock, store = server.node.env.clock, server.store
+        clock.ask_cluster()
+        server.node.env.follow(1_000_000_000_000 - server._mono_ms())
+        saved = decode_saved(store.get(module._CLOCK_KEY))
+        assert saved is not None and saved.clusters and 0 <= saved.cluster_ms - 1_000_000_000_000 < 60_000
+
+    run(during(make(tmp_path), work))
 
 
 @pytest.mark.parametrize("hours", [1, -1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.cluster_plan import ClusterPlan, plan
+from strogoff.sim.history import NEVER
 from strogoff.sim.scenarios.script import IDLE_S, with_script, writer
 from strogoff.sim.simulation import ClusterSimulation
 
@@ -32,6 +33,29 @@ def test_a_refusal_is_right_as_soon_as_the_node_has_lost_its_view() -> None:
     assert client.host.node is not None
     client.host.node.policy.view_state = ViewState.MINORITY
     assert client._lacked_whole_view(world.loop.now_s)
+
+
+def test_the_node_of_a_connection_is_the_one_that_accepted_it() -> None:
+    """The slot left that node while the CONNACK was on its way (5 nodes, seed 11700002)."""
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off"))
+    world, client = simulation.world, next(each for each in simulation.world.clients if each.spec.writes)
+    simulation.begin()
+    events = world.history.events
+
+    def accepted(since_s: float = 0.0) -> str:
+        return client._opened_by(since_s)
+
+    until(world, lambda: accepted() != "", 0.001)
+    by, connection = accepted(), client.connection
+    assert connection is not None and connection.opened == NEVER and by != "n3"
+    client._find = lambda gateway: world.machines["n3"]
+    until(world, lambda: connection.opened != NEVER, 0.001)
+    assert client.server.name == "n3" and connection.node == by
+    assert accepted(connection.opened_at) == ""  # a later CONNECT has not been accepted yet
+    events.append((world.loop.now_s, {"type": "conn.open", "client": "another", "node": "n3"}))
+    assert accepted() == by
+    events.append((world.loop.now_s, {"type": "conn.open", "client": client.name, "node": "n3"}))
+    assert accepted() == "n3"
 
 
 def test_a_former_primary_may_refuse_for_its_full_disk() -> None:
