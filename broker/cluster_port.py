@@ -233,6 +233,11 @@ class ClusterPort(Protocol):
         """
         ...
 
+    def given(self, message: Message, text: str, wait: bool) -> None:
+        """A member here got a message of a slot that another member of this `$share` filter left behind: from now on
+        it `came_back`. `wait`: its queue entry is in the open batch."""
+        ...
+
 
 class Standalone:
     """A node without a cluster: it answers without waiting for other nodes, and sends them nothing."""
@@ -342,3 +347,6 @@ class Standalone:
 
     def handed_over(self, message: Message, text: str) -> None:
         """As `ClusterPort.handed_over`: does nothing."""
+
+    def given(self, message: Message, text: str, wait: bool) -> None:
+        """As `ClusterPort.given`: does nothing."""

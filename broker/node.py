@@ -50,6 +50,7 @@ class Node:
         self.publisher = Publisher(env, self.router, self.retained)
         counters = SlotCounters(env.store, lambda slot: env.cluster.slot_epoch(slot))
         self.wills = Wills(env, self.policy, self.publisher, counters)
+        self.router.leave_behind = self.wills.leave_behind
         self.replays = ReplayTurns(env.after_turn, env.tick)
         self.cleanup = SessionCleanup(env.store, env.after_turn)
         self.sessions = SessionRegistry(

@@ -109,6 +109,12 @@ class OperationPolicy:
             own = getattr(self._env.options, f"allow_{operation}_during_netsplit")
         return own if isinstance(own, str) else "on" if own else "off"
 
+    @property
+    def operations_on(self) -> list[str]:
+        """The names of the operations that the configuration allows without a lease."""
+        names = ("register", "publish", "subscribe", "unsubscribe")
+        return [name for name in names if getattr(self._env.options, f"allow_{name}_during_netsplit") == "on"]
+
     def deny(self, connection: Client, operation: str, topic: str, why: str) -> None:
         """Report that this operation of a client is refused. `why`: as `refusal`, or what is wrong with the disk."""
         state = self._view_state.value

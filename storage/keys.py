@@ -10,7 +10,7 @@
     h slot                            the slot is moving to this disk, or away from it (`sessions/slot_sessions.py`)
     p slot mid                        payload of a message in several queues of the slot
     u slot mid                        number of these queues
-    z slot number                     due will of a session: no lease yet, in doubt, or not all have it
+    z slot number                     due will of a session, or a message that a member of a shared subscription left
     j slot client incarnation         queue entries of an ended session that are being deleted
     k slot                            highest reserved number of the slot, for incarnations and wills
     y slot node                       number of the last message that the slot took from another node

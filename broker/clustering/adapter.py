@@ -135,7 +135,7 @@ class ClusterAdapter:
         if not node.policy.settling or node.policy.fenced or self._member.closed:
             return
         node.policy.settling = False
-        if on := operations_on(node):
+        if on := node.policy.operations_on:
             node.env.log(
                 "warning",
                 f"no lease within {SETTLE_MS // 1000} s of the start: this node now accepts {' and '.join(on)} without "
@@ -240,6 +240,10 @@ class ClusterAdapter:
     def handed_over(self, message: Message, text: str) -> None:
         """As `ClusterPort.handed_over`."""
         self.receiver.handed_over(message, text)
+
+    def given(self, message: Message, text: str, wait: bool) -> None:
+        """As `ClusterPort.given`."""
+        self.receiver.given(message, text, wait)
 
     def subscribed(self, subscription: Subscription, replaced: Subscription | None, context: AckContext) -> None:
         """As `ClusterPort.subscribed`."""
@@ -566,12 +570,6 @@ class ClusterAdapter:
         """As `ClusterEvents.room`."""
         self._node.env.tick()
         self.sender.room(node)
-
-
-def operations_on(node: Node) -> list[str]:
-    """Return the names of the operations that the configuration allows without a lease."""
-    names = ("register", "publish", "subscribe", "unsubscribe")
-    return [name for name in names if getattr(node.env.options, f"allow_{name}_during_netsplit") == "on"]
 
 
 class _Lanes:

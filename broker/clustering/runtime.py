@@ -32,7 +32,7 @@ from ..discovery.settings import DiscoverySettings
 from ..discovery.source import Announcement
 from ..options import promised
 from ..shared_config import SharedConfig
-from .adapter import CLUSTER_SPACES, ClusterAdapter, operations_on
+from .adapter import CLUSTER_SPACES, ClusterAdapter
 from .asking import CALL_S, ask_leader, until
 from .config_calls import VALUES, answer_values, ask_values, spread
 from .discovery import Discovery
@@ -176,7 +176,7 @@ class ClusterRuntime:
         member.join_leave.waits_for = lambda: self.serves_nobody
         self.member = member
         self._leaving.bind(member)
-        if on := operations_on(node):
+        if on := node.policy.operations_on:
             node.env.log("warning", ON_LOSES.format(" and ".join(f"allow_{name}_during_netsplit" for name in on)))
         if self._discovery.wanted:
             wanted = self._discovery

@@ -49,6 +49,12 @@ class Publisher:
             self._env.cluster.publishing()
         return self.route_inherited(message, self._router.plans(message.mountpoint), context, None, again)
 
+    def publish_left(self, message: Message, group: str, context: AckContext, again: bool) -> int:
+        """Route a message that a member of a group, a `$share` filter, has left behind in a slot with copies (H-56).
+        Another member may have it from a former primary of the slot. `again` as in `route_inherited`."""
+        self._env.cluster.publishing()
+        return self._router.route_left(replace(message, again=True) if again else message, group, context)
+
     def publish(self, message: Message) -> int:
         """Route a message that no client connection sent: a will, `$SYS`, a plugin's."""
         if message.qos:

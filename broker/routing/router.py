@@ -43,9 +43,14 @@ class LeavingMember(Protocol):
 
     mountpoint: str
     client_id: str
+    key: bytes
     durable: bool
     ending: bool
     queue: Queue
+
+
+LeaveBehind = Callable[[LeavingMember, Message, str], bool]
+"""As `Wills.leave_behind`."""
 
 
 class Router:
@@ -71,6 +76,7 @@ class Router:
         Change it with `place`."""
         self.remote_members: list[RemoteMembers] = []
         """The members on other nodes that were chosen for the last message."""
+        self.leave_behind: LeaveBehind = lambda member, message, group: False
         self.slots_of_members: dict[str, int] = {}
         """For each group of the last message for groups: the slot of the durable session here that got it."""
 
@@ -262,6 +268,21 @@ class Router:
             self._env.cluster.forward(message, (), chosen, context)
         return AFTER_COMMIT if wait else DELIVERED
 
+    def route_left(self, message: Message, text: str, context: AckContext) -> int:
+        """Give a message that a member of a group has left behind to another member, one whose queue has room if there
+        is one. `text` is the `$share` filter. A former primary of the slot may have done so under the same mid."""
+        cluster = self._env.cluster
+        if cluster.came_back(message, text):
+            return DELIVERED
+        name, pattern = parse_shared(text)
+        assert name is not None
+        group = self.plans(message.mountpoint).of(message.topic).group(name, pattern)
+        roomy = SharedGroup(name, pattern, group.with_room, group.remote, group.away)
+        routed = self.route_group(message, group if self._choose(roomy, message) is None else roomy, context)
+        if not self.remote_members:
+            cluster.given(message, text, routed == AFTER_COMMIT)
+        return routed
+
     def lasts(self, message: Message, member: RemoteMembers) -> bool:
         """True if some of these members, on a node that has left the view, have durable sessions."""
         plan = self.plans(message.mountpoint).of(message.topic)
@@ -430,6 +451,10 @@ class Router:
             member = other or (member if ended else None)
         if member is None:
             return False
+        if message.qos == 2:
+            env.cluster.handed_over(message, group.text)
+        if session.durable and self.leave_behind(session, message, group.text):
+            return True
         copy = Message(
             message.mountpoint,
             message.topic,
@@ -442,8 +467,6 @@ class Router:
             env.origin,
             env.numbers.next(not left_out(message.counter)),
         )
-        if copy.qos == 2:
-            env.cluster.handed_over(message, group.text)
         if not isinstance(member, RemoteMembers):
             self._push_member(copy, group, member, entry.qos)
         elif copy.qos < 2:

@@ -155,8 +155,8 @@ class SlotSessions:
                 return f"client {session.client_id} has a QoS 2 publish that not every receiver has acknowledged"
             if session.durable and not (session.stored and session.queue.dormant):  # type: ignore[attr-defined]
                 return f"messages of client {session.client_id} are not on disk yet"
-        if client_id := self._wills.on_its_way(slot):
-            return f"not every receiver has acknowledged the will of client {client_id}"
+        if what := self._wills.on_its_way(slot):
+            return f"not every receiver has acknowledged {what}"
         if self._cleanup.has(slot):
             return "the queue of an ended session is being deleted"
         return ""

@@ -1,4 +1,6 @@
-"""Publishes wills. A node without a lease keeps a due will on disk until it has a lease (H-13, H-19; P5).
+"""Publishes wills, and what members of shared subscriptions leave behind.
+
+A node without a lease keeps a due will on disk until it has a lease (H-13, H-19; P5).
 
 Meanwhile the session of the will may end, and the node may crash. The wills of sessions whose record is in a slot move
 with the slot. Those of other clients stay at this node, their gateway.
@@ -14,6 +16,10 @@ died, too; so the will then comes with DUP (H-51):
 
 Without copies the batch that routes the will also deletes its record or its row.
 
+A member of a shared subscription that ends or disconnects leaves messages to other members. If its slot has copies,
+each is a row of the slot in the same way. The batch that deletes it from the member's queue writes the row, and the row
+stays until another member has the message (H-56).
+
 If a client connects again through another gateway, its former gateway may have died a moment ago. Then the will of the
 former connection is *in doubt*: its row waits until it is certain whether that gateway lives. If the gateway has died,
 the will is dropped, because the client is well (H-39).
@@ -25,7 +31,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...cluster.identity import slot_of
+from ...cluster.identity import left_out, slot_of
 from ...netsplit.policy import ViewState
 from ...storage import keys
 from ..environment import Environment
@@ -35,7 +41,7 @@ from ..queues.records import RecordError, WillRecord, encode
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks
 from ..routing.publisher import Publisher
-from ..routing.router import AFTER_COMMIT
+from ..routing.router import AFTER_COMMIT, LeavingMember
 from .slot_counters import SlotCounters
 
 DOUBT_MS = 5_000
@@ -67,6 +73,9 @@ class PendingWill(msgspec.Struct, array_like=True):
 
     A will in doubt has the `gateway` of the connection, the view in which the process of that node had entered, and
     from when on it may be decided, in cluster time in ms. `gateway` is "" for any other will.
+
+    If it has a `group`, a `$share` filter, it is no will: a member of that group has left the message behind, and the
+    client is its publisher.
     """
 
     mountpoint: str
@@ -78,6 +87,7 @@ class PendingWill(msgspec.Struct, array_like=True):
     gateway: str = ""
     entered_in_view: int = 0
     decided_at: int = 0
+    group: str = ""
 
 
 _decoder = msgspec.msgpack.Decoder(PendingWill)
@@ -144,9 +154,13 @@ class Wills:
                     self._env.cluster.handshake_opened(_mid(key, pending))
 
     def on_its_way(self, slot: int) -> str:
-        """Return the client of a will of this slot that some receiver may have and another may lack; "" if none."""
-        wills = self._waiting.get(keys.of_slot(b"z", slot), {}).values()
-        return next((pending.client_id for pending in wills if pending.counter), "")
+        """Return what of this slot some receiver may have and another may lack, in words; "" if nothing."""
+        found = [each for each in self._waiting.get(keys.of_slot(b"z", slot), {}).values() if each.counter]
+        if not found:
+            return ""
+        if found[0].group:
+            return f"a message of client {found[0].client_id}, which a member of {found[0].group} left behind"
+        return f"the will of client {found[0].client_id}"
 
     def route_again(self) -> None:
         """This node left the view: other nodes may have skipped the copies of its wills (H-14)."""
@@ -205,6 +219,21 @@ class Wills:
         else:
             self._env.store.put(key, encode(pending))
             self._when_accepting(key, pending)
+
+    def leave_behind(self, member: LeavingMember, message: Message, group: str) -> bool:
+        """Keep a message that a member of a group leaves to another one until that one has it. Returns False, and does
+        nothing, if the member's slot has no copies. The open batch has to delete the message from the member's queue.
+        """
+        slot = member.key[0]
+        mid = self._env.cluster.mid_of_slot(slot, not left_out(message.counter))
+        if mid is None:
+            return False
+        record = WillRecord(message.topic, message.payload, message.qos, message.retain, message.properties, -1, 0)
+        pending = PendingWill(message.mountpoint, message.publisher, record, expires_at=message.expires_at, group=group)
+        key = self._new_key(slot, True)
+        self._note(key, pending)
+        self._name(key, pending, mid)
+        return True
 
     def _new_key(self, slot: int, in_slot: bool) -> bytes:
         if in_slot:
@@ -295,10 +324,11 @@ class Wills:
         """Give the will its mid. No copy leaves before that is safe: the next primary has to use the same mid."""
         env = self._env
         _, pending.epoch, pending.counter = mid
-        pending.expires_at = self._expires_at(pending)
+        if not pending.group:
+            pending.expires_at = self._expires_at(pending)
+            env.event("will.fire", **_facts(pending), mid=mid)
         env.store.put(key, encode(pending))
         env.cluster.handshake_opened(mid)
-        env.event("will.fire", **_facts(pending), mid=mid)
         env.store.when_committed(env.store.open_commit, lambda: self._try(key, pending, fresh=True))
 
     def _route(self, key: bytes, pending: PendingWill, again: bool) -> None:
@@ -315,7 +345,11 @@ class Wills:
         context = AckContext()
         pending_acks = self._routed[key] = context.need().add()
         message = _message(pending, pending.expires_at, origin, pending.counter)
-        if self._publisher.publish_inherited(message, context, again) == AFTER_COMMIT:
+        if pending.group:
+            routed = self._publisher.publish_left(message, pending.group, context, again)
+        else:
+            routed = self._publisher.publish_inherited(message, context, again)
+        if routed == AFTER_COMMIT:
             env.store.when_committed(env.store.open_commit, pending_acks.add().complete)
         pending_acks.waiter = lambda: self._acknowledged(key, pending, pending_acks)
         pending_acks.complete()

@@ -126,6 +126,16 @@ def test_what_an_earlier_process_may_have_delivered_comes_with_dup(again: bool) 
     assert (retained.payload, retained.dup, retained.retain) == (b"m", False, True)
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_what_a_member_left_behind_comes_with_dup_if_another_may_have_it(again: bool) -> None:
+    broker, cluster = _clustered()
+    reader = broker.persistent("s")
+    reader.subscribe(("$share/g/t", 1))
+    broker.node.publisher.publish_left(_message(broker, 1), "$share/g/t", AckContext(), again)
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"m", again)]
+    assert cluster.calls[-1] == "publishing"
+
+
 def test_a_retained_message_keeps_no_encoding() -> None:
     broker = BrokerHarness()
     reader = broker.client("s")

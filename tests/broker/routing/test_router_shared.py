@@ -6,6 +6,10 @@ from collections import Counter
 
 import pytest
 
+from strogoff.broker.cluster_port import Standalone
+from strogoff.broker.queues.message import Message
+from strogoff.broker.routing.ack_context import AckContext
+from strogoff.broker.routing.router import AFTER_COMMIT, DELIVERED
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Puback, Publish, Pubrec, Pubrel
 
@@ -174,6 +178,56 @@ def test_no_message_moves_into_a_full_queue(third: bool, queue_type: str) -> Non
     if not third:
         heir = broker.client("m0", 5, False, 50)
     assert sorted(m.payload for m in heir.drain()) == [b"1", b"2", b"3"]
+
+
+class Leavings(Standalone):
+    """A cluster with copies of slots. `came`: what members here have from an earlier process."""
+
+    def __init__(self) -> None:
+        self.came: list[str] = []
+        self.told: list[tuple[bytes, str, bool]] = []
+
+    def came_back(self, message: Message, text: str) -> bool:
+        return text in self.came
+
+    def given(self, message: Message, text: str, wait: bool) -> None:
+        self.told.append((message.payload, text, wait))
+
+
+def leave(broker: BrokerHarness, number: int) -> int:
+    """A member of `$share/g/t` has left a message behind."""
+    env = broker.node.env
+    message = Message("", "t", b"%d" % number, 1, False, None, 0, "p", env.origins.get("#7", 1), number)
+    return broker.node.router.route_left(message, "$share/g/t", AckContext())
+
+
+def test_what_was_left_behind_goes_to_a_member_whose_queue_has_room() -> None:
+    broker = BrokerHarness(max_online_messages=3, receive_max_client=1)
+    broker.node.env.cluster = cluster = Leavings()
+    full = broker.persistent("m0", 5)
+    full.subscribe(("$share/g/t", 1))
+    for number in range(4):
+        assert leave(broker, number) == AFTER_COMMIT
+    roomy = broker.client("m1", 5)
+    roomy.subscribe(("$share/g/t", 1))
+    for number in range(4, 8):
+        assert leave(broker, number) == DELIVERED
+    assert broker.drops() == []
+    assert cluster.told == [(b"%d" % number, "$share/g/t", number < 4) for number in range(8)]
+    leave(broker, 8)  # no queue has room
+    assert broker.drops() == [("m0", "t", "queue_full")]
+
+
+def test_what_a_member_has_from_an_earlier_process_is_not_given_again() -> None:
+    broker = BrokerHarness()
+    broker.node.env.cluster = cluster = Leavings()
+    member = broker.persistent("m0", 5)
+    member.subscribe(("$share/g/t", 1))
+    cluster.came = ["$share/g/t"]
+    assert leave(broker, 1) == DELIVERED
+    cluster.came = ["$share/h/t"]
+    assert leave(broker, 2) == AFTER_COMMIT
+    assert [each.payload for each in member.drain()] == [b"2"]
 
 
 def test_clean_sessions_hand_over_too() -> None:
