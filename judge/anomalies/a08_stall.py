@@ -5,8 +5,9 @@ that connection (`stall`). Meanwhile the client had room: fewer messages were un
 what was sent. The number is the time in ms.
 
 A message waits from the time when it entered the queue; with QoS 2, in a durable session, from the time when it was
-safe there. A client does not read from 1 s before `dlv.pause` until `dlv.resume`; a relayed one, while its gateway
-takes no more for it.
+safe there. The queue keeps its order: no message waits before those that entered it earlier may leave, too. So all wait
+for the disk behind one with QoS 2. A client does not read from 1 s before `dlv.pause` until `dlv.resume`; a relayed
+one, while its gateway takes no more for it.
 
 When a connection ends, the node gives a message of a group that it has not sent to another member there that is
 connected. The other message has another id, and the log has no row for the end of this one. So a message of a group
@@ -51,12 +52,14 @@ Place = tuple[str, int, int]
 @dataclass(frozen=True, slots=True)
 class Wait:
     """A message that was in a session's queue for more than `LIMIT` while one connection of the client was open.
-    `row` is its q.enq."""
+    `begin`: it entered the queue, perhaps before that connection; `due`: the node may send it there, if nothing is
+    ahead of it; `end`: it left the queue, or the connection ended. `row` is its q.enq."""
 
     node: str
     boot: int
     conn: int
     begin: int
+    due: int
     end: int
     session: SessionKey
     message: MessageId
@@ -76,8 +79,11 @@ def waits(message: Message, world: World) -> Iterator[Wait]:
             continue
         sent = message.sendings.get(session.key)
         until = sent[0].stamp if sent else session.ended
-        begin = _due(message, queued, session, until)
-        if until - begin <= LIMIT or (not sent and (owner in message.given_up or owner in message.received)):
+        begin = queued.stamp if queued.stamp <= until else queued.first
+        due = _due(message, queued, session, begin)
+        if not sent and (owner in message.given_up or owner in message.received):
+            until = due  # the log may not say when it left: it is judged only for those behind it
+        if until - begin <= LIMIT:
             continue
         given = NEVER if sent or not queued.group else _given(queued, session, until, world)
         for each in world.online_between(owner, begin, min(until, given)):
@@ -86,7 +92,8 @@ def waits(message: Message, world: World) -> Iterator[Wait]:
                 first = max(begin, each.opened)
                 last = min(until, each.closed, world.lives.boots[each.node, each.boot].last_hlc)
                 if last - first > LIMIT:
-                    yield Wait(each.node, each.boot, each.conn, first, last, session.key, message.id, queued.row)
+                    free = max(first, min(due, last))
+                    yield Wait(each.node, each.boot, each.conn, begin, free, last, session.key, message.id, queued.row)
 
 
 def _given(queued: Queued, session: Session, until: int, world: World) -> int:
@@ -110,9 +117,8 @@ def _is_online(held: Held, node: str, stamp: int, world: World) -> bool:
     )
 
 
-def _due(message: Message, queued: Queued, session: Session, until: int) -> int:
-    """Returns since when the node may send a message; `NEVER` if it must not."""
-    begin = queued.stamp if queued.stamp <= until else queued.first
+def _due(message: Message, queued: Queued, session: Session, begin: int) -> int:
+    """Returns since when the node may send a message that entered the queue at `begin`; `NEVER` if it must not."""
     if queued.qos < 2 or not session.durable:
         return begin
     safe = message.safe.get(session.owner)
@@ -121,8 +127,9 @@ def _due(message: Message, queued: Queued, session: Session, until: int) -> int:
 
 @dataclass(slots=True)
 class _Span:
-    """Several waits of one connection that overlap count as one. `first` is the wait that began first."""
+    """Several waits of one connection that overlap count as one. `first` is the message that waited first."""
 
+    begin: int
     end: int
     first: Wait
 
@@ -169,16 +176,19 @@ class _Idle:
 
 def judge(steps: Iterable[Wait | Row], world: World) -> Iterator[Finding]:
     """Judge one connection: first all messages that waited long for it, in the order of `begin`, then its rows of
-    `TYPES` in the order of `seq`. It holds waits that do not overlap, and what is under way to the client."""
+    `TYPES` in the order of `seq`. It holds waits that do not overlap, and what is under way to the client. A message is
+    due when those before it are."""
     spans: list[_Span] = []
+    due = 0
     idle = _Idle()
     opened = False
     for each in steps:
         if isinstance(each, Wait):
-            if spans and each.begin <= spans[-1].end:
+            due = max(due, each.due)
+            if spans and due <= spans[-1].end:
                 spans[-1].end = max(spans[-1].end, each.end)
-            else:
-                spans.append(_Span(each.end, each))
+            elif each.end - due > LIMIT:
+                spans.append(_Span(due, each.end, each))
             continue
         opened = opened or (each["type"] == "conn.open" and each["v"] >= PAUSES_SINCE)
         if not opened:
@@ -199,7 +209,7 @@ def _stalls(spans: Iterable[_Span], idle: tuple[int, int], rows: tuple[Row, ...]
         return
     for each in spans:
         wait = each.first
-        begin, end = max(idle[0], wait.begin), min(idle[1], each.end)
+        begin, end = max(idle[0], each.begin), min(idle[1], each.end)
         if end - begin > LIMIT and not _is_excused(wait.node, begin, end, world):
             node, boot, seq = row_id(rows[0])
             subject = Subject.of(*wait.session, detail=f"{node}, boot {boot}, row {seq}")

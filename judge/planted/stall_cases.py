@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..findings import Subject
+from ..rows import MessageId
 from .catalogue import Catalogue
 from .clients import Client
 from .scene import Actor
@@ -174,6 +175,58 @@ def disk_is_slow(stage: Stage) -> Actor:
     stage.safe(mid, rx, 2)
     stage.ack(mid, tx, 2)
     stage.got(mid, rx, stage.send(mid, rx, 2), 2)
+
+
+def _held(stage: Stage, tx: Client, rx: Client) -> tuple[MessageId, MessageId]:
+    """A message with QoS 2 enters the queue and is not safe there; one with QoS 0 follows."""
+    mid = stage.accept(tx, stage.topic, 2)
+    stage.route(mid, tx.node, rx)
+    stage.enqueue(mid, rx, stage.topic, 2, safe=False)
+    behind = stage.accept(tx, stage.topic, 0)
+    stage.route(behind, tx.node, rx)
+    stage.enqueue(behind, rx, stage.topic, 0)
+    return mid, behind
+
+
+@CASES.near_miss
+def behind_the_disk(stage: Stage) -> Actor:
+    """A message waits for 11 s behind one with QoS 2, which is safe on the disk then, and has expired."""
+    tx, rx = _pair(stage)
+    mid, behind = _held(stage, tx, rx)
+    yield LONG_MS
+    stage.safe(mid, rx, 2)
+    stage.ack(mid, tx, 2)
+    stage.of_session(rx, "q.expire", topic=stage.topic, mid=mid)
+    stage.send(behind, rx, 0)
+
+
+@CASES.anomaly
+def stalled_before_the_disk(stage: Stage) -> Actor:
+    """A8: a message waits for 11 s; one with QoS 2 that is not safe on the disk is behind it."""
+    tx, rx = _pair(stage)
+    _expect_from_subscribe(stage, rx)
+    first = stage.published(tx, rx)
+    mid, behind = _held(stage, tx, rx)
+    yield LONG_MS
+    stage.got(first, rx, stage.send(first, rx))
+    stage.safe(mid, rx, 2)
+    stage.ack(mid, tx, 2)
+    stage.got(mid, rx, stage.send(mid, rx, 2), 2)
+    stage.send(behind, rx, 0)
+
+
+@CASES.anomaly
+def stalled_after_the_disk(stage: Stage) -> Actor:
+    """A8: a message waits behind one with QoS 2, and for 11 s more when that is safe on the disk and has expired."""
+    tx, rx = _pair(stage)
+    _expect_from_subscribe(stage, rx)
+    mid, behind = _held(stage, tx, rx)
+    yield LONG_MS
+    stage.safe(mid, rx, 2)
+    stage.ack(mid, tx, 2)
+    stage.of_session(rx, "q.expire", topic=stage.topic, mid=mid)
+    yield LONG_MS
+    stage.send(behind, rx, 0)
 
 
 @CASES.near_miss

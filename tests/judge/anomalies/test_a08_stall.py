@@ -28,8 +28,8 @@ def sent(hlc: int, packet_id: int, qos: int = 1) -> Row:
     return row("dlv.send", hlc, packet_id=packet_id, qos=qos)
 
 
-def wait(begin: int, end: int) -> Wait:
-    return Wait("n", 1, 1, begin, end, (("n", "", "c"), 1), ("n", 1, begin), ("n", 1, begin))
+def wait(begin: int, end: int, due: int = 0) -> Wait:
+    return Wait("n", 1, 1, begin, due or begin, end, (("n", "", "c"), 1), ("n", 1, begin), ("n", 1, begin))
 
 
 def world(*rows: Row) -> World:
@@ -52,8 +52,27 @@ def test_the_message_must_wait_all_the_time() -> None:
 
 
 def test_waits_that_overlap_are_one() -> None:
-    steps = wait(10, 9 + LIMIT), wait(20, 30 + LIMIT), wait(2 * LIMIT, 2 * LIMIT + 40)
-    assert spans(*steps, opened(), sent(5, 1), sent(END, 2)) == [(10, 10_000)]
+    steps = wait(10, 11 + LIMIT), wait(20, 30 + 2 * LIMIT), wait(4 * LIMIT, 8 * LIMIT)
+    assert spans(*steps, opened(), sent(5, 1), sent(END, 2)) == [(10, 20_000)]
+
+
+def test_a_message_waits_from_when_those_before_it_may_leave() -> None:
+    """One has QoS 2 and is on the disk late; the other one entered the queue before it, or after it."""
+    at = 3 * LIMIT
+    held = wait(10, at, due=at)
+    for late in (0, 1):
+        found = spans(held, wait(20, at + LIMIT + late), opened(), sent(5, 1), sent(at + LIMIT + late, 2))
+        assert found == [(at, 10_000)] * late
+    assert spans(wait(9, at), held, opened(), sent(5, 1), sent(END, 2)) == [(9, 29_999)]
+    # one that was safe earlier does not leave before it either
+    earlier = wait(11, 2 * LIMIT, due=2 * LIMIT)
+    assert spans(held, earlier, wait(20, at + LIMIT), opened(), sent(5, 1), sent(END, 2)) == []
+
+
+def test_the_rows_of_a_stall_are_of_the_message_that_was_due() -> None:
+    held = wait(10, 3 * LIMIT, due=3 * LIMIT)
+    found = list(judge([held, wait(20, END), opened(), sent(5, 1)], world()))
+    assert [each.rows for each in found] == [(("n", 1, 5), ("n", 1, 20))]
 
 
 @pytest.mark.parametrize("code", [0, 0x97])
@@ -104,15 +123,47 @@ def test_a_message_waits_on_each_connection_of_its_session() -> None:
     mid = ("n", 1, 1)
     queued = row("q.enq", 9, **client, qos=1, mid=mid)
     found = list(waits(Message(mid, [queued], known), known))
-    assert [(each.place, each.begin, each.end) for each in found] == [(("n", 1, 1), 9, 4 * LIMIT)]
+    assert [(each.place, each.due, each.end) for each in found] == [(("n", 1, 1), 9, 4 * LIMIT)]
     late = row("dlv.send", 8 * LIMIT, **client, boot=2, conn=3, qos=1, packet_id=1, mid=mid)
     found = list(waits(Message(mid, [queued, late], known), known))
-    assert [(each.place, each.begin, each.end) for each in found] == [
+    assert [(each.place, each.due, each.end) for each in found] == [
         (("n", 1, 1), 9, 4 * LIMIT),
         (("n", 2, 3), 5 * LIMIT, 8 * LIMIT),
     ]
     dropped = row("q.drop", 99, **client, qos=1, mid=mid)
     assert list(waits(Message(mid, [queued, dropped], known), known)) == []
+
+
+def test_messages_enter_the_queue_in_an_order_before_the_connection() -> None:
+    client = {"client": "c", "epoch": 1}
+    rows = [row("conn.open", 1, **client, expiry_s=9, receive_max=9), row("sess.create", 2, **client)]
+    known = world(*rows, row("conn.close", 5, **client), row("conn.open", 20, **client, expiry_s=9, conn=3))
+    mids = [("n", 1, 1), ("n", 1, 2)]
+    queued = [Message(mid, [row("q.enq", 8 + mid[2], **client, qos=1, mid=mid)], known) for mid in mids]
+    found = [(each.begin, each.due) for message in queued for each in waits(message, known)]
+    assert found == [(9, 20), (10, 20)]
+
+
+def test_a_message_with_qos_2_may_leave_when_it_is_on_the_disk() -> None:
+    """Also one that expires then is handed on, for those behind it."""
+    client = {"client": "c", "epoch": 1}
+    rows = [row("conn.open", 1, **client, expiry_s=9, receive_max=9), row("sess.create", 2, **client)]
+    known = world(*rows)
+    mid, at = ("n", 1, 1), 5 * LIMIT
+    queued, safe = row("q.enq", 9, **client, qos=2, mid=mid), row("q.durable", at, **client, mid=mid)
+
+    def found(*rows: Row, qos: int = 2) -> list[tuple[int, int, int]]:
+        of_message = Message(mid, [{**queued, "qos": qos}, *rows], known)
+        return [(each.begin, each.due, each.end) for each in waits(of_message, known)]
+
+    expired = row("q.expire", at, **client, mid=mid)
+    late = row("dlv.send", 9 * LIMIT, **client, qos=2, packet_id=1, mid=mid)
+    assert found(safe, late) == [(9, at, 9 * LIMIT)]
+    assert found(safe) == [(9, at, END)]
+    assert found() == [(9, END, END)]
+    assert found(safe, expired) == [(9, at, at)]
+    assert found(safe, expired, qos=1) == []
+    assert found(row("q.durable", 9 + LIMIT, **client, mid=mid), expired) == []
 
 
 SHARED = "$share/g/t"
@@ -128,7 +179,7 @@ def group(*rows: Row) -> list[tuple[int, int, int]]:
     known = world(*told)
     mid = ("n", 1, 1)
     of_message = [row("q.enq", 9, **c, qos=1, mid=mid, group=SHARED), *(each for each in rows if "mid" in each)]
-    return [(each.conn, each.begin, each.end) for each in waits(Message(mid, of_message, known), known)]
+    return [(each.conn, each.due, each.end) for each in waits(Message(mid, of_message, known), known)]
 
 
 def member(filter: str = SHARED, closed: int = 25, node: str = "n") -> list[Row]:
@@ -159,4 +210,4 @@ def test_a_message_of_a_group_is_judged_up_to_the_end_of_its_connection() -> Non
     known = world(*rows, *member(closed=END), row("conn.close", 9 + LIMIT + 1, **c))
     mid = ("n", 1, 1)
     found = list(waits(Message(mid, [row("q.enq", 9, **c, qos=1, mid=mid, group=SHARED)], known), known))
-    assert [(each.begin, each.end) for each in found] == [(9, 10 + LIMIT)]
+    assert [(each.due, each.end) for each in found] == [(9, 10 + LIMIT)]
