@@ -91,6 +91,14 @@ class ClusterSlots:
         rows = [] if own is None else [table.row(slot) for slot in table.slots_by_primary.get(own.node, ())]
         return [row.slot for row in rows if row.in_sync == (own,)]
 
+    @property
+    def may_get_slots(self) -> bool:
+        """True while slots with sessions may become this node's: it has a copy of them, or they are moving here. Also
+        while it has not opened slots that it has got."""
+        own, table = self._member.own_holder, self._member.slots
+        follows = own is not None and any(own in row.in_sync and row.primary != own for row in table.rows)
+        return follows or bool(len(self.copies) or list(self.moves.arrivals) or self.opening.unopened)
+
     def _empty(self, slots: Collection[int]) -> list[int]:
         """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
         registrar = self._node.gateways.registration.registrar

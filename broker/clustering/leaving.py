@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 
 from ...cluster.membership.admission import LEAVE, LeaveRequest, encode_call
 from ...cluster.node import ClusterNode
@@ -48,6 +49,7 @@ class Leaving:
         self._stop_mqtt = stop_mqtt
         self._passed_on = passed_on
         self._departing: asyncio.Task[str] | None = None
+        self._waits_for = ""
 
     def bind(self, member: ClusterNode) -> None:
         """Connect the leaves to the cluster node, after the clustering."""
@@ -59,6 +61,7 @@ class Leaving:
             sessions.empty,
             lambda: sessions.durable,
             self._clustering.slots.moves.begin,
+            lambda: member.full,
         )
 
     async def leave(
@@ -139,7 +142,7 @@ class Leaving:
         departing = self._departing
         await asyncio.wait((departing,), timeout=ROUND_S)
         if not departing.done():
-            return self._evacuation.progress.encode()
+            return (self._waits_for or self._evacuation.progress).encode()
         self._departing = None
         try:
             return departing.result().encode()
@@ -158,7 +161,10 @@ class Leaving:
         await self._stop_mqtt(False)
         if not kill_sessions:
             return f"{DONE}! Use -k to give the sessions that are still there to other nodes, and to leave"
+        end = asyncio.get_running_loop().time() + timeout_s
         await self._evacuation.run(timeout_s)
+        await self._get_no_slots(end)
+        await self._evacuation.run(end - asyncio.get_running_loop().time())
         node.gateways.closing = True  # no session begins any more
         try:
             if (lasting := sessions.durable) and not accept_loss:
@@ -178,6 +184,20 @@ class Leaving:
             raise
         self._member.left()
         return DONE
+
+    async def _get_no_slots(self, end: float) -> None:
+        """Have no copies of slots of other nodes any more: if one of these nodes ends now, this node gets none of its
+        slots, which would be lost when it leaves. Until `end` other nodes have time to make these copies."""
+        slots, name = self._clustering.slots, self._node.name
+        able = [each for each in self._member.view.serving if each != name and each not in self._member.full]
+        if len(able) > 1:
+            self._waits_for = f"{name} waits until other nodes have the copies that it has of their slots"
+            with suppress(ClusterError):
+                await until(lambda: not slots.may_get_slots, end - asyncio.get_running_loop().time(), "")
+        self._waits_for = ""
+        slots.copies.give_up(f"{name} leaves the cluster")
+        reason = f"{name} still has copies of slots of other nodes, and may get these slots. Repeat the command"
+        await until(lambda: not slots.may_get_slots, CALL_S, reason)
 
     async def _take_out(self, node: str, empty: bool = False) -> None:
         request = encode_call(LeaveRequest(node, True, empty))

@@ -80,6 +80,8 @@ class SlotArrivals:
         row = member.slots.row(slot)
         if member.own_holder is None or not member.leased():
             return "it has no lease"
+        if member.lease_service is not None and member.lease_service.leaves:
+            return "it leaves the cluster"
         if not self._node.sessions.startup.complete:
             return "it is still loading its sessions"
         if row.primary is None or (row.primary.node, row.epoch, row.version) != (node, attempt.epoch, attempt.version):

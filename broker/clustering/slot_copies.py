@@ -105,6 +105,7 @@ class SlotCopies:
         self._busy = busy
         self._send = send
         self._copies: dict[int, _Copy] = {}
+        self._takes_none = ""
         self._acks: dict[str, _Acks] = {}
         self._asked_ms = -inf
         self._told_ms = -inf
@@ -278,6 +279,8 @@ class SlotCopies:
         """Return why this node does not take the copy now; "" if it does."""
         slot = attempt.slot
         row = self._member.slots.row(slot)
+        if self._takes_none:
+            return self._takes_none
         if row.primary is None or (row.primary.node, row.epoch) != (node, attempt.epoch):
             return "it follows another slot table"
         if not self._node.sessions.startup.complete:
@@ -331,6 +334,11 @@ class SlotCopies:
             copy.listed = copy.listed or listed
         return got
 
+    def give_up(self, reason: str) -> None:
+        """From now on this node takes no copy, and ends those that it has, as soon as that is possible."""
+        self._takes_none = reason
+        self.tick()
+
     def tick(self) -> None:
         """End the copies that cannot go on. Call it often.
 
@@ -338,11 +346,12 @@ class SlotCopies:
         waits until it is in the in-sync set, and takes itself out.
         """
         state = self._node.env.store.state
+        general = self._takes_none or ("" if state == "serving" else f"its disk is {state}")
         leaving = []
-        for copy in [copy for copy in self._copies.values() if copy.problem or state != "serving"]:
+        for copy in [copy for copy in self._copies.values() if copy.problem or general]:
             if not copy.said:
                 del self._copies[copy.attempt.slot]
-                self._send(copy.node, Declined(copy.attempt, copy.problem or f"its disk is {state}"))
+                self._send(copy.node, Declined(copy.attempt, copy.problem or general))
             elif copy.listed:
                 row = self._member.slots.row(copy.attempt.slot)
                 leaving.append(replace(row, in_sync=tuple([each for each in row.in_sync if each != copy.own])))

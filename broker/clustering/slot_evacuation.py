@@ -30,7 +30,7 @@ def outcome_of(begin: Begin, slot: int, target: str) -> asyncio.Future[str]:
 
 class SlotEvacuation:
     """The slots of one node. `empty` returns which of these slots have no durable session. `sessions` counts the
-    durable sessions of the node."""
+    durable sessions of the node. No slot moves to the nodes that `full` returns."""
 
     def __init__(
         self,
@@ -39,12 +39,14 @@ class SlotEvacuation:
         empty: Callable[[Collection[int]], list[int]],
         sessions: Callable[[], int],
         begin: Begin,
+        full: Callable[[], Collection[str]],
     ) -> None:
         self._node = node
         self._membership = membership
         self._empty = empty
         self._sessions = sessions
         self._begin = begin
+        self._full = full
         self.moved = 0
         self.problem = ""
         """Why the last slot that stayed has stayed."""
@@ -76,7 +78,7 @@ class SlotEvacuation:
             for slot in slots:
                 target = self._target(slot)
                 if not target:
-                    self.problem = "no other node serves"
+                    self.problem = "no other node serves, or those that do take no slots"
                     return
                 if now() >= end:
                     return
@@ -87,8 +89,9 @@ class SlotEvacuation:
                 self.problem = ""
 
     def _target(self, slot: int) -> str:
-        membership = self._membership()
-        zones = {name: zone_of(membership.members[name]) for name in membership.view.serving if name != self._node}
+        membership, full = self._membership(), self._full()
+        able = [name for name in membership.view.serving if name != self._node and name not in full]
+        zones = {name: zone_of(membership.members[name]) for name in able}
         return first_wanted(slot, zones) if zones else ""
 
     async def _move(self, slot: int, target: str) -> str:

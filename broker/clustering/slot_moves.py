@@ -128,6 +128,8 @@ class SlotMoves:
             return f"{target} is the primary of slot {slot} already"
         if target not in member.view.serving:
             return f"{target} does not serve now"
+        if target in member.full:
+            return f"{target} takes no slots: its disk is full, or it leaves"
         if slot in self._handover.closed:
             return f"slot {slot} is being handed over"
         return ""

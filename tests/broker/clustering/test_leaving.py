@@ -9,7 +9,10 @@ import pytest
 
 from strogoff.broker.clustering import leaving
 from strogoff.broker.clustering.operator_port import ClusterError
-from strogoff.cluster.identity import SLOTS
+from strogoff.broker.clustering.runtime import ClusterRuntime
+from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.cluster.slots.placement import wanted
+from strogoff.cluster.slots.table import SlotRow
 from tests.harness.servers import ServersInMemory, id_at, run, said
 from tests.harness.waiting import until
 
@@ -130,5 +133,80 @@ def test_sessions_that_do_not_move_in_time_are_lost_only_on_request(tmp_path: Pa
         assert (await said(one, "n2@127.0.0.1", accept_loss=True, timeout_s=0))[-1] == "Done"
         await again.abort()
         await other.abort()
+
+    run(tmp_path, scenario)
+
+
+COPIES = {"queue_replicas": "2", "allow_register_during_netsplit": "majority"}
+
+
+async def with_copies(harness: ServersInMemory, nodes: int) -> tuple[list[ClusterRuntime], str]:
+    """Start nodes n1, n2, ... with two copies of each slot, and wait until all slots are where they should be.
+
+    Returns the nodes, and a client id whose slot is at the last but one, with a copy at the last one.
+    """
+    shells = [await harness.start(f"n{number}", **COPIES) for number in range(1, nodes + 1)]
+    for shell in shells[1:]:
+        await shell.join("127.0.0.1:44001", False)
+    names = {shell.name: "" for shell in shells}
+
+    def rows() -> tuple[SlotRow, ...]:
+        return shells[0].slots()[0].rows
+
+    def nodes_of(row: SlotRow) -> tuple[str, ...]:
+        own = () if row.primary is None else (row.primary.node,)
+        return (*own, *[holder.node for holder in row.in_sync if holder.node not in own])
+
+    await until(lambda: all(set(nodes_of(row)) == set(wanted(row.slot, names, 2)) for row in rows()), 20)
+    await until(lambda: all(nodes_of(row)[0] == wanted(row.slot, names, 1)[0] for row in rows()), 20)
+    last = (shells[-2].name, shells[-1].name)
+    return shells, next(each for each in map(str, range(400)) if nodes_of(rows()[slot_of("", each)]) == last)
+
+
+def test_a_node_that_leaves_takes_no_sessions_with_it_of_a_node_that_stops_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it becomes their primary when it has looked for sessions, and before it leaves."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        shells, name = await with_copies(harness, 4)
+        client = await harness.client("n1", name, clean=False)
+        got: list[bytes] = []
+        client.delivered = lambda topic, payload, qos, properties: got.append(payload)
+        await client.subscribe("kept/#", 1)
+        await client.abort()
+        await (await harness.client("n1", "writer")).publish("kept/1", b"1", 1)
+        monkeypatch.setattr(shells[2].clustering.slots.replicator, "lacking", dict)  # it makes no other copy in time
+        leaver = shells[3]._leaving
+        take_out = leaver._take_out
+
+        async def after_a_stop(node: str, empty: bool = False) -> None:
+            await harness.stop("n3")
+            await until(lambda: shells[2].name not in shells[3].slots()[0].slots_by_primary)
+            await take_out(node, empty)
+
+        monkeypatch.setattr(leaver, "_take_out", after_a_stop)
+        assert (await said(shells[0], shells[3].name, timeout_s=1))[-1] == "Done"
+        await harness.start("n3", **COPIES)
+        await until(lambda: shells[0].status().sees == "whole")
+        assert (await client.connect()).session_present
+        await until(lambda: got == [b"1"])
+
+    run(tmp_path, scenario)
+
+
+def test_the_others_have_two_copies_when_a_node_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        shells, _ = await with_copies(harness, 3)
+        for shell in shells[:2]:
+            monkeypatch.setattr(shell.clustering.slots.replicator, "lacking", dict)  # they make no copy yet
+        leave = asyncio.create_task(said(shells[0], shells[2].name))
+        await until(lambda: leave.done() or bool(shells[2]._leaving._waits_for))
+        assert not leave.done()
+        monkeypatch.undo()
+        assert (await leave)[-1] == "Done"
+        rows = shells[0].slots()[0].rows
+        followed = [row for row in rows if row.primary is not None and row.moved < row.version]
+        assert followed and all(len(row.in_sync) == 2 for row in followed)
 
     run(tmp_path, scenario)

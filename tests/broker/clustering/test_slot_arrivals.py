@@ -119,3 +119,15 @@ def test_a_kill_in_the_middle_leaves_the_slot_where_it_was(who: int) -> None:
     home = 1 if cluster.homes() == {"n1"} else 2
     cluster.until(lambda: [number for number in (1, 2) if cluster.rows(number)] == [home])
     assert home in keeps and not cluster[home].node.slot_sessions.marks
+
+
+def test_a_node_that_leaves_gets_no_slot(target: Target) -> None:
+    """It would leave with the sessions: it has looked for some before they come."""
+    subscriber(target).leave()
+    service = target[2].member.lease_service
+    assert service is not None
+    service.leaves = True
+    assert target.tell(Offer(target.attempt)) == [Declined(target.attempt, "it leaves the cluster")]
+    target.until(lambda: "n2" in target[1].member.full)
+    assert target.move(2) == "n2 takes no slots: its disk is full, or it leaves"
+    assert target.move(3) == ""

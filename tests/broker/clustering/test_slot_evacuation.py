@@ -19,7 +19,10 @@ class Leaver:
         self.slots = slots
         self.moves: list[tuple[int, str]] = []
         self.stay: dict[int, list[str]] = {}
-        self.evacuation = SlotEvacuation("n1", lambda: membership, self.empty, lambda: len(self.slots), self.begin)
+        self.full: tuple[str, ...] = ()
+        self.evacuation = SlotEvacuation(
+            "n1", lambda: membership, self.empty, lambda: len(self.slots), self.begin, lambda: self.full
+        )
 
     def empty(self, slots: Collection[int]) -> list[int]:
         return [slot for slot in slots if slot not in self.slots]
@@ -81,7 +84,18 @@ def test_it_stops_when_the_time_is_over_and_says_why_a_slot_stays(monkeypatch) -
 def test_it_stops_when_no_other_node_serves() -> None:
     node = leaver({3})
     node.run()
-    assert node.moves == [] and node.evacuation.problem == "no other node serves"
+    assert node.moves == [] and node.evacuation.problem == "no other node serves, or those that do take no slots"
+
+
+def test_no_slot_goes_to_a_node_that_leaves_as_well() -> None:
+    node = leaver({3, 17, 200}, "n2", "n3")
+    node.full = ("n2",)
+    node.run()
+    assert [target for _, target in node.moves] == ["n3"] * 3
+    node = leaver({3}, "n2")
+    node.full = ("n2",)
+    node.run()
+    assert node.moves == [] and node.evacuation.problem == "no other node serves, or those that do take no slots"
 
 
 def test_without_sessions_nothing_moves() -> None:
