@@ -178,12 +178,22 @@ class Leaving:
             still = f"{len(sessions)} sessions of {node.name} are still there"
             await until(lambda: not len(sessions), timeout_s, still)
             await self._passed_on()
+            if (owed := self._owed_to()) and not accept_loss:
+                raise ClusterError(
+                    f"{node.name} has wills, or messages of ended sessions, for {' and '.join(owed)}. Repeat the "
+                    "command when that node runs again or was taken out, or use --accept-loss to lose them"
+                )
             await self._take_out(node.name, empty=True)
         except ClusterError:
             node.gateways.closing = False
             raise
         self._member.left()
         return DONE
+
+    def _owed_to(self) -> list[str]:
+        """The members that have not acknowledged messages that only this node can send again."""
+        members, passing_on = self._member.membership.members, self._clustering.sender.passing_on
+        return [name for name in members if passing_on(lambda other, name=name: other == name)]  # type: ignore[misc]
 
     async def _get_no_slots(self, end: float) -> None:
         """Have no copies of slots of other nodes any more: if one of these nodes ends now, this node gets none of its

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from bench.steady import SteadyClient
 from strogoff.broker.clustering import leaving
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.broker.clustering.runtime import ClusterRuntime
 from strogoff.cluster.identity import SLOTS, slot_of
 from strogoff.cluster.slots.placement import wanted
 from strogoff.cluster.slots.table import SlotRow
+from strogoff.mqtt import packets
 from tests.harness.servers import ServersInMemory, id_at, run, said
 from tests.harness.waiting import until
 
@@ -138,6 +140,7 @@ def test_sessions_that_do_not_move_in_time_are_lost_only_on_request(tmp_path: Pa
 
 
 COPIES = {"queue_replicas": "2", "allow_register_during_netsplit": "majority"}
+ONE_COPY = {**COPIES, "queue_replicas": "1"}
 
 
 async def with_copies(harness: ServersInMemory, nodes: int) -> tuple[list[ClusterRuntime], str]:
@@ -208,5 +211,39 @@ def test_the_others_have_two_copies_when_a_node_has_left(tmp_path: Path, monkeyp
         rows = shells[0].slots()[0].rows
         followed = [row for row in rows if row.primary is not None and row.moved < row.version]
         assert followed and all(len(row.in_sync) == 2 for row in followed)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("accept_loss", [False, True])
+def test_a_node_does_not_leave_with_a_will_for_an_absent_node(tmp_path: Path, accept_loss: bool) -> None:
+    """No other node has the will: its sessions ended because the node leaves."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        shells = [await harness.start(f"n{number}", **ONE_COPY) for number in range(1, 5)]
+        for shell in shells[1:]:
+            await shell.join("127.0.0.1:44001", False)
+        one, three, four = shells[0], shells[2], shells[3]
+        client = await harness.client("n1", await id_at(one, three.name), clean=False)
+        got: list[bytes] = []
+        client.delivered = lambda topic, payload, qos, properties: got.append(payload)
+        await client.subscribe("will", 1)
+        await client.abort()
+        dies = SteadyClient("dies", harness.servers["n4"].listeners.show()[0].port, 4)
+        dies.connect_fields = {"will": packets.Will("will", b"gone", 1, False, None)}
+        harness.clients.append(dies)
+        await dies.connect(True)
+        await harness.stop("n3")
+        await until(lambda: one.status().sees == "majority")
+        if accept_loss:
+            assert (await said(one, four.name, accept_loss=True))[-1] == "Done"
+            return
+        with pytest.raises(ClusterError, match=r"n4.* has wills, or messages of ended sessions, for n3"):
+            await said(one, four.name)
+        await harness.start("n3", **ONE_COPY)
+        await until(lambda: one.status().sees == "whole")
+        await client.connect()
+        await until(lambda: got == [b"gone"])
+        assert (await said(one, four.name))[-1] == "Done"
 
     run(tmp_path, scenario)
