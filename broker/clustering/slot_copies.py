@@ -305,6 +305,11 @@ class SlotCopies:
             self._send(node, Declined(attempt, "it has no copy in this attempt"))
             return
         copy, store = self._copies[attempt.slot], self._node.env.store
+        if copy.said:
+            # the answer was lost. The rows are here whatever this disk does now, and every commit of the primary waits
+            # for this node: the copy can leave the in-sync set only when the table names it
+            self._send(node, Complete(attempt))
+            return
         if not copy.complete:
             copy.complete = True
             self._node.slot_sessions.mark(attempt.slot, ARRIVED)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from strogoff.broker.clustering import slot_filling, slot_replicator
-from strogoff.broker.clustering.copy_codec import Declined, Ready, Rows, decode_answer, decode_item
+from strogoff.broker.clustering.copy_codec import Complete, Declined, Ready, Rows, decode_answer, decode_item
 from strogoff.broker.clustering.slot_filling import ASKED, IN_SYNC, Copy
 from strogoff.cluster.links.ports import Lane
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
@@ -147,6 +147,33 @@ def test_a_follower_says_again_that_it_has_dropped_its_copy(
     cluster.lose_follower()
     cluster.until(lambda: bool(lost), 60)
     cluster.until(lambda: len(cluster.row().in_sync) == 2, 60)
+
+
+def test_a_follower_says_again_that_its_copy_is_complete_although_its_disk_is_full(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer is lost, and then its disk is full. Every commit of the primary waits for it, and it leaves the
+    in-sync set only after the primary has asked for it."""
+    subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    replicator = cluster.replicator(primary)
+    taken, lost = replicator.received, list[str]()
+
+    def all_but_the_first_end(node: str, data: bytes) -> None:
+        answer = decode_answer(data)
+        if answer.attempt.slot == cluster.slot and isinstance(answer, Complete) and not lost:
+            lost.append(node)
+            cluster[int(node[1:])].disks[0].full = True
+        else:
+            taken(node, data)
+
+    monkeypatch.setattr(replicator, "received", all_but_the_first_end)
+    cluster.lose_follower()
+    cluster.until(lambda: bool(lost), 60)
+    writer = cluster[primary].client("writer")
+    writer.send(publish("t", b"1", 1, 7))
+    cluster.until(lambda: bool(writer.take()))
+    assert len(cluster.row().in_sync) == 1
 
 
 def test_a_request_that_is_lost_is_repeated(cluster: CopiedCluster) -> None:
