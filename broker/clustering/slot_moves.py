@@ -158,6 +158,9 @@ class SlotMoves:
                 self._leave(departure)
             elif now_ms - departure.begun_ms >= CLOSING_MS:
                 self._abort(departure.waits_for)
+        elif not departure.safe and not self._node.env.store.accepting:
+            # without the mark on the disk the slot cannot leave, and until then other messages wait behind those for it
+            self._abort(f"the disk of {self._node.name} is {self._node.env.store.state}")
         elif self._copying is not None and not self._copying.tick(now_ms):
             self._abort(f"{departure.target.node} has not answered in time {departure.waits_for}".strip())
         else:

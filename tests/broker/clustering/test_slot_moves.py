@@ -6,7 +6,7 @@ from itertools import chain
 
 import pytest
 
-from strogoff.broker.clustering.slot_departure import COPYING
+from strogoff.broker.clustering.slot_departure import COPYING, Departure
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
@@ -270,6 +270,35 @@ def test_the_leader_is_asked_when_the_mark_is_on_disk(cluster: MovingCluster) ->
     departure.safe = True
     cluster.moves(1)._ask(departure)
     assert cluster.ended() == ""
+
+
+def test_a_slot_stays_if_the_disk_is_full_before_it_has_the_mark(
+    cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the slot would be closed until the disk has space, and the messages of other nodes for other clients would
+    wait behind one for it."""
+    subscriber(cluster).leave()
+    clean, writer = cluster[1].client("clean"), cluster[3].client("writer")
+    clean.subscribe(("u", 1))
+    moves = cluster.moves(1)
+    leave = moves._leave
+
+    def with_a_full_disk(departure: Departure) -> None:
+        cluster[1].disks[0].full = True
+        leave(departure)
+
+    monkeypatch.setattr(moves, "_leave", with_a_full_disk)
+    cluster.begin(2)
+    cluster.until(lambda: cluster.phase() == COPYING)
+    writer.send(publish("t", b"1", 1, 1))
+    writer.send(publish("u", b"2", 1, 2))
+    cluster.until(lambda: clean.payloads() == [b"2"])
+    assert cluster.ended() == "slot 210 stays at n1: the disk of n1 is full"
+    cluster[1].disks[0].full = False
+    cluster.until(lambda: cluster[1].node.env.store.accepting)
+    assert resumed(cluster, 1) == [b"1"]
+    monkeypatch.undo()
+    assert cluster.move(2) == ""
 
 
 def test_a_client_without_its_suback_is_not_taken_for_one_without_a_session(cluster: MovingCluster) -> None:
