@@ -39,6 +39,11 @@ class SlotMember(Protocol):
         """The nodes whose disk is slow."""
         ...
 
+    @property
+    def full(self) -> Collection[str]:
+        """The nodes whose disk is full, or that are about to leave."""
+        ...
+
     def leased(self) -> bool:
         """Whether this node may acknowledge now."""
         ...
@@ -108,9 +113,10 @@ class SlotHandover:
 
     def misplaced(self) -> dict[int, str]:
         """Return slot -> the node that should have it, for the slots of this node that another should have and can get:
-        a node with a slow disk gets none."""
-        slow = self._member.slow
-        return {slot: node for slot, node in self._elsewhere().items() if node not in slow}
+        a node with a slow or a full disk gets none, and a node that leaves neither. No session could begin in a slot
+        that a node with a full disk has."""
+        slow, full = self._member.slow, self._member.full
+        return {slot: node for slot, node in self._elsewhere().items() if node not in slow and node not in full}
 
     def waiting_for_slow(self) -> set[str]:
         """Return the nodes that should have slots of this node, and do not get them because their disk is slow."""

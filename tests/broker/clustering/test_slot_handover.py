@@ -22,6 +22,7 @@ class FakeMember:
         self.membership = MembershipState()
         self.lease = True
         self.slow: list[str] = []
+        self.full: list[str] = []
         self.asked: list[tuple[SlotRow, ...]] = []
         self.log: list[str] = []
         self.used: set[int] = set()
@@ -240,3 +241,22 @@ def test_a_node_with_a_slow_disk_gets_no_slot() -> None:
     assert member.handover.waiting_for_slow() == {"b"}
     member.slow = []
     assert member.handover.misplaced() and member.handover.waiting_for_slow() == set()
+
+
+def test_a_node_with_a_full_disk_gets_no_slot() -> None:
+    """A client that asks for a durable session would be refused there, until the disk has space."""
+    cluster = SlotCluster()
+    cluster[2].disks[0].full = True
+    cluster[2].node.env.store.put(b"test", b"")
+    cluster.until(lambda: "n2" in cluster[1].member.full)
+    cluster.spread()
+    cluster.until(lambda: "n3" in counts(cluster))
+    cluster.pass_s(10)
+    assert not cluster.closed(1) and "n2" not in counts(cluster)
+    ids = [f"c{number}" for number in range(99)]
+    client_id = next(each for each in ids if wanted(slot_of("", each), ZONES, 1) == ("n2",))
+    cluster.pinned.add(client_id)
+    cluster[3].client(client_id, clean=False, expiry_s=600).leave()
+    cluster[2].disks[0].full = False
+    cluster.until(lambda: len(counts(cluster)) == 3, 20)
+    assert cluster.places(client_id)[0][0] == "n1", "it has a session"
