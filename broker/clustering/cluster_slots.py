@@ -148,10 +148,17 @@ class ClusterSlots:
 
     def take(self, node: str, seq: int, payload: bytes) -> None:
         """Take the next item of a primary's lane, as `SlotCopies.take`."""
+        self._settle_after(lambda: self.copies.take(node, seq, payload))
+
+    def _settle_after(self, step: Callable[[], None]) -> None:
+        """Run a step that may end copies. The rows of such a copy are kept or deleted at once: if the slot came empty
+        before that, its mark would count as that of rows that came with it."""
         before = len(self.copies)
-        self.copies.take(node, seq, payload)
-        if len(self.copies) < before:
-            self._settle()  # a copy is over, and its rows are kept or deleted
+        try:
+            step()
+        finally:
+            if len(self.copies) < before:
+                self._settle()
 
     def _settle(self) -> None:
         """Nothing is decided about the rows of slots that are moving, or of which this node keeps a copy."""
@@ -197,6 +204,6 @@ class ClusterSlots:
             self.slow_disks.tick()
             self.replicator.tick()
             self.check.tick()
-            self.copies.tick()
+            self._settle_after(self.copies.tick)
             self.balance.tick()
             self.minimum.follow()  # an operator may have changed the setting

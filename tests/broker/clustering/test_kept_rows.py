@@ -489,6 +489,29 @@ def test_rows_that_were_kept_are_deleted_when_the_slot_comes_empty(
     assert not connack.session_present
 
 
+def test_rows_of_a_copy_that_was_given_up_are_deleted_when_the_slot_comes_empty(
+    cluster: Returning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk was full while the rows were compared, and the table does not change until the session has ended."""
+    cluster.leave()
+    cluster.come_back()
+    slots = cluster[cluster.returning].host.clustering.slots  # type: ignore[union-attr]
+    disk = cluster[cluster.returning].disks[0]
+    cluster.sent = lambda item: setattr(disk, "full", True)
+    cluster.watch()
+    lacking = {cluster.slot: f"n{cluster.returning}"}
+    monkeypatch.setattr(cluster.replicator(cluster.primary), "lacking", lambda: lacking)
+    cluster.make_copies(2)
+    cluster.until(lambda: disk.full and not len(slots.copies), 60)
+    cluster.make_copies(1)
+    disk.full = False
+    cluster.until(lambda: cluster[cluster.returning].node.env.store.accepting)
+    cluster[cluster.primary].client("sub", clean=True).leave()
+    cluster.give("sub", cluster[cluster.returning])
+    _, connack = cluster[cluster.returning].connect("sub", clean=False, expiry_s=600)
+    assert not connack.session_present
+
+
 def test_rows_that_were_kept_are_deleted_when_the_slot_moves_here_as_a_whole(cluster: Returning) -> None:
     """The primary has one copy of each slot by its settings, and makes none here."""
     cluster.leave()
