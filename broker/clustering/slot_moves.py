@@ -188,7 +188,8 @@ class SlotMoves:
             for record in session.inbound.records.values():
                 if record.routed and not record.done and slot not in record.slots:
                     # the client may repeat it: then the target gets a copy, although these sessions have the message
-                    self._traffic.receiver.keep(node.name, (record.boot, record.counter), (slot,))
+                    origin, boot, counter = session.inbound.mid(record)
+                    self._traffic.receiver.keep(origin, (boot, counter), (slot,))
         node.slot_sessions.leave(slot)
         self._traffic.gate.sealed.add(slot)
         departure.phase = COPYING

@@ -9,6 +9,7 @@ import pytest
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
+from strogoff.storage import keys
 from tests.broker.clustering.copied_cluster import CopiedCluster
 from tests.harness.broker import PacketClient, publish
 
@@ -256,6 +257,27 @@ def test_receivers_forget_the_mids_of_a_slot_when_its_handshakes_are_over() -> N
         writer.send(packets.Pubrel(number + 1))
         cluster.until(lambda: any(isinstance(each, packets.Pubcomp) for each in writer.take()))
     assert not own.receiver._seen[f"#{slot}"]
+
+
+def test_a_slot_that_has_moved_keeps_no_mid_longer_than_its_handshake() -> None:
+    """It moves while a client of another slot has a handshake open, whose message it has."""
+    cluster = _placed(1, 1)
+    writer = durable(cluster, 1, "writer")
+    slot, origin = slot_of("", "r1"), f"#{slot_of('', 'writer')}"
+
+    def taken(number: int) -> list[tuple[int, str, int, int]]:
+        rows = cluster[number].node.env.store.keys(*keys.slot_range(b"a", slot))
+        return [keys.parse_seen_in_slot_key(key) for key in rows]
+
+    assert [type(each) for each in writer.ask(publish("t", b"1", 2, 5))] == [packets.Pubrec]
+    cluster.move("r1", 2)
+    first = taken(2)
+    assert [each[:2] for each in first] == [(slot, origin)]
+    assert [type(each) for each in writer.ask(packets.Pubrel(5))] == [packets.Pubcomp]
+    assert [type(each) for each in writer.ask(publish("t", b"2", 2, 6))] == [packets.Pubrec]
+    cluster.until(lambda: first[0] not in taken(2))
+    assert [each[:2] for each in taken(2)] == [(slot, origin)]
+    assert everything(cluster, 3, "r1") == [b"1", b"2"]
 
 
 def test_a_packet_id_that_a_loss_of_power_has_brought_back_stands_for_a_new_message() -> None:
