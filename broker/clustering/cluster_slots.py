@@ -103,7 +103,8 @@ class ClusterSlots:
         """Return those of these slots that have no session here, and whose clients at other nodes are all known."""
         registrar = self._node.gateways.registration.registrar
         filling = self.replicator.filling
-        idle = [slot for slot in slots if slot not in self.moves.closed and slot not in filling]
+        kept = self.moves.kept | filling
+        idle = [slot for slot in slots if slot not in kept]
         empty = self._node.sessions.empty(idle)
         return [slot for slot in empty if registrar.is_complete(slot)]
 

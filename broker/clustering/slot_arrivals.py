@@ -26,12 +26,17 @@ AHEAD_BYTES = 1 << 20
 """While fewer bytes wait for the disk, a piece is answered before it is on disk. The last one never is."""
 
 
+GIVEN_UP = "it has given this attempt up"
+"""The answer about an attempt that is over."""
+
+
 class _Arrival(msgspec.Struct, eq=False):
-    """An attempt: the node that gives the slot away, and the next piece. `commit` is the batch for which the answer to
-    the last piece waits."""
+    """An attempt: the node that gives the slot away, this process in the view when it began, and the next piece.
+    `commit` is the batch for which the answer to the last piece waits."""
 
     node: str
     attempt: Attempt
+    own: Holder | None
     stream: RowStream
     expected: int = 0
     commit: int = 0
@@ -71,7 +76,7 @@ class SlotArrivals:
                 return
             self._node.slot_sessions.begin(attempt.slot)
             self._node.router.place(attempt.slot, Elsewhere(node, False))
-            self._arrivals[attempt.slot] = _Arrival(node, attempt, RowStream())
+            self._arrivals[attempt.slot] = _Arrival(node, attempt, self._member.own_holder, RowStream())
         self._send(node, Ready(attempt))
 
     def _problem(self, node: str, attempt: Attempt) -> str:
@@ -101,7 +106,7 @@ class SlotArrivals:
         """The next piece of the rows of a slot. Raises `MalformedFrame`."""
         arrival = self._arrivals.get(piece.attempt.slot)
         if arrival is None or arrival.attempt != piece.attempt or arrival.node != node:
-            self._send(node, Declined(piece.attempt, "it has given this attempt up"))
+            self._send(node, Declined(piece.attempt, GIVEN_UP))
             return
         store = self._node.env.store
         if piece.seq == arrival.expected:
@@ -130,15 +135,17 @@ class SlotArrivals:
             self._send(arrival.node, Took(arrival.attempt, seq))
 
     def dropped(self, node: str, attempt: Attempt) -> None:
-        """The former node has ended the attempt."""
+        """The former node has ended the attempt, and repeats that until it gets an answer."""
         arrival = self._arrivals.get(attempt.slot)
         if arrival is not None and arrival.attempt == attempt and arrival.node == node:
             del self._arrivals[attempt.slot]
+        self._send(node, Declined(attempt, GIVEN_UP))
 
     def follow(self, own: Holder | None) -> list[int]:
         """The slot table has changed; `own` is this process in the view. Returns the slots that this node has got.
 
-        An attempt that the table has passed over is forgotten. Its mark stays, with its rows.
+        An attempt that the table has passed over is forgotten, and so is one of a former entrance of this node. Its
+        mark stays, with its rows.
         """
         got = []
         for slot, arrival in list(self._arrivals.items()):
@@ -146,6 +153,6 @@ class SlotArrivals:
             if own is not None and row.primary == own and arrival.complete:
                 got.append(slot)
                 del self._arrivals[slot]
-            elif (own is None or own not in row.in_sync) and row.version != arrival.attempt.version:
+            elif own != arrival.own or (own not in row.in_sync and row.version != arrival.attempt.version):
                 del self._arrivals[slot]
         return got

@@ -113,11 +113,21 @@ class Copying:
             return True
         if now_ms - departure.progress_ms >= SILENCE_MS:
             return False
-        if now_ms - departure.sent_ms >= REPEAT_MS:
-            departure.sent_ms = now_ms
-            self._send(departure.message)
+        self.repeat(now_ms)
         return True
 
-    def drop(self) -> None:
+    def repeat(self, now_ms: float) -> None:
+        """Send the last message again after a while."""
+        departure = self._departure
+        if departure.message is not None and now_ms - departure.sent_ms >= REPEAT_MS:
+            departure.sent_ms = now_ms
+            self._send(departure.message)
+
+    @property
+    def departure(self) -> Departure:
+        """The attempt that these rows belong to."""
+        return self._departure
+
+    def drop(self, now_ms: float) -> None:
         """The attempt is over: tell the target."""
-        self._send(Drop(self._departure.attempt))
+        self._say(Drop(self._departure.attempt), now_ms)

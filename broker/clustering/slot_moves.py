@@ -7,7 +7,7 @@ and everything that was acknowledged is there. `slot_departure.py` and `slot_arr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from ...cluster.node import ClusterNode
 from ...cluster.ports import Datagram
@@ -61,13 +61,21 @@ class SlotMoves:
         self._changed = changed
         self.departure: Departure | None = None
         self._copying: Copying | None = None
+        self._dropped: dict[Attempt, Copying] = {}
+        """Attempts that are over, and whose target has not said yet that it knows."""
         self.arrivals = SlotArrivals(node, member, self._send, opening.leftovers.start)
 
     @property
-    def closed(self) -> Container[int]:
+    def closed(self) -> Collection[int]:
         """The slots in which no session may begin at this node."""
         departure = self.departure
         return () if departure is None or departure.phase == FILLING else (departure.slot,)
+
+    @property
+    def kept(self) -> set[int]:
+        """The slots that must not be handed over as empty ones: those that move, and those that have stayed and whose
+        last target may have all rows, which it would open."""
+        return {*self.closed, *[attempt.slot for attempt in self._dropped]}
 
     # -- giving a slot away
 
@@ -142,9 +150,10 @@ class SlotMoves:
     def tick(self) -> None:
         """Continue. Call it often."""
         departure = self.departure
+        now_ms = self._member.ports.now_ms()
+        self._repeat_ends(now_ms)
         if departure is None or departure.phase == ASKING:
             return
-        now_ms = self._member.ports.now_ms()
         if departure.phase == FILLING:
             row = self._member.slots.row(departure.slot)
             if departure.target in row.in_sync:
@@ -165,6 +174,10 @@ class SlotMoves:
             self._abort(f"{departure.target.node} has not answered in time {departure.waits_for}".strip())
         else:
             self._ask(departure)
+
+    def _repeat_ends(self, now_ms: float) -> None:
+        for dropped in self._dropped.values():
+            dropped.repeat(now_ms)
 
     def _busy(self, departure: Departure) -> str:
         slot = departure.slot
@@ -239,7 +252,8 @@ class SlotMoves:
         slot = departure.slot
         self._over(slot)
         if copying is not None:
-            copying.drop()
+            self._dropped[departure.attempt] = copying
+            copying.drop(self._member.ports.now_ms())
         if departure.phase in (COPYING, ASKING) and self._holds(slot):
             self._opening.reopen(slot)
         text = f"slot {slot} stays at {self._node.name}: {reason}"
@@ -260,9 +274,12 @@ class SlotMoves:
 
     def table_changed(self) -> None:
         """View or table have changed, and `SlotHandover` has followed: end or complete what depends on them."""
-        own = self._member.own_holder
+        own, present = self._member.own_holder, self._member.membership.holders()
         if self.departure is not None:
             self._follow_departure(self.departure)
+        for attempt, dropped in list(self._dropped.items()):
+            if own is None or present.get(dropped.departure.target.node) != dropped.departure.target:
+                del self._dropped[attempt]
         self._opening.open(self.arrivals.follow(own), True)
 
     def _follow_departure(self, departure: Departure) -> None:
@@ -319,6 +336,10 @@ class SlotMoves:
 
     def _answered(self, node: str, message: Ready | Declined | Took) -> None:
         departure, copying = self.departure, self._copying
+        if message.attempt in self._dropped:
+            if isinstance(message, Declined):
+                del self._dropped[message.attempt]
+            return
         if departure is None or copying is None or departure.attempt != message.attempt:
             return
         if node != departure.target.node or departure.phase != COPYING:

@@ -5,7 +5,7 @@
                      <--           Ready
     Piece 0, 1, ...  -->                        the rows of the slot, as one stream of bytes
                      <--           Took 0, 1, ...   the next piece may come; all is on disk
-    Drop             -->                        the attempt is over: the slot stays
+    Drop             -->                        the attempt is over: the slot stays; repeated until it is answered
                      <--           Declined     with the reason
 
 Messages may be lost: the former node repeats its last one. One piece is under way at a time. A row in the stream is the

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.clustering.slot_transfer import Attempt, Declined, Offer, Piece, Ready, SlotMessage, encode_message
+from strogoff.broker.clustering.slot_transfer import (
+    Attempt,
+    Declined,
+    Drop,
+    Offer,
+    Piece,
+    Ready,
+    SlotMessage,
+    Took,
+    decode_message,
+    encode_message,
+)
 from strogoff.broker.sessions.slot_sessions import ARRIVED, ARRIVING
 from strogoff.cluster.links.frames import MalformedFrame
 from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
@@ -131,3 +142,68 @@ def test_a_node_that_leaves_gets_no_slot(target: Target) -> None:
     target.until(lambda: "n2" in target[1].member.full)
     assert target.move(2) == "n2 takes no slots: its disk is full, or it leaves"
     assert target.move(3) == ""
+
+
+class Ended(MovingCluster):
+    """The move of the slot from n1 to n2 has ended after n2 had all rows: n2's answers were lost, and so are the first
+    messages that say that the attempt is over. `lost` has these."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        subscriber(self).leave()
+        self.lost: list[SlotMessage] = []
+        here, there = self.moves(1), self.moves(2)
+        self._received = there.received
+        there.received = self._all_but_the_end  # type: ignore[method-assign]
+        answered = here._answered
+        here._answered = (  # type: ignore[method-assign]
+            lambda node, message: None if isinstance(message, Took) else answered(node, message)
+        )
+        assert "n2 has not answered in time" in self.move(2)
+        here._answered = answered  # type: ignore[method-assign]
+        assert self[2].node.slot_sessions.marks[self.slot] == ARRIVED
+
+    def _all_but_the_end(self, node: str, data: bytes) -> bool:
+        message = decode_message(data)
+        if isinstance(message, Drop):
+            self.lost.append(message)
+            return False
+        return self._received(node, data)
+
+    def hear(self) -> None:
+        """No message is lost any more."""
+        self.moves(2).received = self._received  # type: ignore[method-assign]
+
+
+def test_a_slot_that_has_stayed_moves_although_the_first_message_about_that_was_lost() -> None:
+    ended = Ended()
+    ended.hear()
+    ended.until(lambda: ended.slot not in ended[2].node.slot_sessions.marks)
+    assert ended.move(2) == ""
+
+
+def test_a_session_that_ends_after_a_lost_message_does_not_come_back() -> None:
+    """The slot is handed over as an empty one. The target has had all its rows, and opens none of them."""
+    ended = Ended()
+    ended[1].client("sub", clean=True).leave()
+    handover = ended[1].host.clustering.slots.handover  # type: ignore[union-attr]
+    handover.place = lambda slot, _: "n2" if slot == ended.slot else "n1"
+    ended.pass_s(7)
+    assert ended.homes() == {"n1"} and len(ended.lost) > 5
+    ended.hear()
+    ended.until(lambda: ended.homes() == {"n2"})
+    _, connack = ended[2].connect("sub", clean=False, expiry_s=600)
+    assert not connack.session_present
+
+
+def test_an_attempt_ends_when_its_target_has_left_the_view() -> None:
+    ended = Ended()
+    ended.isolate(2)
+    ended.until(lambda: ended[1].member.view.incarnation("n2") is None)
+    lost = len(ended.lost)
+    ended.pass_s(2)
+    ended.network.heal()
+    ended.whole()
+    ended.until(lambda: ended.slot not in ended[2].node.slot_sessions.marks)
+    assert len(ended.lost) == lost, "the next entrance of n2 knows nothing of it"
+    assert ended.move(2) == ""

@@ -56,5 +56,5 @@ def test_a_message_without_an_answer_is_repeated_and_then_given_up() -> None:
 
 def test_an_end_is_told_to_the_target() -> None:
     sending = Sending()
-    sending.copying.drop()
+    sending.copying.drop(0)
     assert sending.take() == [Drop(ATTEMPT)] and sending.departure.slot == 9
