@@ -444,9 +444,10 @@ class Session:
         self.parts.offline(self)
 
     def _begin_absence(self, grace_s: int, doubted: str = "") -> None:
-        """An absence begins now. A clean session has only its will left."""
+        """An absence begins now. A clean session has ended, and only its will is left: no delay of its own counts any
+        more [MQTT5-3.1.3-9]."""
         expiry_s = self.expiry_s if self.durable else NEVER
-        delay_s = None if self.will is None else self.will.delay_s
+        delay_s = None if self.will is None else self.will.delay_s if self.durable else 0
         self.absence = absence(self.env.now, expiry_s, delay_s, grace_s, doubted)
 
     def _set_timer(self) -> None:

@@ -259,6 +259,20 @@ def test_a_node_of_a_clean_client_dies(dies: str, back: bool, version: int) -> N
     assert records(cluster, primary) == []
 
 
+@pytest.mark.parametrize("dies", ["gateway", "primary"])
+def test_the_delay_of_a_clean_clients_will_ends_with_its_session(dies: str) -> None:
+    """H-50: it waits as long as the client may come back, and no longer [MQTT5-3.1.3-9]."""
+    cluster = placed(1, 2)
+    follower = cluster.copied("mortal")[1]
+    third = other_than(1, follower)
+    reader = live(cluster, follower)
+    cluster[third].client("mortal", will=will(properties={"will_delay_interval": 3600}))
+    cluster.pass_s(0.5)
+    cluster[third if dies == "gateway" else 1].kill()
+    cluster.pass_s(12)
+    assert [each.payload for each in reader.drain()] == [b"gone"]
+
+
 def test_a_clean_client_that_comes_back_without_a_will_cancels_that_of_its_former_connection() -> None:
     cluster = placed(1, 2)
     follower = cluster.copied("mortal")[1]
