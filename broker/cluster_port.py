@@ -56,8 +56,8 @@ class ClusterPort(Protocol):
     def expiry_pause_ms(self) -> int:
         """How long in ms no session of this node may expire yet; 0 if one may expire now (H-43).
 
-        The broker calls this when a session is due, or a will in doubt. The time may grow meanwhile, so the broker asks
-        again after it.
+        The broker calls this when a session or its will is due, or a will in doubt. The time may grow meanwhile, so the
+        broker asks again after it.
         """
         ...
 

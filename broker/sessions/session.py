@@ -457,6 +457,10 @@ class Session:
             self.timer = self.env.timers.at(deadline, self._will_is_due if will else self._expire)
 
     def _will_is_due(self) -> None:
+        pause_ms = self.env.cluster.expiry_pause_ms()
+        if pause_ms:
+            self.timer = self.env.timers.at(self.env.now + pause_ms, self._will_is_due)
+            return
         self._will_due()
         self._set_timer()
 
@@ -490,7 +494,7 @@ class Session:
                 return
             self._begin_absence(grace_s)
             self.save()
-        if 0 < self.absence.will_at <= now:
+        if 0 < self.absence.will_at <= now and not self.env.cluster.expiry_pause_ms():
             self._will_due()
         if 0 < self.absence.expires_at <= now:
             self._expire()
@@ -518,8 +522,10 @@ class Session:
 
     def discard(self) -> None:
         """End the session, because its client begins another one. If the cluster itself made the end of the last
-        connection, and that was soon before, the client is well: its will is not published (H-39)."""
-        if self.will is not None and self.env.now < self.absence.excused_until:
+        connection, and that was soon before, the client is well: its will is not published (H-39). A will that waited
+        for no more than that, and still waits, is held up by the cluster as well (H-43)."""
+        until_ms, will_at = self.absence.excused_until, self.absence.will_at
+        if self.will is not None and (self.env.now < until_ms or 0 < will_at <= until_ms):
             self.env.observer.session_event("will.cancel", self, topic=self.will.topic, reason="resumed")
             self.will = None
         self.end("clean_start")

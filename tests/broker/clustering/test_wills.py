@@ -4,8 +4,12 @@ connection (P5; H-19).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
+
 import pytest
 
+from strogoff.broker.connection.connection import FAILOVER_GRACE_S
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import PacketClient
@@ -122,3 +126,47 @@ def test_a_client_that_comes_back_after_a_restart_of_its_primary_keeps_its_will(
     assert watcher.take() == []
     again.vanish()
     assert [each.payload for each in watcher.drain()] == [b"gone"]
+
+
+def _cut_off(cluster: ClusterHarness) -> Callable[[], None]:
+    cluster.isolate(2)
+    return cluster.network.heal
+
+
+def _hung(cluster: ClusterHarness) -> Callable[[], None]:
+    disk = cluster[2].disks[0]
+    disk.stall_until = inf
+
+    def goes_on() -> None:
+        disk.stall_until = 0
+
+    return goes_on
+
+
+@pytest.mark.parametrize("fault", [_cut_off, _hung])
+@pytest.mark.parametrize("back", ["continues", "starts clean", "no"])
+@pytest.mark.parametrize("idle_sessions", [10_000, 0])
+@pytest.mark.parametrize("delay_s", [0, 10])
+def test_a_client_that_cannot_come_back_while_its_primary_has_no_lease_keeps_its_will(
+    fault: Callable[[ClusterHarness], Callable[[], None]], back: str, idle_sessions: int, delay_s: int
+) -> None:
+    """H-43: the will is due meanwhile. It waits for 5 s after the lease is back."""
+    cluster = ClusterHarness(3, **MAJORITY, idle_sessions=idle_sessions)
+    cluster.put(mortal=2)
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("will", 1))
+    properties = {"will_delay_interval": delay_s} if delay_s else None
+    will = packets.Will("will", b"gone", 1, False, properties)
+    client = cluster[1].client("mortal", clean=False, expiry_s=600, will=will)
+    heals = fault(cluster)
+    cluster.until(lambda: client.closed)
+    cluster.pass_s(4 * FAILOVER_GRACE_S)
+    heals()
+    cluster.whole()
+    assert watcher.drain() == []
+    if back != "no":
+        cluster[1].client("mortal", clean=back == "starts clean", expiry_s=600)
+    cluster.pass_s(2 * FAILOVER_GRACE_S)
+    # a Clean Start ends the session, and its will has a delay of its own
+    well = back == "continues" or (back == "starts clean" and not delay_s)
+    assert [each.payload for each in watcher.drain()] == ([] if well else [b"gone"])
