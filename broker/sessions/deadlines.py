@@ -43,6 +43,8 @@ class Deadlines:
         self._next = [0] * SLOTS
         self._elsewhere: set[int] = set()
         """The slots whose deadlines another node watches."""
+        self._not_before: dict[int, int] = {}
+        """Slot -> the cluster time until which its clients have time to come back."""
         self._timer: Timer | None = None
 
     def move(self, client: bytes, before: int | None, after: int | None) -> None:
@@ -81,8 +83,20 @@ class Deadlines:
     def resume(self, slot: int) -> None:
         """The sessions of this slot are here. Raises `StorageError`."""
         self._elsewhere.discard(slot)
+        self.defer(slot)
         self._next[slot] = self._following(slot, 1)
         self._set_timer()
+
+    def defer(self, slot: int) -> None:
+        """The clients of this slot could not come back until now, or cannot for a moment: give them time."""
+        self._not_before[slot] = self._env.now + self._env.cluster.failover_grace_s() * 1000
+
+    def pause_ms(self, slot: int) -> int:
+        """How long in ms no session of this slot may expire yet, and no will become due; 0 if they may now (H-43).
+
+        Ask again after it, because the time may grow meanwhile.
+        """
+        return max(self._env.cluster.expiry_pause_ms(), self._not_before.get(slot, 0) - self._env.now)
 
     def attached(self, limit: int) -> Iterator[list[bytes]]:
         """Yield the client keys of the sessions that had a connection when the process ended, in steps; none for a
@@ -127,6 +141,9 @@ class Deadlines:
         left = STEP
         for slot in range(SLOTS):
             if 0 < self._next[slot] <= now and left > 0:
+                if pause_ms := self.pause_ms(slot):
+                    self._next[slot] = now + pause_ms
+                    continue
                 start, stop = keys.deadlines_from(slot, 1), keys.deadlines_from(slot, now + 1)
                 rows = self._env.store.keys(start, stop, left)
                 made = sum([self._look(row) for row in rows])

@@ -457,12 +457,15 @@ class Session:
             self.timer = self.env.timers.at(deadline, self._will_is_due if will else self._expire)
 
     def _will_is_due(self) -> None:
-        pause_ms = self.env.cluster.expiry_pause_ms()
+        pause_ms = self._pause_ms()
         if pause_ms:
             self.timer = self.env.timers.at(self.env.now + pause_ms, self._will_is_due)
             return
         self._will_due()
         self._set_timer()
+
+    def _pause_ms(self) -> int:
+        return self.parts.deadlines.pause_ms(self.key[0])
 
     def _will_due(self) -> None:
         self.fire_will()
@@ -472,7 +475,7 @@ class Session:
             self.end("disconnected")
 
     def _expire(self) -> None:
-        pause_ms = self.env.cluster.expiry_pause_ms()
+        pause_ms = self._pause_ms()
         if pause_ms:
             self.timer = self.env.timers.at(self.env.now + pause_ms, self._expire)
             return
@@ -494,7 +497,7 @@ class Session:
                 return
             self._begin_absence(grace_s)
             self.save()
-        if 0 < self.absence.will_at <= now and not self.env.cluster.expiry_pause_ms():
+        if 0 < self.absence.will_at <= now and not self._pause_ms():
             self._will_due()
         if 0 < self.absence.expires_at <= now:
             self._expire()

@@ -135,6 +135,7 @@ class SlotSessions:
 
     def disconnect(self, slot: int) -> None:
         """Close the connections of the slot's sessions. Their wills wait a while, for the clients come back (H-39)."""
+        self._sessions.deadlines.defer(slot)
         for session in self._sessions.of_slot(slot):
             connection = session.connection
             if connection is not None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.harness.cluster import MAJORITY, ClusterHarness
+from tests.broker.clustering.copied_cluster import CopiedCluster
+from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
 
 EXPIRY_S = 2
 
@@ -94,3 +98,82 @@ def test_a_session_ends_in_time_while_its_primary_has_a_lease() -> None:
     cluster = _absent()
     cluster.pass_s(EXPIRY_S + 0.5)
     assert _sessions(cluster) == 0
+
+
+FAULTS = pytest.mark.parametrize("fault", [NodeHarness.kill, NodeHarness.pause_process])
+
+
+def _copied(idle_sessions: int, **fields: object) -> tuple[CopiedCluster, int]:
+    """A cluster of three with two copies of each slot, and a session at n1 whose client vanished a moment ago. Returns
+    the number of its follower too."""
+    cluster = CopiedCluster(idle_sessions=idle_sessions)
+    cluster[1].client("sub", clean=False, expiry_s=600).leave()
+    cluster.move("sub", 1)
+    cluster.all_copied()
+    cluster.pass_s(6)  # every node has had its lease for that time
+    follower = cluster.copied("sub")[1]
+    client = cluster[1].client("sub", clean=False, **fields)  # type: ignore[arg-type]
+    client.subscribe(("t", 1))
+    client.vanish()
+    cluster.pass_s(0.2)
+    assert cluster[follower].client("pub").publish("t", b"acknowledged", 1)
+    return cluster, follower
+
+
+@FAULTS
+@pytest.mark.parametrize("idle_sessions", [10_000, 0])
+def test_a_session_that_is_due_during_a_failover_waits_for_its_client(
+    fault: Callable[[NodeHarness], None], idle_sessions: int
+) -> None:
+    """H-43: the CONNECT comes in time, and waits for the next primary."""
+    cluster, follower = _copied(idle_sessions, expiry_s=EXPIRY_S)
+    fault(cluster[1])
+    cluster.until(lambda: cluster[follower].member.view.incarnation("n1") is None)
+    client, connack = cluster[follower].connect("sub", clean=False, expiry_s=EXPIRY_S)
+    assert connack.session_present
+    assert [each.payload for each in client.drain()] == [b"acknowledged"]
+
+
+@FAULTS
+def test_a_session_that_is_due_during_a_failover_ends_5_s_later(fault: Callable[[NodeHarness], None]) -> None:
+    cluster, follower = _copied(0, expiry_s=EXPIRY_S)
+    fault(cluster[1])
+    cluster.taken_over(1)
+    cluster.pass_s(4)
+    assert [key[:1] for key in cluster.rows(follower) if key[:1] == b"s"] == [b"s"]
+    assert cluster[follower].node.sessions.of_slot(cluster.slot) == [], "it stays on disk"
+    cluster.pass_s(2)
+    assert [key[:1] for key in cluster.rows(follower) if key[:1] == b"s"] == []
+
+
+@FAULTS
+@pytest.mark.parametrize("idle_sessions", [10_000, 0])
+@pytest.mark.parametrize("back", [True, False])
+def test_a_will_that_is_due_during_a_failover_waits_for_its_client(
+    fault: Callable[[NodeHarness], None], idle_sessions: int, back: bool
+) -> None:
+    will = packets.Will("will", b"gone", 1, False, {"will_delay_interval": EXPIRY_S})
+    cluster, follower = _copied(idle_sessions, expiry_s=600, will=will)
+    watcher = cluster[follower].client("watcher")
+    watcher.subscribe(("will", 1))
+    fault(cluster[1])
+    cluster.until(lambda: cluster[follower].member.view.incarnation("n1") is None)
+    if back:
+        assert cluster[follower].connect("sub", clean=False, expiry_s=600)[1].session_present
+    cluster.pass_s(10)
+    assert [each.payload for each in watcher.drain()] == ([] if back else [b"gone"])
+
+
+def test_a_session_that_is_due_while_its_slot_is_closed_waits_for_its_client() -> None:
+    """The slot is to move to n3, and is closed for what its clients have published."""
+    cluster, follower = _copied(10_000, expiry_s=EXPIRY_S)
+    clustering, outcome = cluster[1].host.clustering, list[str]()
+    assert clustering is not None
+    clustering.slots.moves._busy = lambda departure: "a test"  # type: ignore[method-assign]
+    clustering.slots.moves.begin(slot_of("", "sub"), f"n{follower}", outcome.append)
+    client = cluster[follower].connect_soon("sub", clean=False, expiry_s=EXPIRY_S)
+    cluster.pass_s(3)
+    assert client.take() == [] and outcome == []
+    cluster.until(lambda: bool(outcome))
+    cluster.settle()
+    assert [each.session_present for each in client.take() if isinstance(each, packets.Connack)] == [True]
