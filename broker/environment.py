@@ -113,6 +113,11 @@ class Environment:
         self.now = now = self.clock.now_ms()
         return now
 
+    def since(self, moment: int) -> int:
+        """Milliseconds since `moment`, a former `now`. If cluster time was set meanwhile, those since then."""
+        set_at = self.clock.set_at_ms
+        return self.now - (moment if set_at <= moment <= self.now else set_at)
+
     def has_rows(self, client: str, topic: str) -> bool:
         """Whether event logs have rows about a message that this client publishes now: for the counter of its mid."""
         return not self.events.messages or self.observer.choice.takes(client, topic)
@@ -135,6 +140,7 @@ class Environment:
         set_ms = self.clock.follow(offset_ms)
         if not set_ms:
             return
+        self.tick()
         if set_ms < 0:
             self.timers.shift(round(set_ms))
         if abs(set_ms) > ALARM_MS:

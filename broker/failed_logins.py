@@ -15,7 +15,7 @@ REMEMBERED = 10_000
 
 
 class FailedLogins:
-    """The refused logins of one node. Times are in ms and never go back."""
+    """The refused logins of one node. Times are in ms. A time from before the clock was set back counts as over."""
 
     def __init__(self) -> None:
         self._failed: dict[int, tuple[int, int]] = {}
@@ -23,13 +23,13 @@ class FailedLogins:
     def too_many(self, host: str, user: str, most: int, now: int) -> bool:
         """True if the broker has refused this user at this address `most` times or more within the window."""
         since, count = self._failed.get(hash((host, user)), (now, 0))
-        return count >= most and now - since < WINDOW_MS
+        return count >= most and 0 <= now - since < WINDOW_MS
 
     def failed(self, host: str, user: str, now: int) -> None:
         """Count one more refused login of this user at this address."""
         key = hash((host, user))
         since, count = self._failed.get(key, (now, 0))
-        if now - since >= WINDOW_MS:
+        if not 0 <= now - since < WINDOW_MS:
             since, count = now, 0
         if key not in self._failed and len(self._failed) >= REMEMBERED:
             del self._failed[next(iter(self._failed))]

@@ -86,6 +86,7 @@ class ClusterClock:
         "known",
         "off_ms",
         "on_set",
+        "set_at_ms",
     )
 
     def __init__(
@@ -112,6 +113,8 @@ class ClusterClock:
         self._leader_ms: float | None = None
         self._clusters = saved is not None and saved.clusters
         self.on_set: Callable[[], None] = _nothing
+        self.set_at_ms = 0
+        """Cluster time just after it was set, 0 if it never was."""
 
     def now_ms(self) -> int:
         """Cluster time in milliseconds. Never less than an earlier answer."""
@@ -146,6 +149,7 @@ class ClusterClock:
         before = self.now_ms()
         self.known = True
         self._time = max(self._least_ms, time_ms)
+        self.set_at_ms = int(self._time)
         return self._time - before
 
     def saved(self, uptime_ms: int, machine: str) -> SavedTime:

@@ -427,13 +427,12 @@ def _connack_properties(connection: ClientConnection, handshake: Handshake, expi
 def _keepalive(connection: ClientConnection) -> None:
     """One and a half keep alive intervals of silence end the connection [MQTT-3.1.2-24] [MQTT5-3.1.2-22]."""
     env = connection.env
-    due = connection.flow.last_seen + connection.timers.keepalive_ms
-    if connection.flow.paused_for:
-        due = env.now + connection.timers.keepalive_ms
-    if env.now < due:
-        connection.timers.set("keepalive", due - env.now, lambda: _keepalive(connection))
+    silent_ms = env.since(connection.flow.last_seen)
+    left_ms = connection.timers.keepalive_ms - (0 if connection.flow.paused_for else silent_ms)
+    if left_ms > 0:
+        connection.timers.set("keepalive", left_ms, lambda: _keepalive(connection))
         return
-    silent(connection, env.now - connection.flow.last_seen)
+    silent(connection, silent_ms)
 
 
 def silent(connection: ClientConnection, silent_ms: int) -> None:

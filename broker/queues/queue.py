@@ -417,7 +417,7 @@ class Queue:
             if consumer is None or not consumer.is_writable:
                 # do not repeat messages to a client that does not read
                 return
-            if entry.sent_at > before_ms:
+            if before_ms < entry.sent_at <= self.env.now:  # a later time is from before the clock was set back
                 continue
             if entry.state != RELEASED:
                 entry.dup = True

@@ -36,6 +36,17 @@ def test_repeated_failures_block_a_name_for_an_address_for_a_minute() -> None:
     assert not table.too_many("10.0.0.1", "ann", MOST, 1000 + WINDOW_MS), "a new minute, a first failure"
 
 
+def test_a_clock_that_is_set_back_blocks_nobody() -> None:
+    table = FailedLogins()
+    for _ in range(MOST):
+        table.failed("10.0.0.1", "ann", 10 * WINDOW_MS)
+    assert not table.too_many("10.0.0.1", "ann", MOST, 1000)
+    for _ in range(MOST):
+        table.failed("10.0.0.1", "ann", 1000)
+    assert table.too_many("10.0.0.1", "ann", MOST, 1000 + WINDOW_MS - 1)
+    assert not table.too_many("10.0.0.1", "ann", MOST, 1000 + WINDOW_MS)
+
+
 def test_the_table_is_bounded() -> None:
     table = FailedLogins()
     for number in range(2 * REMEMBERED):
