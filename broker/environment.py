@@ -140,7 +140,6 @@ class Environment:
         set_ms = self.clock.follow(offset_ms)
         if not set_ms:
             return
-        self.tick()
         if set_ms < 0:
             self.timers.shift(round(set_ms))
         if abs(set_ms) > ALARM_MS:

@@ -12,7 +12,7 @@ class Absence(msgspec.Struct, eq=False):
     """One absence. All times are cluster time in ms; 0 means that nothing is due.
 
     `excused_until`: the cluster itself has ended the connection, and until then a CONNECT cancels the will, also one
-    with Clean Start (H-39).
+    with Clean Start (H-39). 0 if the client has ended it.
 
     `doubted`: the gateway of a connection that the client has taken over through another gateway. It may have died, and
     then the will must not be published. The absence lasts for this turn only, and is not on disk.
@@ -39,6 +39,6 @@ def absence(now_ms: int, expiry_s: int, delay_s: int | None, grace_s: int, doubt
     return Absence(
         0 if expiry_s == NEVER else now_ms + lasts_s * 1000,
         0 if delay_s is None else now_ms + min(max(delay_s, grace_s), lasts_s) * 1000,
-        now_ms + grace_s * 1000,
+        now_ms + grace_s * 1000 if grace_s else 0,
         doubted,
     )

@@ -170,3 +170,53 @@ def test_a_client_that_cannot_come_back_while_its_primary_has_no_lease_keeps_its
     # a Clean Start ends the session, and its will has a delay of its own
     well = back == "continues" or (back == "starts clean" and not delay_s)
     assert [each.payload for each in watcher.drain()] == ([] if well else [b"gone"])
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("fault", ["booted", "killed", "cut off"])
+def test_a_client_that_waits_until_its_primary_has_a_lease_keeps_its_will(fault: str, clean: bool) -> None:
+    """H-43: its CONNECT waits at another node while the primary has no lease, for longer than wills are deferred. A
+    machine that was booted learns then that so much time has passed."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(mortal=2)
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("will", 1))
+    will = packets.Will("will", b"gone", 1, False)
+    cluster[1].client("mortal", clean=False, expiry_s=600, will=will)
+    if fault == "cut off":
+        cluster.isolate(2)
+    else:
+        cluster[2].kill(power=fault == "booted")
+    cluster.pass_s(8)
+    if fault != "cut off":
+        cluster[2].start()
+    if fault == "killed":
+        cluster[2].disks[0].stall_until = cluster.loop.now_s + 8
+    again = cluster[1].connect_soon("mortal", clean=clean, expiry_s=600, will=will)
+    if fault == "cut off":
+        cluster.network.heal()
+    cluster.pass_s(20)
+    (connack,) = again.take()
+    assert (connack.reason, connack.session_present) == (0, not clean)
+    assert watcher.take() == []
+    again.vanish()
+    assert [each.payload for each in watcher.drain()] == [b"gone"]
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_a_will_that_is_due_while_its_primary_has_no_lease_is_published_5_s_after_that(power: bool) -> None:
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(mortal=2)
+    watcher = cluster[3].client("watcher")
+    watcher.subscribe(("will", 1))
+    cluster[1].client("mortal", clean=False, expiry_s=600, will=packets.Will("will", b"gone", 1, False))
+    cluster[2].kill(power)
+    cluster.pass_s(8)
+    cluster[2].start()
+    cluster[2].disks[0].stall_until = cluster.loop.now_s + 8
+    cluster.pass_s(9)
+    cluster.whole()
+    cluster.pass_s(3)
+    assert watcher.take() == []
+    cluster.pass_s(3)
+    assert [each.payload for each in watcher.drain()] == [b"gone"]
