@@ -137,12 +137,17 @@ class Environment:
         If the clock is set back, move all deadlines by the same time: the node is a newcomer, and computed them with
         its own wrong clock.
         """
-        set_ms = self.clock.follow(offset_ms)
+        self._set(self.clock.follow(offset_ms), "the wall clock" if offset_ms is None else "another node")
+
+    def guess_wall(self) -> None:
+        """Take the wall clock until a leader tells cluster time, as `ClusterClock.guess_wall` does."""
+        self._set(self.clock.guess_wall(), "the wall clock, until a leader tells it")
+
+    def _set(self, set_ms: float, whose: str) -> None:
         if not set_ms:
             return
         if set_ms < 0:
             self.timers.shift(round(set_ms))
         if abs(set_ms) > ALARM_MS:
-            whose = "the wall clock" if offset_ms is None else "another node"
             self.log("warning", f"cluster time is set by {set_ms / 1000:+.1f} s to follow {whose}")
         self.wake()

@@ -140,5 +140,5 @@ class OperationPolicy:
         if not all(self._allowed(operation, modifiers, ViewState.MINORITY) for operation in operations):
             return False
         if not self._env.clock.known:
-            self._env.follow(None)  # without a leader the wall clock is the only clock
+            self._env.guess_wall()  # without a leader the wall clock is the only clock
         return True

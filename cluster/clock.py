@@ -66,7 +66,7 @@ def _nothing() -> None:
 
 
 class ClusterClock:
-    """Milliseconds since 1970. The time never falls, except once, when a new member takes the cluster's time.
+    """Milliseconds since 1970. The time never falls, except when a newcomer or one that guessed takes the cluster's.
 
     `wall_ms` and `mono_ms` are ports: the operating system's two clocks, in milliseconds. `saved` is the time that the
     last process saved; without one, the wall clock is right. `uptime_ms` and `machine` are the present values of those
@@ -76,6 +76,7 @@ class ClusterClock:
     """
 
     __slots__ = (
+        "_before_guess",
         "_clusters",
         "_leader_ms",
         "_least_ms",
@@ -113,6 +114,7 @@ class ClusterClock:
         self._leader_ms: float | None = None
         self._clusters = saved is not None and saved.clusters
         self.on_set: Callable[[], None] = _nothing
+        self._before_guess: int | None = None
         self.set_at_ms = 0
         """Cluster time just after it was set, 0 if it never was."""
 
@@ -154,12 +156,25 @@ class ClusterClock:
 
     def saved(self, uptime_ms: int, machine: str) -> SavedTime:
         """Returns what to save for the next process."""
-        return SavedTime(self.now_ms(), uptime_ms, machine if self.known else "", self._clusters)
+        time_ms = self.now_ms() if self.known or self._before_guess is None else self._before_guess
+        return SavedTime(time_ms, uptime_ms, machine if self.known else "", self._clusters)
 
     def trust_wall(self) -> None:
         """There is no cluster: if cluster time is not known, take the wall clock."""
         if not self.known:
             self._set(self._wall_ms())
+
+    def guess_wall(self) -> float:
+        """There is no leader now: run on from the wall clock, until `follow` sets the clock. Returns the change in ms.
+
+        The guess may be wrong by a year: it is not saved, and the leader's time may be earlier.
+        """
+        before = self.now_ms()
+        if self._before_guess is None:
+            self._before_guess = before
+            self._time = max(before, self._wall_ms())
+            self.set_at_ms = int(self._time)
+        return self._time - before
 
     def ask_cluster(self) -> None:
         """This node becomes a member and has no deadlines: it takes the leader's time, even if that is earlier."""
