@@ -96,7 +96,11 @@ class Deadlines:
 
         Ask again after it, because the time may grow meanwhile.
         """
-        return max(self._env.cluster.expiry_pause_ms(), self._not_before.get(slot, 0) - self._env.now)
+        cluster = self._env.cluster
+        left_ms = self._not_before.get(slot, 0) - self._env.now
+        if left_ms > cluster.failover_grace_s() * 1000:
+            left_ms = 0  # the clock was set back
+        return max(cluster.expiry_pause_ms(), left_ms)
 
     def attached(self, limit: int) -> Iterator[list[bytes]]:
         """Yield the client keys of the sessions that had a connection when the process ended, in steps; none for a

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from strogoff.broker.cluster_port import Standalone
 from strogoff.broker.queues.records import RecordError
 from strogoff.broker.sessions import deadlines as module
 from strogoff.broker.sessions.session import Session
@@ -114,6 +115,26 @@ def test_more_sessions_than_a_turn_makes_expire_at_one_time(monkeypatch: pytest.
         broker.client(f"c{number}", 5, False, 10).leave()
     broker.pass_s(11)
     assert len(broker.node.sessions) == 0
+
+
+class Graceful(Standalone):
+    """A cluster that gives clients 5 s to come back."""
+
+    def failover_grace_s(self) -> int:
+        return 5
+
+
+def test_a_slot_is_not_deferred_for_long_if_the_clock_is_set_back() -> None:
+    broker = sleeping()
+    env, deadlines = broker.node.env, broker.node.sessions.deadlines
+    env.cluster = Graceful()
+    env.tick()
+    deadlines.defer(7)
+    assert (deadlines.pause_ms(7), deadlines.pause_ms(8)) == (5000, 0)
+    env.clock.ask_cluster()
+    env.follow(env.now - 86_400_000 - broker.loop.now_s * 1000)
+    env.tick()
+    assert deadlines.pause_ms(7) == 0
 
 
 def test_a_row_that_its_session_does_not_confirm_is_deleted() -> None:
