@@ -14,7 +14,21 @@ from typing import Final
 
 from ..mqtt.topics import parse_shared
 from .lives import BootRows, Lives
-from .rows import BEFORE, LOGICAL_BITS, NEVER, MessageId, Owner, Row, in_order, row_id, settings_of, slot_in, slots_of
+from .rows import (
+    BEFORE,
+    LOGICAL_BITS,
+    NEVER,
+    MessageId,
+    Owner,
+    Row,
+    in_order,
+    node_of,
+    numbered,
+    row_id,
+    settings_of,
+    slot_in,
+    slots_of,
+)
 from .sessions import Held, Home, Online, Session
 from .subscriptions import FilterKey, SubscriptionTable, filter_key
 from .world import World
@@ -140,7 +154,7 @@ class _Builder:
         self.world.joins.setdefault(row["node"], []).append(row["hlc"])
         for there, moves in self._moved.items():
             if there[0] == row["node"]:
-                moves.append((row["hlc"], there))
+                moves.append((row["hlc"], self._free_name(there)))
 
     def _set(self, row: Row) -> None:
         self.world.writing.note(row)
@@ -173,17 +187,26 @@ class _Builder:
         slot = self._slots[row["slot"]]
         if slot.primary != row["target"]:
             slot.moved = row
+        self._rename(row)
 
     def lose_to_another(self, row: Row) -> None:
+        self.slot(row)
+        self._rename(row)
+
+    def _rename(self, row: Row) -> None:
         """The node has no slot any more that it had: its later rows are of new sessions, not of those in the slot. A
         clean session without a will is not in the slot: its client stays connected there."""
-        self.slot(row)
         for owner in sorted(self._slots[row["slot"]].open):
             there = row["node"], *owner[1:]
             session = self._open[owner]
             stays = session.served == row["node"] and not session.durable and owner not in self._armed
-            if owner != there and there in self._moved and not stays:
-                self._moved[there].append((row["hlc"], there))
+            if not stays and (owner == there or there in self._moved):
+                moves = self._moved.setdefault(there, [])
+                moves.append((row["hlc"], self._free_name(there)))
+
+    def _free_name(self, there: Owner) -> Owner:
+        """Returns a name for new sessions of a client at a node, which no open session has."""
+        return numbered(there, len(self._moved[there]) + 2) if there in self._open else there
 
     # -- sessions
 
@@ -271,7 +294,7 @@ class _Builder:
                 self._slots[session.slot].perhaps[owner] = session, owner in self._armed, row
             self._finish(session, row)
         else:
-            self._strange_ends[owner] = row["hlc"]
+            self._strange_ends[row["node"], owner[1], owner[2]] = row["hlc"]
         self._closed.discard(owner)
         if row.get("epoch"):
             self._ended.setdefault((owner[1], owner[2], row["epoch"]), row)
@@ -311,7 +334,7 @@ class _Builder:
             session = self._open[owner]
             home = session.home
             dead = self.world.lives.had_died(home.node, home.boot, row["hlc"])
-            if home.node == row["node"]:
+            if home.node == row["node"] and self.world.owner(row["node"], *owner[1:], row["hlc"]) == owner:
                 if not dead:
                     here[owner[1:]] = session.begun
             elif self._ended_there(row["node"], owner) > home.since:
@@ -319,7 +342,7 @@ class _Builder:
             elif session.durable or dead or (owner in self._armed and not slot.leaves_behind(session, row["node"])):
                 coming[owner[1:]].append(session)
         for owner in sorted(slot.waiting):
-            if owner in self._armed and owner not in self._open and owner[0] != row["node"]:
+            if owner in self._armed and owner not in self._open and node_of(owner) != row["node"]:
                 self._moved.setdefault((row["node"], *owner[1:]), []).append((row["hlc"], owner))
         for client, sessions in coming.items():
             self._come(row, sessions, here.get(client, NONE))

@@ -17,7 +17,8 @@ MessageId = tuple[str, int, int]
 RowId = tuple[str, int, int]
 """Node, boot and seq of a row."""
 Owner = tuple[str, str, str]
-"""Whose session it is: the node where the session began, mountpoint and client id."""
+"""Whose session it is: the node where the session began, mountpoint and client id. The node has a number behind it if
+an older session from there lives on elsewhere under the plain name: see `node_of`."""
 NEVER: Final = 1 << 62
 """A stamp after all others."""
 BEFORE: Final = -1
@@ -42,6 +43,16 @@ def settings_of(row: Row) -> Iterator[tuple[str, str]]:
     for each in row.get("settings") or ():
         key, _, value = each.partition("=")
         yield key, value
+
+
+def numbered(owner: Owner, number: int) -> Owner:
+    """Returns another name for sessions that begin at the node of an owner."""
+    return f"{owner[0]} ({number})", owner[1], owner[2]
+
+
+def node_of(owner: Owner) -> str:
+    """Returns the node where the sessions of an owner began. Names of nodes have no spaces."""
+    return owner[0].partition(" ")[0]
 
 
 def slot_in(row: Row) -> int:

@@ -17,7 +17,7 @@ from typing import Final
 
 from ..findings import Finding, Subject
 from ..lanes import Entry
-from ..rows import LOGICAL_BITS, ms_of
+from ..rows import LOGICAL_BITS, ms_of, node_of
 from ..world import World
 
 ID = "A7"
@@ -55,7 +55,7 @@ class Session:
 def _nodes(entry: Entry, world: World) -> tuple[str, str]:
     """Returns the node that accepted the message, and the one that had the session when it was sent."""
     owner, number = entry.session
-    home = world.sessions[owner][number - 1].home_at(entry.first_sent).node if number else owner[0]
+    home = world.sessions[owner][number - 1].home_at(entry.first_sent).node if number else node_of(owner)
     return entry.lane[0], home
 
 

@@ -22,8 +22,6 @@ Exceptions that the log shows:
   gateway lives: the next primary publishes or drops it. If it drops the will of a client that is back (`resumed`), a
   former will stays due. If the former primary has died, or lost the slot without a move, the copy may have had that
   one as the will of the client: then no other one need follow, and one may.
-- The client is back at a node that has given its slot away, before the next primary says that it has the slot. The
-  former will is at that one, and that of the new connection is not.
 - A node has a will of a connection that has ended, and perhaps one that was due at a node that has died. What it
   publishes first is its own one, unless it drops that later (`resumed`).
 - A node that is out of the view loses its slots. It says so of those that have sessions there; of the others only the
@@ -31,8 +29,10 @@ Exceptions that the log shows:
 - The next primary may publish a will less than 1 s before it says that the slot has arrived.
 - The client may be connected at the next primary when its former session comes there with the slot, and ends
   (`clean_start`). The will of the connection is not due then.
-- A node that does not have the slot, but is cut off from the one that has it, may serve the client with a will of its
-  own. Each of the two publishes its own will; that of the slot it may drop (`resumed`) when the client is back.
+- A node that has never had the slot, or has lost it, may serve the client with a will of its own. The will of the slot
+  is another one: it goes with the slot, also back to that node while the client is connected there. Each of the two is
+  published; that of the slot may be dropped (`resumed`) when the client is back. It is lost if the slot has left its
+  node, the client was served elsewhere since then, and no node says what became of the will.
 - A connection that ended before its CONNACK by a kill, or because its node lost the slot: its will may not have been on
   a disk. A node that stands still says only later that it lost the slot.
 - A loss of power without fsync may take a will that is due: it need not be published, and may be.
@@ -47,7 +47,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..findings import Finding, Subject
-from ..rows import LOGICAL_BITS, NEVER, Owner, Row, in_order, message_id_of, row_id, slot_in
+from ..rows import LOGICAL_BITS, NEVER, Owner, Row, in_order, message_id_of, node_of, row_id, slot_in
 from ..world import World
 
 ID = "A14"
@@ -102,24 +102,9 @@ class _Wills:
         if self.state == "armed" or row["hlc"] in self.ends:
             self.state = ""
 
-    def publish(self, row: Row, world: World) -> None:
-        """A node publishes a will: take the first of those that are due and may be at that node."""
-        until = row["hlc"] + ARRIVAL
-        here = (at for at, (armed, _) in enumerate(self.due) if not _is_apart(armed, row["node"], until, world))
-        self.answered = self.due.pop(next(here, 0)), row
-
-    def drop_apart(self, row: Row, world: World) -> bool:
-        """A node drops the will of a client that is back: whether that is one of its own, which was due because another
-        node, without the slot, had served the client. It is due no more."""
-        for at, (armed, ended) in enumerate(self.due):
-            if (
-                armed is not None
-                and armed["node"] == row["node"]
-                and _is_apart(armed, ended["node"], row["hlc"], world)
-            ):
-                del self.due[at]
-                return True
-        return False
+    def publish(self, row: Row) -> None:
+        """The first of the wills that are due is published."""
+        self.answered = self.due.pop(0), row
 
     def _owe(self, row: Row) -> None:
         """The armed will is due. If one was published just before, that was this one, and the former one still is."""
@@ -127,13 +112,6 @@ class _Wills:
             self.due.insert(0, self.answered[0])
         else:
             self.due.append((self.armed, row))
-
-
-def _is_apart(armed: Row | None, node: str, until: int, world: World) -> bool:
-    """Whether another node than `node` has got a will, and its slot has not come to `node` since then."""
-    if armed is None or armed["node"] == node:
-        return False
-    return world.slots.arrived(node, slot_in(armed), armed["hlc"], until) is None
 
 
 def _follows(row: Row, fired: Row) -> bool:
@@ -173,13 +151,13 @@ def judge(rows: Iterable[Row], world: World) -> Iterator[Finding]:
             yield from _fired(owner, wills, row, _elsewhere(owner, clients), world)
         elif row["type"] == "will.cancel":
             _forget(owner, wills, row, world)
-            _cancelled(wills, row, _elsewhere(owner, clients), world)
+            _cancelled(owner, wills, row, _elsewhere(owner, clients), world)
         elif row["type"] == "conn.open":
             wills.open(row, world)
         elif row["hlc"] in wills.ends and not _is_of_another(owner, wills, row, world):
             wills.end(row, world)
     for owner, wills in clients.items():
-        yield from _lost(owner, wills, world)
+        yield from _lost(owner, wills, _elsewhere(owner, clients), world)
 
 
 def _is_of_another(owner: Owner, wills: _Wills, row: Row, world: World) -> bool:
@@ -208,14 +186,24 @@ def _elsewhere(owner: Owner, clients: Mapping[Owner, _Wills]) -> list[_Wills]:
 
 
 def _came_along(elsewhere: Iterable[_Wills], row: Row, world: World) -> bool:
-    """Whether a will was due at another node, and its slot has come to the node of a row since then. It is due no
-    more."""
+    """Whether a will was due elsewhere, or armed at a node that has lost the slot, and the slot has come to the node of
+    a row since then. It is due no more."""
     for wills in elsewhere:
+        if wills.state == "armed" and _has_come(wills.armed, row, world):
+            wills.state = ""
+            return True
         for due in wills.due:
-            if _went_on(due[1], row, world) or _moved_before(*due, row, world):
+            if _went_on(due[1], row, world):
                 wills.due.remove(due)
                 return True
     return False
+
+
+def _has_come(armed: Row | None, row: Row, world: World) -> bool:
+    """Whether a node has lost the client's slot after it had got a will, and the slot has come to that of a row."""
+    if armed is None or not _has_left(armed, row["hlc"], world):
+        return False
+    return world.slots.arrived(row["node"], slot_in(armed), armed["hlc"], row["hlc"] + ARRIVAL) is not None
 
 
 def _went_on(ended: Row, row: Row, world: World) -> bool:
@@ -223,16 +211,6 @@ def _went_on(ended: Row, row: Row, world: World) -> bool:
     if ended["node"] == row["node"]:
         return False
     return _given_up(ended, row, world) or _lost_the_slot(ended, row, world)
-
-
-def _moved_before(armed: Row | None, ended: Row, row: Row, world: World) -> bool:
-    """Whether a will had gone to the node of a later row with its slot, before the former node noticed its end: the
-    client was back there, without the slot."""
-    if armed is None or armed["node"] == row["node"]:
-        return False
-    node, slot, since = armed["node"], slot_in(armed), armed["hlc"]
-    came = world.slots.arrived(row["node"], slot, since, row["hlc"] + ARRIVAL) is not None
-    return came and world.slots.was_moved(node, slot, since, ended["hlc"])
 
 
 def _is_lost(ended: Row, row: Row, world: World) -> bool:
@@ -249,8 +227,7 @@ def _given_up(armed: Row | None, later: Row, world: World) -> bool:
         return False
     if world.lives.had_died(armed["node"], armed["boot"], later["hlc"]):
         return True
-    left = world.slots.left.get((armed["node"], slot_in(armed)), ())
-    return any(armed["hlc"] < stamp < later["hlc"] for stamp in left)
+    return _has_left(armed, later["hlc"], world)
 
 
 def _is_unsafe(armed: Row | None, row: Row, world: World) -> bool:
@@ -259,31 +236,46 @@ def _is_unsafe(armed: Row | None, row: Row, world: World) -> bool:
     return armed is not None and (_given_up(armed, row, world) or _lost_the_slot(armed, row, world))
 
 
-def _lost(owner: Owner, wills: _Wills, world: World) -> Iterator[Finding]:
-    if world.partitions.span_without_lease(owner[0], NEVER - 1) is not None:
+def _lost(owner: Owner, wills: _Wills, elsewhere: list[_Wills], world: World) -> Iterator[Finding]:
+    if world.partitions.span_without_lease(node_of(owner), NEVER - 1) is not None:
         return
-    for armed, ended in wills.due:
+    due = [(armed, ended, ended) for armed, ended in wills.due]
+    for armed, ended, since in (*due, *_left(wills, elsewhere, world)):
         rows = _of(armed, ended)
-        known = ended["hlc"] + GRACE <= _known(ended, world) and _had_time(ended, world)
+        known = ended["hlc"] + GRACE <= _known(since, world) and _had_time(ended, since, world)
         if known and not _is_gone(owner, rows, world):
             yield _finding("lost", owner, world, *rows)
 
 
-def _had_time(ended: Row, world: World) -> bool:
-    """Whether a node that had the slot has had a lease for so long that no will waits there any more."""
+def _left(wills: _Wills, elsewhere: Iterable[_Wills], world: World) -> Iterator[tuple[Row, Row, Row]]:
+    """Yields the armed will if it has left its node with its slot, and its client was served elsewhere since then. It
+    is due, although no node says so."""
+    armed = wills.armed
+    if wills.state == "armed" and wills.promised and armed is not None and _has_left(armed, NEVER, world):
+        later = [each.armed for each in elsewhere if each.armed is not None and each.armed["hlc"] > armed["hlc"]]
+        if later:
+            yield armed, min(later, key=lambda row: row["hlc"]), armed
+
+
+def _has_left(armed: Row, until: int, world: World) -> bool:
+    """Whether the node of a will has lost the client's slot since then, before a stamp."""
+    left = world.slots.left.get((armed["node"], slot_in(armed)), ())
+    return any(armed["hlc"] < stamp < until for stamp in left)
+
+
+def _had_time(ended: Row, since: Row, world: World) -> bool:
+    """Whether a node that had the slot has had a lease for so long that no will waits there any more. `since`: a row of
+    a node that had the slot."""
     return any(
-        world.partitions.had_for(node, begin, end, WAIT, world.lives.end)
-        for node, begin, end in world.slots.holders(ended["node"], slot_in(ended), ended["hlc"])
+        world.partitions.had_for(node, max(begin, ended["hlc"]), end, WAIT, world.lives.end)
+        for node, begin, end in world.slots.holders(since["node"], slot_in(since), since["hlc"])
     )
 
 
-def _known(ended: Row, world: World) -> int:
-    """Returns the stamp up to which the logs have what became of a will that is due: that of its node, or those of all
-    nodes if it went with its slot."""
-    left = world.slots.left.get((ended["node"], slot_in(ended)), ())
-    if any(ended["hlc"] < stamp for stamp in left):
-        return world.lives.known_everywhere
-    return world.lives.known_up_to(ended["node"])
+def _known(since: Row, world: World) -> int:
+    """Returns the stamp up to which the logs have what became of a will that a node had at a row: that of the node, or
+    those of all nodes if it went with its slot."""
+    return world.lives.known_everywhere if _has_left(since, NEVER, world) else world.lives.known_up_to(since["node"])
 
 
 def _of(armed: Row | None, ended: Row) -> tuple[Row, ...]:
@@ -319,7 +311,7 @@ def _forget(owner: Owner, wills: _Wills, row: Row, world: World) -> None:
 
 def _fired(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -> Iterator[Finding]:
     if wills.due:
-        wills.publish(row, world)
+        wills.publish(row)
         return
     is_own, online = wills.state == "armed" and wills.promised, _is_online(owner, row, world)
     if (online or not is_own) and _came_along(elsewhere, row, world):
@@ -388,7 +380,7 @@ def _lost_the_slot(last: Row, row: Row, world: World) -> bool:
     return not world.slots.was_moved(node, slot, since, arrived)
 
 
-def _cancelled(wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -> None:
+def _cancelled(owner: Owner, wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -> None:
     if row["reason"] == "gateway_lost":  # its client has taken the connection over, with a new will
         if wills.due:
             wills.due.pop(0)
@@ -399,7 +391,7 @@ def _cancelled(wills: _Wills, row: Row, elsewhere: list[_Wills], world: World) -
             wills.undone.pop(0)
             return
     elif row["reason"] == "resumed":  # the client has come back to the next primary before its wills were published
-        if wills.drop_apart(row, world):
+        if _is_online(owner, row, world) and _came_along(elsewhere, row, world):
             return
         undone = [each for each in wills.due if _is_lost(each[1], row, world)]
         wills.due = [each for each in wills.due if each not in undone]

@@ -531,3 +531,48 @@ def test_a_node_that_joins_with_an_empty_disk_begins_sessions_of_its_own(joins: 
     found = built(a, b, c)
     assert found.owner_of(b.rows[-1]) == ("b" if joins else "a", "", "rx")
     assert found.owner("c", "", "rx", NEVER) == ("a", "", "rx")
+
+
+@pytest.mark.parametrize("how", ["taken", "moved"])
+@pytest.mark.parametrize("back", ["", "from there", "at once"])
+def test_a_node_that_has_lost_the_slot_names_new_sessions_otherwise(how: str, back: str) -> None:
+    """The session of the slot keeps its name, also when the slot comes back: from `b`, or before it was there."""
+    a, b = nodes("a", "b")
+    a.connect("rx", will=True)
+    a.say(f"slot.{how}", slot=SLOT, target="b", **({"sessions": 1, "bytes": 0} if how == "moved" else {}))
+    a.connect("rx", will=True)
+    a.say("sess.end", client="rx", reason="disconnected")
+    if back != "at once":
+        b.say("slot.arrive", slot=SLOT)
+    if back:
+        a.say("slot.arrive", slot=SLOT)
+    found = built(a, b)
+    assert found.owner("a", "", "rx", NEVER) == ("a" if back else "a (2)", "", "rx")
+    assert found.owner("b", "", "rx", NEVER) == ("b" if back == "at once" else "a", "", "rx")
+    (one,), (two,) = found.sessions["a", "", "rx"], found.sessions["a (2)", "", "rx"]
+    assert one.ended == NEVER and two.ended < NEVER
+    assert [each.node for each in one.homes] == {"": ["a", "b"], "from there": ["a", "b", "a"]}.get(back, ["a", "a"])
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_node_has_ended_a_session_before_its_slot_comes_back(ends: bool) -> None:
+    a, b = nodes("a", "b")
+    a.connect("rx", will=True)
+    a.say("slot.taken", slot=SLOT, target="b")
+    if ends:
+        a.say("sess.end", client="rx", reason="disconnected")
+    a.say("slot.arrive", slot=SLOT)
+    (session,) = built(a, b).sessions["a", "", "rx"]
+    assert (session.ended < NEVER) is ends
+
+
+def test_a_node_that_joins_does_not_name_its_sessions_as_one_that_is_elsewhere() -> None:
+    a, b = nodes("a", "b")
+    a.connect("rx", will=True)
+    a.say("slot.taken", slot=SLOT, target="b")
+    b.say("slot.arrive", slot=SLOT)
+    a.say("node.join", old="cluster-of-a")
+    a.connect("rx", will=True)
+    found = built(a, b)
+    assert found.owner_of(a.rows[-1]) == ("a (3)", "", "rx")
+    assert homes(found, "a") == (["a", "b"], True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strogoff.judge.rows import in_order, message_id_of, ms_of, row_id, slots_of
+from strogoff.judge.rows import in_order, message_id_of, ms_of, node_of, numbered, row_id, slots_of
 
 
 def test_names_of_rows_and_messages() -> None:
@@ -20,3 +20,9 @@ def test_rows_are_in_the_order_of_their_stamps() -> None:
 
 def test_ranges_of_slots() -> None:
     assert list(slots_of(["0-2", "7", "254-255"])) == [0, 1, 2, 7, 254, 255]
+
+
+def test_a_node_has_several_names_for_the_sessions_of_a_client() -> None:
+    owner = numbered(("n", "m", "c"), 2)
+    assert owner == ("n (2)", "m", "c")
+    assert node_of(owner) == node_of(("n", "m", "c")) == "n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -54,9 +55,11 @@ def test_ten_seconds_after_the_return(more: int) -> None:
     assert stranded == [10_000] * more
 
 
+@pytest.mark.parametrize("name", ["b", "b (2)"])
 @pytest.mark.parametrize("away", ["a", "b", "c"])
-def test_the_node_of_the_publisher_or_of_the_session_was_away(away: str) -> None:
-    (*some,) = found(entry(1, 500, 2 * LAG), entry(2, BACK + 1, BACK + 9), away=away)
+def test_the_node_of_the_publisher_or_of_the_session_was_away(away: str, name: str) -> None:
+    entries = (entry(1, 500, 2 * LAG), entry(2, BACK + 1, BACK + 9))
+    (*some,) = found(*(replace(each, session=((name, "", "rx"), 0)) for each in entries), away=away)
     assert [(each.subject.message, each.rows) for each in some] == [(("a", 1, 1), (("a", 1, 1), ("a", 1, 2)))] * (
         away != "c"
     )

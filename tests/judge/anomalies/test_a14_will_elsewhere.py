@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -320,8 +321,8 @@ def test_another_node_has_published_the_last_will(how: str, published: int, foun
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_a_node_drops_the_present_will_when_the_former_one_is_gone(lost: bool) -> None:
-    """`b` had got the slot, and served the client. Either it has lost its disk, or it has a will of its own that it
-    drops: then the will that comes with the slot stays due."""
+    """`b` had got the slot, and served the client. Either it has lost its disk, or one of two wills stays due: that of
+    `b`, and that which comes with the slot."""
     a, b = two_nodes()
     a.connect("tx", will=True)
     a.boot()
@@ -341,7 +342,7 @@ def test_a_node_drops_the_present_will_when_the_former_one_is_gone(lost: bool) -
     a._now = b._now = count(next(a._now) + 10_000)
     for log in (a, b):
         log.connect("other")
-    assert lost_and_spurious(a, b) == ([] if lost else [("lost", "a")])
+    assert lost_and_spurious(a, b) == ([] if lost else [("lost", "b")])
 
 
 @pytest.mark.parametrize(
@@ -388,3 +389,100 @@ def test_a_node_that_is_cut_off_serves_a_client_whose_will_is_at_the_primary(
     for log in (a, b, c):
         log.connect("other")
     assert lost_and_spurious(a, b, c) == found
+
+
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "arms": ("will.arm", {"client": "tx", "topic": "will"}),
+    "drops": ("will.cancel", {"client": "tx", "topic": "will", "reason": "resumed"}),
+    "closes": ("conn.close", {"client": "tx", "reason": "peer closed"}),
+    "ends": ("sess.end", {"client": "tx", "reason": "disconnected"}),
+    "ends-former": ("sess.end", {"client": "tx", "reason": "clean_start"}),
+    "arrives": ("slot.arrive", {"slot": SLOT}),
+    "taken": ("slot.taken", {"slot": SLOT, "target": "c"}),
+    "moved": ("slot.moved", {"slot": SLOT, "target": "b", "sessions": 1, "bytes": 0}),
+    "get": ("lease.get", {"view": 1}),
+    "lose": ("lease.lose", {"view": 1}),
+}
+
+
+def judged(acts: str) -> list[tuple[str, str]]:
+    """Judge what nodes do one after the other, each as the node and what it does. The log goes on for 20 s."""
+    logs = dict(zip("ab", two_nodes(), strict=True))
+    for number, each in enumerate(acts.split()):
+        name, act = each.split(":")
+        log = logs[name]
+        if act == "serves":
+            log.connect("tx", will=True)
+        elif act == "fires":
+            publish(log, 50 + number)
+        elif act == "boots":
+            log.boot()
+        elif act == "waits":
+            logs["a"]._now = logs["b"]._now = count(next(log._now) + 10_000)
+        else:
+            kind, fields = ROWS[act]
+            log.say(kind, **fields)
+    for log in logs.values():
+        log._now = count(next(logs["a"]._now) + 20_000)
+        log.connect("other")
+    return lost_and_spurious(*logs.values())
+
+
+@pytest.mark.parametrize(
+    ("acts", "found"),
+    [
+        ("b:arrives b:drops b:ends-former b:serves", []),
+        ("b:arrives b:serves b:drops", [("lost", "a")]),
+        ("b:arrives b:fires", []),
+        ("b:arrives b:fires b:fires", [("dup", "b")]),
+        ("b:arrives b:serves", [("lost", "a")]),
+        ("b:arrives", [("lost", "a")]),
+        ("", [("lost", "a")]),
+        ("a:arrives a:fires", []),
+        ("a:arrives a:drops a:ends-former a:serves", []),
+        ("a:arrives", [("lost", "a")]),
+    ],
+)
+@pytest.mark.parametrize("dies", ["", "a:boots "])
+@pytest.mark.parametrize("how", ["taken", "moved"])
+def test_a_node_that_has_lost_the_slot_serves_the_client_again(
+    acts: str, found: list[tuple[str, str]], dies: str, how: str
+) -> None:
+    """Its present will is not that which has gone with the slot. The slot may come back."""
+    assert judged(f"a:serves {dies}a:{how} a:serves a:closes a:fires a:ends {acts}") == found
+
+
+@pytest.mark.parametrize(
+    ("acts", "found"),
+    [
+        ("a:arrives a:fires a:closes a:fires a:ends", []),
+        ("a:arrives a:drops a:ends-former a:closes a:fires a:ends", []),
+        ("a:arrives a:closes a:fires a:ends", [("lost", "a")]),
+        ("a:arrives a:fires a:closes a:fires a:ends a:fires", [("spurious", "a")]),
+        ("a:arrives a:drops a:ends-former a:closes a:fires a:ends a:fires", [("dup", "a")]),
+        ("a:fires a:ends", [("lost", "a")]),
+        ("a:drops a:closes a:fires a:ends", [("lost", "a"), ("spurious", "a")]),
+    ],
+)
+@pytest.mark.parametrize("how", ["taken", "moved"])
+def test_a_slot_comes_back_while_the_client_is_connected_without_it(
+    acts: str, found: list[tuple[str, str]], how: str
+) -> None:
+    """The will that comes back is that of the former connection."""
+    assert judged(f"a:serves a:{how} a:serves {acts}") == found
+
+
+@pytest.mark.parametrize(
+    ("acts", "found"),
+    [
+        ("a:serves a:taken b:serves", [("lost", "a")]),
+        ("a:serves b:serves", []),
+        ("b:serves a:serves a:taken", []),
+        ("a:arms a:taken b:serves", []),
+        ("a:get a:serves a:waits a:taken b:serves", [("lost", "a")]),
+        ("a:get a:serves a:waits a:taken a:lose b:serves", []),
+    ],
+)
+def test_a_will_leaves_with_its_slot_and_the_client_is_elsewhere(acts: str, found: list[tuple[str, str]]) -> None:
+    """It is lost if it was promised with CONNACK, and if no primary says for long what became of it."""
+    assert judged(acts) == found
