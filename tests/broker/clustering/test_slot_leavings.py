@@ -16,10 +16,10 @@ FILTER = "$share/g/t"
 
 def placed(first: int, second: int, nodes: int = 3, lasts_s: int = 600, **options: Any) -> CopiedCluster:
     """A cluster with two absent durable members of the group, whose slots are at these nodes. Five messages wait for
-    the first one, whose session ends a minute later."""
+    the first one, whose session ends 20 s later."""
     cluster = CopiedCluster(nodes, **options)
     for name, home in (("first", first), ("second", second)):
-        client = cluster[1].client(name, clean=False, expiry_s=600 if name == "second" else 60)
+        client = cluster[1].client(name, clean=False, expiry_s=600 if name == "second" else 20)
         client.subscribe((FILTER, 2))
         client.leave()
         cluster.move(name, home)
@@ -139,7 +139,7 @@ def test_a_restart_gives_what_was_left_behind_to_nobody_twice() -> None:
 
 
 def test_what_is_left_behind_expires_in_time() -> None:
-    cluster = placed(first=1, second=3, lasts_s=90)
+    cluster = placed(first=1, second=3, lasts_s=50)
     ends(cluster, 1, "first")
     cluster.pass_s(1)
     second, _ = cluster[2].connect("second", clean=False, expiry_s=600)
