@@ -1,7 +1,8 @@
 """P1, acked means kept: an acknowledged message reaches every session that subscribed before (anomaly A1).
 
 The checker judges sessions that exist at the end. It excuses messages that a node dropped and reported, for a limit or
-expiry. A shared message must reach a member of its group, unless the session of its assigned member has ended.
+expiry. A shared message must reach a member of its group, unless the session of its assigned member has ended. With
+copies of slots even that is no excuse for QoS 1: the member leaves it to another one whose session lasts (H-56).
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ def _shared(case: Case, dropped: set[tuple[str, str]]) -> Iterator[str]:
     owed = {(subscription.filter, attempt.key): attempt for subscription, attempt in case.owed(shared=True)}
     for (group, key), attempt in owed.items():
         members = groups[group]
-        if any((each.client, key) in done or _took_it_along(case, each, attempt) for each in members):
+        if any((each.client, key) in done or _took_it_along(case, each, attempt, members) for each in members):
             continue
         yield f"lost: no member of {group} got {key}, acknowledged after a SUBACK"
 
 
-def _took_it_along(case: Case, member: Subscribed, attempt: Attempt) -> bool:
+def _took_it_along(case: Case, member: Subscribed, attempt: Attempt, members: list[Subscribed]) -> bool:
     """Whether this member may have caused the loss of the message.
 
     The member's session got the message, and has ended or has QoS 0; or the member's node lost its disk.
@@ -57,4 +58,21 @@ def _took_it_along(case: Case, member: Subscribed, attempt: Attempt) -> bool:
     if case.sessions.get(member.client) == member.epoch:
         return False
     later = [each.opened for each in case.history.connections[member.client] if each.epoch == member.epoch + 1]
-    return min(later, default=NEVER) > attempt.sent
+    ended = min(later, default=NEVER)
+    return ended > attempt.sent and not _has_heir(case, member, attempt, members, ended)
+
+
+def _has_heir(case: Case, member: Subscribed, attempt: Attempt, members: list[Subscribed], ended: int) -> bool:
+    """Whether another member had to get what this one left behind: its session lasts, and has been there since before
+    this one ended. Each slot has two copies, and none was lost."""
+    if not case.history.copied or min(member.qos, attempt.qos) != 1 or attempt.expiry_s:
+        return False
+    return any(
+        each.client != member.client
+        and each.qos
+        and each.granted < attempt.sent
+        and ended < each.given_up
+        and case.sessions.get(each.client) == each.epoch
+        and not case.history.losses(each.node, each.client)
+        for each in members
+    )

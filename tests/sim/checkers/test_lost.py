@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strogoff.cluster.identity import slot_of
 from strogoff.sim.checkers.lost import check
 from strogoff.sim.history import NEVER
 
@@ -94,3 +95,51 @@ def test_a_member_with_qos_0_may_have_missed_it() -> None:
     assert len(list(check(made.case()))) == 1
     made.give("w-1", "m0", "$share/g/s/#")
     assert list(check(made.case())) == []
+
+
+def leaving(copied: bool = True, qos: int = 1, expiry_s: int = 0) -> HistoryBuilder:
+    """A member ended after it had got a message of its group. Another one is there from before that to the end, and one
+    that keeps nothing."""
+    made = HistoryBuilder()
+    made.history.copied = copied
+    for name in ("a", "b"):
+        made.connect(name)
+        made.subscribe(name, "$share/g/s/#")
+    made.connect("keeps nothing")
+    made.subscribe("keeps nothing", "$share/g/s/#", 0)
+    made.publish("w-1", topic="s/0", qos=qos, expiry_s=expiry_s)
+    made.give("w-1", "a", "$share/g/s/#")
+    made.connect("a", epoch=2)
+    return made
+
+
+LOST = ["lost: no member of $share/g/s/# got w-1, acknowledged after a SUBACK"]
+
+
+def test_a_member_that_ends_leaves_its_messages_to_another_one() -> None:
+    made = leaving()
+    assert list(check(made.case())) == LOST
+    made.deliver("w-1", "b")
+    assert list(check(made.case())) == []
+    assert list(check(leaving(copied=False).case())) == []
+    assert list(check(leaving(qos=2).case())) == [], "it may have been sent to the member that ended"
+    assert list(check(leaving(expiry_s=60).case())) == [], "it may have expired before that"
+
+
+def test_a_member_whose_session_does_not_last_is_no_heir() -> None:
+    for change in ("another session", "QoS 0", "unsubscribed", "came later", "lost"):
+        made = leaving()
+        heir = made.history.subscriptions[1]
+        made.connect("c")
+        made.subscribe("c", "$share/g/s/#")
+        if change == "another session":
+            made.sessions["b"] = 2
+        elif change == "QoS 0":
+            heir.qos = 0
+        elif change == "unsubscribed":
+            heir.given_up = made.history.connections["a"][1].opened - 1
+        elif change == "came later":
+            heir.granted = made.history.attempts["w-1"].sent + 1
+        else:
+            made.history.slot_losses[slot_of("", "b")] = [0.5]
+        assert list(check(made.case())) == [], change
