@@ -34,15 +34,17 @@ def _shared(case: Case, dropped: set[tuple[str, str]]) -> Iterator[str]:
         if each.filter.startswith("$share/"):
             groups.setdefault(each.filter, []).append(each)
     done = dropped | {(each.client, each.key) for each in case.history.deliveries}
-    owed = {(subscription.filter, attempt.key): attempt for subscription, attempt in case.owed(shared=True)}
-    for (group, key), attempt in owed.items():
-        members = groups[group]
-        if any((each.client, key) in done or _took_it_along(case, each, attempt, members) for each in members):
+    owed: dict[tuple[str, str], list[Subscribed]] = {}
+    for subscription, attempt in case.owed(shared=True):
+        owed.setdefault((subscription.filter, attempt.key), []).append(subscription)
+    for (group, key), lasting in owed.items():
+        attempt, members = case.history.attempts[key], groups[group]
+        if any((each.client, key) in done or _took_it_along(case, each, attempt, lasting) for each in members):
             continue
         yield f"lost: no member of {group} got {key}, acknowledged after a SUBACK"
 
 
-def _took_it_along(case: Case, member: Subscribed, attempt: Attempt, members: list[Subscribed]) -> bool:
+def _took_it_along(case: Case, member: Subscribed, attempt: Attempt, lasting: list[Subscribed]) -> bool:
     """Whether this member may have caused the loss of the message.
 
     The member's session got the message, and has ended or has QoS 0; or the member's node lost its disk.
@@ -59,20 +61,11 @@ def _took_it_along(case: Case, member: Subscribed, attempt: Attempt, members: li
         return False
     later = [each.opened for each in case.history.connections[member.client] if each.epoch == member.epoch + 1]
     ended = min(later, default=NEVER)
-    return ended > attempt.sent and not _has_heir(case, member, attempt, members, ended)
+    return ended > attempt.sent and not _has_heir(case, member, attempt, lasting, ended)
 
 
-def _has_heir(case: Case, member: Subscribed, attempt: Attempt, members: list[Subscribed], ended: int) -> bool:
-    """Whether another member had to get what this one left behind: its session lasts, and has been there since before
-    this one ended. Each slot has two copies, and none was lost."""
+def _has_heir(case: Case, member: Subscribed, attempt: Attempt, lasting: list[Subscribed], ended: int) -> bool:
+    """Whether one of the members whose sessions last had to get what this one left behind: each slot has copies."""
     if not case.history.copied or min(member.qos, attempt.qos) != 1 or attempt.expiry_s:
         return False
-    return any(
-        each.client != member.client
-        and each.qos
-        and each.granted < attempt.sent
-        and ended < each.given_up
-        and case.sessions.get(each.client) == each.epoch
-        and not case.history.losses(each.node, each.client)
-        for each in members
-    )
+    return any(each.client != member.client and ended < each.given_up for each in lasting)
