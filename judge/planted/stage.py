@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...cluster.identity import slot_of
 from ..findings import Severity, Subject
 from ..rows import MessageId, Row
 from .clients import Acts, Client
 from .expected import Expected
 from .scene import Node, Scene
+
+
+def subscriber_slot(stage: str) -> int:
+    """Returns the slot of the subscriber of the case with this name."""
+    return slot_of("", f"{stage}-rx")
 
 
 class Stage(Acts):

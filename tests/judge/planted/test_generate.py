@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 
 import pytest
 
 from strogoff.analytics.schema import validate
+from strogoff.cluster.identity import slot_of
 from strogoff.judge.findings import Finding, verdict
 from strogoff.judge.planted.expected import Expected
 from strogoff.judge.planted.generate import CASES, PlantedLog
@@ -88,3 +90,10 @@ def test_what_rests_on_a_lost_tail_makes_a_run_unknown() -> None:
 def test_a_seed_gives_the_same_rows() -> None:
     first, second = (list(PlantedLog(3, MESSAGES, ["overtaken"]).rows()) for _ in range(2))
     assert first == second != list(PlantedLog(4, MESSAGES, ["overtaken"]).rows())
+
+
+def test_no_two_cases_have_subscribers_in_one_slot() -> None:
+    """One of them may say that the slot has moved."""
+    log = PlantedLog(1, 300, CASES)
+    found = {row["client"] for row in log.rows() if re.fullmatch(r"c\d+-0[a-z]*-rx", row.get("client") or "")}
+    assert len(found) > 100 and len({slot_of("", client) for client in found}) == len(found)
