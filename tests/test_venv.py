@@ -13,6 +13,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.harness.thinning import thinned
+
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "dev" / "venv.py"
 HERE = sys.version_info
@@ -125,7 +127,9 @@ def _everything_is_gone(folder: Path) -> None:
     shutil.rmtree(folder / "bin")
 
 
-@pytest.mark.parametrize("harm", [_python_is_gone, _python_does_not_run, _pip_is_gone, _was_moved, _everything_is_gone])
+@pytest.mark.parametrize(
+    "harm", thinned([_python_is_gone, _python_does_not_run, _pip_is_gone, _was_moved, _everything_is_gone], 2)
+)
 def test_a_broken_environment_is_made_again(
     script: ModuleType, environment: Path, harm: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -116,7 +116,7 @@ def credit_twice(machine: ClusterMachine) -> None:
     [
         (serves_itself, ("primary", "two owners")),
         (gone_not_sent, ("one end",)),
-        (credit_twice, ("relay error", "relay limit")),
+        pytest.param(credit_twice, ("relay error", "relay limit"), marks=pytest.mark.slow),
     ],
 )
 def test_a_bug_of_the_relay_is_found(bug: Callable[[ClusterMachine], None], found: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ from strogoff.sim.runner import RunOptions, run_seed
 from strogoff.sim.simulation import NodeSimulation
 from strogoff.sim.workload.swarm import draw
 
+from ..harness.thinning import thinned
 from .clusters import joined, until
 
 
@@ -67,9 +68,11 @@ def test_a_world_that_cannot_rest_is_a_violation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "seed"), [(2, 1), (3, 0), (3, 9), (3, 25), (3, 26), (3, 390), (3, 4691), (3, 10667), (3, 116710), (4, 2)]
+    "which",
+    thinned([(3, 0), (2, 1), (3, 9), (3, 25), (3, 26), (3, 390), (3, 4691), (3, 10667), (3, 116710), (4, 2)], 3),
 )
-def test_seeds(nodes: int, seed: int) -> None:
+def test_seeds(which: tuple[int, int]) -> None:
+    nodes, seed = which
     outcome = run_seed(seed, RunOptions(nodes=nodes))
     assert outcome.violations == () and outcome.messages > 0
 

@@ -15,6 +15,7 @@ from strogoff.mqtt import packets
 from tests.broker.clustering.copied_cluster import CopiedCluster
 from tests.broker.clustering.slot_cluster import SlotCluster
 from tests.harness.broker import PacketClient
+from tests.harness.thinning import thinned
 
 DOUBT_S = DOUBT_MS / 1000
 AFTER_S = DOUBT_S + 2
@@ -93,7 +94,7 @@ def cut_off(scene: Scene) -> None:
     scene.cluster.isolate(scene.gateway)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", thinned(FORMS, 3))
 @pytest.mark.parametrize("fault", [killed, paused, cut_off])
 @pytest.mark.parametrize("back_at", ["primary", "follower"])
 def test_nobody_gets_the_will_of_a_client_whose_gateway_has_died(

@@ -22,6 +22,6 @@ def test_more_random_walks_keep_every_promise_about_leases(first: int) -> None:
         walk(seed)
 
 
-@pytest.mark.parametrize(("plant", "seeds"), PLANTS.items(), ids=lambda value: getattr(value, "__name__", str(value)))
-def test_a_planted_mistake_is_found(plant: type[Parts], seeds: int) -> None:
-    assert first_seed_that_fails(plant, seeds) is not None
+@pytest.mark.parametrize("plant", thinned(PLANTS, 2))
+def test_a_planted_mistake_is_found(plant: type[Parts]) -> None:
+    assert first_seed_that_fails(plant, PLANTS[plant]) is not None

@@ -26,6 +26,6 @@ def test_more_random_histories_keep_every_rule(first: int) -> None:
         walk(seed, steps=150)
 
 
-@pytest.mark.parametrize(("plant", "seeds"), PLANTS.items(), ids=lambda value: getattr(value, "__name__", str(value)))
-def test_a_planted_mistake_is_found(plant: type[TableUpdate], seeds: int) -> None:
-    assert first_seed_that_fails(plant, seeds) is not None
+@pytest.mark.parametrize("plant", thinned(PLANTS, 2))
+def test_a_planted_mistake_is_found(plant: type[TableUpdate]) -> None:
+    assert first_seed_that_fails(plant, PLANTS[plant]) is not None
