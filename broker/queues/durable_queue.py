@@ -159,20 +159,18 @@ class DurableQueue(Queue):
         self.next_seq = seq + 1
         store = self.env.store
         epoch, now = self.env.numbers.boot, self.env.now
+        again = message.again and qos == 1  # an entry of QoS 2 leaves when the next primary has it, too
         record: EntryRecord | None = None
         if self.slot in message.shared_slots:
             with suppress(StorageError):  # the store reports the error; then the entry itself has the message
                 mid = shared_payloads.hold(store, self.slot, message)
-                record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, None, mid, group, now)
+                record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, None, mid, group, now, again)
         shared = record is not None
         if record is None:
-            record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, to_record(message), b"", group, now)
+            record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, to_record(message), b"", group, now, again)
         store.put(self.prefix + seq.to_bytes(8, "big"), encode(record))
         self.written = store.open_commit
-        dup = message.again and qos == 1  # an entry of QoS 2 leaves when the next primary has it, too
-        if dup:
-            self.sent_below = seq + 1  # older entries that only the disk has get DUP, too
-        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written, dup, 0, shared, False, now)
+        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written, again, 0, shared, False, now)
 
     def _place(self, entry: Entry) -> None:
         """Keep a new entry in memory as well, or on disk only."""
@@ -294,8 +292,8 @@ class DurableQueue(Queue):
                 if self._may_go(entry):
                     self._drop_from_disk(entry)
                     excess -= 1
-                elif not self.lifo:
-                    return
+                elif not self.lifo and entry.seq < self.sent_below:
+                    return  # all older ones were sent as well
 
     def _leave(self, entry: Entry, consumer: Consumer) -> None:
         if entry.qos and entry.seq >= self.sent_below:
@@ -384,7 +382,7 @@ class DurableQueue(Queue):
         elif record.state != RELEASED:
             message = shared_payloads.load(self.env.store, self.slot, record.mid, mountpoint, self.env.origins)
         # an earlier connection may have sent the entry: mark it DUP [MQTT-3.3.1-1]; with lifo this marks all older ones
-        dup = seq < self.sent_below
+        dup = record.again or seq < self.sent_below
         # the commit of this entry is not known; the entry is safe once the entry that was written last is safe
         shared = bool(record.mid)
         return Entry(

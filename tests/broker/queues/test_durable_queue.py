@@ -70,6 +70,29 @@ def test_what_a_former_primary_may_have_delivered_has_dup(online: bool) -> None:
     assert [(each.qos, each.dup) for each in got] == [(1, True), (2, False), (1, False)]
 
 
+@pytest.mark.parametrize("ends", ["stays", "is released", "restarts"])
+def test_only_what_a_former_primary_may_have_delivered_has_dup_when_the_client_comes(ends: str) -> None:
+    """H-51: whatever happens to the session meanwhile. What waited before was not sent: it expires, and the limit of a
+    client that is online applies to it."""
+    broker = BrokerHarness(max_online_messages=3, idle_session_s=1 if ends == "is released" else 1000)
+    broker.persistent("s").subscribe(("t", 1))
+    broker.persistent("s").leave()
+    session = broker.node.sessions.get("", "s")
+    assert session is not None
+    origin, expires_at = broker.node.env.origin, broker.node.env.now + 10_000
+    for number, expiry in enumerate([expires_at, 0, 0, 0, 0]):
+        again = number == 3
+        message = Message("", "t", b"%d" % number, 1, False, None, expiry, "p", origin, number, again=again)
+        session.queue.push(message, 1, False, ())
+    broker.pass_s(20)
+    if ends == "is released":
+        assert broker.node.sessions.known("", "s") is None
+    elif ends == "restarts":
+        broker.restart()
+    got = broker.persistent("s", 5).drain()
+    assert [(each.payload, each.dup) for each in got] == [(b"1", False), (b"3", True)]
+
+
 @pytest.mark.parametrize("window", [1, 2, 7, 256])
 def test_a_backlog_goes_to_disk_and_comes_back_in_order(window: int) -> None:
     """5,000 messages under load, acks out of order; memory holds a window, not the backlog."""
