@@ -49,7 +49,7 @@ class LeavingMember(Protocol):
     queue: Queue
 
 
-LeaveBehind = Callable[[LeavingMember, Message, str], bool]
+LeaveBehind = Callable[[LeavingMember, Message, str, bool], bool]
 """As `Wills.leave_behind`."""
 
 
@@ -76,7 +76,7 @@ class Router:
         Change it with `place`."""
         self.remote_members: list[RemoteMembers] = []
         """The members on other nodes that were chosen for the last message."""
-        self.leave_behind: LeaveBehind = lambda member, message, group: False
+        self.leave_behind: LeaveBehind = lambda member, message, group, sent: False
         self.slots_of_members: dict[str, int] = {}
         """For each group of the last message for groups: the slot of the durable session here that got it."""
 
@@ -453,7 +453,7 @@ class Router:
             return False
         if message.qos == 2:
             env.cluster.handed_over(message, group.text)
-        if session.durable and self.leave_behind(session, message, group.text):
+        if session.durable and self.leave_behind(session, message, group.text, bool(sent)):
             return True
         copy = Message(
             message.mountpoint,

@@ -220,9 +220,11 @@ class Wills:
             self._env.store.put(key, encode(pending))
             self._when_accepting(key, pending)
 
-    def leave_behind(self, member: LeavingMember, message: Message, group: str) -> bool:
+    def leave_behind(self, member: LeavingMember, message: Message, group: str, sent: bool) -> bool:
         """Keep a message that a member of a group leaves to another one until that one has it. Returns False, and does
         nothing, if the member's slot has no copies. The open batch has to delete the message from the member's queue.
+
+        `sent`: the member may have got it. It may get it again, for it may be back before another one has it (H-51).
         """
         slot = member.key[0]
         mid = self._env.cluster.mid_of_slot(slot, not left_out(message.counter))
@@ -232,7 +234,7 @@ class Wills:
         pending = PendingWill(message.mountpoint, message.publisher, record, expires_at=message.expires_at, group=group)
         key = self._new_key(slot, True)
         self._note(key, pending)
-        self._name(key, pending, mid)
+        self._name(key, pending, mid, fresh=not sent)
         return True
 
     def _new_key(self, slot: int, in_slot: bool) -> bytes:
@@ -249,7 +251,7 @@ class Wills:
         self._policy.when_accepting(lambda: self._try(key, pending, fresh))
 
     def _try(self, key: bytes, pending: PendingWill, fresh: bool = False) -> None:
-        """Go on with a will if this node may. `fresh`: this process has given it its mid, so nobody has routed it."""
+        """Go on with a will if this node may. `fresh`: this process has given it its mid, so nobody has got it."""
         if not self._is_waiting(key, pending):
             return
         if not self._accepts():
@@ -320,8 +322,9 @@ class Wills:
 
     # -- a will of a slot with copies
 
-    def _name(self, key: bytes, pending: PendingWill, mid: Mid) -> None:
-        """Give the will its mid. No copy leaves before that is safe: the next primary has to use the same mid."""
+    def _name(self, key: bytes, pending: PendingWill, mid: Mid, fresh: bool = True) -> None:
+        """Give the will its mid. No copy leaves before that is safe: the next primary has to use the same mid. `fresh`
+        as in `_try`."""
         env = self._env
         _, pending.epoch, pending.counter = mid
         if not pending.group:
@@ -329,7 +332,7 @@ class Wills:
             env.event("will.fire", **_facts(pending), mid=mid)
         env.store.put(key, encode(pending))
         env.cluster.handshake_opened(mid)
-        env.store.when_committed(env.store.open_commit, lambda: self._try(key, pending, fresh=True))
+        env.store.when_committed(env.store.open_commit, lambda: self._try(key, pending, fresh))
 
     def _route(self, key: bytes, pending: PendingWill, again: bool) -> None:
         """Send the will to all that lack it. A receiver that has it from an earlier time recognises the mid.

@@ -170,3 +170,19 @@ def test_the_slot_waits_until_another_member_has_what_was_left_behind() -> None:
     assert says == (
         "not every receiver has acknowledged a message of client writer, which a member of $share/g/t left behind"
     )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_member_that_connects_again_gets_with_dup_what_it_had_got(seed: int) -> None:
+    """H-51: its new connection ends the old one, so its messages are left behind, and it may be the one that gets them.
+    What was not sent has no DUP."""
+    cluster = placed(1, 1, seed=seed)
+    first, _ = cluster[1].connect("first", clean=False, expiry_s=600, receive_maximum=2)
+    second, _ = cluster[1].connect("second", clean=False, expiry_s=600)
+    sent = {each.payload for each in first.take() if isinstance(each, packets.Publish)}
+    assert sent == {b"0", b"1"}
+    first, _ = cluster[1].connect("first", clean=False, expiry_s=600)
+    found = first.drain()
+    assert {each.payload for each in found} & sent
+    found += second.drain()
+    assert sorted((each.payload, each.dup) for each in found) == [(each, each in sent) for each in ALL]
