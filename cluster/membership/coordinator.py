@@ -285,6 +285,25 @@ class MembershipCoordinator:
         if command not in self._submitted and len(self._submitted) < SUBMITTED_MOST:
             self._submitted.append(command)
 
+    @property
+    def takes_out(self) -> bool:
+        """Whether a command that gives up the disk of a member waits."""
+        members = self.membership.members
+        return any(
+            isinstance(each, Leave) or (isinstance(each, Join) and each.node in members and not self._knows(each))
+            for each in self._submitted
+        )
+
+    def _knows(self, join: Join) -> bool:
+        return self.membership.members[join.node].disk == join.disk
+
+    def withdraw(self, command: RequestedCommand) -> bool:
+        """Do not propose a command. Returns False if it does not wait: perhaps it is in the log already."""
+        waits = command in self._submitted
+        if waits:
+            self._submitted.remove(command)
+        return waits
+
     def request_slots(self, command: SetSlots) -> None:
         """Take requested changes of the slot table: `decide` proposes them, several requests in one entry.
 

@@ -132,18 +132,36 @@ class JoinLeaveService:
     def needed(self, node: str) -> str:
         """Returns the reason why a member cannot leave, "" if it can: the remaining voters need to elect a leader."""
         membership, consensus = self._member.membership, self._member.consensus
-        row = membership.members.get(node)
-        if consensus is None or row is None or len(membership.members) == 1:
+        if consensus is None or node not in membership.members or len(membership.members) == 1:
             return ""
-        voters = consensus.raft.configuration.voters
-        rest = [each.node for each in membership.members.values() if each is not row and peer_of(each) in voters]
-        away = [name for name in rest if membership.view.row(name) is None]
-        if 2 * (len(rest) - len(away)) > len(voters):
-            return ""
-        need = f"{node} is needed for a majority of the members that vote"
-        if 2 * len(rest) <= len(voters):
-            return f"{need}: let another node join first"
-        return f"{need} while {' and '.join(away)} is away: start it again or take it out first"
+        raft, others = consensus.raft, [row for row in membership.members.values() if row.node != node]
+        for voters in raft.quorums:
+            rest = [row for row in others if peer_of(row) in voters]
+            silent = [row.node for row in rest if consensus.leads and not raft.answers(peer_of(row))]
+            away = [row.node for row in rest if membership.view.row(row.node) is None or row.node in silent]
+            if 2 * (len(rest) - len(away)) > len(voters):
+                continue
+            need = f"{node} is needed for a majority of the members that vote"
+            if 2 * len(rest) <= len(voters):
+                return f"{need}: let another node join first"
+            return f"{need} while {' and '.join(away)} is away: start it again or take it out first"
+        return ""
+
+    def _others_go(self) -> bool:
+        """Whether another disk is being given up, or one that was given up still counts as a voter. Then it is not
+        known yet whom the rest needs: two that go at once may be a majority together."""
+        consensus, leases, peers = self._member.consensus, self._member.lease_service, self._member.membership.peers
+        assert consensus is not None and leases is not None
+        return leases.takes_out() or any(voter not in peers for voters in consensus.raft.quorums for voter in voters)
+
+    def _check_again(self, waiting: _Waiting) -> None:
+        """A member that leaves keeps its row until its last lease has ended. Perhaps the others need it by now."""
+        request, leases = waiting.request, self._member.lease_service
+        if not isinstance(request, LeaveRequest) or leases is None:
+            return
+        problem = self.needed(request.node)
+        if problem and leases.coordinator.withdraw(Leave(request.node, request.empty)):
+            self._answer(waiting, CallAnswer(problem))
 
     def _settle(self) -> None:
         me, zone = self._member.me, self._member.settings.zone
@@ -177,7 +195,9 @@ class JoinLeaveService:
             consensus = self._member.consensus
             if each.submitted and consensus is not None and not consensus.leads:
                 each.submitted = False  # this node lost leadership: its coordinator has forgotten the request
-            if not each.submitted:
+            if each.submitted:
+                self._check_again(each)
+            else:
                 self._submit(each)
             if each in self._waiting and self._member.ports.now_ms() >= each.until_ms:
                 self._answer(each, CallAnswer(self._too_late()))
@@ -200,6 +220,8 @@ class JoinLeaveService:
                 return
             if isinstance(request, JoinRequest) and (problem := self._name_conflict(request)):
                 self._answer(waiting, CallAnswer(problem))
+                return
+            if isinstance(request, LeaveRequest) and self._others_go():
                 return
             if isinstance(request, LeaveRequest) and (problem := self.needed(request.node)):
                 self._answer(waiting, CallAnswer(problem))

@@ -382,6 +382,38 @@ def test_a_voter_cannot_leave_while_another_one_is_away() -> None:
     assert answers[0].problem == "" and leader.member.leased()
 
 
+@pytest.mark.parametrize(("size", "going"), [(3, (2, 3)), (3, (1, 2)), (4, (2, 3)), (5, (2, 3, 4)), (5, (1, 2, 3))])
+def test_members_that_leave_at_once_leave_a_majority_of_the_voters(size: int, going: tuple[int, ...]) -> None:
+    """One goes after the other: the next one when the voters are members again. A leader that leaves answers
+    requests of others that wait at it with an error.
+    """
+    cluster = MemberHarness(size)
+    leader = cluster.leader()
+    answers = {number: leave(leader, f"n{number}") for number in going}
+    cluster.until(lambda: all(answers.values()))
+    gone = [number for number, (answer,) in answers.items() if not answer.problem]
+    assert gone == list(going) or gone == [1]
+    for number in gone:
+        cluster[number].kill()
+    cluster.whole()
+    cluster.pass_s(3.0)
+    assert all(machine.member.leased() for machine in cluster.machines if machine.up)
+
+
+def test_a_member_stays_if_another_voter_dies_before_it_has_left() -> None:
+    """The row of the dead voter is in the view for as long as that of the one that leaves."""
+    cluster = MemberHarness(3)
+    leader = cluster.leader()
+    dead, other = (machine for machine in cluster.machines if machine is not leader)
+    answers = leave(leader, other.name)
+    dead.kill()
+    cluster.until(partial(bool, answers))
+    assert answers[0].problem.startswith(f"{other.name} is needed for a majority of the members that vote")
+    cluster.until(lambda: dead.name not in leader.member.view.nodes)
+    cluster.pass_s(3.0)
+    assert leader.member.leased() and other.member.leased()
+
+
 def test_a_leader_that_comes_back_with_another_disk_waits_for_another_leader() -> None:
     """Before, it was told to ask the leader, which was itself."""
     cluster = MemberHarness(3)
