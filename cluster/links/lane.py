@@ -221,13 +221,15 @@ class SendLane:
         items = self._items
         before = len(items)
         if before:
-            size = 0
+            size = unsent = 0  # items that only an earlier stream has sent are not in flight
             for seq in range(self.acked_upto + 1, upto + 1):
                 payload = items.pop(seq, None)
                 if payload is not None:
                     size += len(payload) + ITEM_BYTES
+                    if seq > self.sent:
+                        unsent += len(payload) + ITEM_BYTES
             self.waiting_bytes -= size
-            self.inflight_bytes -= size  # all of them were sent; if not, the caller, `resume`, sets the count to 0
+            self.inflight_bytes -= size - unsent
         self.acked_upto = max(self.acked_upto, upto)
         return before - len(items)
 

@@ -87,6 +87,7 @@ def test_items_of_an_earlier_stream_are_acknowledged_before_a_resend() -> None:
     assert lane.take(1000, 1000) is not None
     lane.resume(0)
     assert lane.acked(2) == 2
+    assert lane.inflight_bytes == 0 and lane.unsent_bytes == lane.waiting_bytes == 1 + ITEM_BYTES
     run = lane.take(1000, 1000)
     assert run is not None and (run.first, run.voids, run.last) == (1, 2, 3)
 

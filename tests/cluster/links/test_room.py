@@ -86,3 +86,23 @@ def test_items_that_wait_outside_the_lane_count_as_well() -> None:
     a.links.send("b", Lane.PUBLISH, b"1")
     world.loop.settle()
     assert a.links.slow[Lane.PUBLISH] == {} and a.all("relieved") == [("b",)]
+
+
+def test_a_lane_has_room_after_items_were_acknowledged_before_they_were_sent_again() -> None:
+    """The peer had the items from the broken stream, and its disk took them before all were sent again. If they counted
+    as in flight, the lane would be full for ever, and its owner would keep every further message.
+    """
+    world = LinkHarness(settings=LinkSettings(ahead_bytes=5000, flight_units=100, gather_bytes=2000))
+    a, b = world.pair(commit_s=1.0)
+    for _ in range(100):
+        a.links.send("b", Lane.PUBLISH, bytes(200))
+    world.loop.run_for(0.7)
+    for path in (("a", "b"), ("b", "a")):
+        world.network.delay(*path, 0.1)
+    assert len(b.items(Lane.PUBLISH)) == 100 and a.links.waiting_items("b", Lane.PUBLISH) == 100
+    world.network.drop("a", "b")
+    world.loop.run_for(5)
+    assert a.links.waiting_items("b", Lane.PUBLISH) == 0 and 0 < a.links.traffic.resent < 100
+    a.links.send("b", Lane.PUBLISH, bytes(200))
+    world.loop.run_for(5)
+    assert a.links.waiting_items("b", Lane.PUBLISH) == 0 and a.links.full == {}
