@@ -120,6 +120,10 @@ class MembershipCoordinator:
         if not self._may_grant(request):
             return None
         self._ticket += 1
+        while (
+            self._pending and now_ms - self._pending[first := next(iter(self._pending))].at_ms > self.settings.lease_ms
+        ):
+            del self._pending[first]  # a lease from that request would be over
         self._pending[self._ticket] = heard
         return self._ticket
 

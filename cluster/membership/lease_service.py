@@ -179,7 +179,7 @@ class LeaseService:
         if self._time.heard(request, now_ms):
             self._grant_held()
         ticket = self.coordinator.request(request, now_ms)
-        if ticket is None:
+        if ticket is None or self._is_mute():
             return
         if not request.urgent and request.node != self._node:
             self._can_wait.add(ticket)
@@ -248,8 +248,8 @@ class LeaseService:
         """Propose what the coordinator decides now."""
         consensus = self._consensus
         raft = consensus.raft
-        if not consensus.leads or raft.handing_over:
-            return  # submitted commands wait: this node proposes them if the transfer fails
+        if not consensus.leads or raft.handing_over or self._is_mute():
+            return  # submitted commands wait: this node proposes them if the transfer fails, or the disk answers
         for proposal in self.coordinator.decide(self._now_ms(), raft):
             if isinstance(proposal, Change):
                 self._try(lambda change=proposal: consensus.change(change))  # type: ignore[misc]
@@ -257,6 +257,11 @@ class LeaseService:
                 self._try(lambda to=proposal.peer: raft.transfer(to))  # type: ignore[misc]
             else:
                 self._try(lambda command=proposal: self._propose(command))  # type: ignore[misc]
+
+    def _is_mute(self) -> bool:
+        """Whether the disk of the log has not answered for so long that a proposal would be due again. The only voter
+        leads even then, for days if that disk is full. What it proposed or confirmed would only pile up."""
+        return self._consensus.waiting_ms() > self.holder.settings.proposal_ms
 
     def _propose(self, command: Command) -> None:
         index = self._consensus.propose(command)

@@ -176,6 +176,27 @@ def test_a_node_with_a_failed_log_disk_stays_out_until_its_restart(leads: bool) 
     cluster.whole()
 
 
+def test_nothing_piles_up_at_the_only_voter_while_its_log_disk_is_full() -> None:
+    """It leads all the time, and cannot write the view without the other node."""
+    cluster = MemberHarness(2)
+    voter, other = cluster.machines
+    consensus = voter.member.consensus
+    assert consensus is not None
+    voter.disks[1].full = True
+    other.kill()
+    cluster.pass_s(10.0)
+    before = consensus.raft.last_index
+    cluster.pass_s(60.0)
+    leading = consensus.raft._leading
+    assert leading is not None and voter.member.ports.meta.state == "full"
+    assert consensus.raft.last_index == before
+    assert len(_service(voter).coordinator._pending) < 50 and len(leading._asked) < 50
+    voter.disks[1].full = False
+    cluster.until(lambda: voter.member.leased())
+    other.start()
+    cluster.whole()
+
+
 def test_a_frozen_machine_has_no_lease_until_its_next_request() -> None:
     """The VM was frozen: its wall clock continues, its monotonic clock does not (H-05)."""
     cluster = MemberHarness(3)
