@@ -7,6 +7,7 @@ its messages are sent and its committed entries are applied.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 
 from ..raft.core import Raft
@@ -14,7 +15,7 @@ from ..raft.interface import Contradicted, Forgotten, Ready, Rng
 from ..raft.interface import Settings as RaftSettings
 from ..raft.messages import Change, Kind, Message, MessageKind, decode_message, encode_message
 from ..raft.stable import RaftStable
-from .commands import Command, MalformedCommand, encode_command
+from .commands import Command, MalformedCommand, decode_command, encode_command
 from .events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, SlotsChanged, ViewChanged, WentStale
 from .state_machine import MemberRow, MembershipState, peer_of
 
@@ -103,6 +104,15 @@ class Consensus:
         index = self.raft.propose(encode_command(command))
         self.pump()
         return index
+
+    def unapplied(self) -> list[Command]:
+        """Returns the commands of a leader's log that are not applied yet, as far as they can be read."""
+        commands = []
+        for entry in self.raft.unapplied():
+            if entry.kind == Kind.COMMAND:
+                with suppress(MalformedCommand):
+                    commands.append(decode_command(entry.data))
+        return commands
 
     def change(self, change: Change) -> None:
         """Propose a change of voters or learners. Raises `NotLeader`, `ChangePending`, `Rejected`."""

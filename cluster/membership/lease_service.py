@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...storage.store import Store
 from ..raft.interface import ChangePending, NotLeader, Rejected
 from ..raft.messages import Change
-from .commands import Boot, Command, Join, Leave, RecoverSlots, SetSlots, Settle, Stale
+from .commands import Boot, Join, Leave, RecoverSlots, SetSlots, Settle, Stale
 from .commit_pace import CommitPace
 from .consensus import Consensus
 from .coordinator import MembershipCoordinator
@@ -67,8 +67,6 @@ class LeaseService:
         self._held: list[int] = []
         self._round_ms = 0.0
         self._hurry = False
-        self._taken_out_at = 0
-        """Where the last proposal of this leader that may give up the disk of a member is in the log."""
         consensus.on_confirmed = self._confirmed
         consensus.on_beat = self._beat
         consensus.on_role = self._role
@@ -220,7 +218,6 @@ class LeaseService:
         self._can_wait.clear()
         self._held.clear()
         self._hurry = False
-        self._taken_out_at = 0
         if self._consensus.leads:
             self._time.elected()  # before it sends its cluster time to others
             self.decide()  # the coordinator begins its term now: it forgets earlier commands, but keeps later ones
@@ -232,7 +229,9 @@ class LeaseService:
 
     def takes_out(self) -> bool:
         """For a leader: whether it is about to give up the disk of a member: its command waits, or is not applied."""
-        return self.coordinator.takes_out or self._consensus.raft.applied_index < self._taken_out_at
+        return self.coordinator.takes_out or any(
+            isinstance(command, Leave | Join | Stale) for command in self._consensus.unapplied()
+        )
 
     def request_slots(self, command: SetSlots) -> None:
         """Propose changes of the slot table, perhaps together with others. Call it on the leader."""
@@ -256,17 +255,12 @@ class LeaseService:
             elif isinstance(proposal, Transfer):
                 self._try(lambda to=proposal.peer: raft.transfer(to))  # type: ignore[misc]
             else:
-                self._try(lambda command=proposal: self._propose(command))  # type: ignore[misc]
+                self._try(lambda command=proposal: consensus.propose(command))  # type: ignore[misc]
 
     def _is_mute(self) -> bool:
         """Whether the disk of the log has not answered for so long that a proposal would be due again. The only voter
         leads even then, for days if that disk is full. What it proposed or confirmed would only pile up."""
         return self._consensus.waiting_ms() > self.holder.settings.proposal_ms
-
-    def _propose(self, command: Command) -> None:
-        index = self._consensus.propose(command)
-        if isinstance(command, Leave | Join | Stale):
-            self._taken_out_at = index
 
     def _try(self, act: Callable[[], object]) -> None:
         """Run `act`, and ignore a refusal of Raft: the coordinator decides again."""

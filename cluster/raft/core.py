@@ -18,7 +18,7 @@ from .election import Campaign, grants
 from .interface import NotLeader, Ready, Rng, Settings
 from .leader import Leadership
 from .log import Log
-from .messages import FROM_LEADER, REPLIES, Change, Configuration, HardState, Message, MessageKind, Saved
+from .messages import FROM_LEADER, REPLIES, Change, Configuration, Entry, HardState, Message, MessageKind, Saved
 
 Role = Literal["follower", "precandidate", "candidate", "leader"]
 
@@ -99,6 +99,10 @@ class Raft:
     def up_to_date(self) -> bool:
         """For a leader: whether it has applied all entries that were committed before its term."""
         return self._leading is not None and self._log.applied >= self._leading.first_index
+
+    def unapplied(self) -> tuple[Entry, ...]:
+        """The entries of the log that this peer has not applied, committed or not."""
+        return self._log.slice(max(self._log.applied, self._log.base) + 1, self._log.last_index)
 
     def answers(self, peer: str) -> bool:
         """For a leader: whether a message arrived from this peer within the shortest election timeout."""
