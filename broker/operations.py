@@ -78,9 +78,10 @@ def delete_retained(node: Node, mountpoint: str, topic: str) -> bool:
 
 
 def delete_expired_retained(node: Node) -> Iterator[int]:
-    """Delete all expired retained messages in steps; yield how many each step deleted."""
+    """Delete all expired retained messages in steps; yield how many each step deleted. A node that does not know
+    cluster time deletes none (H-17)."""
     now = node.env.clock.now_ms()
-    for mountpoint in node.retained.mountpoints:
+    for mountpoint in node.retained.mountpoints if node.env.clock.known else ():
         messages = node.retained.table(mountpoint)
         while 0 < messages.next_expiry <= now:
             yield node.retained.sweep(mountpoint, now, _SWEEP_STEP, unanswered())

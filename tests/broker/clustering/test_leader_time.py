@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from strogoff.broker import operations
 from strogoff.mqtt import packets
 from strogoff.sim.engine.host import EPOCH_MS
 from tests.harness.cluster import ClusterHarness, NodeHarness
@@ -129,6 +130,7 @@ def test_a_newcomer_deletes_no_retained_message_by_its_wall_clock() -> None:
     cluster[3].disks[0].stall_until = cluster.loop.now_s + 60
     cluster.pass_s(5.0)
     assert not cluster[3].member.leased() and cluster[3].node.retained.count == 1
+    assert not list(operations.delete_expired_retained(cluster[3].node)), "nor does an operator there"
     cluster[3].disks[0].stall_until = 0.0
     cluster.whole()
     assert [node.node.retained.count for node in cluster.nodes] == [1, 1, 1]
