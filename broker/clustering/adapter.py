@@ -114,7 +114,7 @@ class ClusterAdapter:
         self.config = SharedConfig(member.metadata)
         member.metadata.reports.acknowledges = node.env.observer.map_learned
         member.metadata.reports.compared = node.env.observer.maps_compared
-        self.retained = SharedRetained(node, member.metadata)
+        self.retained = SharedRetained(node, member)
         self.missed = MissedPublishes(node, member)
         self.receiver.load()
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
@@ -433,6 +433,7 @@ class ClusterAdapter:
         else:
             state = ViewState.WHOLE if member.whole else ViewState.MAJORITY
         self._node.env.tick()
+        member.metadata.leased(state is not ViewState.MINORITY)
         if state is not ViewState.MINORITY:
             self.sender.proven()
             self.missed.leased()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...cluster.replicated_map.map import ReplicatedMap
 from ...storage.keys import retained_prefix
 from ..queues.message import Message
 from ..queues.records import RecordError, decode_message, encode, to_record
 
 if TYPE_CHECKING:
+    from ...cluster.node import ClusterNode
     from ..node import Node
 
 RETAINED = b"t"
@@ -21,9 +21,23 @@ RETAINED = b"t"
 class SharedRetained:
     """Keeps a node's tables of retained messages and the replicated map in step."""
 
-    def __init__(self, node: Node, metadata: ReplicatedMap) -> None:
+    def __init__(self, node: Node, member: ClusterNode) -> None:
         self._node = node
-        self._metadata = metadata
+        self._member = member
+        self._metadata = member.metadata
+        self._metadata.gives_way = self._gives_way
+
+    def _gives_way(self, peer: str) -> bool:
+        """Whether this node never acknowledged what a peer lacks: it is back and has no lease yet, and the peer serves.
+
+        A newcomer brings what it has acknowledged, and so does a node that accepts publishes without a lease.
+        """
+        member = self._member
+        own, row = member.membership.members.get(member.me.node), member.view.row(peer)
+        served = own is not None and own.disk == member.me.disk and own.disk_served
+        if not served or row is None or not row.serving or member.leased():
+            return False
+        return "publish" not in self._node.policy.operations_on
 
     def load(self) -> None:
         """Load retained messages from the map, and put into it those that this node kept while it was standalone."""

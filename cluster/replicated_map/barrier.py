@@ -23,6 +23,8 @@ class Barriers:
         self._then: dict[int, Then] = {}
         self._handle = 0
         self._held = False
+        self.known = 0
+        """All peers of some time had the writes up to this counter: a barrier up to it may be complete."""
 
     def __len__(self) -> int:
         return len(self._then)
@@ -72,6 +74,8 @@ class Barriers:
 
     def _release(self) -> None:
         reached = self.reached()
+        if self._peers:
+            self.known = max(self.known, reached)
         while self._waiting and self._waiting[0][0] <= reached:
             _, handle = heappop(self._waiting)
             then = self._then.pop(handle, None)

@@ -58,6 +58,7 @@ from .peer_clocks import PeerClocks
 from .persistence import Persistence
 from .ports import MapPorts, OnChange, Reports, Statistics
 from .replica import Replica
+from .unacknowledged import Unacknowledged
 
 SYNC_INTERVAL_MS = 5_000
 SYNC_LEEWAY_MS = 2_500
@@ -93,6 +94,10 @@ class ReplicatedMap:
         self._applier = DeltaApplier(self._actors)
         self._anti_entropy = AntiEntropy(boot, self._halves, self._send, self._absorb, ports.applied_view, ports.now_ms)
         self._anti_entropy.on_compared = self._compared
+        self._anti_entropy.on_clocks = self._on_clocks
+        self._unacknowledged = Unacknowledged(node, first, self._actors, lambda key: self._space(key).stamped)
+        self.gives_way: Callable[[str], bool] = lambda peer: False
+        """Set by the owner: whether this node enters a view now, and never acknowledged what this peer lacks."""
         self._compactor = Compactor(self._halves, self._peer_clocks, self._actors, ports.soon, self._save)
         self._peers: dict[str, int] = {}
         self._acknowledged: dict[str, tuple[int, int]] = {}
@@ -183,14 +188,14 @@ class ReplicatedMap:
         self._wake()
         return self.counter
 
-    def _resolve(self, key: bytes, siblings: Siblings) -> bytes | None:
-        """Returns the value that readers see, without its stamp."""
+    def _resolve(self, key: bytes, siblings: Siblings, raw: bool = False) -> bytes | None:
+        """Returns the value that readers see, without its stamp unless `raw`."""
         space = self._namespaces[key[:1]]
         value: bytes | None = siblings[1]
         if len(siblings) > 2:
             versions = [self._versioned(space, dot, each) for dot, each in dvv.pairs(siblings) if each is not None]
             value = space.resolve(versions).value if versions else None
-        return value[STAMP:] if space.stamped and value is not None else value
+        return value[STAMP:] if space.stamped and value is not None and not raw else value
 
     def _versioned(self, space: Namespace, dot: int, value: bytes) -> Versioned:
         hlc = int.from_bytes(value[:STAMP], "big") if space.stamped else 0
@@ -230,6 +235,13 @@ class ReplicatedMap:
     def hold(self, held: bool) -> None:
         """Hold all barriers, whatever the peers have acknowledged; see `MembershipState.barriers_allowed`."""
         self._barriers.hold(held)
+
+    def leased(self, leased: bool) -> None:
+        """This node has a lease now, or has none: then it acknowledges no write that a peer lacks (`gives_way`)."""
+        if leased:
+            self._unacknowledged.clear()
+        else:
+            self._unacknowledged.note_range(self._me, self._barriers.known, self.counter)
 
     def met(self, peer: str) -> None:
         """A stream to a peer is open, perhaps to another process of that node.
@@ -452,6 +464,17 @@ class ReplicatedMap:
 
     def _compared(self, peer: str, exchange: int, behind: int | None) -> None:
         self.reports.compared(peer, exchange, behind, *self.digests())
+
+    def _on_clocks(self, peer: str, theirs: Clocks, learned: bool) -> None:
+        """Let this node's writes give way to those of others if it never acknowledged them."""
+        if not self.gives_way(peer):
+            return
+        self._unacknowledged.note(theirs[0])
+        for key, others in self._unacknowledged.give_way() if learned else ():
+            was = self.get(key)
+            self._write(key, self._resolve(key, others, raw=True))
+            if (now := self.get(key)) != was:
+                self.on_change(key, now)
 
     # Compaction
 

@@ -13,7 +13,7 @@ from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.engine import cluster_host
 from tests.harness.broker import publish
-from tests.harness.cluster import ON, ClusterHarness
+from tests.harness.cluster import MAJORITY, ON, ClusterHarness
 
 NO_RECORD = b"\xc1"
 MESSAGE = RETAINED + b"\0\0"
@@ -129,3 +129,61 @@ def test_the_audit_sees_whether_all_nodes_keep_the_same(right: bool, monkeypatch
         ]
         wrong = [("different", "n3", "t/1"), ("different", "n3", "t/2"), ("missing", "n3", "t/new")]
         assert sorted(found) == ([] if right else wrong)
+
+
+def kept(cluster: ClusterHarness) -> list[list[tuple[str, bytes]]]:
+    """The retained messages of each node."""
+    tables = [(harness.node.retained.table(""), harness.node.env.now) for harness in cluster.nodes]
+    return [[(each.topic, each.payload) for each in table.match("#", now)] for table, now in tables]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize(("later", "ahead_ms"), [(b"", 0.0), (b"later", 3_600_000.0)])
+def test_what_was_never_acknowledged_gives_way_to_what_was(killed: bool, later: bytes, ahead_ms: float) -> None:
+    """A client sends its message again at another node, and then another one, while the first node is away. The wall
+    clock of that node is ahead, or the other message deletes the first one."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster[3].host.wall_ahead_ms = ahead_ms
+    cluster.pass_s(5.0)
+    cluster.whole()
+    client = cluster[3].client("client")
+    cluster.isolate(3)
+    client.send(publish("t", b"first", 1, 1, True))
+    cluster.pass_s(0.2)
+    if killed:
+        cluster[3].commit_late_writes()
+        cluster[3].kill()
+    cluster.pass_s(10.0)
+    client = cluster[1].client("client")
+    assert client.publish("t", b"first", 1, retain=True, dup=True)[0].reason == 0
+    assert client.publish("t", later, 1, retain=True, packet_id=2)[0].reason == 0
+    cluster.network.heal()
+    if killed:
+        cluster[3].start()
+    cluster.whole()
+    cluster.pass_s(1.0)
+    assert kept(cluster) == [[("t", later)] if later else []] * 3
+
+
+def test_what_a_newcomer_brings_does_not_give_way() -> None:
+    cluster = ClusterHarness(3, joined=False)
+    assert cluster[2].join() == ""
+    cluster[1].client("client").publish("t", b"early", 1, retain=True)
+    cluster.pass_s(1.0)
+    cluster[3].client("other").publish("t", b"late", 1, retain=True)
+    assert cluster[3].join() == ""
+    cluster.whole()
+    assert kept(cluster) == [[("t", b"late")]] * 3
+
+
+def test_what_was_accepted_without_a_lease_does_not_give_way() -> None:
+    cluster = ClusterHarness(3, **ON)
+    cluster.isolate(3)
+    cluster.pass_s(20.0)
+    cluster[1].client("client").publish("t", b"early", 1, retain=True)
+    cluster.pass_s(1.0)
+    assert cluster[3].client("other").publish("t", b"late", 1, retain=True)[0].reason == 0
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
+    assert kept(cluster) == [[("t", b"late")]] * 3
