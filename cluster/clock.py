@@ -187,6 +187,11 @@ class ClusterClock:
             self.ask_cluster()
 
     @property
+    def newcomer(self) -> bool:
+        """True if this node does not know the time because it joins: its deadlines are in a time of its own."""
+        return not self.known and not self._clusters
+
+    @property
     def alarmed(self) -> bool:
         """True while cluster time and the clock that it follows differ by more than `ALARM_MS`."""
         return abs(self.off_ms) > ALARM_MS

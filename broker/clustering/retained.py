@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ...storage.keys import retained_prefix
 from ..queues.message import Message
 from ..queues.records import RecordError, decode_message, encode, to_record
@@ -26,6 +28,9 @@ class SharedRetained:
         self._member = member
         self._metadata = member.metadata
         self._metadata.gives_way = self._gives_way
+        node.env.newcomer_set = self._move_deadlines
+        self._gone: dict[bytes, Message] = {}
+        """What others have changed or deleted before this node knows cluster time; perhaps they took it for expired."""
 
     def _gives_way(self, peer: str) -> bool:
         """Whether this node never acknowledged what a peer lacks: it is back and has no lease yet, and the peer serves.
@@ -50,6 +55,25 @@ class SharedRetained:
                 metadata.put(key, encode(to_record(message)))
             node.env.store.delete(retained_prefix(mountpoint) + message.topic.encode())
 
+    def _move_deadlines(self, by_ms: int) -> None:
+        """This node joins, and its clock is set: what it has retained keeps its remaining time."""
+        node, metadata = self._node, self._metadata
+        for mountpoint in node.retained.mountpoints:
+            table = node.retained.table(mountpoint)
+            for message in table.page("", len(table)):
+                if message.expires_at and metadata.is_own(_key(mountpoint, message.topic)):
+                    self._move(message, by_ms)
+        now = node.env.clock.now_ms()
+        for key, message in self._gone.items():
+            if message.expires_at <= now and metadata.get(key) is None:
+                self._move(message, by_ms)
+        self._gone.clear()
+
+    def _move(self, message: Message, by_ms: int) -> None:
+        moved = replace(message, expires_at=max(1, message.expires_at + by_ms))
+        self._node.retained.table(message.mountpoint).restore(message.topic, moved)
+        self.keep(message.mountpoint, message.topic, moved)
+
     def keep(self, mountpoint: str, topic: str, message: Message | None) -> int | None:
         """A client of this node changed the retained message of a topic. Returns the number of the write, if any."""
         key = _key(mountpoint, topic)
@@ -71,7 +95,10 @@ class SharedRetained:
         except (RecordError, UnicodeDecodeError) as error:
             node.env.log("error", f"a retained message of the cluster is left out, key {key!r}: {error}")
             return None
-        node.retained.table(mountpoint).restore(topic, message)
+        table = node.retained.table(mountpoint)
+        if node.env.clock.newcomer and (had := table.get(topic, node.env.now)) is not None and had.expires_at:
+            self._gone[key] = had
+        table.restore(topic, message)
         return mountpoint, topic, message
 
 

@@ -147,6 +147,10 @@ class ReplicatedMap:
         siblings = self._half(key).siblings(key)
         return self._resolve(key, siblings) if siblings else None
 
+    def is_own(self, key: bytes) -> bool:
+        """Whether no other node has written the values of a key."""
+        return all(self._actors.writer(dot)[0] == self.node for dot in self._half(key).siblings(key)[::2])
+
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yields (key, value) for all keys that begin with `prefix`, in no order. A write during the scan may be
         missing."""
