@@ -68,7 +68,6 @@ class Environment:
         "events",
         "hooks",
         "log",
-        "newcomer_set",
         "now",
         "numbers",
         "observer",
@@ -103,9 +102,6 @@ class Environment:
         self.counters = self.observer.counters
         self.observer.choice.filter(options.eventlog_clients, options.eventlog_topics)
         self.cluster: ClusterPort = Standalone()
-        self.newcomer_set: Callable[[int], None] = lambda by_ms: None
-        """Called when this node joins and its clock is set by so many milliseconds, before any timer runs: the
-        deadlines that it brings are in its former time."""
 
     @property
     def after_turn(self) -> Callable[[Callable[[], None]], object]:
@@ -141,11 +137,7 @@ class Environment:
         If the clock is set back, move all deadlines by the same time: the node is a newcomer, and computed them with
         its own wrong clock.
         """
-        newcomer = self.clock.newcomer
-        set_ms = self.clock.follow(offset_ms)
-        if newcomer and set_ms:
-            self.newcomer_set(round(set_ms))
-        self._set(set_ms, "the wall clock" if offset_ms is None else "another node")
+        self._set(self.clock.follow(offset_ms), "the wall clock" if offset_ms is None else "another node")
 
     def guess_wall(self) -> None:
         """Take the wall clock until a leader tells cluster time, as `ClusterClock.guess_wall` does."""

@@ -85,6 +85,7 @@ class ClusterClock:
         "_time",
         "_wall_ms",
         "known",
+        "newcomer_set",
         "off_ms",
         "on_set",
         "set_at_ms",
@@ -114,6 +115,9 @@ class ClusterClock:
         self._leader_ms: float | None = None
         self._clusters = saved is not None and saved.clusters
         self.on_set: Callable[[], None] = _nothing
+        self.newcomer_set: Callable[[int], None] = lambda by_ms: None
+        """Called when the clock of a newcomer is set by so many ms: the deadlines that it brings are in its former
+        time."""
         self._before_guess: int | None = None
         self.set_at_ms = 0
         """Cluster time just after it was set, 0 if it never was."""
@@ -142,9 +146,12 @@ class ClusterClock:
         self._leader_ms = offset_ms
         if self.known and self._clusters:
             return 0.0
+        newcomer = self.newcomer
         set_ms = 0.0 if self.known else self._set(self._wall_ms() if offset_ms is None else self._mono_ms() + offset_ms)
         self._clusters = True
         self.on_set()
+        if newcomer:
+            self.newcomer_set(round(set_ms))
         return set_ms
 
     def _set(self, time_ms: float) -> float:

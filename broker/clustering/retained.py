@@ -27,8 +27,8 @@ class SharedRetained:
         self._node = node
         self._member = member
         self._metadata = member.metadata
-        self._metadata.gives_way = self._gives_way
-        node.env.newcomer_set = self._move_deadlines
+        self._metadata.let_give_way(self._gives_way)
+        node.env.clock.newcomer_set = self._move_deadlines
         self._gone: dict[bytes, Message] = {}
         """What others have changed or deleted before this node knows cluster time; perhaps they took it for expired."""
 

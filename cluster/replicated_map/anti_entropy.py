@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from .delta_sender import DeltaSender
 from .messages import Batch, BatchAck, Message, Part, PartWriter, SyncRequest
 from .replica import Replica
+from .unacknowledged import Unacknowledged
 from .version_vector import VersionVector
 
 WINDOW = 4
@@ -128,9 +129,8 @@ class AntiEntropy:
         self.on_compared: Callable[[str, int, int | None], None] = lambda peer, exchange, behind: None
         """Called with the peer and the number of an exchange: when this node has all that the peer had (`behind`: the
         writes that it lacks nevertheless), and when it begins to answer (`behind` is None)."""
-        self.on_clocks: Callable[[str, Clocks, bool], None] = lambda peer, clocks, learned: None
-        """Called with a peer and its clocks before this node sends what the peer lacks. `learned`: this node is
-        entering a view, and has all that the peer had."""
+        self.unacknowledged: Unacknowledged | None = None
+        """It gets the clocks of each peer before this node sends what the peer lacks."""
         self._cost = Cost()
         self.last_cost = Cost()
 
@@ -184,7 +184,8 @@ class AntiEntropy:
         if ask.view > self._applied_view():
             self._parked[peer] = (ask, theirs)
             return
-        self.on_clocks(peer, theirs, False)
+        if self.unacknowledged is not None:
+            self.unacknowledged.compared(peer, theirs[0], learned=False)
         sending = self._sending(ask.exchange, True, theirs)
         self.on_compared(peer, ask.exchange, None)
         self._answers.pop(peer, None)
@@ -219,7 +220,8 @@ class AntiEntropy:
         if batch.last and batch.rejoin and not question.view:
             self._end(True)
         elif batch.last and theirs is not None and question.sending is None:
-            self.on_clocks(peer, theirs, bool(question.view))
+            if self.unacknowledged is not None:
+                self.unacknowledged.compared(peer, theirs[0], learned=bool(question.view))
             self.on_compared(peer, batch.exchange, self._behind(theirs))
             question.sending = self._sending(batch.exchange, False, theirs)
             if question.sending.empty:

@@ -94,10 +94,9 @@ class ReplicatedMap:
         self._applier = DeltaApplier(self._actors)
         self._anti_entropy = AntiEntropy(boot, self._halves, self._send, self._absorb, ports.applied_view, ports.now_ms)
         self._anti_entropy.on_compared = self._compared
-        self._anti_entropy.on_clocks = self._on_clocks
-        self._unacknowledged = Unacknowledged(node, first, self._actors, lambda key: self._space(key).stamped)
-        self.gives_way: Callable[[str], bool] = lambda peer: False
-        """Set by the owner: whether this node enters a view now, and never acknowledged what this peer lacks."""
+        self._anti_entropy.unacknowledged = Unacknowledged(
+            node, first, self._actors, lambda key: self._space(key).stamped, self._give_way
+        )
         self._compactor = Compactor(self._halves, self._peer_clocks, self._actors, ports.soon, self._save)
         self._peers: dict[str, int] = {}
         self._acknowledged: dict[str, tuple[int, int]] = {}
@@ -241,11 +240,19 @@ class ReplicatedMap:
         self._barriers.hold(held)
 
     def leased(self, leased: bool) -> None:
-        """This node has a lease now, or has none: then it acknowledges no write that a peer lacks (`gives_way`)."""
+        """This node has a lease now, or has none: then it acknowledges no write that a peer lacks."""
+        unacknowledged = self._anti_entropy.unacknowledged
+        assert unacknowledged is not None
         if leased:
-            self._unacknowledged.clear()
+            unacknowledged.clear()
         else:
-            self._unacknowledged.note_range(self._me, self._barriers.known, self.counter)
+            unacknowledged.note_range(self._me, self._barriers.known, self.counter)
+
+    def let_give_way(self, when: Callable[[str], bool]) -> None:
+        """`when(peer)`: whether this node enters a view, and never acknowledged what this peer lacks. Such a write
+        gives way to what others have written."""
+        assert self._anti_entropy.unacknowledged is not None
+        self._anti_entropy.unacknowledged.when = when
 
     def met(self, peer: str) -> None:
         """A stream to a peer is open, perhaps to another process of that node.
@@ -469,16 +476,12 @@ class ReplicatedMap:
     def _compared(self, peer: str, exchange: int, behind: int | None) -> None:
         self.reports.compared(peer, exchange, behind, *self.digests())
 
-    def _on_clocks(self, peer: str, theirs: Clocks, learned: bool) -> None:
-        """Let this node's writes give way to those of others if it never acknowledged them."""
-        if not self.gives_way(peer):
-            return
-        self._unacknowledged.note(theirs[0])
-        for key, others in self._unacknowledged.give_way() if learned else ():
-            was = self.get(key)
-            self._write(key, self._resolve(key, others, raw=True))
-            if (now := self.get(key)) != was:
-                self.on_change(key, now)
+    def _give_way(self, key: bytes, others: Siblings) -> None:
+        """This node never acknowledged its write of a key: write what the others have again."""
+        was = self.get(key)
+        self._write(key, self._resolve(key, others, raw=True))
+        if (now := self.get(key)) != was:
+            self.on_change(key, now)
 
     # Compaction
 

@@ -19,17 +19,37 @@ from .version_vector import VersionVector
 
 
 class Unacknowledged:
-    """The writes of one node that a serving peer lacked. `counts` says which keys may give way."""
+    """The writes of one node that a serving peer lacked.
 
-    def __init__(self, node: str, replica: Replica, actors: Actors, counts: Callable[[bytes], bool]) -> None:
+    `counts` says which keys may give way. `replace(key, others)` replaces a write of this node by those of others.
+    `when` is as in `ReplicatedMap.let_give_way`.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        replica: Replica,
+        actors: Actors,
+        counts: Callable[[bytes], bool],
+        replace: Callable[[bytes, Siblings], None],
+    ) -> None:
         self._node = node
         self._replica = replica
         self._actors = actors
         self._counts = counts
+        self._replace = replace
+        self.when: Callable[[str], bool] = lambda peer: False
         self._dots: dict[int, bytes] = {}
 
-    def note(self, theirs: VersionVector) -> None:
-        """A peer that serves has this clock: what it lacks was not acknowledged."""
+    def compared(self, peer: str, theirs: VersionVector, learned: bool) -> None:
+        """This is the clock of a peer. `learned`: this node is entering a view, and has all that the peer had."""
+        if self.when(peer):
+            self._note(theirs)
+            if learned:
+                for key, others in self.give_way():
+                    self._replace(key, others)
+
+    def _note(self, theirs: VersionVector) -> None:
         for actor, low, high in theirs.lacks(self._replica.clock):
             if self._actors.names[actor][0] == self._node:
                 self.note_range(actor, low, high)
