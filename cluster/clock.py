@@ -10,6 +10,10 @@ time, so that no deadline passes too early. As soon as it knows the leader's tim
 member that leads before it knows cluster time takes that of another one, or its wall clock if nobody knows it
 (`membership/leader_time.py`). A standalone node has no leader and takes its wall clock.
 
+A machine may stand still for hours, and its monotonic clock with it. Then its cluster time is behind. When another node
+says a later time, and the own wall clock is ahead as well, cluster time is set to the earlier of the two, at once. A
+step of the wall clock alone sets nothing, nor does a leader that takes a wrong one.
+
 A newcomer, that is a node that joins a cluster, takes the cluster's time, also if that is earlier than its own. If it
 is killed before that, its disk has the time of the standalone node that it was. Therefore a saved time says whether it
 is a cluster's. If it is not, the next process of the member is a newcomer too.
@@ -141,17 +145,30 @@ class ClusterClock:
         """Follow another node's cluster time, `offset_ms` ahead of this monotonic clock; None: this node's wall clock.
 
         In a cluster all nodes follow the leader, and the leader follows its own wall clock. If cluster time was not
-        known before, it is set: returns by how many milliseconds. Returns 0 otherwise.
+        known before, or this machine stood still, it is set: returns by how many milliseconds. Returns 0 otherwise.
         """
+        behind_ms = self._behind_ms(offset_ms)
         self._leader_ms = offset_ms
         if self.known and self._clusters:
-            return 0.0
+            return self._catch_up(behind_ms)
         newcomer = self.newcomer
         set_ms = 0.0 if self.known else self._set(self._wall_ms() if offset_ms is None else self._mono_ms() + offset_ms)
         self._clusters = True
         self.on_set()
         if newcomer:
             self.newcomer_set(round(set_ms))
+        return set_ms
+
+    def _behind_ms(self, offset_ms: float | None) -> float:
+        """How far cluster time is behind another node's time, and behind the wall clock."""
+        return 0.0 if offset_ms is None else min(self._mono_ms() + offset_ms, self._wall_ms()) - self.now_ms()
+
+    def _catch_up(self, behind_ms: float) -> float:
+        """Set the clock ahead if it is far behind. Returns the change."""
+        if behind_ms <= ALARM_MS:
+            return 0.0
+        set_ms = self._set(int(self._time) + behind_ms)
+        self.on_set()
         return set_ms
 
     def _set(self, time_ms: float) -> float:

@@ -68,7 +68,7 @@ class Ports(Struct):
     """Cluster time, in ms since 1970 (`clock.ClusterClock`)."""
     follow: Callable[[float | None], None]
     """`follow(offset_ms)`: cluster time now follows the leader's, which is `now_ms() + offset_ms`. With None it follows
-    this node's wall clock."""
+    this node's wall clock. If this machine stood still, its clock is set ahead."""
     time_known: Callable[[], bool]
     """Whether cluster time is known. It is not in a member that has just joined, or whose machine was booted, until the
     first `follow`."""

@@ -441,6 +441,7 @@ def _not_now(connection: ClientConnection, why: str, request: PublishRequest) ->
     if not state.deferred:
         connection.when_accepting(_take_deferred)
     request.dup = False
+    request.deferred_at = env.now
     assert state.plans is not None
     state.deferred.append((connection.mountpoint, state.plans, request))
     env.counters.publish_parked += 1
@@ -471,6 +472,8 @@ def _take_deferred(connection: ClientConnection) -> None:
             break
         connection.mountpoint, state.plans = mountpoint, plans
         env.counters.publish_unparked += 1
+        if request.expires_at:  # if the clock was set meanwhile, that is no time in which the message has waited
+            request.expires_at += env.now - request.deferred_at - env.since(request.deferred_at)
         accept(connection, request)
     connection.mountpoint, state.plans = own
     if not state.deferred:

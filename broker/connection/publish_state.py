@@ -15,6 +15,7 @@ class PublishRequest(msgspec.Struct):
     """A PUBLISH with the changes of plugins. Its answer follows `qos`; `routed_qos` is the QoS for its subscribers.
 
     `dup` is True if an earlier connection may have accepted it. `first` is True if it came without DUP.
+    `deferred_at` is when it was deferred.
     """
 
     topic: str
@@ -27,6 +28,7 @@ class PublishRequest(msgspec.Struct):
     routed_qos: int
     dup: bool = False
     first: bool = False
+    deferred_at: int = 0
 
 
 def request_of(packet: packets.Publish) -> PublishRequest:

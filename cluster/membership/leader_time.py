@@ -56,14 +56,16 @@ class LeaderTime:
             self._follow(None)
 
     def heard(self, request: LeaseRequest, now_ms: float) -> bool:
-        """A node asks this leader for a lease. Returns True if the leader has learned cluster time from it."""
-        if self.known():
-            return False
+        """A node asks this leader for a lease. Returns True if the leader has learned cluster time from it.
+
+        A leader that knows the time learns it anew if its machine stood still (`ClusterClock.follow`).
+        """
         if request.cluster_ms is None:
             self._ignorant.add(request.node)
             return False
+        knew = self.known()
         self.learn(request.cluster_ms - now_ms)
-        return True
+        return not knew
 
     def settle(self, silent: Callable[[str], bool]) -> bool:
         """Take the wall clock if no member knows cluster time. Returns True if the leader has done so now."""

@@ -1,4 +1,4 @@
-"""Cluster time: never back, never in jumps (H-17)."""
+"""Cluster time: never back, and in jumps only behind another node (H-17)."""
 
 from __future__ import annotations
 
@@ -111,9 +111,35 @@ def test_a_member_waits_with_the_saved_time_until_it_knows_the_leaders(wrong_ms:
     assert clock.now_ms() == 1_000_500
     assert clock.follow(1_600_000.0) == 600_000 - 500 + 500
     assert clock.now_ms() == 1_600_500 and clock.known
-    assert clock.follow(1_700_000.0) == 0
+    assert clock.follow(1_601_000.0) == 0
     machine.pass_ms(1000)
     assert clock.now_ms() == 1_601_505
+
+
+@pytest.mark.parametrize("wall_ms", [-HOUR_MS, 0, 1000, 400_000, 600_000, YEAR_MS])
+@pytest.mark.parametrize("leader_ms", [-HOUR_MS, 0, 1000, 600_000])
+def test_a_machine_that_stood_still_is_set_ahead_as_far_as_the_leader_and_its_wall_clock_say(
+    wall_ms: float, leader_ms: float
+) -> None:
+    machine = Machine()
+    clock = machine.clock()
+    saves: list[int] = []
+    clock.on_set = lambda: saves.append(clock.now_ms())
+    clock.follow(1_000_000.0)
+    machine.wall += wall_ms
+    ahead_ms = min(wall_ms, leader_ms)
+    assert clock.follow(1_000_000.0 + leader_ms) == (ahead_ms if ahead_ms > 1000 else 0)
+    assert clock.follow(1_000_000.0 + leader_ms) == 0
+    now_ms = 1_000_000 + (ahead_ms if ahead_ms > 1000 else 0)
+    assert clock.now_ms() == now_ms and saves == [1_000_000] + [now_ms] * (ahead_ms > 1000)
+
+
+def test_a_process_that_starts_after_its_machine_stood_still_is_set_ahead() -> None:
+    """Neither clock of the machine has counted the time: the wall clock was corrected later."""
+    machine = Machine()
+    clock = machine.clock(SavedTime(1_000_000, 50_000, "boot-1", clusters=True), 50_100, "boot-1")
+    machine.wall += HOUR_MS
+    assert clock.known and clock.follow(1_000_000 + HOUR_MS) == HOUR_MS - 100
 
 
 def test_what_a_process_does_not_know_its_successor_does_not_know_either() -> None:
@@ -219,6 +245,9 @@ def test_never_back_and_never_faster_than_the_slew(steps: list[tuple[float, floa
     before = clock.now_ms()
     for passed, jump, offset in steps:
         clock.follow(offset)
+        if (now := clock.now_ms()) > before:
+            assert offset is not None and now <= min(machine.wall, machine.mono + offset)
+            before = now
         machine.wall += jump
         machine.pass_ms(passed)
         now = clock.now_ms()

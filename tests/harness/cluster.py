@@ -51,6 +51,8 @@ class PausableHost(ClusterHost):
 
     gate: ProcessGate
     wall_ahead_ms = 0.0
+    stood_still_ms = 0.0
+    """How long the machine has been frozen: its monotonic clock stood still."""
     spreads = False
     """Whether the node gives away empty slots. Otherwise the test decides where they are."""
 
@@ -65,6 +67,9 @@ class PausableHost(ClusterHost):
 
     def _wall_ms(self) -> float:
         return super()._wall_ms() + self.wall_ahead_ms
+
+    def _mono_ms(self) -> float:
+        return super()._mono_ms() - self.stood_still_ms
 
     def new_transport(self) -> MemoryTransport:
         assert isinstance(self.network, GatedNetwork)
@@ -172,6 +177,13 @@ class NodeHarness:
     def resume_process(self) -> None:
         """End the pause (SIGCONT): the process gets the input of the pause, in order."""
         self.host.gate.go_on()
+
+    def freeze(self, for_s: float) -> None:
+        """Freeze the machine for a while: its process does nothing, and its monotonic clock stands still."""
+        self.pause_process()
+        self.cluster.pass_s(for_s)
+        self.host.stood_still_ms += for_s * 1000
+        self.resume_process()
 
     def kill(self, power: bool = False) -> None:
         """Kill the process; with `power` the machine has lost power."""
