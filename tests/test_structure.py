@@ -88,7 +88,7 @@ SHELLS = {
             faults/packet_drops runtime/clock runtime/convergence runtime/idle runtime/in_process runtime/loop_thread
             runtime/node_handle runtime/node_links runtime/running_cluster
         """,
-        "sim": "commands step_commands",
+        "sim": "commands engine/tasks step_commands",
         "analytics": "follow/command java manifest spark stream/mqtt_sender",
         "configs": "checks",
         "judge": "",

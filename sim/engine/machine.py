@@ -140,9 +140,14 @@ class Machine(ClusterHost):
         self.loop.call_later(max(0.0, delay_s) / self.rate, fire)
         return handle
 
+    @property
+    def leaves(self) -> bool:
+        """Whether the node leaves the cluster in order: it accepts no clients."""
+        return self.clustering is not None and self.clustering.slots.balance.leaving
+
     def connect(self, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0), **listener: Any) -> Pipe | None:
-        """Connect a client. Returns None if the node is stopped, stopping, suspended, or has not joined."""
-        if not self.joined or self.gate.shut:
+        """Connect a client. Returns None if the node is stopped, stopping, suspended, has not joined, or leaves."""
+        if not self.joined or self.gate.shut or self.leaves:
             return None
         return super().connect(rng, delay_s, **listener)
 

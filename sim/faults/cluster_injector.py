@@ -23,6 +23,8 @@ TWIN_S = 1.0
 while they heard it."""
 LEAVE_AGAIN_S = 1.5
 """The time between two requests of an operator to remove a member, in seconds."""
+DEPART_S = 10.0
+"""The time for a node that leaves to give its sessions away, in seconds. Then it tries again."""
 EMPTIED_S = (0.5, 2.0, 6.0)
 """Times until a removed node gets an empty disk, in seconds; one is chosen at random."""
 REJOIN_S = 0.7
@@ -66,6 +68,7 @@ class ClusterFaultInjector:
             rare.SocketsFirst: self._still,
             rare.ClockSet: self._jump,
             rare.DiskTrouble: self._trouble,
+            rare.Depart: self._depart,
         }
 
     def begin(self) -> None:
@@ -316,6 +319,28 @@ class ClusterFaultInjector:
         return self._leaving == (machine.name, machine.disk_id) and any(
             machine.name not in each.membership.members for each in served
         )
+
+    def _depart(self, fault: kinds.Fault) -> None:
+        """Let a node that runs leave the cluster: it gives its sessions to the other nodes first."""
+        machine = self._world.machines[fault.nodes[0]]
+        if self._lost or self._leaving or not machine.joined or not machine.runs or not machine.up:
+            return
+        self._lost, self._leaving = self._world.plan.disks, (machine.name, machine.disk_id)
+        self._unsure += 1
+        self._let_go(machine, machine.life)
+
+    def _let_go(self, machine: ClusterMachine, life: int) -> None:
+        if self._over or not machine.alive(life) or not machine.up:
+            return
+        self._world.history.trace("FAULT", f"{machine.name} leaves the cluster")
+        machine.depart(DEPART_S, partial(self._let_go_ended, machine, life))
+
+    def _let_go_ended(self, machine: ClusterMachine, life: int, problem: str) -> None:
+        self._world.history.trace("FAULT", f"{machine.name} has left the cluster: {problem or 'done'}")
+        if problem and machine.alive(life):
+            self._world.loop.call_later(LEAVE_AGAIN_S, partial(self._let_go, machine, life))
+        elif not problem:
+            self._world.loop.call_soon(partial(self.left, machine, life))
 
     def left(self, machine: ClusterMachine, life: int) -> None:
         """End a process that has learned of the removal of its node."""

@@ -64,6 +64,22 @@ class ClockSet(kinds.ClockJump):
     word = "clock_set"
 
 
+@dataclass(frozen=True, slots=True)
+class Depart(kinds.Fault):
+    """An operator lets a node that runs leave the cluster, and join again with an empty disk."""
+
+    node: str
+    word = "depart"
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The affected node."""
+        return (self.node,)
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.node}"
+
+
 DISKS: dict[str, tuple[Part, Trouble]] = {
     "raft_full": ("raft", "full"),
     "raft_stall": ("raft", "stall"),
@@ -76,10 +92,15 @@ DISKS: dict[str, tuple[Part, Trouble]] = {
 }
 """Kind -> the affected disk, and its trouble. A failed write may be on the disk."""
 
-RARE = (*DISKS, SocketsFirst.word, ClockSet.word)
+RARE = (*DISKS, SocketsFirst.word, ClockSet.word, Depart.word)
 """All rare kinds."""
 
-MOMENTS = (*[kind for kind, (_, trouble) in DISKS.items() if trouble == "fails"], SocketsFirst.word, ClockSet.word)
+MOMENTS = (
+    *[kind for kind, (_, trouble) in DISKS.items() if trouble == "fails"],
+    SocketsFirst.word,
+    ClockSet.word,
+    Depart.word,
+)
 """Kinds without a duration in the schedule."""
 
 OF_RAFT = tuple([kind for kind, (part, _) in DISKS.items() if part != "messages"])
@@ -90,6 +111,8 @@ def draw(rng: Random, kind: str, node: str, for_s: float) -> kinds.Fault:
     """Returns a fault of this kind; `for_s` is its duration if it has one."""
     if kind in DISKS:
         return DiskTrouble(kind, node)
+    if kind == Depart.word:
+        return Depart(node)
     return SocketsFirst(node, for_s) if kind == SocketsFirst.word else ClockSet(node, rng.choice(OFF_MS))
 
 

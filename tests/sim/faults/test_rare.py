@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from random import Random
 
 import pytest
 
@@ -127,3 +128,16 @@ def test_a_clock_that_is_set_stays_so() -> None:
     assert machine.wall_off_ms == 5000
     simulation.injector.heal()
     assert machine.wall_off_ms == 0
+
+
+def test_a_node_that_departs_gives_its_sessions_away_and_joins_again() -> None:
+    simulation = joined()
+    world = simulation.world
+    machine = world.machines["n2"]
+    disk = machine.disk_id
+    simulation.injector.inject(Step(world.loop.now_s, rare.Depart("n2"), None))
+    world.loop.settle()
+    assert machine.connect(Random(1)) is None
+    until(world, lambda: machine.disk_id != disk)
+    until(world, lambda: machine.joined and all_whole(world))
+    assert machine.connect(Random(1)) is not None
