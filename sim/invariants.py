@@ -16,6 +16,7 @@ from . import relay
 from .checkers import agreement, available, clocks, leases, primaries, relay_bounds, roles, sides, slots, unanswered
 from .cluster_plan import USUAL
 from .engine.host import EPOCH_MS
+from .faults import rare
 from .history import Attempt
 from .machines import ClusterMachine
 from .workload.roaming_client import RoamingClient
@@ -385,12 +386,15 @@ class InvariantMonitor:
 
     def _disks(self) -> set[str]:
         """The present disks of the machines, but for those that the cluster may give up: an operator removes the node,
-        or small limits make it stale."""
+        it has left in order and has no session any more, or small limits make it stale."""
         plan = self._world.plan
         if plan.settings != USUAL:
             return set()
         leaving = plan.departure[1] if plan.departure is not None else ""
-        return {machine.disk_id for machine in self._world.machines.values() if machine.name != leaving}
+        machines = [each for each in self._world.machines.values() if each.name != leaving]
+        departs = {step.fault.node for step in plan.schedule.steps if isinstance(step.fault, rare.Depart)}
+        left = [each for each in machines if each.name in departs and each.node is not None and not each.node.sessions]
+        return {each.disk_id for each in machines if each not in left}
 
     def watch_promises(self, machine: ClusterMachine) -> None:
         """Also check whenever the node lets an acknowledgement leave."""
