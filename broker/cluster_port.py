@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from .queues.message import Message, Mid
@@ -13,6 +15,8 @@ from .routing.ack_context import AckContext
 from .routing.remote import RemoteMembers, RemoteTarget
 from .routing.remote_table import NOWHERE, RemoteMatch
 from .routing.subscriptions import Subscription
+
+NO_MEMBERS: Mapping[str, int] = MappingProxyType({})
 
 
 class Pausable(Protocol):
@@ -195,8 +199,9 @@ class ClusterPort(Protocol):
         """
         ...
 
-    def handshake_opened(self, mid: Mid) -> None:
-        """A client began a QoS 2 handshake as publisher, or a will is due; the message has this mid.
+    def handshake_opened(self, mid: Mid, members: Mapping[str, int] = NO_MEMBERS) -> None:
+        """A client began a QoS 2 handshake as publisher, or a will is due; the message has this mid. `members`: those
+        that got it from an earlier process of this node, as in `InboundRecord`.
 
         Nodes that receive a copy remember its mid until `handshake_closed`, to recognise the copy if it is sent again.
         """
@@ -234,8 +239,8 @@ class ClusterPort(Protocol):
         ...
 
     def given(self, message: Message, text: str, wait: bool) -> None:
-        """A member here got a message of a slot that another member of this `$share` filter left behind: from now on
-        it `came_back`. `wait`: its queue entry is in the open batch."""
+        """A member here got a message of a slot for this `$share` filter: from now on it `came_back`. `wait`: note that
+        on disk, its queue entry is in the open batch; else only in memory, until another node takes the slot over."""
         ...
 
 
@@ -327,7 +332,7 @@ class Standalone:
         """As `ClusterPort.mid_of_slot`: None."""
         return None
 
-    def handshake_opened(self, mid: Mid) -> None:
+    def handshake_opened(self, mid: Mid, members: Mapping[str, int] = NO_MEMBERS) -> None:
         """As `ClusterPort.handshake_opened`: does nothing."""
 
     def handshake_closed(self, mid: Mid) -> None:

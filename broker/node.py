@@ -191,7 +191,7 @@ class Node:
         for session in self.sessions.in_memory():  # a session with open handshakes is always in memory
             for record in session.inbound.records.values():
                 if not record.done:
-                    self.env.cluster.handshake_opened(session.inbound.mid(record))
+                    self.env.cluster.handshake_opened(session.inbound.mid(record), record.members)
 
     def _store_state(self, state: str, detail: str) -> None:
         env = self.env

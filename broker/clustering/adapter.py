@@ -9,7 +9,7 @@ publishes    from other nodes into the queues here; acknowledgements for the cop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from ...cluster.links.ports import Lane
 from ...cluster.membership.view import View
@@ -18,7 +18,7 @@ from ...cluster.replicated_map.namespaces import NAMESPACES, Namespace
 from ...cluster.slots.table import ranges
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
-from ..cluster_port import ClusterMember, Pausable
+from ..cluster_port import NO_MEMBERS, ClusterMember, Pausable
 from ..connection.ack_queue import OPERATION_BITS, count_operations
 from ..connection.connection import FAILOVER_GRACE_S, ClientConnection
 from ..connection.refusal import give_up
@@ -217,9 +217,10 @@ class ClusterAdapter:
         epoch, counter = self.sender.handshakes.numbers(slot).next(has_rows)
         return slot_origin(slot), epoch, counter
 
-    def handshake_opened(self, mid: Mid) -> None:
+    def handshake_opened(self, mid: Mid, members: Mapping[str, int] = NO_MEMBERS) -> None:
         """As `ClusterPort.handshake_opened`."""
         self.sender.opened(mid)
+        self.receiver.members_had(mid, members)
 
     def handshake_closed(self, mid: Mid) -> None:
         """As `ClusterPort.handshake_closed`."""

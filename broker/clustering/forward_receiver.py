@@ -10,7 +10,7 @@ until the origin says that it is over (H-12, H-50).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -18,11 +18,11 @@ import msgspec
 from ...cluster.identity import SLOTS
 from ...cluster.links.ports import Refuse
 from ...storage import keys
-from ..queues.message import slot_of_origin
+from ..queues.message import slot_of_origin, slot_origin
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks
 from ..routing.plans import PlanCache
-from ..routing.router import AFTER_COMMIT
+from ..routing.router import AFTER_COMMIT, NO_SLOT
 from .forward_codec import (
     ForwardedMessage,
     Head,
@@ -37,7 +37,7 @@ from .slot_gate import SlotGate
 
 if TYPE_CHECKING:
     from ..node import Node
-    from ..queues.message import Message
+    from ..queues.message import Message, Mid
 
 
 LIVE = ""
@@ -172,8 +172,13 @@ class ForwardReceiver:
 
     def lose_slot(self, slot: int) -> None:
         """As `drop_slot`, but another node has taken the slot over, and may lack what this node took last: the parts of
-        groups that sessions of the slot got count as not taken (H-46)."""
+        groups that sessions of the slot got count as not taken (H-46). It also goes on with the slot's handshakes: the
+        parts that members here got from this node are noted on disk (H-47)."""
         self.drop_slot(slot)
+        for mid, entry in self._seen.get(slot_origin(slot), {}).items():
+            if entry.homes:
+                entry.stored = True
+                self._note(slot_origin(slot), mid, entry)
         for origin, seen in self._seen.items():
             for mid, entry in seen.items():
                 if lost := [part for part, home in entry.homes.items() if home == slot]:
@@ -372,16 +377,26 @@ class ForwardReceiver:
                 self._node.env.store.put(keys.seen_in_slot_key(slot, origin, *mid), b"")
 
     def given(self, message: Message, part: str, wait: bool) -> None:
-        """Note that a session here got this part of a QoS 2 message, in place of a member at another node. With `wait`
-        the queue entry is in the open batch."""
+        """Note that a session here got this part of a QoS 2 message: on disk with `wait`, for then its queue entry is
+        in the open batch; else in memory, until `lose_slot`."""
         origin, mid = message.origin.node, (message.origin.boot, message.counter)
         known = self._entry(*message.mid)
         known.parts = [*[each for each in known.parts if each != part], part]
         known.relayed = [each for each in known.relayed if each != part]
         known.stored = known.stored or wait
+        self._note_home(known, part)
         if wait:
-            self._note_home(known, part)
             self._note(origin, mid, known)
+
+    def members_had(self, mid: Mid, members: Mapping[str, int]) -> None:
+        """An open handshake of an earlier process was restored: its message is in the queues of these members here, for
+        each `$share` filter the slot of one. That is on disk with the handshake. A slot that was leaving tells nothing:
+        nobody knows whether its next primary has the message."""
+        here = {part: home for part, home in members.items() if home not in self._node.sessions.elsewhere}
+        if here:
+            known = self._entry(*mid)
+            known.parts = [*[each for each in known.parts if each not in here], *here]
+            known.homes = {**known.homes, **here}
 
     def handed_over(self, message: Message, part: str) -> None:
         """Store that this part of a QoS 2 message was taken: its session hands it over to a session that may be
@@ -394,9 +409,9 @@ class ForwardReceiver:
     def _note_home(self, entry: DedupEntry, part: str) -> None:
         """The router has just given this part to a member of its group: note the member's slot if its session is
         durable."""
-        slot = self._node.router.slots_of_members.get(part)
+        slot = self._node.router.slots_of_members.get(part, NO_SLOT)
         entry.homes = {each: home for each, home in entry.homes.items() if each != part}
-        if slot is not None:
+        if slot != NO_SLOT:
             entry.homes[part] = slot
 
     def _note(self, origin: str, mid: tuple[int, int], seen: DedupEntry) -> None:

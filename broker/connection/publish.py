@@ -395,6 +395,7 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         env.cluster.take_own(message, known.slots_here)
         if known.has_clean_here:
             env.cluster.take_own_live(message)
+        services.router.members_have(message)
     slots = known.slots_elsewhere if known.remote else ()
     inbound.routed(packet_id, elsewhere, context.pending, slots, services.router.slots_of_members)
     if connection.accepts_by_policy("publish"):

@@ -31,6 +31,9 @@ AFTER_COMMIT = 2
 """The open batch holds a copy: acknowledge after its commit."""
 
 
+NO_SLOT = -1
+"""In place of the slot of a durable session: the session is clean."""
+
 Selected = tuple[str, str, str]
 """Group, filter and node, as in `InboundRecord.elsewhere`: a member of the group on that node gets the message."""
 
@@ -78,7 +81,8 @@ class Router:
         """The members on other nodes that were chosen for the last message."""
         self.leave_behind: LeaveBehind = lambda member, message, group, sent: False
         self.slots_of_members: dict[str, int] = {}
-        """For each group of the last message for groups: the slot of the durable session here that got it."""
+        """For each group of the last message for groups whose member is here: the slot of the durable session that got
+        it. `NO_SLOT`: a clean one got it, and may get it again from another node."""
 
     def table(self, mountpoint: str) -> SubscriptionTable:
         """The subscriptions of a mountpoint."""
@@ -202,6 +206,7 @@ class Router:
                 chosen = list(self._same(group, node).elsewhere)
                 if not chosen:
                     wait = self._push_groups(message, (group,), chosen) or wait
+                    self.members_have(message)
                 selected += [(name, text, each.node) for each in chosen]
         return selected, wait
 
@@ -240,8 +245,16 @@ class Router:
         targets = tuple([each for each in found.targets if slot_of(each) in lacking])
         groups = tuple([each for each in found.groups if not cluster.came_back(message, each.text)])
         wait = bool(lacking - {-1})
+        self.slots_of_members = {}
         routed = self.route(message, plans, context, Plan(targets, groups, found.remote))
+        self.members_have(message)
         return AFTER_COMMIT if wait else routed
+
+    def members_have(self, message: Message) -> None:
+        """Note that members here got this message, the last one for groups. Another node may get the publisher's slot,
+        and choose this node once more (H-47)."""
+        for text in self.slots_of_members:
+            self._env.cluster.given(message, text, False)
 
     def select_again(self, message: Message, gone: RemoteMembers, previous: str | None = None) -> SharedGroup:
         """Select a node for a group's message again, because the members `gone` cannot take it.
@@ -391,6 +404,8 @@ class Router:
                 if self._push_member(message, group, member, message.qos):
                     slots[group.text] = member.session.key[0]
                     wait = True
+                elif message.remembered:
+                    slots[group.text] = NO_SLOT
         return wait
 
     def _push_member(self, message: Message, group: SharedGroup, member: Subscription, qos: int) -> bool:

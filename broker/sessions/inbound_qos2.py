@@ -16,6 +16,7 @@ from ..queues.message import Mid, slot_of_origin
 from ..queues.records import InboundRecord, encode
 from ..routing.pending_acks import PendingAcks
 from ..routing.remote import RemoteMembers
+from ..routing.router import NO_SLOT
 
 UNKNOWN = ""
 """The node of a group's member in `InboundRecord.elsewhere` that is to be chosen anew."""
@@ -112,8 +113,9 @@ class InboundHandshakes:
                 pending.reselected = partial(self._replace_member, packet_id, record)
         if record is None:
             return
-        if members:
-            record.members = {**record.members, **members}  # written with the record, or only of use to this process
+        if members:  # written with the record, or only of use to this process
+            durable = {text: slot for text, slot in members.items() if slot != NO_SLOT}
+            record.members = {**record.members, **durable}
         more = bool(slots) and not set(record.slots).issuperset(slots)
         if more or not record.routed or record.elsewhere != elsewhere:
             record.routed = True
@@ -131,6 +133,14 @@ class InboundHandshakes:
         routed = [packet_id for packet_id, record in self.records.items() if record.routed and not record.done]
         self.forward_again.update(routed)
         self.pending_acks.clear()
+
+    def arrived(self) -> None:
+        """The slot of the session has come here: the members that its former primary chose were not on this node. A
+        restart of this node would take them for its own (H-47)."""
+        for packet_id, record in self.records.items():
+            if record.members and not record.done:
+                record.members = {}
+                self._write(packet_id, record)
 
     def lose_slot(self, slot: int) -> None:
         """Another node has taken this slot over, and may lack the messages that members of groups in it got last: give

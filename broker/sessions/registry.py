@@ -391,6 +391,8 @@ class SessionRegistry:
         """Make the sessions of a slot that has come here whose clients have an open QoS 2 handshake as publishers.
         Raises `StorageError`."""
         self._wake_publishers(*keys.slot_range(b"i", slot))
+        for session in self.of_slot(slot):
+            session.inbound.arrived()
 
     def _wake_publishers(self, start: bytes, stop: bytes) -> None:
         client = b""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from strogoff.broker.cluster_port import Pausable, Standalone
+from strogoff.broker.cluster_port import NO_MEMBERS, Pausable, Standalone
 from strogoff.broker.clustering.forward_codec import (
     ForwardedMessage,
     Head,
@@ -111,7 +111,7 @@ class ForwardingCluster(Standalone):
     def when_relieved(self, node: str, connection: Pausable) -> None:
         self.sender.pause(node, connection)
 
-    def handshake_opened(self, mid: Mid) -> None:
+    def handshake_opened(self, mid: Mid, members: Mapping[str, int] = NO_MEMBERS) -> None:
         self.sender.opened(mid)
 
     def handshake_closed(self, mid: Mid) -> None:

@@ -10,6 +10,7 @@ from strogoff.broker.clustering.forward_codec import Head, MalformedForward, enc
 from strogoff.broker.clustering.forward_receiver import ForwardReceiver
 from strogoff.broker.clustering.slot_gate import SlotGate
 from strogoff.broker.queues.message import Message
+from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.broker.routing.remote_table import RemoteMatch
 from strogoff.cluster.links.ports import Refuse
@@ -523,3 +524,45 @@ def test_the_part_of_a_group_is_forgotten_if_another_node_takes_over_the_slot_of
     assert parts() == [b""]
     take(3)
     assert len(target.keys(b"q")) == 2 and parts() == [f"\0{slot} $share/x/g".encode()]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_part_of_a_group_from_this_node_is_on_disk_when_the_publishers_slot_is_lost(lost: bool) -> None:
+    """Before that it costs no row. If the slot of the member is lost as well, its part counts as not taken (H-47)."""
+    target = Target()
+    target.persistent("reader", 5).subscribe(("$share/x/g", 2))
+    target.client("other", 5).subscribe(("$share/y/g", 2))
+    slot = target.keys(b"s")[0][1]
+    home = slot + 1 & 255
+    message = Message("", "g", b"m", 2, False, None, 0, "p", target.node.env.origins.get(f"#{home}", 1), 7)
+    target.node.router.route(message, target.node.router.plans(""), AckContext())
+    texts = ["$share/x/g", "$share/y/g"]
+    for text in texts:
+        target.receiver.given(message, text, False)
+        assert target.receiver.took(message, text)
+    target.receiver.lose_slot(slot + 2 & 255)
+    assert target.keys(b"x") == []
+    for each in (slot, home) if lost else (home,):
+        target.receiver.lose_slot(each)
+    rows = [value.decode().split("\0") for _, value in target.node.env.store.scan(b"x", b"y")]
+    assert rows == ([] if lost else [[f"{slot} $share/x/g", "$share/y/g"]])
+    assert [target.receiver.took(message, text) for text in texts] == [not lost, True]
+    if not lost:
+        target.receiver.lose_slot(slot)
+        assert [target.receiver.took(message, text) for text in texts] == [False, True]
+    target.receiver.settle_one(*message.mid[:1], message.mid[1:])
+    assert target.keys(b"x") == []
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_member_of_an_earlier_process_has_the_message_unless_its_slot_was_leaving(closed: bool) -> None:
+    target = Target()
+    message = Message("", "g", b"m", 2, False, None, 0, "p", target.node.env.origins.get("#3", 1), 7)
+    if closed:
+        target.node.sessions.elsewhere.add(4)
+    target.receiver.members_had(message.mid, {})
+    assert not target.receiver._seen
+    target.receiver.members_had(message.mid, {"$share/x/g": 4})
+    assert target.receiver.took(message, "$share/x/g") is not closed
+    target.receiver.lose_slot(4)
+    assert not target.receiver.took(message, "$share/x/g") and target.keys(b"x") == []

@@ -306,3 +306,71 @@ def test_a_packet_id_that_a_loss_of_power_has_brought_back_stands_for_a_new_mess
         assert [type(each) for each in again.ask(publish("t", payload, 2, 5))] == [packets.Pubrec]
         assert [type(each) for each in again.ask(packets.Pubrel(5))] == [packets.Pubcomp]
     assert everything(cluster, cluster.copied("r2")[0], "r2") == [b"1", b"2", b"3"]
+
+
+def _cut_off_without_the_writer(cluster: CopiedCluster) -> int:
+    """The writer's message is at a member of a group at n1, and n1 is cut off before PUBREL. Another node takes the
+    writer's slot over, and nobody that of the member. Returns that node."""
+    durable(cluster, 1, "r3", ("$share/g/t", 2)).leave()
+    for client_id in ("writer", "r3"):
+        durable(cluster, 1, client_id).leave()
+        cluster.move(client_id, 1)
+    follower, other = cluster.copied("writer")[1], cluster.copied("r3")[1]
+    assert follower != other
+    writer = durable(cluster, 1, "writer")
+    cluster.copied("writer")
+    assert [type(each) for each in writer.ask(publish("t", b"1", 2, 5))] == [packets.Pubrec]
+    cluster.pass_s(1)
+    for number in {2, 3, 4, 5} - {other}:  # the slot of the reader has no other copy
+        cluster.network.cut("n1", f"n{number}")
+        cluster.network.cut(f"n{other}", f"n{number}")
+    assert cluster.taken_over(1, "writer") == follower
+    cluster[other].kill()
+    return follower
+
+
+def test_a_node_that_has_lost_the_slot_remembers_which_member_of_a_group_it_chose() -> None:
+    """The successor chooses the same node again: its member has the message."""
+    cluster = CopiedCluster(nodes=5)
+    follower = _cut_off_without_the_writer(cluster)
+    cluster.network.heal()
+    cluster.state_of(1, ViewState.MAJORITY)
+    _finish(cluster, follower)
+    assert everything(cluster, 1, "r3") == [b"1"]
+
+
+def test_a_node_that_lost_the_slot_while_it_was_down_remembers_which_member_of_a_group_it_chose() -> None:
+    cluster = CopiedCluster(nodes=5)
+    follower = _cut_off_without_the_writer(cluster)
+    cluster[1].kill()
+    cluster.network.heal()
+    cluster[1].start()
+    cluster.state_of(1, ViewState.MAJORITY)
+    _finish(cluster, follower)
+    assert everything(cluster, 1, "r3") == [b"1"]
+
+
+def test_a_group_whose_member_is_here_costs_no_row_of_its_own() -> None:
+    """The node knows in memory which member it chose, until the handshake is over. The copy does not take that over."""
+    cluster = CopiedCluster()
+    for client_id, filters in (("writer", ()), ("member", (("$share/g/t", 2),))):
+        durable(cluster, 1, client_id, *filters).leave()
+        cluster.move(client_id, 1)
+    writer = durable(cluster, 1, "writer")
+    follower = cluster.copied("writer")[1]
+    cluster.copied("member")
+    clustering, origin = cluster[1].host.clustering, f"#{slot_of('', 'writer')}"
+    assert clustering is not None
+    known = clustering.receiver._seen
+    for number in (1, 2):
+        assert [type(each) for each in writer.ask(publish("t", b"m", 2, number))] == [packets.Pubrec]
+        assert [list(each.homes) for each in known[origin].values()] == [["$share/g/t"]]
+        assert not [key for key in cluster[1].disks[0].content() if key[:1] in b"ax"]
+        if number == 1:
+            assert [type(each) for each in writer.ask(packets.Pubrel(number))] == [packets.Pubcomp]
+            assert not known[origin]
+    cluster.pass_s(1)
+    cluster[1].kill()
+    assert cluster.taken_over(1, "writer") == follower
+    session = cluster[follower].node.sessions.known("", "writer")
+    assert session is not None and [each.members for each in session.inbound.records.values()] == [{}]

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from strogoff.broker.cluster_port import Standalone
-from strogoff.broker.queues.message import Message
+from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.routing.ack_context import AckContext
-from strogoff.broker.routing.router import AFTER_COMMIT, DELIVERED
+from strogoff.broker.routing.router import AFTER_COMMIT, DELIVERED, NO_SLOT
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Puback, Publish, Pubrec, Pubrel
 
@@ -51,6 +51,8 @@ def test_the_router_knows_the_slots_of_the_members_that_got_the_last_message_alo
     for topic, known in (("t", {"$share/g/t": slot}), ("u", {"$share/h/u": slot}), ("v", {})):
         publisher.publish(topic, b"", 1)
         assert broker.node.router.slots_of_members == known
+    publisher.publish("v", b"", 2, 7)
+    assert broker.node.router.slots_of_members == {"$share/i/v": NO_SLOT}
 
 
 def test_a_shared_delivery_keeps_to_the_members_qos() -> None:
@@ -216,6 +218,24 @@ def test_what_was_left_behind_goes_to_a_member_whose_queue_has_room() -> None:
     assert cluster.told == [(b"%d" % number, "$share/g/t", number < 4) for number in range(8)]
     leave(broker, 8)  # no queue has room
     assert broker.drops() == [("m0", "t", "queue_full")]
+
+
+def test_the_cluster_hears_which_groups_have_a_message_of_a_slot_from_this_node() -> None:
+    """Another node may get the slot, and choose this node once more (H-47)."""
+    broker = BrokerHarness()
+    broker.node.env.cluster = cluster = Leavings()
+    broker.persistent("durable", 5).subscribe(("$share/g/t", 2))
+    broker.client("clean", 5).subscribe(("$share/h/t", 2))
+    router, message = broker.node.router, Message("", "t", b"m", 2, False, None, 0, "p", Origin("#7", 1), 1)
+    router.route_inherited(message, router.plans(""), None, AckContext())
+    assert cluster.told == [(b"m", "$share/g/t", False), (b"m", "$share/h/t", False)]
+    cluster.told.clear()
+    cluster.came = ["$share/g/t", "$share/h/t"]
+    router.route_inherited(message, router.plans(""), None, AckContext())
+    assert cluster.told == [], "none of these is from this process"
+    cluster.came = []
+    assert router.select_those_again(message, router.plans(""), [("g", "t", "")]) == ([], True)
+    assert cluster.told == [(b"m", "$share/g/t", False)]
 
 
 def test_what_a_member_has_from_an_earlier_process_is_not_given_again() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from strogoff.broker.cluster_port import Standalone
+from strogoff.broker.cluster_port import NO_MEMBERS, Standalone
 from strogoff.broker.queues.message import Mid
 from strogoff.broker.queues.records import InboundRecord, decode_inbound
 from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.broker.routing.remote import Elsewhere, RemoteMembers
+from strogoff.broker.routing.router import NO_SLOT
 from strogoff.broker.sessions.inbound_qos2 import InboundHandshakes
 from strogoff.cluster.identity import slot_of
 from strogoff.storage import keys
@@ -24,7 +27,7 @@ class Listener(Standalone):
     def __init__(self) -> None:
         self.told: list[tuple[str, int, int]] = []
 
-    def handshake_opened(self, mid: Mid) -> None:
+    def handshake_opened(self, mid: Mid, members: Mapping[str, int] = NO_MEMBERS) -> None:
         self.told.append(("opened", *mid[1:]))
 
     def handshake_closed(self, mid: Mid) -> None:
@@ -127,6 +130,24 @@ def test_a_message_for_a_member_in_a_lost_slot_is_given_to_a_member_again() -> N
     broker.inbound.finish()
     broker.inbound.lose_slot(4)
     assert broker.inbound.forward_again == {7}, "every receiver had the message"
+
+
+def test_the_record_names_no_clean_member() -> None:
+    broker = Publishing()
+    broker.open(7)
+    broker.inbound.routed(7, [], None, (), {"$share/g/s/#": 3, "$share/h/s/#": NO_SLOT})
+    assert broker.row(7).members == {"$share/g/s/#": 3}
+
+
+def test_the_members_of_a_former_primary_are_forgotten() -> None:
+    """They were at its node. A restart of this node would take them for its own (H-47)."""
+    broker = Publishing()
+    members = {"$share/g/t": 3}
+    for packet_id, done in ((7, False), (8, True)):
+        broker.inbound.restore(packet_id, InboundRecord(1, 8, True, done=done, origin="#3", members=members))
+    broker.inbound.arrived()
+    assert broker.row(7).members == broker.inbound.records[7].members == {}
+    assert broker.rows() == [broker.key(7)], "nobody sends the other one again"
 
 
 def test_a_repeated_publish_reaches_the_group_whose_member_is_in_a_lost_slot() -> None:
