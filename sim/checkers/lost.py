@@ -65,7 +65,10 @@ def _took_it_along(case: Case, member: Subscribed, attempt: Attempt, lasting: li
 
 
 def _has_heir(case: Case, member: Subscribed, attempt: Attempt, lasting: list[Subscribed], ended: int) -> bool:
-    """Whether one of the members whose sessions last had to get what this one left behind: each slot has copies."""
+    """Whether one of the members whose sessions last had to get what this one left behind: its session was durable, and
+    each slot has copies."""
     if not case.history.copied or min(member.qos, attempt.qos) != 1 or attempt.expiry_s:
+        return False
+    if any(each.epoch == member.epoch and each.expiry_s == 0 for each in case.history.connections[member.client]):
         return False
     return any(each.client != member.client and ended < each.given_up for each in lasting)

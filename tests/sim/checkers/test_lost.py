@@ -134,3 +134,13 @@ def test_a_later_session_of_the_same_client_is_no_heir() -> None:
     made.subscribe("a", "$share/g/s/#", epoch=2)
     made.history.subscriptions[-1].granted = 0
     assert list(check(made.case())) == []
+
+
+def test_a_clean_session_leaves_nothing() -> None:
+    """Its node may have died with its messages."""
+    made = leaving()
+    made.history.connections["a"][0].expiry_s = 0
+    assert list(check(made.case())) == []
+    made.history.connections["a"][0].expiry_s = None
+    made.history.connections["a"][1].expiry_s = 0
+    assert list(check(made.case())) == LOST
