@@ -29,6 +29,7 @@ SHOWN: Final[dict[str, str]] = {
     "disk-means-safe": "A5",
     "claimed-past-a-gap": "A22",
     "retained-by-arrival": "A22",
+    "new-leader-sets-the-time": "A1",
 }
 LEASES: Final = "nodes write when they have a lease, and only true time shows that a lease was wrong"
 WAITS: Final = "a message without an acknowledgement may wait for good reasons, so no judge looks for it"
@@ -53,7 +54,6 @@ HIDDEN: Final[dict[str, str]] = {
     "direct-join": LEASES,
     "new-leader-does-not-wait": LEASES,
     "lease-unconfirmed": LEASES,
-    "new-leader-sets-the-time": "no row says cluster time, and rows name no message whose time was over too early",
     "ping-from-a-side": WAITS,
     "dropped-not-parked": WAITS,
     "one-shared-window": WAITS,
