@@ -17,8 +17,8 @@ MessageId = tuple[str, int, int]
 RowId = tuple[str, int, int]
 """Node, boot and seq of a row."""
 Owner = tuple[str, str, str]
-"""Whose session it is: the node where the session began, mountpoint and client id. The node has a number behind it if
-an older session from there lives on elsewhere under the plain name: see `node_of`."""
+"""The name of a session: the node where it began, mountpoint and client id. If an older session of the client began at
+the same node and lives on elsewhere, a number follows the name of the node: `node_of` removes it."""
 NEVER: Final = 1 << 62
 """A stamp after all others."""
 BEFORE: Final = -1

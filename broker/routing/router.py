@@ -290,7 +290,7 @@ class Router:
         name, pattern = parse_shared(text)
         assert name is not None
         group = self.plans(message.mountpoint).of(message.topic).group(name, pattern)
-        roomy = SharedGroup(name, pattern, group.with_room, group.remote, group.away)
+        roomy = group.with_room
         routed = self.route_group(message, group if self._choose(roomy, message) is None else roomy, context)
         if not self.remote_members:
             cluster.given(message, text, routed == AFTER_COMMIT)
@@ -461,8 +461,7 @@ class Router:
         member = redistribute(group, message, sent, entry.qos, session, ended, policy, self._rng)
         if isinstance(member, Subscription) and member.session.queue.full:
             # a message that one queue keeps does not move into another queue that would drop it (P1)
-            roomy = SharedGroup(group.group, group.filter, group.with_room, group.remote)
-            other = redistribute(roomy, message, sent, entry.qos, session, ended, policy, self._rng)
+            other = redistribute(group.with_room, message, sent, entry.qos, session, ended, policy, self._rng)
             member = other or (member if ended else None)
         if member is None:
             return False

@@ -60,9 +60,10 @@ class SharedGroup(msgspec.Struct):
         return self.remote + self.away
 
     @property
-    def with_room(self) -> tuple[Subscription, ...]:
-        """The members of this node whose queues take one more without a loss."""
-        return tuple([each for each in self.members if not each.session.queue.full])
+    def with_room(self) -> SharedGroup:
+        """The group without those members of this node whose queues would lose one more message."""
+        roomy = tuple([each for each in self.members if not each.session.queue.full])
+        return SharedGroup(self.group, self.filter, roomy, self.remote, self.away)
 
     @property
     def node(self) -> str | None:

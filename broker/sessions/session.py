@@ -457,15 +457,20 @@ class Session:
             self.timer = self.env.timers.at(deadline, self._will_is_due if will else self._expire)
 
     def _will_is_due(self) -> None:
-        pause_ms = self._pause_ms()
-        if pause_ms:
-            self.timer = self.env.timers.at(self.env.now + pause_ms, self._will_is_due)
+        if self._must_wait(self._will_is_due):
             return
         self._will_due()
         self._set_timer()
 
     def _pause_ms(self) -> int:
         return self.parts.deadlines.pause_ms(self.key[0])
+
+    def _must_wait(self, due: Callable[[], None]) -> bool:
+        """Whether the client could not come back yet: then this calls `due` again later (H-43)."""
+        pause_ms = self._pause_ms()
+        if pause_ms:
+            self.timer = self.env.timers.at(self.env.now + pause_ms, due)
+        return pause_ms > 0
 
     def _will_due(self) -> None:
         self.fire_will()
@@ -475,9 +480,7 @@ class Session:
             self.end("disconnected")
 
     def _expire(self) -> None:
-        pause_ms = self._pause_ms()
-        if pause_ms:
-            self.timer = self.env.timers.at(self.env.now + pause_ms, self._expire)
+        if self._must_wait(self._expire):
             return
         self.env.observer.session_event("sess.expire", self)
         self.end("expired")

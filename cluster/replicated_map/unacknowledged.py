@@ -42,7 +42,10 @@ class Unacknowledged:
         self._dots: dict[int, bytes] = {}
 
     def compared(self, peer: str, theirs: VersionVector, learned: bool) -> None:
-        """This is the clock of a peer. `learned`: this node is entering a view, and has all that the peer had."""
+        """Note which writes of this node a peer lacks; `theirs` is the peer's clock.
+
+        With `learned` this node is entering a view and has all that the peer had: then those writes give way.
+        """
         if self.when(peer):
             self._note(theirs)
             if learned:

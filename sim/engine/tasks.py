@@ -91,7 +91,7 @@ class Tasks(asyncio.AbstractEventLoop):
 
 
 async def called(begin: Callable[[Callable[[], None]], object]) -> None:
-    """Begin something, and wait until it calls the function that it gets."""
+    """Wait for an operation that reports its end with a callback: `begin` starts it, and gets that callback."""
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     begin(lambda: None if done.done() else done.set_result(None))
     await done

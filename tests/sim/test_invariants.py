@@ -279,7 +279,7 @@ def test_a_publish_with_two_copies_may_cross_a_slow_link_six_times() -> None:
 
 @pytest.mark.parametrize(("flag", "found"), [("majority", 1), ("on", 0)])
 def test_the_cluster_time_of_leases_is_compared(flag: str, found: int) -> None:
-    """Under a policy `on` it is not: a node that serves without a leader takes its wall clock."""
+    """Under a policy `on` the times may differ, because a node that serves without a leader takes its wall clock."""
     simulation = joined()
     world, monitor = simulation.world, LeaseTimes()
     others = {f"allow_{operation}_during_netsplit": "majority" for operation in OPERATIONS}

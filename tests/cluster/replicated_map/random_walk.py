@@ -59,7 +59,7 @@ def calm_walk(seed: int, steps: int = 60, plant: Plant | None = None) -> list[st
 
 
 def drawn(seed: int, plant: Plant | None) -> MapHarness:
-    """Returns two to five nodes, with disks of a kind and a speed that the seed draws."""
+    """Returns a harness whose seed draws two to five nodes, and the durability and speed of their disks."""
     rng = MapHarness(seed, plant=plant).rng
     names = "ABCDE"[: rng.randint(2, 5)]
     return MapHarness(seed, names, plant, rng.choice(["os", "sync"]), rng.choice([0.005, 0.5]))
