@@ -27,11 +27,31 @@ DEPART = "depart"
 seconds that it may take, 4 bytes."""
 ROUND_S = 3.0
 """How often a node that leaves tells how far it is."""
+PASS_ON_S = 2.0
+"""How long a node that stops or leaves waits until the other nodes have its wills and its ended sessions' messages."""
+SOON_S = 0.002
+"""How often a node that stops looks whether it can go on: publishers at other nodes wait for it."""
+
+
+async def passed_on(clustering: ClusterAdapter, member: ClusterNode) -> None:
+    """Wait until the other nodes have all that was written, and the messages that it leads to: with these they have
+    other writes. Not until nothing waits for the disk, which other nodes' publishers may keep busy for long."""
+    await _copied(clustering)
+    passing_on, up = clustering.sender.passing_on, member.links.up
+    if passing_on(up):
+        with suppress(ClusterError):
+            await until(lambda: not passing_on(up), PASS_ON_S, "", SOON_S)
+        await _copied(clustering)
+
+
+async def _copied(clustering: ClusterAdapter) -> None:
+    copied = asyncio.Event()
+    clustering.slots.complete_copies(copied.set)
+    await copied.wait()
 
 
 class Leaving:
-    """The leaves of one node. `stop_mqtt` closes the listeners; with True also the connections. `passed_on` returns
-    when the other nodes have the wills of this node, and what its ended sessions left behind."""
+    """The leaves of one node. `stop_mqtt` closes the listeners; with True also the connections."""
 
     def __init__(
         self,
@@ -39,7 +59,6 @@ class Leaving:
         clustering: ClusterAdapter,
         transport: Transport,
         stop_mqtt: Callable[[bool], Awaitable[None]],
-        passed_on: Callable[[], Awaitable[None]],
     ) -> None:
         self._node = node
         self._member: ClusterNode
@@ -47,7 +66,6 @@ class Leaving:
         self._clustering = clustering
         self._transport = transport
         self._stop_mqtt = stop_mqtt
-        self._passed_on = passed_on
         self._departing: asyncio.Task[str] | None = None
         self._waits_for = ""
 
@@ -177,7 +195,7 @@ class Leaving:
             await self._stop_mqtt(True)  # connections that have no session yet
             still = f"{len(sessions)} sessions of {node.name} are still there"
             await until(lambda: not len(sessions), timeout_s, still)
-            await self._passed_on()
+            await passed_on(self._clustering, self._member)
             if (owed := self._owed_to()) and not accept_loss:
                 raise ClusterError(
                     f"{node.name} has wills, or messages of ended sessions, for {' and '.join(owed)}. Repeat the "

@@ -36,7 +36,7 @@ from .adapter import CLUSTER_SPACES, ClusterAdapter
 from .asking import CALL_S, ask_leader, until
 from .config_calls import VALUES, answer_values, ask_values, spread
 from .discovery import Discovery
-from .leaving import DEPART, Leaving
+from .leaving import DEPART, PASS_ON_S, SOON_S, Leaving, passed_on
 from .listening import listen
 from .neighbours import Neighbours
 from .operator_port import ClusterError, NodeRow, Orphan, StatusRow
@@ -52,10 +52,6 @@ SERVE_S = 60.0
 """How long a join waits until this node serves: it first gets the metadata of the other nodes."""
 SPREAD_S = 10.0
 """How long a change of the configuration may take to be at every node of the view."""
-PASS_ON_S = 2.0
-"""How long a node that stops or leaves waits until the other nodes have its wills and its ended sessions' messages."""
-SOON_S = 0.002
-"""How often a node that stops looks whether it can go on: publishers at other nodes wait for it."""
 
 Clocks = tuple[Callable[[], float], Callable[[], float]]
 """Wall clock and monotonic clock, in milliseconds."""
@@ -121,7 +117,7 @@ class ClusterRuntime:
         self._joining = asyncio.Lock()
         self.member: ClusterNode | None = None
         self.clustering = ClusterAdapter(node)
-        self._leaving = Leaving(node, self.clustering, transport, stop_mqtt, self._passed_on)
+        self._leaving = Leaving(node, self.clustering, transport, stop_mqtt)
         self.when_left: Callable[[], None] = lambda: None
         self.in_force: Callable[[str], str | None] = lambda key: None
         self.operate: Callable[[bytes], Awaitable[bytes]] | None = None
@@ -265,7 +261,7 @@ class ClusterRuntime:
                 task.cancel()
         self._leaving.stop()
         if self.member is not None:
-            await self._passed_on()
+            await passed_on(self.clustering, self.member)
             await self._goodbye(self.member)
             self.member.close()
             await self._note_that_it_left(self.member)
@@ -288,21 +284,6 @@ class ClusterRuntime:
                 consensus = member.consensus
                 if consensus is not None and consensus.hand_over():
                     await until(lambda: not consensus.leads, HAND_OVER_S, "", SOON_S)
-
-    async def _passed_on(self) -> None:
-        """Wait until the other nodes have all that was written, and the messages that it leads to: with these they have
-        other writes. Not until nothing waits for the disk, which other nodes' publishers may keep busy for long."""
-        await self._copied()
-        passing_on, up = self.clustering.sender.passing_on, self._member.links.up
-        if passing_on(up):
-            with suppress(ClusterError):
-                await until(lambda: not passing_on(up), PASS_ON_S, "", SOON_S)
-            await self._copied()
-
-    async def _copied(self) -> None:
-        copied = asyncio.Event()
-        self.clustering.slots.complete_copies(copied.set)
-        await copied.wait()
 
     def _misses_somebody(self) -> bool:
         member = self._member

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ...broker.clustering.adapter import CLUSTER_SPACES, ClusterAdapter
-from ...broker.clustering.asking import until as until_true
 from ...broker.clustering.leaving import DONE, Leaving
-from ...broker.clustering.operator_port import ClusterError
-from ...broker.clustering.runtime import PASS_ON_S
 from ...broker.connection.connection import FAILOVER_GRACE_S
 from ...broker.node import Node
 from ...broker.options import Options
@@ -38,7 +34,7 @@ from ...storage.store import Store
 from ...storage.unsynced import SYNCED, left_unsynced, may_lack_writes
 from .host import Host
 from .loop import VirtualLoop
-from .tasks import Calls, Tasks, called
+from .tasks import Calls, Tasks
 
 CALL_S = 12.0
 """The timeout of a call to another node, in seconds."""
@@ -223,7 +219,7 @@ class ClusterHost(Host):
         assert self.node is not None and self.clustering is not None and self.transport is not None
         node, member = self.node, self.member
         assert member is not None
-        leaving = Leaving(node, self.clustering, Calls(self.transport), _nothing_to_stop, self._passed_on)  # type: ignore[arg-type]
+        leaving = Leaving(node, self.clustering, Calls(self.transport), _nothing_to_stop)  # type: ignore[arg-type]
         leaving.bind(member)
         request = bytes((True, False)) + int(timeout_s).to_bytes(4, "big")
 
@@ -237,14 +233,6 @@ class ClusterHost(Host):
             then(problem)
 
         Tasks(self, lambda: self._mono_ms() / 1000).start(work())  # type: ignore[abstract]
-
-    async def _passed_on(self) -> None:
-        assert self.clustering is not None and self.member is not None
-        await called(self.clustering.slots.complete_copies)
-        passing_on, up = self.clustering.sender.passing_on, self.member.links.up
-        if passing_on(up):
-            with suppress(ClusterError):
-                await until_true(lambda: not passing_on(up), PASS_ON_S, "")
 
     def _call(self, address: str, method: str, request: bytes, then: Callable[[CallAnswer], None]) -> None:
         assert self.transport is not None

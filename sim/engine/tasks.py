@@ -90,13 +90,6 @@ class Tasks(asyncio.AbstractEventLoop):
                 asyncio._set_running_loop(before)
 
 
-async def called(begin: Callable[[Callable[[], None]], object]) -> None:
-    """Wait for an operation that reports its end with a callback: `begin` starts it, and gets that callback."""
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    begin(lambda: None if done.done() else done.set_result(None))
-    await done
-
-
 class Calls:
     """The calls of a `MemoryTransport`, for coroutines."""
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from strogoff.broker.clustering.runtime import PASS_ON_S, ClusterRuntime
+from strogoff.broker.clustering.leaving import PASS_ON_S, passed_on
+from strogoff.broker.clustering.runtime import ClusterRuntime
 from tests.harness.servers import ServersInMemory, run
 from tests.harness.waiting import until
 
@@ -121,7 +122,7 @@ def test_a_disk_that_is_always_busy_does_not_delay_the_stop(tmp_path: Path) -> N
         await asyncio.sleep(0)
         try:
             async with asyncio.timeout(PASS_ON_S / 2):
-                await one._passed_on()
+                await passed_on(one.clustering, one._member)
         finally:
             busy.cancel()
 

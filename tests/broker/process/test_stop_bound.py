@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strogoff.broker.clustering.runtime import PASS_ON_S
+from strogoff.broker.clustering.leaving import PASS_ON_S
 from strogoff.broker.process.server import CLOSE_GRACE_S, STOP_S
 from strogoff.broker.process.stop_bound import stop_bound_s
 from strogoff.cluster.ports import GOODBYE_S, HAND_OVER_S

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from strogoff.sim.engine.loop import VirtualLoop
-from strogoff.sim.engine.tasks import Tasks, called
+from strogoff.sim.engine.tasks import Tasks
 
 
 class Process:
@@ -28,7 +28,9 @@ def test_a_coroutine_waits_in_virtual_time() -> None:
     async def work() -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.Event().wait(), 600)
-        await asyncio.create_task(called(lambda done: process.later(61, done)))
+        called = asyncio.Event()
+        process.later(61, called.set)
+        await asyncio.create_task(called.wait())
         done.append(asyncio.get_running_loop().time())
 
     task = process.tasks.start(work())
