@@ -220,15 +220,20 @@ def functions(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-def unheld(entry: str) -> list[str]:
-    """Returns the tests, checkers, planted bugs and mutants of an entry that do not exist."""
+@cache
+def checks() -> dict[str, set[str]]:
+    """Returns the names of all checkers, planted bugs and mutants."""
     mutants = tomllib.loads(page_of(ROOT / "mutants" / "mutants.toml"))["mutant"]
-    there = {
+    return {
         "checkers": {path.stem for path in (ROOT / "sim" / "checkers").glob("*.py")},
         "planted bugs": {*NODE_BUGS, *CLUSTER_BUGS},
         "mutants": {mutant["name"] for mutant in mutants},
     }
-    wrong = [name for kind, names in there.items() for name in names_in(entry, kind) if name not in names]
+
+
+def unheld(entry: str) -> list[str]:
+    """Returns the tests, checkers, planted bugs and mutants of an entry that do not exist."""
+    wrong = [name for kind, names in checks().items() for name in names_in(entry, kind) if name not in names]
     for name in re.findall(r"`(tests/[^`]+)`", entry):
         path, _, test = name.partition("::")
         if not (ROOT / path).is_file() or test not in functions(ROOT / path):

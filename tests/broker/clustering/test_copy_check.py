@@ -278,12 +278,12 @@ def test_a_follower_that_lacks_file_descriptors_is_asked_again(
 
 
 def test_each_copy_is_compared_once_in_an_interval() -> None:
-    cluster = Checked(interval_s=100)
+    cluster = Checked(interval_s=50)
     cluster.all_copied()
     counters = cluster[cluster.primary].node.env.counters
-    cluster.pass_s(100.0)
+    cluster.pass_s(50.0)
     before, cluster.items, own = counters.queue_copy_checks, [], len(cluster.replicator(cluster.primary).copies)
-    cluster.pass_s(200.0)
+    cluster.pass_s(100.0)
     assert abs(counters.queue_copy_checks - before - 2 * own) <= 2 and own > 50
     assert len(cluster.items) == 2
 
@@ -433,8 +433,12 @@ def test_a_row_that_leveldb_has_lost_comes_back() -> None:
                 await writer.publish("t", f"{number}", qos=1)
             await cluster.settled()
             node, port = cluster[last].node, ports[former]
-            present = dict(node.slot_sessions.rows(slot))
-            lost = [key for key in present if key[:1] == b"q"][7]
+
+            def messages() -> list[bytes]:
+                return [key for key, _ in node.slot_sessions.rows(slot) if key[:1] == b"q"]
+
+            await until(lambda: len(messages()) == 20)
+            present, lost = dict(node.slot_sessions.rows(slot)), messages()[7]
             cast(Any, cluster[last].server.store)._engine._handle().delete(lost)
             assert node.env.store.get(lost) is None
             assert port is not None and port.check_copies([slot]) == 1

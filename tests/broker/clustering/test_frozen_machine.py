@@ -9,7 +9,7 @@ from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.test_leader_time import ahead_ms
 from tests.harness.cluster import ClusterHarness
 
-LONG_S = 400.0
+LONG_S = 90.0
 
 
 @pytest.mark.parametrize("who", [1, 2])
@@ -21,7 +21,7 @@ def test_a_message_from_a_machine_that_stood_still_has_not_expired(who: int) -> 
     cluster[who].freeze(LONG_S)
     cluster.whole()
     writer = cluster[who].client("writer")
-    assert writer.publish("t", b"m", 1, message_expiry_interval=100)[0].reason == 0
+    assert writer.publish("t", b"m", 1, message_expiry_interval=30)[0].reason == 0
     (came,) = reader.drain()
     assert isinstance(came, packets.Publish)
     assert all(abs(ahead_ms(node)) < 1000 for node in cluster.nodes)
@@ -36,7 +36,7 @@ def test_a_leader_that_stood_still_takes_the_time_of_the_other_node() -> None:
     cluster[1].freeze(LONG_S)
     cluster.whole()
     cluster.until(lambda: cluster[1].leads and cluster[2].member.leased())
-    assert cluster[1].client("writer").publish("t", b"m", 1, message_expiry_interval=100)[0].reason == 0
+    assert cluster[1].client("writer").publish("t", b"m", 1, message_expiry_interval=30)[0].reason == 0
     assert [each.payload for each in reader.drain()] == [b"m"]
     assert all(abs(ahead_ms(node)) < 1000 for node in cluster.nodes)
 
@@ -62,7 +62,7 @@ def test_a_will_at_a_machine_that_stood_still_is_not_published_if_its_client_com
     watcher = cluster[1].client("watcher")
     watcher.subscribe(("will", 1))
     cluster.put(mortal=2)
-    will = packets.Will("will", b"gone", 1, False, {"will_delay_interval": 200})
+    will = packets.Will("will", b"gone", 1, False, {"will_delay_interval": 80})
     cluster[2].client("mortal", clean=False, expiry_s=6 * 3600, will=will).vanish()
     cluster.pass_s(57.0)
     cluster[2].freeze(LONG_S)
@@ -92,7 +92,7 @@ def test_a_publish_that_waited_for_the_lease_has_not_expired() -> None:
     cluster.isolate(2)
     cluster[2].freeze(LONG_S)
     cluster.state_of(2, ViewState.MINORITY)
-    writer.send(packets.Publish("t", b"m", 1, packet_id=1, dup=True, properties={"message_expiry_interval": 100}))
+    writer.send(packets.Publish("t", b"m", 1, packet_id=1, dup=True, properties={"message_expiry_interval": 30}))
     cluster.pass_s(1.0)
     assert writer.take() == []
     cluster.network.heal()

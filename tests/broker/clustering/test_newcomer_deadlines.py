@@ -16,11 +16,11 @@ def topics(cluster: ClusterHarness) -> list[list[str]]:
 
 
 def newcomer_with_a_message(leap_ms: float) -> ClusterHarness:
-    """n1 and n3 retain a message for 300 s, and n3 joins."""
+    """n1 and n3 retain a message for 90 s, and n3 joins."""
     cluster = beside_a_newcomer(leap_ms, expire_retain_cache_s=1)
     for number, topic in ((1, "other"), (3, "own")):
         client = cluster[number].client("client")
-        answer = client.publish(topic, b"m", 1, retain=True, message_expiry_interval=300)[0]
+        answer = client.publish(topic, b"m", 1, retain=True, message_expiry_interval=90)[0]
         assert answer.reason == 0
         client.leave()
     cluster.pass_s(1.0)
@@ -42,9 +42,9 @@ def test_retained_messages_of_a_newcomer_keep_their_remaining_time(leap_ms: floa
         cluster.pass_s(20.0)
         cluster[3].disks[0].stall_until = 0.0
     cluster.whole()
-    cluster.pass_s(200.0)
+    cluster.pass_s(40.0)
     assert topics(cluster) == [["other", "own"]] * 3
-    cluster.pass_s(120.0)
+    cluster.pass_s(60.0)
     assert [harness.node.retained.count for harness in cluster.nodes] == [0, 0, 0]
 
 

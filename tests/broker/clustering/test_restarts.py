@@ -209,32 +209,32 @@ def test_a_restart_with_a_wrong_clock_ends_no_session(machine: str, wrong_ms: fl
     leader's time.
     """
     cluster = ClusterHarness(3)
-    reader = cluster[2].client("reader", clean=False, expiry_s=600)
+    reader = cluster[2].client("reader", clean=False, expiry_s=200)
     reader.subscribe(("t", 1))
     reader.leave()
-    cluster[2].client("writer").publish("t", b"kept", 1, message_expiry_interval=500)
+    cluster[2].client("writer").publish("t", b"kept", 1, message_expiry_interval=200)
     cluster.pass_s(30)
     cluster[2].kill()
-    cluster.pass_s(200)
+    cluster.pass_s(50)
     cluster[2].host.wall_off_ms = wrong_ms
     cluster[2].host.machine = machine
     cluster[2].start()
     cluster.whole()
     assert abs(cluster[2].node.env.clock.now_ms() - cluster[1].node.env.clock.now_ms()) < 100
-    assert [each.payload for each in cluster[2].client("reader", clean=False, expiry_s=600).drain()] == [b"kept"]
-    cluster.pass_s(100)
+    assert [each.payload for each in cluster[2].client("reader", clean=False, expiry_s=200).drain()] == [b"kept"]
+    cluster.pass_s(30)
     assert abs(cluster[2].node.env.clock.now_ms() - cluster[1].node.env.clock.now_ms()) < 100
 
 
 @pytest.mark.parametrize("machine", ["the first boot", "another"])
 def test_deadlines_of_a_downtime_pass_when_the_node_knows_the_time(machine: str) -> None:
     cluster = ClusterHarness(3)
-    reader = cluster[2].client("reader", clean=False, expiry_s=100)
+    reader = cluster[2].client("reader", clean=False, expiry_s=60)
     reader.subscribe(("t", 1))
     reader.leave()
     cluster.pass_s(30)
     cluster[2].kill()
-    cluster.pass_s(200)
+    cluster.pass_s(50)
     cluster[2].host.machine = machine
     cluster[2].start()
     cluster.whole()

@@ -116,7 +116,7 @@ def test_the_audit_sees_whether_all_nodes_keep_the_same(right: bool, monkeypatch
     cluster.network.heal()
     cluster.whole()
     writers[1].publish("t/new", b"3", 1, 6, retain=True)
-    for _ in range(20):
+    for _ in range(8):
         cluster.pass_s(10.0)
         for harness in cluster.nodes:
             harness.node.env.observer.emit_stats()

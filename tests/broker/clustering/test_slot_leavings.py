@@ -60,7 +60,7 @@ def waiting(cluster: CopiedCluster, number: int, name: str) -> list[bytes]:
 
 
 ALL = [b"%d" % each for each in range(5)]
-TURNS = thinned((2, 0, 1, 4, 6, 8, 10, 12, 16, 20, 25, 40), 3)
+TURNS = thinned((2, 0, 1, 4, 6, 8, 10, 12, 16, 20, 25, 40), 6)
 
 
 @pytest.mark.parametrize("turns", TURNS)

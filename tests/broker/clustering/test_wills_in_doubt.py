@@ -94,7 +94,7 @@ def cut_off(scene: Scene) -> None:
     scene.cluster.isolate(scene.gateway)
 
 
-@pytest.mark.parametrize("form", thinned(FORMS, 3))
+@pytest.mark.parametrize("form", thinned(FORMS, 6))
 @pytest.mark.parametrize("fault", [killed, paused, cut_off])
 @pytest.mark.parametrize("back_at", ["primary", "follower"])
 def test_nobody_gets_the_will_of_a_client_whose_gateway_has_died(

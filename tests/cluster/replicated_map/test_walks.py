@@ -1,4 +1,4 @@
-"""Random walks under faults end in equal maps; every planted bug is found within `SEEDS` of them, or within
+"""Random walks under faults end in equal maps; every planted bug is found within `SEEDS` of them, or by
 `CALM_SEEDS` of the calm ones.
 """
 
@@ -12,7 +12,7 @@ from .planted_bugs import CALM_PLANTS, PLANTS
 from .random_walk import calm_walk, walk
 
 SEEDS = 5
-CALM_SEEDS = 60
+CALM_SEEDS = range(30, 40)
 
 
 @pytest.mark.parametrize("seed", thinned(range(30), 4))
@@ -32,8 +32,8 @@ def test_planted_bugs_are_found(plant: str) -> None:
 
 @pytest.mark.parametrize("plant", sorted(CALM_PLANTS))
 def test_planted_bugs_are_found_by_calm_walks(plant: str) -> None:
-    found = any(calm_walk(seed, plant=CALM_PLANTS[plant]) != [] for seed in range(CALM_SEEDS))
-    assert found, f"{plant} not found in {CALM_SEEDS} seeds"
+    found = any(calm_walk(seed, plant=CALM_PLANTS[plant]) != [] for seed in CALM_SEEDS)
+    assert found, f"{plant} not found in {CALM_SEEDS}"
 
 
 def _fails(seed: int, plant: str) -> bool:
