@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from itertools import cycle
 
 from ...cluster.membership.admission import LEAVE, LeaveRequest, encode_call
 from ...cluster.node import ClusterNode
@@ -27,6 +28,8 @@ DEPART = "depart"
 seconds that it may take, 4 bytes."""
 ROUND_S = 3.0
 """How often a node that leaves tells how far it is."""
+ASK_AGAIN_S = 0.5
+"""The pause before a node asks the leader again to take it out."""
 PASS_ON_S = 2.0
 """How long a node that stops or leaves waits until the other nodes have its wills and its ended sessions' messages."""
 SOON_S = 0.002
@@ -228,8 +231,22 @@ class Leaving:
         await until(lambda: not slots.may_get_slots, CALL_S, reason)
 
     async def _take_out(self, node: str, empty: bool = False) -> None:
+        """Ask the leader to take a node out. `empty`: this node, which says that it has no session. It asks until it
+        gets an answer: without one the log may have its word, and no session may begin here. The other members answer
+        a node that is out already."""
         request = encode_call(LeaveRequest(node, True, empty))
-        answer = await ask_leader(self._transport, self._member.me.address, LEAVE, request)
+        me, members = self._member.me, self._member.membership.members.values()
+        addresses = cycle([me.address, *[row.address for row in members if row.node != me.node]])
+        while True:
+            try:
+                answer = await ask_leader(self._transport, next(addresses), LEAVE, request)
+                break
+            except ClusterError as error:
+                if not empty:
+                    raise
+                self._waits_for = f"{node} asks to leave again, because it got no answer: {error}"
+                await asyncio.sleep(ASK_AGAIN_S)
+        self._waits_for = ""
         if answer.problem:
             raise ClusterError(answer.problem)
 

@@ -22,7 +22,8 @@ VERSIONS = (OLDEST, NEWEST)
 class _Waiting(Struct):
     """A pending request; `submitted` once the leader's coordinator has it.
 
-    `unknown`: a `leave` for a node that was not a member when the request came, by the log as applied here.
+    `unknown`: a `leave` for a node that was not a member when the request came, by the log as applied here. If it says
+    itself that it is empty, it repeats a request whose answer was lost.
     """
 
     request: JoinRequest | LeaveRequest
@@ -216,7 +217,8 @@ class JoinLeaveService:
             if not consensus.raft.up_to_date:
                 return  # newly elected: it may not have applied an earlier request yet
             if self._done_already(request):
-                self._answer(waiting, CallAnswer(_no_member(request)) if waiting.unknown else self._accepted())
+                strange = waiting.unknown and not (isinstance(request, LeaveRequest) and request.empty)
+                self._answer(waiting, CallAnswer(_no_member(request)) if strange else self._accepted())
                 return
             if isinstance(request, JoinRequest) and (problem := self._name_conflict(request)):
                 self._answer(waiting, CallAnswer(problem))

@@ -12,8 +12,10 @@ from strogoff.broker.clustering import leaving
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.broker.clustering.runtime import ClusterRuntime
 from strogoff.cluster.identity import SLOTS, slot_of
+from strogoff.cluster.membership.admission import LEAVE
 from strogoff.cluster.slots.placement import wanted
 from strogoff.cluster.slots.table import SlotRow
+from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
 from tests.harness.servers import ServersInMemory, id_at, run, said
 from tests.harness.waiting import until
@@ -245,5 +247,39 @@ def test_a_node_does_not_leave_with_a_will_for_an_absent_node(tmp_path: Path, ac
         await client.connect()
         await until(lambda: got == [b"gone"])
         assert (await said(one, four.name))[-1] == "Done"
+
+    run(tmp_path, scenario)
+
+
+def test_no_session_begins_at_a_node_whose_leave_is_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log may have the leave all the same, and takes the word of the node that it has no session."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1", **ONE_COPY), await harness.start("n2", **ONE_COPY)
+        await two.join("127.0.0.1:44001", False)
+        name = await id_at(two, "n2@127.0.0.1")
+        transport = two._leaving._transport
+        call = transport.call
+        asked: list[asyncio.Task[bytes]] = []
+
+        async def loses_an_answer(address: str, method: str, request: bytes, timeout_s: float) -> bytes:
+            answer = asyncio.create_task(call(address, method, request, timeout_s))
+            if method == LEAVE and address == one.address:
+                asked.append(answer)
+                if len(asked) == 1:
+                    raise CallFailed("the connection is closed")
+            return await answer
+
+        monkeypatch.setattr(transport, "call", loses_an_answer)
+        leave = asyncio.create_task(said(two, "n2@127.0.0.1"))
+        await until(lambda: len(asked) > 1 or leave.done())
+        client = await harness.client("n1", name, clean=False)
+        await client.subscribe("kept", 1)
+        await client.abort()
+        assert (await leave)[-1] == "Done"
+        await asyncio.gather(*asked)
+        assert (await client.connect()).session_present
 
     run(tmp_path, scenario)

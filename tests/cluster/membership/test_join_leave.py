@@ -38,9 +38,9 @@ def join(machine: Machine, data: bytes) -> list[CallAnswer]:
     return answers
 
 
-def leave(machine: Machine, node: str) -> list[CallAnswer]:
+def leave(machine: Machine, node: str, empty: bool = False) -> list[CallAnswer]:
     answers: list[CallAnswer] = []
-    data = encode_call(LeaveRequest(node, True))
+    data = encode_call(LeaveRequest(node, True, empty))
     machine.member.join_leave.leave(data, lambda answer: answers.append(decode_answer(answer)))
     return answers
 
@@ -215,6 +215,14 @@ def test_a_node_that_is_not_a_member_cannot_leave() -> None:
     cluster = MemberHarness(2)
     (answer,) = leave(cluster[1], "n9")
     assert answer.problem == "n9 is not a member of this cluster"
+
+
+def test_a_node_that_asks_again_after_a_lost_answer_learns_that_it_has_left() -> None:
+    cluster = MemberHarness(2)
+    answers = leave(cluster[1], "n2", empty=True)
+    cluster.until(lambda: bool(answers))
+    (answer,) = leave(cluster[1], "n2", empty=True)
+    assert answer.problem == ""
 
 
 def test_a_node_that_is_alone_has_no_members() -> None:
