@@ -150,8 +150,8 @@ class ForwardReceiver:
         self.load_slots(range(SLOTS))
 
     def load_slots(self, slots: Iterable[int]) -> None:
-        """Load from the store what these slots have taken from other nodes."""
-        slots = tuple(slots)
+        """Load from the store what these slots have taken from other nodes. Raises `StorageError`."""
+        slots, found = tuple(slots), set[str]()
         self._gate.load(slots)
         for slot in slots:
             for key in self._node.env.store.keys(*keys.slot_range(b"a", slot)):
@@ -159,8 +159,9 @@ class ForwardReceiver:
                 entry = self._entry(name, boot, counter)
                 entry.slots = [*[each for each in entry.slots if each != slot], slot]
                 entry.kept = [*[each for each in entry.kept if each != slot], slot]
-        for name, seen in self._seen.items():  # `settle` needs the order
-            self._seen[name] = dict(sorted(seen.items()))
+                found.add(name)
+        for name in found:  # `settle` needs the order
+            self._seen[name] = dict(sorted(self._seen[name].items()))
 
     def drop_slot(self, slot: int) -> None:
         """The slot has left this node: keep no record of the QoS 2 messages that it has taken."""

@@ -8,6 +8,7 @@ and everything that was acknowledged is there. `slot_departure.py` and `slot_arr
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 
 from ...cluster.node import ClusterNode
 from ...cluster.ports import Datagram
@@ -208,7 +209,8 @@ class SlotMoves:
         departure.phase = COPYING
         if departure.target in departure.row.in_sync:
             departure.copied = True
-            departure.sessions = node.slot_sessions.count(slot)
+            with suppress(StorageError):  # the store reports it
+                departure.sessions = node.slot_sessions.count(slot)
         else:
             self._copy(departure)
 

@@ -35,14 +35,16 @@ SAY_MS = 1_000
 WORK, FULL = 16, 8
 """How much one turn opens: a slot without sessions is 1, and takes 0.2 ms. One with sessions is `FULL`: it takes one or
 two milliseconds, and more if it has thousands of sessions."""
+PAUSE_MS = 1_000
+"""How long to wait for the disk if it returns none of the slots."""
 ANNOUNCED = 200
 """Subscriptions of a slot that one turn announces."""
 
 
 class SlotOpening:
     """The slots that come to one node and leave it. `lost` has the slots that it has lost a moment ago, and whose
-    sessions may still write; `unopened` those that it has got and opens in later turns. `opened` is called when clients
-    can reach some of them."""
+    sessions may still write; `unopened` those that it has got and opens in later turns, with the error of the disk that
+    has prevented it. `opened` is called when clients can reach some of them."""
 
     def __init__(self, node: Node, member: ClusterNode, traffic: Traffic, opened: Callable[[], None]) -> None:
         self._node = node
@@ -50,7 +52,7 @@ class SlotOpening:
         self._traffic = traffic
         self._mine = set(range(SLOTS))
         self.lost: set[int] = set()
-        self.unopened: dict[int, None] = {}
+        self.unopened: dict[int, str] = {}
         self._opened = opened
         self.leftovers = SlotLeftovers(node, member.metadata.get, self._is_own, self._cleared)
         self._announcing: dict[int, Iterator[tuple[str, str, str | None]]] = {}
@@ -156,7 +158,7 @@ class SlotOpening:
                 "warning", f"this node takes over the slots {names}, of which it has a copy: their primary has left"
             )
         begins = not self.unopened
-        self.unopened.update(dict.fromkeys(slots))
+        self.unopened.update(dict.fromkeys(slots, ""))
         self._traffic.gate.sealed.update(slots)
         if begins:
             self._open_some()
@@ -164,21 +166,36 @@ class SlotOpening:
     def _open_some(self) -> None:
         env, traffic = self._node.env, self._traffic
         some = self._next()
-        for slot in some:
+        read = [slot for slot in some if self._read(slot)]
+        traffic.gate.barrier = env.store.open_commit
+        for slot in read:
             del self.unopened[slot]
             traffic.gate.sealed.discard(slot)
-        own = [slot for slot in some if self._is_own(slot)]  # another table may have come meanwhile
-        traffic.receiver.load_slots(own)
-        traffic.gate.barrier = env.store.open_commit
-        for slot in own:
+            if not self._is_own(slot):
+                continue  # another table has come meanwhile
             self.reopen(slot)
             self.lost.discard(slot)
             env.event("slot.arrive", slot=slot)
             self._announcing[slot] = self._subscriptions(slot)
             if len(self._announcing) == 1:
                 env.background(self._announce)
-        if self.unopened:
+        if self.unopened and read:
             env.after_turn(self._go_on)
+        elif self.unopened:
+            env.timers.at(env.now + PAUSE_MS, self._go_on)
+
+    def _read(self, slot: int) -> bool:
+        """Read what the slot has taken. Without that a message would come again, so the slot stays closed: returns
+        False, and the other slots come first."""
+        try:
+            if self._is_own(slot):
+                self._traffic.receiver.load_slots((slot,))
+        except StorageError as error:
+            if self.unopened.pop(slot) != str(error):
+                self._node.env.log("error", f"slot {slot} is not opened as long as the disk cannot be read: {error}")
+            self.unopened[slot] = str(error)
+            return False
+        return True
 
     def _next(self) -> list[int]:
         """Return the slots that this turn opens."""

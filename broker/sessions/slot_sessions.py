@@ -13,6 +13,7 @@ are.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Protocol
 
 from ...mqtt.topics import parse_shared
@@ -208,14 +209,15 @@ class SlotSessions:
         """Another node has become the primary of the slot, while this one was paused or cut off: forget its sessions.
 
         Nothing else happens to them here: no will, no hand-over of shared messages, no change of a route or a row. The
-        caller announces again which members of shared groups are online here. Clients without durable state stay.
-        Raises `StorageError`.
+        caller announces again which members of shared groups are online here. Clients without durable state stay. If
+        the disk cannot be read, the snapshot stays with its notes, and is as right as before.
         """
         self._close(slot, elsewhere)
         for session in self._sessions.of_slot(slot):
             self._sessions.drop(session)
         self.mark(slot, LEAVING)
-        self._sessions.snapshots.delete(slot)
+        with suppress(StorageError):  # the store reports it
+            self._sessions.snapshots.delete(slot)
 
     # -- at a node that gets a slot, or a copy of it
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from strogoff.broker.clustering import slot_opening
@@ -11,6 +13,7 @@ from strogoff.broker.sessions.slot_sessions import KEPT
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Connack, Puback, Publish, Pubrec, Will
 from strogoff.mqtt.reasons import ReasonCode
+from strogoff.storage.engine import OutOfDescriptors
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.broker.clustering.slot_cluster import SlotCluster
 from tests.harness.broker import publish
@@ -349,3 +352,61 @@ def test_a_follower_counts_the_subscribers_that_come_and_go_in_a_copy(cluster: C
     assert len(_slot_routes(cluster, third)) == 1
     _unsubscribe(cluster, follower, left[-1:], text)
     cluster.until(lambda: _slot_routes(cluster, third) == [])
+
+
+def unreadable(cluster: CopiedCluster, number: int, kinds: bytes, patched: pytest.MonkeyPatch) -> None:
+    """From now on the disk of a node returns no row of these kinds."""
+    engine = cluster[number].host.engine
+    for name in ("keys", "scan"):
+        read = getattr(engine, name)
+
+        def tried(start: bytes, *others: Any, read: Any = read, **more: Any) -> Any:
+            if start[0] in kinds:
+                raise OutOfDescriptors("too many open files")
+            return read(start, *others, **more)
+
+        patched.setattr(engine, name, tried)
+
+
+def test_a_node_that_cannot_read_its_disk_gives_up_the_slots_that_were_taken_over(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = subscriber(cluster)
+    primary, _ = cluster.copied()
+    cluster[primary].pause_process()
+    cluster.taken_over(primary)
+    unreadable(cluster, primary, b"vf", monkeypatch)
+    cluster[primary].resume_process()
+    cluster.until(lambda: client.closed)
+    cluster.whole()
+
+
+def test_a_node_opens_the_slots_that_it_has_got_when_it_can_read_its_disk(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    cluster[cluster.third()].client("writer").publish("t", b"1", 1)
+    with monkeypatch.context() as patched:
+        unreadable(cluster, follower, b"y", patched)
+        cluster[primary].kill()
+        assert cluster.taken_over(primary) == follower
+        cluster.pass_s(3.0)
+        clustering = cluster[follower].host.clustering
+        assert clustering is not None and cluster.slot in clustering.slots.opening.unopened
+    assert resumed(cluster, follower) == [b"1"]
+
+
+def test_a_slot_moves_although_its_sessions_cannot_be_counted(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number is only for the log. Without this the slot stays closed, and its node ticks no more."""
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+
+    def unreadable(slot: int) -> int:
+        raise OutOfDescriptors("too many open files")
+
+    monkeypatch.setattr(cluster[primary].node.slot_sessions, "count", unreadable)
+    cluster.move("sub", follower)
+    assert resumed(cluster, follower) == []
