@@ -178,7 +178,7 @@ class DataDirectory:
 
 
 def note_repair_with_loss(path: Path) -> None:
-    """A repair has dropped keys from a database of the data directory: the next start counts as one that finds that
+    """A repair may drop keys from a database of the data directory: the next start counts as one that finds that
     writes are missing. The caller has the lock. Raises as `read_marker`."""
     file = path / MARKER
     if file.exists():

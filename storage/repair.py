@@ -7,6 +7,7 @@ were deleted in the seconds before the damage.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,14 @@ class RepairReport:
     """True if only lists of files were damaged, so that no data is lost."""
 
 
-def repair(path: Path, options: LevelDBOptions | None = None) -> RepairReport:
+def _nothing() -> None:
+    """Default of a callback."""
+
+
+def repair(path: Path, options: LevelDBOptions | None = None, begins: Callable[[], None] = _nothing) -> RepairReport:
     """Repair the database in `path`, which must be closed. Raises the errors of opening, `Corrupted` if it fails.
 
+    Calls `begins` before it changes anything: after an interrupted repair the next one may find no damage any more.
     `options` should be those of the node. A repair takes seconds per GB: it reads and verifies all data twice.
     """
     path = Path(path).absolute()
@@ -58,6 +64,7 @@ def repair(path: Path, options: LevelDBOptions | None = None) -> RepairReport:
         try:
             return RepairReport("", _verify(folder.path, arguments), 0, 0, (), lossless=True)
         except Corrupted as damage:
+            begins()
             return _repair(folder.path, arguments, damage)
     finally:
         folder.close()

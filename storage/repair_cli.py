@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .directory import DATABASES, MARKER, note_repair_with_loss
 from .engine import StorageError
-from .files import PathLock
+from .files import PathLock, write_durably
 from .repair import repair
 
 
@@ -36,10 +36,12 @@ def _run(arguments: argparse.Namespace) -> int:
         return 1
     try:
         lock = PathLock(directory / "lock")
+        marker = directory / MARKER
+        before = marker.read_bytes() if marker.exists() else b""
         try:
             lossless = [_repair(folder) for folder in folders]
-            if not all(lossless):
-                note_repair_with_loss(directory)
+            if all(lossless) and before:
+                write_durably(marker, before)
         finally:
             lock.close()
     except (StorageError, OSError) as error:
@@ -49,8 +51,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _repair(folder: Path) -> bool:
-    """Repair one database and print the result. Returns whether no data is lost."""
-    report = repair(folder)
+    """Repair one database and print the result. Returns whether no data is lost. Until that is known, the data
+    directory counts as one with a loss."""
+    report = repair(folder, begins=lambda: note_repair_with_loss(folder.parent))
     if not report.found:
         print(f"{folder}: no damage, {report.kept} keys")
         return True

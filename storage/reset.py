@@ -42,11 +42,11 @@ def reset(path: Path, new_uuid: Callable[[], str]) -> Path:
                 (path / name).rename(aside / name)
         sync_directory(aside)
         sync_directory(path)
-        for name in DATABASES:
-            leveldb_folder.prepare(path / name)
         boot = max(marker.boot, marker.boot_above) + SKIPPED
         fresh = replace(marker, format=FORMAT, cluster_id=new_uuid(), disk_uuid=new_uuid(), boot=boot, boot_above=boot)
         write_durably(file, json.dumps(asdict(fresh), indent=2).encode() + b"\n")
+        for name in DATABASES:
+            leveldb_folder.prepare(path / name)  # last: no node starts with empty databases and the old disk's id
     finally:
         lock.close()
     return aside

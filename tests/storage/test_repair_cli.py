@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from strogoff.cli import main
+from strogoff.storage import repair_cli
 from strogoff.storage.directory import MARKER, DataDirectory
 from strogoff.storage.engine import Corrupted
+from strogoff.storage.repair import RepairReport, repair
 
 from .contract import END, LevelDBHarness
 
@@ -44,6 +47,7 @@ def test_rebuilding_lists_of_files_loses_nothing(data: Path, capsys: pytest.Capt
     """Status 0, and the keys are there."""
     (data / "messages" / "CURRENT").unlink()
     assert main(["repair", str(data)]) == 0
+    assert json.loads((data / MARKER).read_text())["incomplete"] == 0
     assert "CURRENT" in capsys.readouterr().out
     harness = LevelDBHarness(data / "messages", "os")
     harness.open()
@@ -64,6 +68,25 @@ def test_lost_writes_are_counted(data: Path, capsys: pytest.CaptureFixture[str])
     assert f"the damaged files are in lost/: {log.name}" in said
     assert list((data / "messages" / "lost").iterdir())
     assert main(["repair", str(data)]) == 0
+
+
+def test_an_interrupted_repair_counts_as_a_loss(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one finds no damage any more."""
+    log = log_of(data)
+    content = bytearray(log.read_bytes())
+    content[5000:5100] = bytes(100)
+    log.write_bytes(content)
+
+    def killed_after_the_first(folder: Path, **arguments: Any) -> RepairReport:
+        if folder.name == "meta":
+            raise OSError("killed")
+        return repair(folder, **arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(repair_cli, "repair", killed_after_the_first)
+        assert main(["repair", str(data)]) == 1
+    assert main(["repair", str(data)]) == 0
+    assert json.loads((data / MARKER).read_text())["incomplete"] == 2
 
 
 @pytest.mark.parametrize("name", ["messages", "meta"])

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
+from strogoff.storage import reset as reset_module
 from strogoff.storage.directory import FORMAT, MARKER, DataDirectory
-from strogoff.storage.engine import DirectoryInUse, StorageError
+from strogoff.storage.engine import Corrupted, DirectoryInUse, StorageError
+from strogoff.storage.files import write_durably
 from strogoff.storage.reset import SKIPPED, reset
 
 
@@ -65,6 +67,30 @@ def test_an_interrupted_run_is_finished_by_the_next_one(tmp_path: Path) -> None:
     begun(path).close()
     (path / "messages").rename(tmp_path / "gone")
     with pytest.raises(StorageError, match="the database is missing"):
+        DataDirectory(path, "n1", ids())
+    reset(path, lambda: "another")
+    anew = DataDirectory(path, "n1", ids())
+    assert anew.disk_uuid == "another"
+    anew.close()
+
+
+def test_no_node_starts_with_empty_databases_under_the_id_of_the_old_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reset was killed before it wrote the new id: the cluster would count the node as one that has its data."""
+    path = tmp_path / "data"
+    begun(path).close()
+
+    def killed(file: Path, content: bytes) -> None:
+        if file == path / MARKER:
+            raise OSError("killed")
+        write_durably(file, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reset_module, "write_durably", killed)
+        with pytest.raises(OSError, match="killed"):
+            reset(path, lambda: "another")
+    with pytest.raises(Corrupted, match="the database is missing"):
         DataDirectory(path, "n1", ids())
     reset(path, lambda: "another")
     anew = DataDirectory(path, "n1", ids())
