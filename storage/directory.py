@@ -129,10 +129,14 @@ class DataDirectory:
         unsynced = left_unsynced(durability, machine, marker.unsynced)
         self._write(replace(marker, incomplete=incomplete, unsynced=unsynced))
 
-    def note_synced(self) -> None:
-        """This process has closed the message database: sync its files, and note that nothing is left. May take a
-        while, so call it in a thread. Raises OSError."""
+    def sync_messages(self) -> None:
+        """This process has closed the message database: sync its files. May take a while, so call it in a thread.
+        Raises OSError."""
         sync_files(self.messages)
+
+    def note_synced(self) -> None:
+        """Note that `sync_messages` has ended, and nothing is left. Call it before `close`: later the directory may be
+        that of the next process. Raises OSError."""
         self._write(replace(self._marker, unsynced=SYNCED))
 
     def raise_boot(self, boot: int) -> None:

@@ -359,7 +359,8 @@ class Server:
         if directory is None or not hasattr(self, "store") or not isinstance(self._engine, LevelDBEngine):
             return
         try:
-            await asyncio.wait_for(self._loop.run_in_executor(None, directory.note_synced), STOP_S)
+            await asyncio.wait_for(self._loop.run_in_executor(None, directory.sync_messages), STOP_S)
+            directory.note_synced()
         except (OSError, TimeoutError) as error:
             self.log("warning", f"the message store was not synced at the stop: {error!r}")
 

@@ -190,6 +190,7 @@ def test_a_process_that_stops_in_order_leaves_nothing_unsynced(tmp_path: Path) -
     use(tmp_path)
     directory = start(tmp_path)
     directory.note_writes("os", "k1")
+    directory.sync_messages()
     directory.note_synced()
     directory.close()
     directory = start(tmp_path)
