@@ -55,20 +55,23 @@ class Timers:
         self._heap = [(when_ms + by_ms, order, timer) for when_ms, order, timer in self._heap]
 
     def run(self, now_ms: int) -> None:
-        """Run all timers that are due. A timer that a callback sets waits for the next call, so this always ends."""
+        """Run all timers that are due. A timer that a callback sets waits for the next call, so this always ends. If a
+        callback raises, the next call runs the others."""
         last = self._order
         heap = self._heap
-        while heap and heap[0][0] <= now_ms and heap[0][1] <= last:
-            timer = heappop(heap)[2]
-            callback = timer.callback
-            if callback is None:
-                self._cancelled -= 1
-                continue
-            timer.callback = None
-            callback()
-            heap = self._heap
-        if heap:
-            self._wake_at(heap[0][0])
+        try:
+            while heap and heap[0][0] <= now_ms and heap[0][1] <= last:
+                timer = heappop(heap)[2]
+                callback = timer.callback
+                if callback is None:
+                    self._cancelled -= 1
+                    continue
+                timer.callback = None
+                callback()
+                heap = self._heap
+        finally:
+            if self._heap:
+                self._wake_at(self._heap[0][0])
 
     def __len__(self) -> int:
         return len(self._heap) - self._cancelled

@@ -269,20 +269,22 @@ class ClusterNode:
     def _tick(self) -> None:
         if self.closed or self.consensus is None or self.lease_service is None:
             return
-        self.consensus.tick()
-        self.registrar.tick()
-        self.lease_service.tick((self.settings.calm_tick_s if self._slow else self.settings.tick_s) * 1000)
-        self.rejoin.tick()
-        self.metadata.tick(int(self.ports.now_ms()))
-        self.join_leave.tick()
-        self._say_goodbye()
-        self.look()
-        self.reporting.tick()
-        self.links.tick()
-        self.on_tick()
-        self._ticked_ms = self.ports.now_ms()
-        self._slow = self.calm()
-        self._timer = self.ports.later(self._pause_s(), self._tick)
+        try:
+            self.consensus.tick()
+            self.registrar.tick()
+            self.lease_service.tick((self.settings.calm_tick_s if self._slow else self.settings.tick_s) * 1000)
+            self.rejoin.tick()
+            self.metadata.tick(int(self.ports.now_ms()))
+            self.join_leave.tick()
+            self._say_goodbye()
+            self.look()
+            self.reporting.tick()
+            self.links.tick()
+            self.on_tick()
+        finally:  # a member without ticks would be out of the view until its next start
+            self._ticked_ms = self.ports.now_ms()
+            self._slow = self.calm()
+            self._timer = self.ports.later(self._pause_s(), self._tick)
 
     def _tick_early(self) -> None:
         """This follower handled a message of Raft while calm: tick now, if half of `calm_tick_s` has passed."""

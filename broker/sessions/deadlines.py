@@ -21,7 +21,7 @@ STEP = 50
 """Most sessions that one turn makes because of their deadlines."""
 
 UNREADABLE_MS = 60_000
-"""Milliseconds until the next attempt, if the disk fails to return any session that is due."""
+"""Milliseconds until the next attempt, if the disk fails to return the rows that are due, or any of their sessions."""
 
 
 class Awake(Protocol):
@@ -148,15 +148,23 @@ class Deadlines:
                 if pause_ms := self.pause_ms(slot):
                     self._next[slot] = now + pause_ms
                     continue
-                start, stop = keys.deadlines_from(slot, 1), keys.deadlines_from(slot, now + 1)
-                rows = self._env.store.keys(start, stop, left)
-                made = sum([self._look(row) for row in rows])
-                left -= len(rows)
-                if left > 0:
-                    self._next[slot] = self._following(slot, now + 1)
-                else:
-                    self._next[slot] = now if made else now + UNREADABLE_MS
+                try:
+                    left -= self._make(slot, left)
+                except StorageError:
+                    self._next[slot] = now + UNREADABLE_MS
         self._set_timer()
+
+    def _make(self, slot: int, limit: int) -> int:
+        """Make sessions of this slot that are due. Returns the number of their rows. Raises `StorageError`."""
+        now = self._env.now
+        start, stop = keys.deadlines_from(slot, 1), keys.deadlines_from(slot, now + 1)
+        rows = self._env.store.keys(start, stop, limit)
+        made = sum([self._look(row) for row in rows])
+        if len(rows) < limit:
+            self._next[slot] = self._following(slot, now + 1)
+        else:
+            self._next[slot] = now if made else now + UNREADABLE_MS
+        return len(rows)
 
     def _look(self, row: bytes) -> bool:
         """Make the session of this row. Returns False if the disk fails to return it: the row stays.

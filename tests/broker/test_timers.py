@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,19 @@ def test_due_timers_run_in_order_of_time_and_then_of_setting() -> None:
     driven.timers.run(30)
     assert driven.ran == ["a", "b", "c"]
     assert len(driven.timers) == 1
+
+
+def test_a_timer_that_raises_leaves_the_others_a_wake_up() -> None:
+    driven = Driven()
+    driven.timers.at(10, lambda: driven.ran.append(str(1 / 0)))
+    driven.at(10, "due")
+    driven.at(20, "later")
+    driven.asked.clear()
+    with pytest.raises(ZeroDivisionError):
+        driven.timers.run(10)
+    assert driven.asked == [10]
+    driven.timers.run(20)
+    assert driven.ran == ["due", "later"]
 
 
 def test_timers_request_a_wake_up_for_the_earliest() -> None:

@@ -575,3 +575,20 @@ def test_a_request_about_slots_that_cannot_be_decoded_is_an_error_of_its_sender(
     cluster[1].member.datagram("n2", Datagram.SET_SLOTS, encode_command(Leave("n1")))
     cluster.pass_s(1)
     assert "n1" in cluster[2].member.membership.members
+
+
+def test_a_member_ticks_on_after_a_tick_that_has_raised() -> None:
+    """Else a leader sends no heartbeats any more, and a member of a cluster that is not calm asks for no lease."""
+    cluster = MemberHarness(3)
+    leader = cluster.leader()
+    member = leader.member
+
+    def raises() -> None:
+        member.on_tick = lambda: None
+        raise ZeroDivisionError
+
+    member.on_tick = raises
+    with pytest.raises(ZeroDivisionError):
+        cluster.pass_s(1)
+    cluster.pass_s(5)
+    assert cluster.leader() is leader

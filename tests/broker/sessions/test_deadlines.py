@@ -172,3 +172,19 @@ def test_a_session_that_cannot_be_read_keeps_its_row(error: Exception, monkeypat
     deadlines._wake = wake
     broker.pass_s(61)
     assert broker.keys(b"e") == [] and len(broker.node.sessions) == 0
+
+
+def test_sessions_expire_when_the_disk_returns_the_index_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = sleeping()
+    broker.client("c", 5, False, 10).leave()
+    broker.pass_s(2)
+
+    def fails(*_: Any) -> list[bytes]:
+        raise StorageError("damaged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(broker.disk, "keys", fails)
+        broker.pass_s(30)
+    assert len(broker.keys(b"e")) == 1
+    broker.pass_s(61)
+    assert broker.keys(b"e") == [] and len(broker.node.sessions) == 0
