@@ -28,7 +28,6 @@ from strogoff.cluster.clock import decode_saved
 from strogoff.cluster.transport.wire import TransportError
 from strogoff.configs import load
 from strogoff.mqtt.packets import Will
-from strogoff.storage import directory
 from strogoff.storage.engine import DirectoryInUse, WrongDirectory
 from strogoff.storage.leveldb import LevelDBEngine
 from strogoff.testing.log_audit.log_files import read_log
@@ -591,28 +590,3 @@ def test_a_store_in_memory_lacks_everything_at_the_next_start(tmp_path: Path) ->
             assert sum("may lack its last writes" in line for line in lines(server)) == expected
 
     run(test())
-
-
-def test_a_slow_sync_at_the_stop_does_not_change_the_directory_of_the_next_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The cluster would take the start after that for another process with the same number."""
-    monkeypatch.setattr(module, "STOP_S", 0.2)
-    go_on = threading.Event()
-
-    async def scenario() -> None:
-        server = make(tmp_path)
-        await server.start()
-        with monkeypatch.context() as patched:
-            patched.setattr(directory, "sync_files", lambda folder: go_on.wait(20))
-            await server.stop()
-        assert any("was not synced at the stop" in line for line in lines(server))
-        following = make(tmp_path)
-        await following.start()
-        await following.stop()
-        marker = (tmp_path / "strogoff.json").read_bytes()
-        go_on.set()
-        await asyncio.get_running_loop().shutdown_default_executor()
-        assert (tmp_path / "strogoff.json").read_bytes() == marker
-
-    run(scenario())

@@ -1,0 +1,46 @@
+"""The last sync of a process that stops, and the data directory that the next process uses."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from strogoff.broker.process import server as module
+from strogoff.broker.process.server import Server
+from strogoff.configs import load
+from strogoff.storage import directory
+
+
+def make(folder: Path, said: list[str]) -> Server:
+    """A server without listeners, with its data in `folder`."""
+    settings = load(None, {}, {"platform_data_dir": str(folder), "allow_anonymous": "on"})
+    return Server(settings, lambda level, text: said.append(text))
+
+
+def test_a_slow_sync_at_the_stop_does_not_change_the_directory_of_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster would take the start after that for another process with the same number."""
+    monkeypatch.setattr(module, "STOP_S", 0.2)
+    go_on = threading.Event()
+
+    async def scenario() -> None:
+        said: list[str] = []
+        server = make(tmp_path, said)
+        await server.start()
+        with monkeypatch.context() as patched:
+            patched.setattr(directory, "sync_files", lambda folder: go_on.wait(20))
+            await server.stop()
+        assert any("was not synced at the stop" in line for line in said)
+        following = make(tmp_path, said)
+        await following.start()
+        await following.stop()
+        marker = (tmp_path / "strogoff.json").read_bytes()
+        go_on.set()
+        await asyncio.get_running_loop().shutdown_default_executor()
+        assert (tmp_path / "strogoff.json").read_bytes() == marker
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
