@@ -34,7 +34,7 @@ class RaftStable:
         self._entry = prefix + b"e"
         self._end = prefix + b"f"  # behind every entry
         keys = store.keys(self._entry, self._end)
-        self._last = self._index(keys[-1]) if keys else 0
+        self._first, self._last = (self._index(keys[0]), self._index(keys[-1])) if keys else (1, 0)
         self._compacted = 0  # the index of the snapshot in the store
 
     def load(self) -> Saved:
@@ -102,13 +102,17 @@ class RaftStable:
     def _append(self, entries: list[Entry] | tuple[Entry, ...]) -> None:
         for entry in entries:
             self._store.put(self._key(entry.index), _encode(entry))
+            if self._last < self._first:  # there is no entry
+                self._first = entry.index
             self._last = entry.index
 
     def _drop(self, first: int, last: int) -> None:
-        """Delete the stored entries with first <= index <= last, in the open batch."""
-        if first <= last:
-            for key in self._store.keys(self._key(first), self._key(last + 1)):
-                self._store.delete(key)
+        """Delete the stored entries with first <= index <= last, in the open batch. It reads nothing: a disk that
+        returns nothing for a moment must not stop the peer."""
+        for index in range(max(first, self._first), last + 1):
+            self._store.delete(self._key(index))
+        if first <= self._first:
+            self._first = max(self._first, last + 1)
 
     def _read(self, key: bytes, decoder: msgspec.msgpack.Decoder[_T]) -> _T | None:
         value = self._store.get(key)

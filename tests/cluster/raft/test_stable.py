@@ -21,6 +21,7 @@ from strogoff.cluster.raft.messages import (
 from strogoff.cluster.raft.stable import RaftStable
 from strogoff.sim.engine.disk import SimDisk
 from strogoff.sim.engine.loop import VirtualLoop
+from strogoff.storage.engine import OutOfDescriptors
 from strogoff.storage.memory import VolatileMemoryEngine
 from strogoff.storage.store import Store
 
@@ -94,6 +95,35 @@ def test_compaction_never_reaches_beyond_the_saved_snapshot() -> None:
     rig.save(entries=log(1, 1, 1))
     rig.stable.compacted(3)
     assert len(rig.again().entries) == 3
+
+
+def test_a_peer_goes_on_while_its_disk_returns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file descriptor is left for a moment, while entries are replaced, and others compacted."""
+    rig = Rig()
+    rig.save(hard=HardState(term=1), entries=log(1, 1, 1, 1, 1))
+    rig.again()
+
+    def unreadable(*_: object) -> list[bytes]:
+        raise OutOfDescriptors("too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(VolatileMemoryEngine, "keys", unreadable)
+        rig.save(entries=log(2, 2, first=4))
+        rig.save(compacted=Snapshot(2, 1, Configuration(("a",)), b"s"))
+        rig.save(entries=log(2, first=6))
+    saved = rig.again()
+    assert [each.index for each in saved.entries] == [3, 4, 5, 6]
+    assert rig.store.keys(b"Re", b"Rf", 1) == [b"Re" + (3).to_bytes(8, "big")]
+
+
+def test_a_peer_that_begins_with_a_snapshot_deletes_only_its_own_entries() -> None:
+    rig = Rig()
+    rig.save(snapshot=Snapshot(10**6, 1, Configuration(("a",)), b"s"))
+    rig.save(entries=log(1, 1, 1, first=10**6 + 1))
+    rig.again()
+    rig.save(compacted=Snapshot(10**6 + 2, 1, Configuration(("a",)), b"s"))
+    assert rig.store.bytes_waiting < 200
+    assert [each.index for each in rig.again().entries] == [10**6 + 3]
 
 
 def test_a_batch_without_sync_continues_at_once() -> None:
