@@ -360,13 +360,14 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         return
     plans = services.router.plans(message.mountpoint)
     plan, here = None, False
+    services.router.slots_of_members = {}
     if record is not None:
         if again:
             elsewhere, here = services.router.select_those_again(message, plans, record.elsewhere)
         else:
             plan, elsewhere = services.router.select(message, plans, record.elsewhere)
         if elsewhere != record.elsewhere:
-            if inbound.reselected(packet_id, record, elsewhere) or here:
+            if inbound.reselected(packet_id, record, elsewhere, services.router.slots_of_members) or here:
                 connection.acks.requeue(lambda: _route_qos2(connection, message, packet_id))
             else:
                 _route_qos2(connection, message, packet_id)
@@ -375,7 +376,6 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         env.observer.message_received(connection, message, packet_id)
     env.cluster.publishing()
     context = AckContext()
-    services.router.slots_of_members = {}
     if inherited:
         # any session may have it from an earlier process, or lack it
         inbound.inherited.discard(packet_id)

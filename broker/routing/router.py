@@ -197,6 +197,7 @@ class Router:
         """
         plan = plans.of(message.topic)
         selected: list[Selected] = []
+        members: dict[str, int] = {}
         wait = False
         for name, text, node in previous:
             if self._env.cluster.came_back(message, f"$share/{name}/{text}"):
@@ -206,8 +207,10 @@ class Router:
                 chosen = list(self._same(group, node).elsewhere)
                 if not chosen:
                     wait = self._push_groups(message, (group,), chosen) or wait
-                    self.members_have(message)
+                    members |= self.slots_of_members
                 selected += [(name, text, each.node) for each in chosen]
+        self.slots_of_members = members
+        self.members_have(message)
         return selected, wait
 
     def forward_again(

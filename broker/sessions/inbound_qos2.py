@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ...mqtt.topics import parse_shared
 from ...storage import keys
+from ..cluster_port import NO_MEMBERS
 from ..environment import Environment
 from ..queues.message import Mid, slot_of_origin
 from ..queues.records import InboundRecord, encode
@@ -77,9 +78,17 @@ class InboundHandshakes:
         self._env.cluster.handshake_opened(self.mid(record))
         return self._write(packet_id, record)
 
-    def reselected(self, packet_id: int, record: InboundRecord, elsewhere: list[tuple[str, str, str]]) -> bool:
-        """Record that these members get the message. True if the record must be safe before a copy leaves (H-12)."""
+    def reselected(
+        self,
+        packet_id: int,
+        record: InboundRecord,
+        elsewhere: list[tuple[str, str, str]],
+        members: Mapping[str, int] = NO_MEMBERS,
+    ) -> bool:
+        """Record that these members elsewhere get the message, and that these members here have got it. True if the
+        record must be safe before a copy leaves (H-12)."""
         record.elsewhere = elsewhere
+        _note_members(record, members)
         return self._write(packet_id, record)
 
     def _replace_member(self, packet_id: int, record: InboundRecord, gone: RemoteMembers, node: str | None) -> bool:
@@ -100,7 +109,7 @@ class InboundHandshakes:
         elsewhere: list[tuple[str, str, str]],
         pending: PendingAcks | None,
         slots: Collection[int] = (),
-        members: Mapping[str, int] | None = None,
+        members: Mapping[str, int] = NO_MEMBERS,
     ) -> None:
         """Record, in the open batch, that the message was routed: a repeated PUBLISH only gets an answer.
 
@@ -113,9 +122,7 @@ class InboundHandshakes:
                 pending.reselected = partial(self._replace_member, packet_id, record)
         if record is None:
             return
-        if members:  # written with the record, or only of use to this process
-            durable = {text: slot for text, slot in members.items() if slot != NO_SLOT}
-            record.members = {**record.members, **durable}
+        _note_members(record, members)  # written with the record, or only of use to this process
         more = bool(slots) and not set(record.slots).issuperset(slots)
         if more or not record.routed or record.elsewhere != elsewhere:
             record.routed = True
@@ -227,3 +234,8 @@ class InboundHandshakes:
 
     def _key(self, packet_id: int) -> bytes:
         return keys.inbound_prefix(self._owner.key, self._owner.incarnation) + packet_id.to_bytes(2, "big")
+
+
+def _note_members(record: InboundRecord, members: Mapping[str, int]) -> None:
+    durable = {text: slot for text, slot in members.items() if slot != NO_SLOT}
+    record.members = {**record.members, **durable}

@@ -12,7 +12,7 @@ from strogoff.broker.queues.records import InboundRecord, decode_inbound
 from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.broker.routing.remote import Elsewhere, RemoteMembers
 from strogoff.broker.routing.router import NO_SLOT
-from strogoff.broker.sessions.inbound_qos2 import InboundHandshakes
+from strogoff.broker.sessions.inbound_qos2 import UNKNOWN, InboundHandshakes
 from strogoff.cluster.identity import slot_of
 from strogoff.storage import keys
 from tests.harness.broker import BrokerHarness, publish
@@ -169,6 +169,24 @@ def test_a_repeated_publish_reaches_the_group_whose_member_is_in_a_lost_slot() -
         writer.send(publish("t", b"m", 2, 7, dup=True))
         broker.settle()
     assert [each.payload for each in other.drain()] == [b"m"]
+
+
+def test_the_record_names_the_members_here_that_replace_others() -> None:
+    """After a restart of this node, or when a member's slot is lost, nobody else knows that they have the message."""
+    broker = BrokerHarness()
+    for name in ("g", "h"):
+        broker.persistent(name).subscribe((f"$share/{name}/t", 2))
+    broker.persistent("writer").publish("t", b"m", 2, 7)
+    session = broker.node.sessions.get("", "writer")
+    assert session is not None
+    record = session.inbound.records[7]
+    members, record.members = record.members, {}
+    record.elsewhere = [("g", "t", UNKNOWN), ("h", "t", UNKNOWN)]
+    session.inbound.forward_again.add(7)
+    broker.persistent("writer").send(publish("t", b"m", 2, 7, dup=True))
+    broker.settle()
+    (key,) = broker.keys(b"i")
+    assert decode_inbound(key, broker.disk.content()[key]).members == members != {}
 
 
 def test_a_message_of_a_former_primary_goes_to_a_member_once_although_its_member_was_in_a_lost_slot() -> None:
