@@ -38,11 +38,10 @@ MESSAGE = 8
 class _Pending:
     """A subscription whose replay is not complete. `early`: topics whose message went before a live message."""
 
-    __slots__ = ("begun", "early", "search", "subscription", "text")
+    __slots__ = ("begun", "early", "search", "text")
 
     def __init__(self, text: str, subscription: Subscription, at: str) -> None:
         self.text = text
-        self.subscription = subscription
         self.search = TopicSearch(subscription.filter, at)
         self.early: set[str] = set()
         self.begun = False
@@ -228,7 +227,8 @@ class Replay:
 
     def _feed(self, pending: _Pending, message: Message) -> bool:
         """Put a retained message into the queue; False if the queue cannot take it now."""
-        session, subscription = self._session, pending.subscription
+        session = self._session
+        subscription = session.subscriptions[pending.text]
         raised = session.queue.upgrade and subscription.qos > message.qos
         qos = subscription.qos if raised else min(subscription.qos, message.qos)
         identifiers = (subscription.identifier,) if subscription.identifier else ()

@@ -351,6 +351,23 @@ def test_subscribing_again_in_the_middle(handling: int, twice: bool) -> None:
     assert (len(got) > len(topics)) is twice
 
 
+@pytest.mark.parametrize("handling", [1, 2])
+def test_a_replay_that_goes_on_has_the_options_of_the_new_subscription(handling: int) -> None:
+    """No message has more than its maximum QoS [MQTT5-3.8.4-8], and each has its identifier."""
+    broker = BrokerHarness()
+    topics = fill(broker)
+    client = broker.persistent("s", 5, receive_maximum=20)
+    came = client.subscribe(("t/#", 1), subscription_identifier=7)
+    again = client.subscribe(option("t/#", 0, retain_handling=handling), packet_id=2, subscription_identifier=8)
+    for packet in came + again:
+        client.answer(packet)
+    rest = client.drain()
+    assert topics_of(came + again + rest) == topics
+    last = rest[2 * HOLD :]
+    assert {each.qos for each in last} == {0}
+    assert all(each.properties == {"subscription_identifier": [8]} for each in last)
+
+
 def test_a_filter_that_begins_later_waits_for_the_one_before() -> None:
     broker = BrokerHarness()
     topics = fill(broker, 100)
