@@ -455,10 +455,10 @@ class Router:
         message = entry.message
         assert message is not None
         env = self._env
-        ended = session.ending
+        ended = session.ending or not session.durable  # only the will of a clean session may be left
         sent = Progress.SENT if entry.dup or entry.sent_at else Progress.QUEUED
         policy = env.options.shared_subscription_policy
-        if ended or not session.durable:  # a message that is safe on this disk is not moved to the disk of another node
+        if ended:  # a message that is safe on this disk is not moved to the disk of another node
             found = env.cluster.remote_matches(session.mountpoint, message.topic).groups
             group.remote = tuple([each for each in found if (each.group, each.filter) == (group.group, group.filter)])
         member = redistribute(group, message, sent, entry.qos, session, ended, policy, self._rng)

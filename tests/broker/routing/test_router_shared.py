@@ -11,7 +11,7 @@ from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.router import AFTER_COMMIT, DELIVERED, NO_SLOT
 from strogoff.cluster.identity import slot_of
-from strogoff.mqtt.packets import Puback, Publish, Pubrec, Pubrel
+from strogoff.mqtt.packets import Puback, Publish, Pubrec, Pubrel, Will
 
 from ...harness.broker import BrokerHarness, PacketClient
 
@@ -262,6 +262,30 @@ def test_clean_sessions_hand_over_too() -> None:
     second.subscribe(("$share/g/t", 2))
     first.vanish()
     assert sorted(m.payload for m in second.drain()) == [b"1", b"3", b"4"]
+
+
+class Copied(Standalone):
+    """A cluster in which another node has a copy of each slot."""
+
+    def is_copied(self, slot: int) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("will", [None, Will("w", b"", 0, False)])
+def test_what_a_clean_member_leaves_behind_waits_for_an_absent_one(will: Will | None) -> None:
+    """Also if the cluster has ended its connection, and a will of the ended session waits (H-39)."""
+    broker = BrokerHarness()
+    broker.node.env.cluster = Copied()
+    broker.client("m0", will=will).subscribe(("$share/g/t", 1))
+    absent = broker.persistent("m1")
+    absent.subscribe(("$share/g/t", 1))
+    absent.leave()
+    broker.client("p").publish("t", b"m", 1)
+    session = broker.node.sessions.get("", "m0")
+    assert session is not None and session.connection is not None
+    session.connection.moved()
+    broker.settle()
+    assert [each.payload for each in broker.persistent("m1").drain()] == [b"m"]
 
 
 def test_a_refused_shared_message_is_not_reassigned() -> None:
