@@ -385,7 +385,7 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         # the copies on this node are safe from before; other nodes may lack theirs
         assert record is not None
         inbound.forward_again.discard(packet_id)
-        routed = services.router.forward_again(message, plans, record.elsewhere, record.slots, context)
+        routed = services.publisher.forward_again(message, plans, record.elsewhere, record.slots, context)
     else:
         route = services.publisher.route_retained if message.retain else services.router.route
         routed = route(message, plans, context, plan)

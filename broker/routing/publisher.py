@@ -9,7 +9,7 @@ from ..queues.message import Message
 from .ack_context import AckContext, unanswered
 from .plans import Plan, PlanCache
 from .retained_store import RetainedStore
-from .router import Router
+from .router import Router, Selected
 
 
 class Publisher:
@@ -28,6 +28,14 @@ class Publisher:
         # drop the last encoding: it would use memory as long as the message is retained
         message.frame_key, message.head, message.tail = -1, b"", b""
         return max(routed, kept)
+
+    def forward_again(
+        self, message: Message, plans: PlanCache, selected: list[Selected], slots: list[int], context: AckContext
+    ) -> int:
+        """As `Router.forward_again`; a message that is to be retained is stored again. Others may have changed the
+        topic since this node lost its lease, and this message is acknowledged after that (H-16)."""
+        kept = self._retained.retain(message, context) if message.retain else 0
+        return max(self._router.forward_again(message, plans, selected, slots, context), kept)
 
     def route_inherited(
         self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None, again: bool = True

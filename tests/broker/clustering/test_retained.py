@@ -165,6 +165,29 @@ def test_what_was_never_acknowledged_gives_way_to_what_was(killed: bool, later: 
     assert kept(cluster) == [[("t", later)] if later else []] * 3
 
 
+@pytest.mark.parametrize("other", [b"other", b""])
+def test_a_message_that_gave_way_is_retained_when_it_is_acknowledged(other: bytes) -> None:
+    """The client repeats its QoS 2 message at the node that was away. All subscribers get it after the other one."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(writer=3)
+    writer = cluster[3].client("writer", clean=False, expiry_s=1000)
+    reader = cluster[1].client("reader")
+    reader.subscribe(("t", 2))
+    cluster.isolate(3)
+    writer.send(publish("t", b"m", 2, 7, True))
+    cluster.pass_s(10.0)
+    assert cluster[1].client("client").publish("t", other, 1, retain=True)[0].reason == 0
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
+    assert kept(cluster) == [[("t", other)] if other else []] * 3
+    writer = cluster[3].client("writer", clean=False, expiry_s=1000)
+    (answer,) = writer.publish("t", b"m", 2, 7, True, dup=True)
+    assert isinstance(answer, packets.Pubrec)
+    assert [each.payload for each in reader.drain()] == [other, b"m"]
+    assert kept(cluster) == [[("t", b"m")]] * 3
+
+
 def test_what_a_newcomer_brings_does_not_give_way() -> None:
     cluster = ClusterHarness(3, joined=False)
     assert cluster[2].join() == ""
