@@ -296,6 +296,7 @@ class SessionRegistry:
             incarnation = self._counters.next(key[0]) if durable else 0
             session = Session(self._parts, request.mountpoint, request.client_id, incarnation, durable, in_slot)
             self._add(session)
+        was = session.expiry_s, session.will
         session.version = request.version
         session.username = request.username
         session.expiry_s = request.expiry_s
@@ -305,7 +306,8 @@ class SessionRegistry:
         self.idle.remove(session)
         session.attach(request.connection, request.window)
         if session.queue.unreadable:
-            session.detach(fire_will=False)
+            session.expiry_s, session.will = was
+            session.detach(fire_will=True)
             refused()
             return
         # also while the deletion of a former session is not committed: a restart would bring that session back

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from strogoff.broker import operations
-from strogoff.mqtt.packets import Connack, Disconnect, Puback, Publish
+from strogoff.mqtt.packets import Connack, Disconnect, Puback, Publish, Will
 from strogoff.storage.engine import Corrupted, StorageError
 from strogoff.storage.keys import queue_prefix
 
@@ -88,6 +88,26 @@ def test_the_client_of_an_unreadable_queue_is_refused_with_a_reason(version: int
     damage.on = False
     client, connack = attempt(broker, version)
     assert connack.reason == 0
+    assert [m.payload for m in client.drain()] == [b"m%d" % number for number in range(5)]
+
+
+def test_a_refused_connect_changes_nothing_of_the_session() -> None:
+    """It would end the session with its connection, and had no will. Once the disk can be read again, all is there."""
+    broker = BrokerHarness()
+    prefix = backlog(broker, 5, 5)
+    broker.persistent("s", 5, will=Will("w", b"will", 0, False, {"will_delay_interval": 100})).vanish()
+    watcher = broker.client("watcher")
+    watcher.subscribe(("w", 0))
+    damage = Damage(broker, prefix, prefix + b"\xff")
+    client = PacketClient(broker, 5)
+    client.send(connect("s", 5, False, 0))
+    broker.settle()
+    assert client.closed
+    damage.on = False
+    broker.pass_s(150.0)
+    assert watcher.payloads() == [b"will"]
+    client, connack = attempt(broker, 5)
+    assert connack.session_present
     assert [m.payload for m in client.drain()] == [b"m%d" % number for number in range(5)]
 
 
