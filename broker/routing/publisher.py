@@ -37,29 +37,32 @@ class Publisher:
         kept = self._retained.retain(message, context) if message.retain else 0
         return max(self._router.forward_again(message, plans, selected, slots, context), kept)
 
-    def route_inherited(
-        self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None, again: bool = True
-    ) -> int:
+    def retain(self, message: Message, context: AckContext) -> int:
+        """As `RetainedStore.retain`."""
+        return self._retained.retain(message, context)
+
+    def route_inherited(self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None) -> int:
         """As `Router.route_inherited`; a message that is to be retained is stored first.
 
-        `again`: an earlier process may have routed the message. The primaries of its receivers may have died with it,
-        so a session that seems to lack the message may have got it (H-51).
+        An earlier process may have routed the message. The primaries of its receivers may have died with it, so a
+        session that seems to lack the message may have got it (H-51).
         """
         kept = self._retained.retain(message, context) if message.retain else 0
-        if again:  # the retained message stays as it is: who subscribes later gets it for the first time
-            message = replace(message, again=True)
-        return max(self._router.route_inherited(message, plans, plan, context), kept)
+        # the retained message stays as it is: who subscribes later gets it for the first time
+        return max(self._router.route_inherited(replace(message, again=True), plans, plan, context), kept)
 
     def publish_inherited(self, message: Message, context: AckContext, again: bool) -> int:
         """Route a will whose slot has copies. Some receivers may have it from a former primary of the slot, under the
-        same mid (H-50). `again` as in `route_inherited`."""
+        same mid (H-50). `again`: an earlier process may have routed it, as in `route_inherited`. `retain` stores it
+        before."""
         if message.qos:
             self._env.cluster.publishing()
-        return self.route_inherited(message, self._router.plans(message.mountpoint), context, None, again)
+        message = replace(message, again=True) if again else message
+        return self._router.route_inherited(message, self._router.plans(message.mountpoint), None, context)
 
     def publish_left(self, message: Message, group: str, context: AckContext, again: bool) -> int:
         """Route a message that a member of a group, a `$share` filter, has left behind in a slot with copies (H-56).
-        Another member may have it from a former primary of the slot. `again` as in `route_inherited`."""
+        Another member may have it from a former primary of the slot. `again` as in `publish_inherited`."""
         self._env.cluster.publishing()
         return self._router.route_left(replace(message, again=True) if again else message, group, context)
 

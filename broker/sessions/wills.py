@@ -12,6 +12,7 @@ died, too; so the will then comes with DUP (H-51):
     due        the row has the will; the record of the session has it no more
     named      the row also has the mid
     routed     the row with the mid is safe, and the message is on its way
+    kept       all nodes have it as a retained message, if it is one: it is not stored again
     over       all receivers have acknowledged the message: the row is deleted
 
 Without copies the batch that routes the will also deletes its record or its row.
@@ -76,6 +77,8 @@ class PendingWill(msgspec.Struct, array_like=True):
 
     If it has a `group`, a `$share` filter, it is no will: a member of that group has left the message behind, and the
     client is its publisher.
+
+    `kept`: all nodes have it as the retained message of its topic, or had it before a later one.
     """
 
     mountpoint: str
@@ -88,6 +91,7 @@ class PendingWill(msgspec.Struct, array_like=True):
     entered_in_view: int = 0
     decided_at: int = 0
     group: str = ""
+    kept: bool = False
 
 
 _decoder = msgspec.msgpack.Decoder(PendingWill)
@@ -348,6 +352,9 @@ class Wills:
         context = AckContext()
         pending_acks = self._routed[key] = context.need().add()
         message = _message(pending, pending.expires_at, origin, pending.counter)
+        retaining = None
+        if message.retain and not (pending.group or pending.kept):
+            retaining = self._retain(message)
         if pending.group:
             routed = self._publisher.publish_left(message, pending.group, context, again)
         else:
@@ -355,22 +362,46 @@ class Wills:
         if routed == AFTER_COMMIT:
             env.store.when_committed(env.store.open_commit, pending_acks.add().complete)
         pending_acks.waiter = lambda: self._acknowledged(key, pending, pending_acks)
+        if retaining is not None:
+            self._when_kept(key, pending, retaining, pending_acks.add())
+            retaining.complete()
         pending_acks.complete()
+
+    def _retain(self, message: Message) -> PendingAcks:
+        """Store the retained message. Returns what that waits for, with one more condition."""
+        context = AckContext()
+        retaining = context.need().add()
+        if self._publisher.retain(message, context) == AFTER_COMMIT:
+            self._env.store.when_committed(self._env.store.open_commit, retaining.add().complete)
+        return retaining
+
+    def _when_kept(self, key: bytes, pending: PendingWill, retaining: PendingAcks, pending_acks: PendingAcks) -> None:
+        """Once all nodes have the retained message, note that: if the will is sent again, by the next primary perhaps,
+        it must not replace a later one."""
+
+        def done() -> None:
+            if retaining.failed:  # a node has not confirmed it in time
+                retaining.waiter = done
+                retaining.retry()
+                return
+            if self._routed.get(key) is pending_acks and self._is_waiting(key, pending):
+                pending.kept = True
+                if pending_acks.open > 1:  # else its row is deleted now
+                    self._env.store.put(key, encode(pending))
+            pending_acks.complete()
+
+        retaining.waiter = done
 
     def _acknowledged(self, key: bytes, pending: PendingWill, pending_acks: PendingAcks) -> None:
         """All receivers have the will: forget it."""
         if self._routed.get(key) is not pending_acks or not self._is_waiting(key, pending):
             return
-        if pending_acks.failed:  # it is to be retained, and a node has not confirmed that in time
-            pending_acks.waiter = lambda: self._acknowledged(key, pending, pending_acks)
-            pending_acks.retry()
-        else:
-            del self._routed[key]
-            self._over(key)
-            store, mid = self._env.store, _mid(key, pending)
-            store.delete(key)
-            # its receivers must know the will as long as a later primary may send it again
-            store.when_committed(store.open_commit, lambda: self._env.cluster.handshake_closed(mid))
+        del self._routed[key]
+        self._over(key)
+        store, mid = self._env.store, _mid(key, pending)
+        store.delete(key)
+        # its receivers must know the will as long as a later primary may send it again
+        store.when_committed(store.open_commit, lambda: self._env.cluster.handshake_closed(mid))
 
 
 def _mid(key: bytes, pending: PendingWill) -> Mid:

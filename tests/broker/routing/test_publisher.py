@@ -119,7 +119,11 @@ def test_what_an_earlier_process_may_have_delivered_comes_with_dup(again: bool) 
     reader = broker.persistent("s")
     reader.subscribe(("t", 1))
     message = _message(broker, 1, retain=True)
-    broker.node.publisher.publish_inherited(message, AckContext(), again)
+    if again:
+        broker.node.publisher.route_inherited(message, broker.node.router.plans(""), AckContext(), None)
+    else:
+        broker.node.publisher.retain(message, AckContext())
+        broker.node.publisher.publish_inherited(message, AckContext(), again)
     assert [(each.payload, each.dup) for each in reader.drain()] == [(b"m", again)]
     later = broker.persistent("later")
     _, retained = later.subscribe(("t", 1))

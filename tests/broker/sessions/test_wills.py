@@ -8,6 +8,7 @@ from strogoff.broker.cluster_port import Standalone
 from strogoff.broker.queues.message import Message, Mid, slot_origin
 from strogoff.broker.queues.records import RecordError, WillRecord, encode
 from strogoff.broker.routing.ack_context import AckContext
+from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import RemoteMatch
 from strogoff.broker.sessions.wills import DOUBT_MS, PendingWill
@@ -108,6 +109,72 @@ def test_only_a_will_that_may_have_been_delivered_has_dup() -> None:
     broker.node.wills.route_again()  # the node was out of the view
     broker.node.policy.look_again()
     assert [(each.payload, each.dup) for each in reader.drain()] == [(b"1", True), (b"2", True)]
+
+
+class Confirming(Copied):
+    """As `Copied`. The other node confirms a retained message when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[PendingAcks] = []
+
+    def retain(self, mountpoint: str, topic: str, message: Message | None, context: AckContext) -> bool:
+        self.waits.append(context.need().add())
+        return False
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_will_replaces_no_later_retained_message(late: bool) -> None:
+    """It waits for a node, and this node was out of the view, or another one is the primary."""
+    broker = BrokerHarness()
+    broker.node.env.cluster = cluster = Confirming()
+    reader = broker.persistent("reader")
+    reader.subscribe(("will", 1))
+    broker.persistent("mortal", will=packets.Will("will", b"gone", 1, True)).vanish()
+    broker.settle()
+    (wait,) = cluster.waits
+    if late:
+        wait.fail(lambda again: again.complete())
+    else:
+        wait.complete()
+    assert retained(broker) == [b"gone"]
+    broker.client("other").publish("will", b"back", retain=True)
+    send_again(broker)
+    assert retained(broker) == [b"back"]
+    (slot,) = [key[1] for key in broker.keys(b"z")]
+    broker.node.wills.drop(slot)
+    broker.node.wills.load_slot(slot)
+    broker.settle()
+    assert retained(broker) == [b"back"]
+    found = [(b"gone", False), (b"back", False), (b"gone", True), (b"gone", True)]
+    assert [(each.payload, each.dup) for each in reader.drain()] == found
+
+
+def test_a_will_is_retained_again_until_all_nodes_have_confirmed_that() -> None:
+    broker = BrokerHarness()
+    broker.node.env.cluster = cluster = Confirming()
+    broker.persistent("mortal", will=packets.Will("will", b"gone", 1, True)).vanish()
+    broker.settle()
+    broker.client("other").publish("will", b"back", retain=True)
+    former = cluster.waits.pop(0)
+    send_again(broker)
+    assert retained(broker) == [b"gone"]
+    former.complete()
+    broker.client("other").publish("will", b"back", retain=True)
+    send_again(broker)
+    assert retained(broker) == [b"gone"]
+
+
+def send_again(broker: BrokerHarness) -> None:
+    """The node was out of the view."""
+    broker.node.wills.route_again()
+    broker.node.policy.look_again()
+    broker.settle()
+
+
+def retained(broker: BrokerHarness) -> list[bytes]:
+    """The retained messages of the node."""
+    return [each.payload for each in broker.node.retained.table("").match("#", broker.node.env.now)]
 
 
 def test_a_will_that_waits_with_its_mid_has_no_dup() -> None:
