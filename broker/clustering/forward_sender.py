@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from ...cluster.identity import slot_of
 from ...netsplit.policy import ViewState
-from ..cluster_port import Pausable
+from ..cluster_port import NO_MEMBERS, Pausable
 from ..queues.message import Message, Mid, slot_of_origin
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks, complete_all
@@ -471,12 +471,14 @@ class ForwardSender:
         node = self._node
         group = node.router.select_again(message, gone, drawn)
         elsewhere = group.node
-        if pending is not None and pending.reselected is not None and (elsewhere is None or elsewhere != drawn):
-            wait = pending.reselected(gone, elsewhere)
-            if wait and elsewhere is not None:
-                self._when_safe(message, gone, elsewhere, pending)
-                return
+        record = pending.reselected if pending is not None else None
+        if record is not None and elsewhere not in (None, drawn) and record(gone, elsewhere, NO_MEMBERS):
+            assert pending is not None and elsewhere is not None
+            self._when_safe(message, gone, elsewhere, pending)
+            return
         routed = node.router.route_group(message, group, AckContext(pending, pending is not None))
+        if record is not None and elsewhere is None:
+            record(gone, None, node.router.slots_of_members)
         if message.qos == 2 and not node.router.remote_members and self._receiving is not None:
             self._receiving.given(message, gone.text, routed == AFTER_COMMIT)
         if routed == AFTER_COMMIT and pending is not None:

@@ -7,7 +7,7 @@ long fails and its condition stays open: if the client repeats its packet, the a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -21,9 +21,9 @@ class PendingAcks(msgspec.Struct, eq=False):
     waiter: Callable[[], None] | None = None
     retry_with: Callable[[PendingAcks], None] | None = None
     """Starts another wait for a condition that took too long; None if none did."""
-    reselected: Callable[[RemoteMembers, str | None], bool] | None = None
-    """Records that other members get a QoS 2 message instead of these: members on another node, or one here (None).
-    True if the record must be safe before a copy leaves (H-12)."""
+    reselected: Callable[[RemoteMembers, str | None, Mapping[str, int]], bool] | None = None
+    """Records that other members get a QoS 2 message instead of these: members on another node, or one here (None), as
+    in `Router.slots_of_members`. True if the record must be safe before a copy leaves (H-12)."""
 
     @property
     def failed(self) -> bool:

@@ -91,8 +91,15 @@ class InboundHandshakes:
         _note_members(record, members)
         return self._write(packet_id, record)
 
-    def _replace_member(self, packet_id: int, record: InboundRecord, gone: RemoteMembers, node: str | None) -> bool:
-        """Record that members on `node`, or one on this node (None), get the message instead of `gone`.
+    def _replace_member(
+        self,
+        packet_id: int,
+        record: InboundRecord,
+        gone: RemoteMembers,
+        node: str | None,
+        members: Mapping[str, int],
+    ) -> bool:
+        """Record that members on `node`, or one on this node (None, with `members`), get the message instead of `gone`.
 
         True if the record must be safe before a copy leaves (H-12).
         """
@@ -101,6 +108,7 @@ class InboundHandshakes:
         record.elsewhere = [each for each in record.elsewhere if each[:2] != (gone.group, gone.filter)]
         if node is not None:
             record.elsewhere.append((gone.group, gone.filter, node))
+        _note_members(record, members)
         return self._write(packet_id, record)
 
     def routed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import publish
@@ -104,6 +105,25 @@ def test_a_qos_2_message_waits_for_the_node_of_a_durable_member(lost: str, dies:
         chosen = cluster[2].client("chosen", clean=False, expiry_s=1000)
     assert [(each.payload, each.dup) for each in chosen.drain()] == [(b"m", dies and lost == "acknowledgement")]
     assert other.payloads() == []
+
+
+def test_the_handshake_names_the_member_here_that_gets_the_message_of_a_lost_one() -> None:
+    """If another node takes over the slot of that member, a member gets the message again (H-46)."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(writer=1, absent=1)
+    absent = cluster[1].client("absent", clean=False, expiry_s=600)
+    absent.subscribe(("$share/g/t", 2))
+    absent.leave()
+    cluster[2].client("lost").subscribe(("$share/g/t", 2))
+    cluster.pass_s(1.0)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
+    cluster[2].kill()
+    writer.send(publish("t", b"m", 2, 7))
+    cluster.pass_s(10.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    session = cluster[1].node.sessions.get("", "writer")
+    assert session is not None
+    assert session.inbound.records[7].members == {"$share/g/t": slot_of("", "absent")}
 
 
 def test_an_abandoned_group_message_is_taken_once_by_a_returning_node() -> None:

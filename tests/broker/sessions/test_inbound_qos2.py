@@ -247,9 +247,10 @@ def test_a_member_on_another_node_replaces_a_gone_member(node: str | None, left:
     broker.inbound.routed(7, [*ELSEWHERE, other], pending)
     broker.settle()
     assert pending.reselected is not None
-    assert pending.reselected(GONE, node) is True
+    members = {} if node else {"$share/g/t": 3}
+    assert pending.reselected(GONE, node, members) is True
     assert record.elsewhere == [other, *left]
-    assert broker.row(7).elsewhere == [other, *left]
+    assert (broker.row(7).elsewhere, broker.row(7).members) == ([other, *left], members)
 
 
 def test_members_do_not_change_after_pubrel() -> None:
@@ -260,7 +261,7 @@ def test_members_do_not_change_after_pubrel() -> None:
     broker.open(7, counter=9)
     broker.settle()
     assert pending.reselected is not None
-    assert pending.reselected(GONE, "n3") is False
+    assert pending.reselected(GONE, "n3", NO_MEMBERS) is False
     assert broker.row(7).elsewhere == []
 
 
