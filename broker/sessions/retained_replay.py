@@ -226,9 +226,11 @@ class Replay:
         return room
 
     def _feed(self, pending: _Pending, message: Message) -> bool:
-        """Put a retained message into the queue; False if the queue cannot take it now."""
+        """Put a retained message into the queue if it may go there; False if the queue cannot take it now."""
         session = self._session
         subscription = session.subscriptions[pending.text]
+        if subscription.no_local and message.publisher == session.client_id:
+            return True  # not to be sent to its own publisher [MQTT5-3.8.3-3]
         raised = session.queue.upgrade and subscription.qos > message.qos
         qos = subscription.qos if raised else min(subscription.qos, message.qos)
         identifiers = (subscription.identifier,) if subscription.identifier else ()

@@ -42,6 +42,18 @@ def test_a_retained_message_is_for_later_subscribers(version: int) -> None:
     assert [m.topic for m in retained_for(broker, version, ("b", 0), ("a/1", 0))] == ["b", "a/1"]
 
 
+def test_no_local_holds_for_retained_messages_too() -> None:
+    """A bridge would send them back to where they came from, each time that it connects [MQTT5-3.8.3-3]."""
+    broker = BrokerHarness()
+    broker.client("other", 5).publish("t/2", b"other", retain=True)
+    client = broker.client("client", 5)
+    for topic in ("t/1", "t/3"):
+        client.publish(topic, b"own", retain=True)
+    assert [m.topic for m in client.subscribe(option("t/#", no_local=True))[1:]] == ["t/2"]
+    assert broker.node.sessions.get("", "client").queue.replay is None  # type: ignore[union-attr]
+    assert [m.topic for m in client.subscribe(option("t/#"))[1:]] == ["t/1", "t/2", "t/3"]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_last_one_is_kept(version: int) -> None:
     """This holds also for QoS 0; a PUBLISH without RETAIN changes nothing.
