@@ -132,7 +132,9 @@ def parse_route_key(key: bytes) -> RouteKey:
 
 
 class Routes:
-    """The routes to the subscribers at other nodes; `node` is this node, whose own routes are ignored here.
+    """The routes to the subscribers at other nodes; `node` is this node. Its own routes arrive only from other nodes: a
+    process with another disk wrote them, or the last one before it lost its last writes. This process may lack their
+    subscriptions, so they count until the present primary of the slot has written them again (H-41).
 
     `changed` is a port: each of its functions is called with mountpoint and filter when the result of `match` may have
     changed for the topics of that filter. So plans are dropped before the change is acknowledged (H-04). The filter is
@@ -184,15 +186,14 @@ class Routes:
                 changed(mountpoint, text)
         if route is None or isinstance(place, str) or not self._homes[place].here:
             return False
-        return route.writer != self._node or route.since <= self._homes[place].dead
+        return bool(route.writer) or route.since <= self._homes[place].dead
 
     def _set(
         self, mountpoint: str, text: str, place: Place, group: str | None, route: Route | SharedRoute | None
     ) -> bool:
-        """Set the route to a place; None, or a route that this node wrote, removes it. Returns False if nothing has
-        changed."""
+        """Set the route to a place; None removes it. Returns False if nothing has changed."""
         table = self._tables.get(mountpoint)
-        if route is None or route.writer == self._node:
+        if route is None:
             return table is not None and table.discard(text, place, group)
         if table is None:
             table = self._tables[mountpoint] = RemoteTable()
@@ -203,11 +204,13 @@ class Routes:
         return True
 
     def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> list[str]:
-        """Load keys and values from the disk. Leaves out malformed routes, and returns a line for each of them."""
+        """Load keys and values from the disk, but for the routes of this node: the same disk has their subscriptions.
+        Leaves out malformed routes, and returns a line for each of them."""
         problems = []
         for key, value in rows:
             try:
-                self.change(key, value)
+                if writer_of(value) != self._node:
+                    self.change(key, value)
             except MalformedRoute as error:
                 problems.append(str(error))
         return problems
@@ -222,6 +225,7 @@ class Routes:
             since, *rest = _decoders[key[:1], group is not None].decode(value)
             if lasting:
                 writer, *rest = rest
+                writer = "" if writer == self._node else writer
             if group is not None:
                 online, holding, keeping = (*rest, 0, 0)[:3]
                 if lasting and not holding + keeping:

@@ -71,7 +71,8 @@ Place = Peer | Home
 class Route(msgspec.Struct, eq=False, frozen=True, gc=False):
     """The route to the subscribers of a filter at one place. Many filters may share one `Route` object.
 
-    `since`: id of the view in which its writer entered. `writer`: the node that wrote a route to a slot.
+    `since`: id of the view in which its writer entered. `writer`: the node that wrote a route to a slot, "" if it is
+    this node.
     """
 
     place: Place
@@ -102,7 +103,7 @@ def is_dead(route: Route | SharedRoute) -> bool:
 
 
 def node_of(route: Route | SharedRoute) -> str:
-    """The node to which messages go by this route."""
+    """The node to which messages go by this route; "" if it is not known."""
     return route.place.node or route.writer
 
 
@@ -255,6 +256,8 @@ def _join(targets: dict[str, _Target], route: Route) -> None:
     elif place.absent or is_dead(route):
         return
     node = node_of(route)
+    if not node:
+        return
     target = targets.get(node)
     if target is None:
         target = targets[node] = _Target()
@@ -270,9 +273,10 @@ def _muster(found: dict[tuple[str, str, str], RemoteMembers], text: str, route: 
     place, online, holding, lasting = route.place, route.online, route.holding, route.holding + route.lasting
     if place.absent or route.since <= place.dead:
         online, holding = 0, lasting
-    if not (online or holding) or (isinstance(place, Home) and place.here):
+    node = node_of(route)
+    if not (online or holding) or not node or (isinstance(place, Home) and place.here):
         return
-    key = route.group, text, node_of(route)
+    key = route.group, text, node
     slots = (place.slot,) if isinstance(place, Home) else ()
     members = RemoteMembers(*key, online, holding, lasting, slots)
     other = found.get(key)

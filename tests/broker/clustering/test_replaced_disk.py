@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.broker.clustering.slot_opening import SlotOpening
 from strogoff.mqtt import packets
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.cluster import MAJORITY
@@ -28,3 +29,23 @@ def test_a_disk_is_replaced_while_a_message_is_under_way(qos: int, where: str) -
     cluster.pass_s(1)
     assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
     assert resumed(cluster, at) == [b"1"]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_new_disk_sends_by_the_routes_that_its_predecessor_wrote(qos: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next primary of a slot with many subscriptions takes seconds to write their routes again (H-41)."""
+    cluster = CopiedCluster(**MAJORITY)
+    subscriber(cluster, 1, qos)
+    cluster.all_copied()
+    primary, follower = cluster.copied()
+    monkeypatch.setattr(SlotOpening, "_announce", lambda opening: None)
+    cluster[primary].replace_disk()
+    assert cluster.taken_over(primary) == follower
+    cluster[primary].host.start()
+    assert cluster[primary].join(f"n{follower}:1") == ""
+    cluster.whole()
+    writer = cluster[primary].client("w")
+    assert [type(each) for each in writer.publish("t", b"1", qos, 7)] == [
+        packets.Puback if qos == 1 else packets.Pubrec
+    ]
+    assert resumed(cluster, follower) == [b"1"]
