@@ -13,6 +13,8 @@ from itertools import cycle
 
 from ...cluster.membership.admission import LEAVE, LeaveRequest, encode_call
 from ...cluster.node import ClusterNode
+from ...cluster.slots.recovery import lost_with
+from ...cluster.slots.table import ranges
 from ...cluster.transport.wire import CallFailed, Transport
 from ..node import Node
 from .adapter import ClusterAdapter
@@ -111,11 +113,13 @@ class Leaving:
                     told = asyncio.get_running_loop().time()
                     yield line
             return
-        lost = sum(1 for key, _ in member.metadata.scan(LASTING) if self._clustering.routes.is_at(key, node))
+        lost = {row.slot for row in lost_with(member.slots, node)}
         if lost and not accept_loss:
+            subscriptions = sum(key[1] in lost for key, _ in member.metadata.scan(LASTING))
             raise ClusterError(
-                f"{node} does not run, and it has {lost} subscriptions of durable sessions, whose messages are on "
-                "no other node: use --accept-loss to lose them"
+                f"{node} does not run, and no other node has everything of its slots {' '.join(ranges(lost))}. Their "
+                f"durable sessions have {subscriptions} subscriptions; some may have none, and messages nevertheless: "
+                "use --accept-loss to lose them"
             )
         await self._take_out(node)
         yield await self._known(node)

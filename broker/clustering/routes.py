@@ -41,7 +41,6 @@ from ..routing.remote_table import (
     Route,
     SharedRoute,
     is_dead,
-    node_of,
 )
 
 LIVE = b"f"
@@ -242,13 +241,6 @@ class Routes:
 
     def _peer(self, node: str) -> Peer:
         return self._peers.get(node) or self._peers.setdefault(node, Peer(node))
-
-    def is_at(self, key: bytes, node: str) -> bool:
-        """True if the key of the map is a route to a slot that is at `node`, and the route is known here."""
-        mountpoint, place, group, text = parse_route_key(key)
-        table = self._tables.get(mountpoint)
-        route = None if table is None else table.get(text, self._place(place), group)
-        return isinstance(place, int) and route is not None and node_of(route) == node
 
     # -- views
 

@@ -58,7 +58,7 @@ async def recover(member: ClusterNode, slots: list[int]) -> dict[int, tuple[str,
         present, serving = member.membership.holders(), member.view.serving
         for row in rows:
             older[row.slot] = {holder.node for holder in back(row.in_sync, present)}
-        changes = requests(rows, present, serving)
+        changes = requests(rows, present, serving, member.full)
         if not changes:
             raise ClusterError(f"no node serves that could get the slots {' '.join(ranges(wanted))}")
         member.recover_slots(tuple(changes))

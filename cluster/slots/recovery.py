@@ -9,7 +9,7 @@ returns, the slot is another node's, and its rows are leftovers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from .table import Holder, SlotRow, SlotTable
 
@@ -17,6 +17,15 @@ from .table import Holder, SlotRow, SlotTable
 def orphans(table: SlotTable) -> list[SlotRow]:
     """Returns the rows of slots without primary that have holders, in order. None of these can serve."""
     return [row for row in map(table.row, table.slots_by_primary.get(None, ())) if row.in_sync]
+
+
+def lost_with(table: SlotTable, node: str) -> list[SlotRow]:
+    """Returns the rows of slots without primary of which no other node than this one has everything."""
+    return [
+        row
+        for row in orphans(table)
+        if node in (holders := {holder.node for holder in row.in_sync}) and holders <= {node, *row.incomplete}
+    ]
 
 
 def back(holders: Iterable[Holder], present: Mapping[str, Holder]) -> list[Holder]:
@@ -52,17 +61,19 @@ def wrong_recovery(row: SlotRow, target: Holder | None, present: Mapping[str, Ho
     return ""
 
 
-def requests(rows: list[SlotRow], present: Mapping[str, Holder], serving: tuple[str, ...]) -> list[SlotRow]:
+def requests(
+    rows: list[SlotRow], present: Mapping[str, Holder], serving: tuple[str, ...], full: Collection[str] = ()
+) -> list[SlotRow]:
     """Returns the changes to request, so that each of these slots without primary gets the best node there is.
 
-    That is a last holder that is back, else a serving node; of several the one that gets the fewest of these slots. No
-    change is returned for a slot that no node can get.
+    That is a last holder that is back, else a serving node; of several one that is not `full`, and of these the one
+    that gets the fewest of these slots. No change is returned for a slot that no node can get.
     """
     given = dict.fromkeys(serving, 0)
     changes = []
     for row in rows:
         if able := back(row.in_sync, present) or [present[node] for node in serving]:
-            target = min(able, key=lambda holder: (given.get(holder.node, 0), holder.node))
+            target = min(able, key=lambda holder: (holder.node in full, given.get(holder.node, 0), holder.node))
             given[target.node] = given.get(target.node, 0) + 1
             changes.append(SlotRow(row.slot, row.epoch, row.version, target, (target,)))
     return changes

@@ -283,3 +283,21 @@ def test_no_session_begins_at_a_node_whose_leave_is_not_answered(
         assert (await client.connect()).session_present
 
     run(tmp_path, scenario)
+
+
+def test_a_session_without_subscriptions_is_lost_with_a_dead_node_only_on_request(tmp_path: Path) -> None:
+    """With one copy. It may have messages for a subscription that has ended, or a handshake."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        shells = [await harness.start(f"n{number}", **ONE_COPY) for number in range(1, 4)]
+        for shell in shells[1:]:
+            await shell.join("127.0.0.1:44001", False)
+        one, three = shells[0], shells[2]
+        await (await harness.client("n1", await id_at(one, three.name), clean=False)).abort()
+        await harness.stop("n3")
+        await until(lambda: one.status().sees == "majority")
+        with pytest.raises(ClusterError, match=r"n3.* does not run.*0 subscriptions.*--accept-loss"):
+            await said(one, three.name)
+        assert (await said(one, three.name, accept_loss=True))[-1] == "Done"
+
+    run(tmp_path, scenario)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.cluster.slots.recovery import back, orphans, requests, wrong_recovery
+from strogoff.cluster.slots.recovery import back, lost_with, orphans, requests, wrong_recovery
 from strogoff.cluster.slots.table import NO_ROWS, Holder, SlotRow, SlotTable
 
 A, B, C, D = (Holder(node, f"disk-{node}", view) for node, view in (("a", 1), ("b", 2), ("c", 3), ("d", 4)))
@@ -70,3 +70,21 @@ def test_the_slots_go_to_serving_nodes_in_turn_and_to_holders_that_are_back() ->
 
 def test_no_request_is_made_if_no_node_serves() -> None:
     assert requests([row(1)], present(C), ()) == []
+
+
+def test_a_node_with_a_full_disk_gets_a_slot_only_if_there_is_no_other() -> None:
+    """No session can begin there."""
+    here = present(A, B, C, D)
+    assert [each.primary for each in requests([row(1), row(2)], present(C, D), ("c", "d"), ("c",))] == [D, D]
+    assert [each.primary for each in requests([row(1), row(2)], present(C, D), ("c", "d"), ("c", "d"))] == [C, D]
+    (found,) = requests([row(1, away(A), away(B), incomplete="ab")], here, ("c", "d"), ("a",))
+    assert found.primary == B
+
+
+def test_the_slots_that_are_lost_with_a_disk() -> None:
+    """No other last holder has everything."""
+    rows = [SlotRow(each.slot, 1, 1, C, (C,)) for each in NO_ROWS]
+    rows[1], rows[2], rows[4] = row(1, away(A)), row(2), row(4, away(B))
+    rows[3] = row(3, incomplete="b")
+    table = SlotTable(tuple(rows), 20)
+    assert [[each.slot for each in lost_with(table, node)] for node in "abc"] == [[1, 3], [4], []]
