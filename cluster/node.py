@@ -102,7 +102,7 @@ class ClusterNode:
             lambda peer, data: self.links.datagram(peer, Datagram.METADATA, data),
             ports.soon,
             ports.now_ms,
-            ports.wall_ms,
+            ports.cluster_ms,
             ports.rng,
             lambda: self.view.id,
         )

@@ -102,7 +102,7 @@ class ReplicatedMap:
         self._acknowledged: dict[str, tuple[int, int]] = {}
         self._gaps: dict[str, None] = {}
         self._local = False
-        self._hlc = HybridClock(ports.wall_ms)
+        self._hlc = HybridClock(ports.cluster_ms)
         self._next_sync_ms: float | None = None
         self.counter = 0
         self._flushed = 0

@@ -33,8 +33,8 @@ class MapPorts:
     """`soon(function)`: call the function in a later turn of the loop."""
     now_ms: Callable[[], float]
     """The monotonic clock of this machine, in ms."""
-    wall_ms: Callable[[], float]
-    """The wall clock of this machine, in ms since 1970."""
+    cluster_ms: Callable[[], float]
+    """Cluster time, in ms since 1970."""
     rng: Rng
     applied_view: Callable[[], int]
     """Returns the id of the applied view."""

@@ -188,6 +188,27 @@ def test_a_message_that_gave_way_is_retained_when_it_is_acknowledged(other: byte
     assert kept(cluster) == [[("t", b"m")]] * 3
 
 
+def test_what_a_dead_node_has_told_only_some_does_not_win_because_its_clock_is_ahead() -> None:
+    """n1 is dead before n3 has its message, so nobody has acknowledged that. n3 acknowledges the next one (H-16)."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster[1].host.wall_ahead_ms = 3_600_000.0
+    cluster.pass_s(5.0)
+    cluster.whole()
+    client, other = cluster[1].client("client"), cluster[3].client("other")
+    cluster.network.cut("n1", "n3")
+    client.send(publish("t", b"first", 1, 1, True))
+    cluster.until(lambda: cluster[2].node.retained.count == 1)
+    cluster[1].kill()
+    assert cluster[3].node.retained.count == 0
+    other.send(publish("t", b"later", 1, 1, True))
+    cluster.pass_s(20.0)
+    assert [type(each) for each in other.take()] == [packets.Puback]
+    cluster.network.heal()
+    cluster[1].start()
+    cluster.whole()
+    assert kept(cluster) == [[("t", b"later")]] * 3
+
+
 def test_what_a_newcomer_brings_does_not_give_way() -> None:
     cluster = ClusterHarness(3, joined=False)
     assert cluster[2].join() == ""

@@ -6,10 +6,10 @@ from strogoff.cluster.replicated_map.hlc import AHEAD_MS, LOGICAL_BITS, HybridCl
 
 
 def test_stamps_only_rise() -> None:
-    wall = [1000.0]
-    clock = HybridClock(lambda: wall[0])
+    time = [1000.0]
+    clock = HybridClock(lambda: time[0])
     first = clock.next()
-    wall[0] = 1.0
+    time[0] = 1.0
     assert clock.next() == first + 1
     clock.observe(first + 500)
     assert clock.next() > first + 500

@@ -14,4 +14,4 @@ def test_the_generator_of_the_library_is_a_source_of_chance() -> None:
 
 def test_ports_are_in_this_order() -> None:
     names = list(MapPorts.__dataclass_fields__)
-    assert names == ["store", "send", "datagram", "soon", "now_ms", "wall_ms", "rng", "applied_view"]
+    assert names == ["store", "send", "datagram", "soon", "now_ms", "cluster_ms", "rng", "applied_view"]
