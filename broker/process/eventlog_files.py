@@ -18,8 +18,9 @@ import contextlib
 import gzip
 import os
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -123,8 +124,11 @@ class LogFiles:
             return 0
         path = max(paths, key=lambda path: _order(path))
         if path.name.endswith(PACKED):
-            with gzip.open(path) as packed:
-                return _last_seq(packed.readlines())
+            try:
+                with gzip.open(path) as packed:
+                    return _last_seq(packed.readlines())
+            except (OSError, EOFError, zlib.error) as error:
+                raise OSError(f"{path}: {error}") from error
         with path.open("r+b") as file:
             lines = file.readlines()
             if lines and not lines[-1].endswith(b"\n"):
@@ -246,7 +250,7 @@ class LogFiles:
         if not self._limits.keep_days or today == self._cleaned:
             return
         self._cleaned = today
-        oldest = f"{now - timedelta(days=self._limits.keep_days):%Y-%m-%d}"
+        oldest = date.fromordinal(max(1, now.toordinal() - self._limits.keep_days)).isoformat()
         for day in sorted(self._directory.glob("date=*")):
             match = _DATE.fullmatch(day.name)
             if match is not None and match[1] < oldest:

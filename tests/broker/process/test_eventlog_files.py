@@ -155,6 +155,15 @@ def test_old_days_of_this_node_are_deleted_and_nothing_else(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize("days", [400_000, 999_999, 10**20])
+def test_days_that_go_back_a_thousand_years_and_more_delete_nothing(tmp_path: Path, days: int) -> None:
+    log = files(tmp_path, keep_days=days)
+    for day, text in ((-3, "old"), (0, "today"), (1, "tomorrow")):
+        assert log.write([line(text, NOON + day * 24 * HOUR_MS)]) == (1, None)
+    log.close()
+    assert list(tree(tmp_path).values()) == ["old\n", "today\n", "tomorrow\n"]
+
+
 def test_a_write_that_fails_half_way_ends_after_a_whole_line(tmp_path: Path) -> None:
     log = files(tmp_path)
     log.write([line("12345")])

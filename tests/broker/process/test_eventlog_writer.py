@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import resource
 from datetime import UTC, datetime
 from pathlib import Path
+
+import pytest
 
 from strogoff.analytics.event_lines import header_line, row_line
 from strogoff.broker.process.eventlog_files import HOUR_MS, Limits, LogFiles
@@ -52,6 +55,15 @@ def test_rows_that_cannot_be_written_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     saved, error = rescue(files(tmp_path / "file"), Rescued(1, HEADER, [row(1)]))
     assert (saved, isinstance(error, OSError)) == (0, True)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x1f", b"\xff" * 40])
+def test_a_damaged_file_of_a_killed_process_ends_no_start(tmp_path: Path, damage: bytes) -> None:
+    packed = tmp_path / "date=2026-03-01/hour=12/node=n1/boot=1-000001.jsonl.gz"
+    packed.parent.mkdir(parents=True)
+    packed.write_bytes(gzip.compress(HEADER + row(1))[:12] + damage)
+    saved, error = rescue(files(tmp_path), Rescued(1, HEADER, [row(2)]))
+    assert saved == 0 and isinstance(error, OSError) and str(packed) in str(error)
 
 
 class Scene:
