@@ -100,9 +100,10 @@ class CopyCommits:
     def settle(self) -> bool:
         """Let the commits go that no follower lacks any more. True if `safe` has risen."""
         pending, before = self._pending, self.safe
-        while pending and not self.rivals and not any(self._lacks(*wait) for wait in pending[0].waits):
+        while pending and not self.rivals and not any(self.lacks(*wait) for wait in pending[0].waits):
             pending.popleft()
         return self.safe > before
 
-    def _lacks(self, node: str, seq: int, copies: list[Counted]) -> bool:
+    def lacks(self, node: str, seq: int, copies: list[Counted]) -> bool:
+        """True if a node has not acknowledged this item, and one of the copies in it counts."""
         return self._acked.get(node, 0) < seq and any(copy.counts for copy in copies)

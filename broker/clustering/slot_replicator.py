@@ -90,7 +90,9 @@ class SlotReplicator:
         """The copies that are not in sync yet."""
         self._filling = SlotFilling(env, slot_rows, member.ports.now_ms, self._give, self._give_up, self._is_quiet)
         self._commits = CopyCommits(env.store.open_commit - 1)
-        self._late = LateChanges(member.ports.now_ms, member.ports.later, self._send_waiting)
+        self._late = LateChanges(member.ports.now_ms, member.ports.later, self._send_alone)
+        self._unawaited: list[Wait] = []
+        """Items with changes that nobody has waited for, and that are not acknowledged yet."""
         self._not_before_ms: dict[int, float] = {}
         self._looked_ms = 0.0
 
@@ -122,8 +124,12 @@ class SlotReplicator:
             del batch[key]
 
     def hurry(self) -> None:
-        """As `Guard.hurry`: send what waits. The open commit waits for it."""
-        if waits := self._send_waiting(*self._late.nodes):
+        """As `Guard.hurry`: send what waits. The open commit waits for it, and for what was sent alone before."""
+        for node in self._late.nodes:
+            self._send_alone(node)
+        waits = [wait for wait in self._unawaited if self._commits.lacks(*wait)]
+        self._unawaited = []
+        if waits:
             self._commits.add(self._env.store.open_commit, waits)
 
     def _send_changes(self, commit: int, batch: Batch, late: set[bytes]) -> None:
@@ -150,9 +156,14 @@ class SlotReplicator:
                     self._commits.waited_ms[node] = self._member.ports.now_ms()
         return waits
 
+    def _send_alone(self, node: str) -> None:
+        """Send a node the changes that wait for it. No commit waits for them yet."""
+        if waits := self._send_waiting(node):
+            self._unawaited = [wait for wait in [*self._unawaited, *waits] if self._commits.lacks(*wait)]
+
     def _send(self, node: str, item: bytes) -> int:
         """Send an item, behind the changes that wait for the node."""
-        self._send_waiting(node)
+        self._send_alone(node)
         return self._member.links.send(node, Lane.REPLICA, item)
 
     # -- acknowledgements

@@ -178,6 +178,19 @@ def test_who_waits_for_all_writes_waits_for_the_followers(never: None, cluster: 
     assert called == [False]
 
 
+def test_who_waits_for_all_writes_waits_for_what_was_sent_a_moment_ago(cluster: Acknowledged) -> None:
+    """Nobody waited for the deletion when its time was over and it was sent. Now somebody does."""
+    called: list[bool] = []
+    cluster[cluster.follower].disks[0].stall_until = cluster.loop.now_s + 0.5
+    cluster.pass_s(late_changes.LATEST_MS / 1000 + 0.01)
+    assert cluster.late.nodes == [] and len(cluster.of_sub()) == 1
+    cluster[cluster.primary].node.env.store.when_all_safe(lambda: called.append(cluster.lacks_the_deletion()))
+    cluster.pass_s(0.4)
+    assert called == []
+    cluster.pass_s(0.2)
+    assert called == [False]
+
+
 def test_a_moved_slot_has_everything_that_was_acknowledged(never: None, cluster: Acknowledged) -> None:
     node = cluster[cluster.primary].node
     row, leave = bytes((ord("p"), cluster.slot)) + b"unused", node.slot_sessions.leave
