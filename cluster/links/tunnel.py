@@ -25,8 +25,8 @@ BEGIN = b""
 NUMBERS = Struct("<QQ")
 """The item with the numbers: of the sender, and of the receiver as the sender knows it."""
 
-MAX_ITEM = 64 << 10
-"""The largest item in bytes."""
+MAX_ITEM = 128 << 10
+"""The largest item in bytes: more than the largest client id, which a registrar learns whole."""
 
 
 class TunnelEvents(Protocol):

@@ -63,3 +63,13 @@ def test_a_report_of_many_clients_comes_in_parts() -> None:
     cluster.apply("n2", 2)
     cluster.settle()
     assert cluster.registered(2) == 250 and cluster.local(1) == 250
+
+
+def test_a_client_id_of_the_largest_size_does_not_break_the_tunnel() -> None:
+    cluster = RelayHarness(2, max_client_id_size=65_535)
+    name = "x" * 65_520  # a longer one does not fit into a CONNECT
+    first = cluster[1].client(name, expiry_s=None)
+    cluster.apply("n2", 2)
+    assert cluster.registered(2) == 1 and not first.closed
+    second = cluster[2].client(name, expiry_s=None)
+    assert first.closed and second.ask() == []
