@@ -103,7 +103,8 @@ class DataStream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: the connection is open. Set its buffers and tell the owner."""
         self._transport = transport = cast(asyncio.Transport, transport)  # that of uvloop is no subclass
-        transport.set_write_buffer_limits(high=0)
+        # not 0: TLS calls `pause_writing` when the limit is reached, so also with an empty buffer
+        transport.set_write_buffer_limits(high=1, low=0)
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         self.peer = f"{host}:{port}"
         _tune(transport.get_extra_info("socket"))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from strogoff.cluster.links.links import Lane, LinkPorts, Links, PeerInfo
+from strogoff.cluster.transport.grpc_settings import Tls
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
+from tests.cluster.transport.authority import Authority, Node
 
 
 def test_links_deliver_over_grpc_after_a_break_and_a_restart() -> None:
@@ -16,11 +19,17 @@ def test_links_deliver_over_grpc_after_a_break_and_a_restart() -> None:
     asyncio.run(_over_grpc())
 
 
+def test_an_acknowledgement_over_tls_waits_for_no_further_item(tmp_path: Path) -> None:
+    """The receiver says that it has handled an item, and acknowledges it a moment later, when its disk has it."""
+    asyncio.run(_one_after_the_other(Node(tmp_path / "node", Authority(), "n1.example").tls()))
+
+
 class _Keeper:
     """A listener on a real loop."""
 
-    def __init__(self, watermarks: dict[tuple[str, int, int], int]) -> None:
+    def __init__(self, watermarks: dict[tuple[str, int, int], int], disk_s: float = 0.0) -> None:
         self.watermarks = watermarks
+        self.disk_s = disk_s
         self.items: list[bytes] = []
         self.links: Links | None = None
         self.changed = asyncio.Event()
@@ -43,7 +52,10 @@ class _Keeper:
         peer = self.links._in[node].peer
         assert peer is not None
         self.watermarks[node, peer.boot, lane] = seq
-        self.links.ack(node, Lane(lane), seq)
+        if self.disk_s:
+            asyncio.get_running_loop().call_later(self.disk_s, self.links.ack, node, Lane(lane), seq)
+        else:
+            self.links.ack(node, Lane(lane), seq)
         self.changed.set()
 
     def acked(self, node: str, lane: int, upto: int) -> None:
@@ -74,23 +86,34 @@ class _Keeper:
                 await self.changed.wait()
 
 
+async def start(name: str, boot: int, address: str, coordinator: _Keeper, tls: Tls | None = None) -> Any:
+    loop, transport = asyncio.get_running_loop(), GrpcTransport(tls)
+    ports = LinkPorts(
+        transport, lambda: loop.time() * 1000, loop.call_later, loop.call_soon, Random(boot), lambda *_: None
+    )
+    coordinator.links = Links(PeerInfo(name, boot, f"disk {name}", f"{name}{boot}", "c", address), ports, coordinator)
+    bound = await transport.serve(address, coordinator.links.accept)
+    return transport, coordinator, coordinator.links, bound
+
+
+async def _one_after_the_other(tls: Tls) -> None:
+    here, mine, a, a_address = await start("a", 1, "127.0.0.1:0", _Keeper({}), tls)
+    there, _, b, b_address = await start("b", 1, "127.0.0.1:0", _Keeper({}, disk_s=0.02), tls)
+    a.set_peers({"b": b_address})
+    b.set_peers({"a": a_address})
+    await mine.until(lambda: a.up("b"))
+    for _ in range(5):
+        a.send("b", Lane.PUBLISH, b"message")
+        await mine.until(lambda: a.waiting_items("b", Lane.PUBLISH) == 0)
+    for links, transport in ((a, here), (b, there)):
+        links.close()
+        await transport.close()
+
+
 async def _over_grpc() -> None:
-    loop = asyncio.get_running_loop()
-
-    async def start(name: str, boot: int, address: str, kept: dict[tuple[str, int, int], int]) -> Any:
-        transport, coordinator = GrpcTransport(), _Keeper(kept)
-        ports = LinkPorts(
-            transport, lambda: loop.time() * 1000, loop.call_later, loop.call_soon, Random(boot), lambda *_: None
-        )
-        coordinator.links = Links(
-            PeerInfo(name, boot, f"disk {name}", f"{name}{boot}", "c", address), ports, coordinator
-        )
-        bound = await transport.serve(address, coordinator.links.accept)
-        return transport, coordinator, coordinator.links, bound
-
     kept: dict[tuple[str, int, int], int] = {}
-    here, mine, a, a_address = await start("a", 1, "127.0.0.1:0", {})
-    there, theirs, b, b_address = await start("b", 1, "127.0.0.1:0", kept)
+    here, mine, a, a_address = await start("a", 1, "127.0.0.1:0", _Keeper({}))
+    there, theirs, b, b_address = await start("b", 1, "127.0.0.1:0", _Keeper(kept))
     a.set_peers({"b": b_address})
     b.set_peers({"a": a_address})
     await mine.until(lambda: a.up("b"))
@@ -101,7 +124,7 @@ async def _over_grpc() -> None:
     await there.close()
     for number in range(1000, 2000):
         a.send("b", Lane.PUBLISH, b"%d" % number)
-    there, again, b, _ = await start("b", 2, b_address, kept)
+    there, again, b, _ = await start("b", 2, b_address, _Keeper(kept))
     await mine.until(lambda: a.waiting_items("b", Lane.PUBLISH) == 0)
     assert theirs.items + again.items == [b"%d" % number for number in range(2000)]
     for links, transport in ((a, here), (b, there)):

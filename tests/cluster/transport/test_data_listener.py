@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from strogoff.cluster.transport import data_listener
 from strogoff.cluster.transport.data_listener import DataListener, Offer, decode_offer, dial_data, ticket_of
@@ -219,6 +220,36 @@ def test_tls(tmp_path: Path) -> None:
             attached[0].abort()
 
     run(body)
+
+
+@pytest.mark.parametrize("loop_run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_each_frame_over_tls_is_drained_although_nothing_comes_back(
+    tmp_path: Path, loop_run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    """An owner sends the next frame when the one before is drained."""
+
+    async def body() -> None:
+        node = Node(tmp_path / "node", Authority(), "n1.example")
+        async with listening(tls=node.tls()) as (listener, _):
+            mine, theirs = sessions()
+            attached: list[DataStream] = []
+            received: list[bytes] = []
+            dialled = await dial_data(HOST, listener.offer(theirs, attached.append), mine, node.tls(), 5)
+            dialled.release()
+            for end in (dialled, *attached):
+                end.received = received.append
+            for end in (dialled, *attached):
+                drained = asyncio.Event()
+                end.drained = drained.set
+                for frame in (b"small", b"small", bytes(8 << 20), b"small", b"small"):
+                    end.send(frame)
+                    async with asyncio.timeout(5):
+                        await drained.wait()
+                    drained.clear()
+            for end in (dialled, *attached):
+                end.abort()
+
+    loop_run(body())
 
 
 class Joined:
