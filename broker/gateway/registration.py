@@ -6,6 +6,7 @@ the tunnels.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from ..environment import Environment
@@ -38,6 +39,46 @@ REPORTED_AT_ONCE = 100
 
 KINDS = frozenset((LOCAL | FROM_PRIMARY, EVICT | FROM_PRIMARY, ASK | FROM_PRIMARY, ASK, REPORT, REPORTED))
 """The messages that `Registration.received` takes."""
+
+
+class _Report:
+    """The answer to a question, with the clients that are not sent yet. While the tunnel is full it waits: all at once
+    could break the tunnel, and the registrar would ask again. `knows` as `LocalClients.knows`."""
+
+    __slots__ = ("_clients", "_knows", "_number", "_peer")
+
+    def __init__(
+        self, peer: PeerNode, number: int, clients: list[tuple[bytes, int]], knows: Callable[[int], bool]
+    ) -> None:
+        self._peer = peer
+        self._number = number
+        self._clients = deque(clients)
+        self._knows = knows
+
+    def pump(self) -> None:
+        """As `Sender.pump`."""
+        while self._clients:
+            if self._peer.full:
+                self._peer.blocked[self] = None
+                return
+            some = self._next()
+            if some:
+                self._peer.send(REPORT, self._number, encode_clients(some))
+        self._peer.say(REPORTED, self._number, 0)
+
+    def _next(self) -> list[tuple[bytes, int]]:
+        """Take clients for one message. The end of a client that has gone was sent before."""
+        some: list[tuple[bytes, int]] = []
+        size = 0
+        while self._clients and len(some) < REPORTED_AT_ONCE:
+            client, connection = self._clients[0]
+            if some and size + len(client) > PIECE_BYTES:
+                break
+            self._clients.popleft()
+            if self._knows(connection):
+                some.append((client, connection))
+                size += len(client)
+        return some
 
 
 class Registration:
@@ -198,17 +239,7 @@ class Registration:
                 continue
             del self._questions[node][number]
             clients = self.local.clients_in({s for s, epoch in slots.items() if self.locator.epoch_of(s) == epoch})
-            some: list[tuple[bytes, int]] = []
-            size = 0
-            for client, connection in clients:
-                if some and (len(some) == REPORTED_AT_ONCE or size + len(client) > PIECE_BYTES):
-                    peer.send(REPORT, number, encode_clients(some))
-                    some, size = [], 0
-                some.append((client, connection))
-                size += len(client)
-            if some:
-                peer.send(REPORT, number, encode_clients(some))
-            peer.say(REPORTED, number, 0)
+            _Report(peer, number, clients, self.local.knows).pump()
         if node in self._unanswered and len(self._questions[node]) < QUESTIONS_MOST:
             self._unanswered.discard(node)
             peer.send(ASK, 0, b"")

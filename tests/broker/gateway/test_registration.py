@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strogoff.broker.gateway.messages import ASK, FROM_PRIMARY, REPORT, encode_clients, encode_slots, head
 from strogoff.broker.gateway.registration import QUESTIONS_MOST
-from strogoff.cluster.identity import slot_of
+from strogoff.cluster.identity import SLOTS, slot_of
 
 from .relay_harness import RelayHarness
 
@@ -73,3 +73,22 @@ def test_a_client_id_of_the_largest_size_does_not_break_the_tunnel() -> None:
     assert cluster.registered(2) == 1 and not first.closed
     second = cluster[2].client(name, expiry_s=None)
     assert first.closed and second.ask() == []
+
+
+def test_a_report_that_is_larger_than_the_tunnel_does_not_break_it() -> None:
+    """With `outgoing_clustering_buffer_size = 10000`, as in VerneMQ's configuration, a tunnel breaks at 1 MiB."""
+    cluster = RelayHarness(2, max_client_id_size=65_535)
+    member = cluster[1].host.member
+    assert member is not None
+    member.links._out["n2"].tunnel._most_bytes = 1 << 20
+    session = cluster[1].client("session", clean=False, expiry_s=600)
+    clients = [cluster[1].client(f"{number}-{'x' * 60_000}", expiry_s=None) for number in range(40)]
+    others = [slot for slot in range(SLOTS) if slot != slot_of("", "session")]
+    cluster.network.delay("n1", "n2", 0.1)
+    for table in cluster.tables.values():
+        table.apply("n2", 2, others)
+    cluster.until(lambda: bool(cluster.gateways(1)._peers["n2"].node.blocked))
+    clients[-1].vanish()  # nothing is said of it yet
+    cluster.until(lambda: cluster.gateways(2).registration.registrar.incomplete == 0)
+    assert cluster.registered(2) == cluster.local(1) == 39
+    assert not session.closed and session.ask() == []
