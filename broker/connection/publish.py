@@ -12,7 +12,7 @@ from ...mqtt.reasons import ReasonCode
 from ...mqtt.topics import too_deep
 from ...netsplit.policy import ViewState
 from ..operation_policy import COPIES, NETSPLIT
-from ..plugins.hooks import Refuse, Verdict
+from ..plugins.hooks import BROKEN, Refuse, Verdict
 from ..queues.message import Message, Origin
 from ..queues.records import InboundRecord
 from ..routing.ack_context import AckContext
@@ -84,13 +84,17 @@ def publish(connection: ClientConnection, packet: packets.Publish) -> None:
 def _repeated(connection: ClientConnection, session: Session, packet: packets.Publish) -> None:
     """Handle a PUBLISH whose packet id is in use: it was accepted before, so no policy and no hook refuses it (H-13).
 
-    If the message still has to be routed, here or to other nodes, plugins may change it again as they did at first.
+    If the message still has to be routed, here or to other nodes, plugins may change it again as they did at first. If
+    one of them fails, the client sends the message once more.
     """
     if session.inbound.only_answered(packet.packet_id):
         _accept_packet(connection, packet, {})
         return
 
     def told(verdict: Verdict) -> None:
+        if verdict is BROKEN:  # it may have changed the message at first: nobody may get it unchanged
+            connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "a plugin failed: send again")
+            return
         _accept_packet(connection, packet, {} if isinstance(verdict, Refuse) else dict(verdict.modifiers))
 
     connection.flow.decide(_ask(connection, packet), told)

@@ -20,10 +20,13 @@ class Changing:
         self.asked: list[str] = []
         self.heard: list[tuple[str, bytes]] = []
         self.changes: dict[str, dict[str, object]] = {}
+        self.fails = False
 
     def auth_on_publish(self, *args: object) -> object:
         topic = str(args[3])
         self.asked.append(topic)
+        if self.fails:
+            raise RuntimeError("its database is away")
         return self.changes.get(topic) or Allow(cacheable=True)
 
     def auth_on_subscribe(self, *_: object) -> bool:
@@ -131,6 +134,30 @@ def test_a_repeated_packet_keeps_the_changes_of_the_plugin(version: int, restart
     asked = len(plugin.asked)
     assert broker.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
     assert len(plugin.asked) == asked  # it is only answered
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_repeated_packet_is_not_routed_unchanged_while_the_plugin_fails(version: int) -> None:
+    """The plugin keeps topics of different customers apart. The client sends the message until the plugin answers."""
+    plugin = Changing()
+    plugin.changes = {"a": {"topic": "b", "payload": b"new"}}
+    broker = BrokerHarness(plugin)
+    reader = broker.client("s", version)
+    reader.subscribe(("#", 2))
+    client = broker.persistent("p", version)
+    broker.hold_disk()
+    client.publish("a", b"old", 2, 7)
+    client.vanish()
+    broker.free_disk()
+    errors: list[str] = []
+    broker.node.env.hooks._on_error = lambda plugin, hook, error: errors.append(hook)
+    plugin.fails = True
+    client = broker.persistent("p", version)
+    assert not [each for each in client.publish("a", b"old", 2, 7, dup=True) if isinstance(each, Pubrec)]
+    assert client.closed and len(errors) == 1
+    plugin.fails = False
+    assert broker.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
+    assert [(m.topic, m.payload) for m in reader.messages()] == [("b", b"new")]
 
 
 def test_a_message_of_a_former_primary_gets_the_changes_of_the_plugin() -> None:
