@@ -107,6 +107,8 @@ class Discovery:
             self.sees = tuple(sorted([name for name, answer in others.items() if not answer.cluster_id]))
             size = self._size or expected(self._places, self._name in [answer.node for _, answer in seen.nodes])
             action = plan(self._name, seen.nodes, size, self._holds())
+            if seen.unsure and isinstance(action, Found):
+                action = Wait("there may be a cluster that this node does not see now")
             if not self._found():
                 await self._do(action, seen.problems)
             clusters = any(answer.cluster_id for answer in others.values())

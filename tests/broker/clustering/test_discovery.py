@@ -231,6 +231,25 @@ def test_clients_wait_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "warning: discovery: nodes:1: [Errno -3] Temporary failure in name resolution" in run(scenario).log
 
 
+def test_it_founds_no_cluster_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cluster may be where the name points to, and this may be a new disk of a member."""
+    fails = [socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")] * 3
+
+    def later() -> Any:
+        if fails:
+            raise fails.pop()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))]
+
+    _names(monkeypatch, nodes=later)
+
+    async def scenario(search: Search) -> None:
+        search.size = 1
+        await search.place(1, WhoAnswer("a", "cluster", True))
+        await search.run(search.discovery("nodes:1"), search.found.is_set)
+
+    assert run(scenario).joined == ["127.0.0.1:1"]
+
+
 def test_a_start_does_not_wait_for_an_unknown_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """A headless service has the name once its first node is ready, and this is the first node."""
 
