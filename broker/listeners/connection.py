@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol, ABC):
             self.origin = ConnectionOrigin(unmapped(peer[0]), peer[1], settings, transport=settings.type)
         if settings.uses_tls and not self._identified(transport.get_extra_info("ssl_object")):
             return
-        high = self.limiter.options.write_buffer_bytes
+        high = max(1, self.limiter.options.write_buffer_bytes)  # TLS takes an empty buffer for full with 0
         self.transport.set_write_buffer_limits(high=high, low=high // 4)
         if settings.proxy_protocol and not settings.uses_tls:
             self._start_opening_timer()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from strogoff.broker.connection.transport import ConnectionOrigin
 from strogoff.broker.listeners.connection import StreamConnection
 from strogoff.broker.listeners.proxy_protocol import SIGNATURE
 
-from ...harness.listeners import ListenerHarness, Peer, both_loops, tcp, with_listeners
+from ...harness.listeners import Authority, ListenerHarness, Peer, both_loops, tcp, with_listeners
 
 MEGABYTE = bytes(1 << 20)
 
@@ -180,6 +181,24 @@ def test_a_full_and_an_emptied_buffer_are_reported(loop: str) -> None:
         assert handler.flags == [False, True]
 
     with_listeners(test, loop, write_buffer_bytes=100_000)
+
+
+@both_loops
+def test_an_empty_buffer_over_tls_is_not_full_although_the_limit_is_0(loop: str, tmp_path: Path) -> None:
+    """The client gets all messages, also if it sends nothing."""
+    authority = Authority(tmp_path)
+
+    async def test(harness: ListenerHarness) -> None:
+        context = ssl.create_default_context(cafile=authority.cafile)
+        port = await harness.open(authority.settings())
+        peer = await Peer.connect(port, ssl=context, server_hostname="localhost")
+        handler = await harness.handler()
+        for number in range(4):
+            handler.link.write(b"%d" % number)
+            await peer.expect(b"%d" % number)
+            assert handler.flags[-1:] != [False]
+
+    with_listeners(test, loop, write_buffer_bytes=0)
 
 
 @both_loops
