@@ -246,6 +246,8 @@ class SlotOpening:
             elif not named and self._is_wanted(row, zones):
                 self._keep(slot, mark)
             elif mark == KEPT or not named:
+                if mark != KEPT:  # a kill may leave some rows, and the slot may come back as an empty one
+                    self._node.slot_sessions.mark(slot, KEPT)
                 self.leftovers.start(slot)
         self.open(got, False)
 

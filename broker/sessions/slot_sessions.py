@@ -38,8 +38,8 @@ ARRIVING = b"arriving"
 ARRIVED = b"arrived"
 """The mark of a slot whose rows are all here: this node may have become its primary since."""
 KEPT = b"kept"
-"""The mark of a slot that another node has, and of which this node is to get a copy: the rows are what it had. They
-are compared with those of the primary, and never opened."""
+"""The mark of a slot that another node has: the rows are what this node had, and are never opened. If this node is to
+get a copy, they are compared with those of the primary; else they are deleted, and some may be gone."""
 
 STEP = 200
 """Rows that one step reads or deletes."""

@@ -233,3 +233,21 @@ def test_one_line_names_all_slots_whose_rows_are_deleted(
         opening._cleared(slot)
     cluster.pass_s(2)
     assert lines == ["the former rows of the slots 7-9 20 are deleted"]
+
+
+def test_a_node_that_is_killed_while_it_deletes_rows_never_opens_the_rest(
+    cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session has ended at another node since, and the slot has come back as an empty one."""
+    subscriber(cluster).leave()
+    advertiser = cluster[2].host.clustering.advertiser  # type: ignore[union-attr]
+    monkeypatch.setattr(advertiser, "announce", lambda *filter_and_slot: None)
+    assert cluster.move(2) == ""
+    cluster[3].client("sub").leave()  # a Clean Start ends the session at n2
+    cluster.give("sub", cluster[1])
+    assert cluster.rows(1)
+    cluster[1].kill()
+    cluster[1].start()
+    cluster.whole()
+    _, connack = cluster[3].connect("sub", clean=False, expiry_s=600)
+    assert not connack.session_present
