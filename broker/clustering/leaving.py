@@ -17,6 +17,7 @@ from ...cluster.slots.recovery import lost_with
 from ...cluster.slots.table import ranges
 from ...cluster.transport.wire import CallFailed, Transport
 from ..node import Node
+from ..sessions.wills import DOUBT_MS
 from .adapter import ClusterAdapter
 from .asking import CALL_S, ask_leader, until
 from .operator_port import ClusterError
@@ -34,6 +35,8 @@ ASK_AGAIN_S = 0.5
 """The pause before a node asks the leader again to take it out."""
 PASS_ON_S = 2.0
 """How long a node that stops or leaves waits until the other nodes have its wills and its ended sessions' messages."""
+WILLS_S = 2 * DOUBT_MS / 1000
+"""How long a node that leaves waits until its wills are published: some are in doubt for a while."""
 SOON_S = 0.002
 """How often a node that stops looks whether it can go on: publishers at other nodes wait for it."""
 
@@ -202,6 +205,8 @@ class Leaving:
             await self._stop_mqtt(True)  # connections that have no session yet
             still = f"{len(sessions)} sessions of {node.name} are still there"
             await until(lambda: not len(sessions), timeout_s, still)
+            with suppress(ClusterError):
+                await until(lambda: not node.wills.waiting, WILLS_S, "")
             await passed_on(self._clustering, self._member)
             if (owed := self._owed_to()) and not accept_loss:
                 raise ClusterError(

@@ -157,6 +157,11 @@ class Wills:
                 if pending.counter:
                     self._env.cluster.handshake_opened(_mid(key, pending))
 
+    @property
+    def waiting(self) -> int:
+        """Number of wills on this disk that are in doubt, wait for a lease, or lack a receiver."""
+        return sum(map(len, self._waiting.values()))
+
     def on_its_way(self, slot: int) -> str:
         """Return what of this slot some receiver may have and another may lack, in words; "" if nothing."""
         found = [each for each in self._waiting.get(keys.of_slot(b"z", slot), {}).values() if each.counter]

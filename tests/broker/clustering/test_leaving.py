@@ -301,3 +301,28 @@ def test_a_session_without_subscriptions_is_lost_with_a_dead_node_only_on_reques
         assert (await said(one, three.name, accept_loss=True))[-1] == "Done"
 
     run(tmp_path, scenario)
+
+
+def test_a_node_does_not_leave_with_a_will_in_doubt(tmp_path: Path) -> None:
+    """It has the only copy of the will, whose session has ended."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        shells = [await harness.start(f"n{number}", **ONE_COPY) for number in range(1, 4)]
+        for shell in shells[1:]:
+            await shell.join("127.0.0.1:44001", False)
+        name = await id_at(shells[0], shells[2].name)
+        reader = await harness.client("n1", "reader")
+        got: list[bytes] = []
+        reader.delivered = lambda topic, payload, qos, properties: got.append(payload)
+        await reader.subscribe("will", 1)
+        mortal = SteadyClient(name, harness.servers["n1"].listeners.show()[0].port, 4)
+        mortal.connect_fields = {"will": packets.Will("will", b"gone", 1, False, None)}
+        harness.clients.append(mortal)
+        await mortal.connect(False)
+        await harness.client("n2", name)
+        wills = harness.servers["n3"].node.wills
+        assert wills.waiting == 1 and harness.servers["n3"].node.sessions.durable == 0
+        assert (await said(shells[0], shells[2].name))[-1] == "Done"
+        await until(lambda: got == [b"gone"])
+
+    run(tmp_path, scenario)
