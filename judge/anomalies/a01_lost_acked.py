@@ -20,7 +20,8 @@ Not owed, because the log shows another end or none that is certain:
   began then. If it has had no lease since its start, the log does not show which subscriptions it knew. If it dies
   before another node has the message, the message is gone; also if that node had it in a queue, died before it was safe
   there, and had not told that it has it.
-- A session that subscribes at a node without a lease is unknown to the others until the heal.
+- A session that subscribes at a node without a lease is unknown to the others until the heal, or until the node has
+  joined.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side. A member that
   joins while the message is on its way may get it for the group.
 - A session that never got a message of its own client may have No Local, which the log does not show.
@@ -48,7 +49,7 @@ from ..findings import Finding, Subject, of_message
 from ..lanes import Entry
 from ..message import Answer, Message, Publish, Queued
 from ..rows import BEFORE, NEVER, Owner, RowId
-from ..sessions import Held, Session
+from ..sessions import Held, Home, Session
 from ..subscriptions import Holders
 from ..world import World
 
@@ -175,8 +176,8 @@ def _is_on_another_side(message: Message, publish: Publish, answer: Answer, sess
     home = session.home_at(acked).node
     if _is_out_of_view(session, publish, answer, world):
         return True
-    apart = world.partitions.span_without_lease(home, publish.stamp)
-    if apart is not None and not _had_subscribed(message, publish, session, apart[0], world):
+    apart = _without_lease_since(session.home_at(acked), publish.stamp, world)
+    if apart is not None and not _had_subscribed(message, publish, session, apart, world):
         return True
     alone = world.partitions.span_without_lease(origin, acked)
     if answer.right == "policy":
@@ -189,6 +190,16 @@ def _is_on_another_side(message: Message, publish: Publish, answer: Answer, sess
         return False
     split = min(alone[0], world.partitions.out_of_view_since(home, origin, publish.stamp))
     return not session.durable or not _had_subscribed(message, publish, session, split, world)
+
+
+def _without_lease_since(home: Home, stamp: int, world: World) -> int | None:
+    """Returns since when the node of a session had no lease at a stamp: since it saw a minority, or since its start if
+    it has had none yet. None if it had one, or does not say that it saw a minority."""
+    boot = world.lives.boots.get((home.node, home.boot))
+    if boot is not None and world.partitions.had_none_between(home.node, boot.first_hlc, stamp):
+        return boot.first_hlc
+    apart = world.partitions.span_without_lease(home.node, stamp)
+    return None if apart is None else apart[0]
 
 
 def _is_out_of_view(session: Session, publish: Publish, answer: Answer, world: World) -> bool:

@@ -254,6 +254,21 @@ def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(dies
     assert (("A1", "stale-route") in kinds(a)) is not dies
 
 
+@pytest.mark.parametrize("leased", [True, False])
+def test_a_session_that_subscribed_at_a_node_before_it_joined_is_unknown_to_the_others(leased: bool) -> None:
+    """The node of the subscriber has had no lease since its start, or it has one."""
+    a, b = two_nodes()
+    if leased:
+        b.say("lease.get", view=1)
+    b.subscriber("rx")
+    mid = a.accept()
+    a.say("pub.route", mid=mid, targets=[])
+    a.ack(mid)
+    b.say("lease.get", view=2)
+    a.rows += b.rows
+    assert [each.subject.message for each in findings(a) if each.anomaly == "A1"] == [mid] * leased
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_a_session_that_subscribed_at_a_node_without_a_lease_is_unknown_to_the_others(before: bool) -> None:
     a, b = two_nodes()
