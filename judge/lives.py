@@ -88,6 +88,12 @@ class Lives:
         """Returns the stamp at which the log shows that a boot has died; `NEVER` if it shows none."""
         return self.deaths.get((node, boot), NEVER)
 
+    def end_of(self, node: str, boot: int) -> int:
+        """Returns the stamp at which the log shows that a boot had died or stopped in order; `NEVER` if it shows
+        neither."""
+        rows = self.boots.get((node, boot))
+        return rows.last_hlc if rows is not None and rows.stopped else self.death(node, boot)
+
     def death_with(self, homes: Sequence[Home]) -> int:
         """Returns the stamp at which the first boot died while it had a session, of those that had it one after the
         other; `NEVER` if none did."""

@@ -37,6 +37,10 @@ class Views:
         """Returns the nodes that have ever been in the view of `origin`."""
         return self._spans.get(origin, {}).keys()
 
+    def spans(self, origin: str, node: str) -> list[tuple[int, int]]:
+        """Returns the spans of stamps in which `node` was in the view of `origin`, in order."""
+        return self._spans.get(origin, {}).get(node, [])
+
     def had(self, origin: str, node: str, begin: int, end: int) -> bool:
         """Whether `node` was in the view of `origin` all the time from `begin` to `end`."""
         spans = self._spans.get(origin, {}).get(node, ())

@@ -17,9 +17,9 @@ Not owed, because the log shows another end or none that is certain:
   node is. The will of such a session may go on in its slot.
 - A node without a lease forwards a message after the heal: to durable sessions that had subscribed before the split. If
   it stood still, it says late that it has no lease: for a session whose node had it out of its view before, the split
-  began then. If it has had no lease since its start, the log does not show which subscriptions it knew. If it dies
-  before another node has the message, the message is gone; also if that node had it in a queue, died before it was safe
-  there, and had not told that it has it.
+  began then. If it has had no lease since its start, the log does not show which subscriptions it knew. If it dies or
+  stops before another node has the message, or in the first 5 s after that node was back in its view, the message is
+  gone; also if that node had it in a queue, died before it was safe there, and had not told that it has it.
 - A session that subscribes at a node without a lease is unknown to the others until the heal, or until the node has
   joined.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side. A member that
@@ -44,16 +44,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from ..findings import Finding, Subject, of_message
 from ..lanes import Entry
 from ..message import Answer, Message, Publish, Queued
-from ..rows import BEFORE, NEVER, Owner, RowId
+from ..rows import BEFORE, LOGICAL_BITS, NEVER, Owner, RowId
 from ..sessions import Held, Home, Session
 from ..subscriptions import Holders
 from ..world import World
 
 ID = "A1"
+FORWARDED: Final = 5_000 << LOGICAL_BITS
+"""A node that has had a lease, and another one in its view, for so long, 5 s, has sent it what it had for it."""
 
 
 def owed_to(message: Message, world: World, until: int = NEVER) -> Iterator[Session]:
@@ -181,8 +184,10 @@ def _is_on_another_side(message: Message, publish: Publish, answer: Answer, sess
         return True
     alone = world.partitions.span_without_lease(origin, acked)
     if answer.right == "policy":
-        died = acked < world.lives.death(origin, publish.row[1]) < NEVER
-        if died or not world.had_lease(answer.row, acked):
+        end = world.lives.end_of(origin, publish.row[1])
+        if end < NEVER and not _had_time(origin, home, acked, end, world):
+            return True
+        if not world.had_lease(answer.row, acked):
             return True
         if alone is None:  # it got a lease before its acknowledgement left
             alone = world.partitions.span_without_lease(origin, publish.stamp)
@@ -190,6 +195,14 @@ def _is_on_another_side(message: Message, publish: Publish, answer: Answer, sess
         return False
     split = min(alone[0], world.partitions.out_of_view_since(home, origin, publish.stamp))
     return not session.durable or not _had_subscribed(message, publish, session, split, world)
+
+
+def _had_time(origin: str, home: str, begin: int, end: int, world: World) -> bool:
+    """Whether a node has had a lease, and another one in its view, long enough to send it what it had accepted."""
+    spans = world.views.spans(origin, home) or [(begin, end)]
+    return any(
+        world.partitions.had_for(origin, max(begin, entered), min(left, end), FORWARDED, end) for entered, left in spans
+    )
 
 
 def _without_lease_since(home: Home, stamp: int, world: World) -> int | None:

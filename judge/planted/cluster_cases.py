@@ -89,6 +89,7 @@ def _alone(stage: Stage, arrives: bool, flag: str) -> Actor:
         stage.expect_of("A1", "stale-route", rx, mid)
     stage.say(tx.node, "lease.get", view=2)
     _split(stage, "split.heal", tx.node, rx.node, "minority")
+    yield 6_000  # it may stop after that: it has had time to send the message
 
 
 @CASES.near_miss

@@ -236,8 +236,8 @@ def test_a_member_from_before_the_log_whose_slot_has_another_node_now(end: str) 
     assert (("A1", "stale-route") in kinds(a)) is not bool(end)
 
 
-@pytest.mark.parametrize("dies", [True, False])
-def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(dies: bool) -> None:
+@pytest.mark.parametrize("end", ["dies", "stops", ""])
+def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(end: str) -> None:
     """Its copies for other nodes are in memory alone, and its publisher has the acknowledgement."""
     a, b = two_nodes()
     b.subscriber(expiry_s=60)
@@ -248,10 +248,12 @@ def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(dies
     a.say("pub.route", mid=mid, targets=[])
     a.say("pub.ack", mid=mid, client="tx", right="policy")
     _split(a, healed_ms=2, split_ms=1)
-    if dies:
+    if end == "stops":
+        a.say("node.stop")
+    if end == "dies":
         a.boot()
     a.rows += b.rows
-    assert (("A1", "stale-route") in kinds(a)) is not dies
+    assert (("A1", "stale-route") in kinds(a)) is not bool(end)
 
 
 @pytest.mark.parametrize("leased", [True, False])
