@@ -21,7 +21,7 @@ from ..routing.router import AFTER_COMMIT
 from ..sessions.session import Session
 from .ack_queue import PUBLISH, Item
 from .connection import ClientConnection
-from .publish_state import PublishRequest
+from .publish_state import PublishRequest, digest_of
 from .refusal import publish_refused, refuse_publish
 
 RETAINED_UNIT_BYTES = 512
@@ -56,7 +56,7 @@ def publish(connection: ClientConnection, packet: packets.Publish) -> None:
         packet.qos == 2
         and session is not None
         and packet.packet_id in session.inbound.records
-        and (packet.dup or not session.inbound.begins_anew(packet.packet_id))
+        and not session.inbound.begins_anew(packet.packet_id, not packet.dup, digest_of(packet))
     ):
         _repeated(connection, session, packet)
         return
@@ -163,6 +163,8 @@ def _accept_packet(connection: ClientConnection, packet: packets.Publish, modifi
     )
     request.dup = packet.dup and (request.retain or connection.services.policy.restricted)
     request.first = not packet.dup
+    if packet.qos == 2:
+        request.digest = digest_of(packet)
     accept(connection, request)
     state.plans, connection.mountpoint = plans, mountpoint
     if _heard(connection):
@@ -203,7 +205,7 @@ def accept(connection: ClientConnection, request: PublishRequest) -> None:
         # update the view state: without a lease the message could replace a later one, even if it is not acknowledged
         connection.env.cluster.has_lease()
     record = session.inbound.records.get(request.packet_id) if qos == 2 else None
-    if record is not None and request.first and session.inbound.begins_anew(request.packet_id):
+    if record is not None and session.inbound.begins_anew(request.packet_id, request.first, request.digest):
         record = None
     exceeds = qos and connection.acks.unacked >= connection.publishing.receive_maximum
     checked = services.policy.restricted or request.retain or exceeds or qos == 2
@@ -321,9 +323,9 @@ def _new_record(session: Session, request: PublishRequest) -> InboundRecord:
     has_rows = env.has_rows(session.client_id, request.topic)
     mid = env.cluster.mid_of_slot(session.key[0], has_rows) if session.durable else None
     if mid is None:
-        return InboundRecord(env.numbers.boot, env.numbers.next(has_rows), False)
+        return InboundRecord(env.numbers.boot, env.numbers.next(has_rows), False, digest=request.digest)
     origin, epoch, counter = mid
-    return InboundRecord(epoch, counter, False, origin=origin)
+    return InboundRecord(epoch, counter, False, origin=origin, digest=request.digest)
 
 
 def _origin(session: Session, record: InboundRecord) -> Origin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -15,7 +16,7 @@ class PublishRequest(msgspec.Struct):
     """A PUBLISH with the changes of plugins. Its answer follows `qos`; `routed_qos` is the QoS for its subscribers.
 
     `dup` is True if an earlier connection may have accepted it. `first` is True if it came without DUP.
-    `deferred_at` is when it was deferred.
+    `deferred_at` is when it was deferred. `digest`: `digest_of` a PUBLISH with QoS 2.
     """
 
     topic: str
@@ -29,6 +30,7 @@ class PublishRequest(msgspec.Struct):
     dup: bool = False
     first: bool = False
     deferred_at: int = 0
+    digest: int = 0
 
 
 def request_of(packet: packets.Publish) -> PublishRequest:
@@ -36,7 +38,14 @@ def request_of(packet: packets.Publish) -> PublishRequest:
     qos = packet.qos
     request = PublishRequest(packet.topic, packet.payload, qos, packet.retain, None, 0, packet.packet_id, qos)
     request.first = not packet.dup
+    if qos == 2:
+        request.digest = digest_of(packet)
     return request
+
+
+def digest_of(packet: packets.Publish) -> int:
+    """Returns a number above 0 of 32 bits for topic and payload as the client sent them, without a topic alias."""
+    return crc32(packet.payload, crc32(packet.topic.encode())) or 1
 
 
 class PublishState:

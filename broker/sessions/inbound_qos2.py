@@ -190,15 +190,19 @@ class InboundHandshakes:
                 self._write(packet_id, record)
         self.pending_acks.clear()
 
-    def begins_anew(self, packet_id: int) -> bool:
-        """A PUBLISH with this open packet id came without DUP, so its client sends the message for the first time
-        [MQTT-3.3.1-1]. If an earlier process left the id, here or at a former primary, a loss of power has undone its
-        removal: forget the id, and return True (H-12)."""
+    def begins_anew(self, packet_id: int, first: bool, digest: int) -> bool:
+        """Whether a PUBLISH with this open packet id has another message than that of the id. Then the id is forgotten.
+
+        So it is if an earlier process left the id, here or at a former primary, and a loss of power has undone its
+        removal (H-12). The client sends a message for the `first` time without DUP [MQTT-3.3.1-1]. With DUP the
+        `digest` of the message differs: the client has had no answer to its first attempt."""
         record, env = self.records[packet_id], self._env
         if not record.done:
             present = env.cluster.slot_epoch(slot_of_origin(record.origin)) if record.origin else env.numbers.boot
             if record.boot == present:
                 return False
+        if not first and record.digest in (0, digest):
+            return False
         self.close(packet_id)
         return True
 

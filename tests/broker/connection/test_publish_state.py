@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strogoff.broker.connection.connection import ClientConnection
-from strogoff.broker.connection.publish_state import PublishRequest, PublishState, request_of
+from strogoff.broker.connection.publish_state import PublishRequest, PublishState, digest_of, request_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import BrokerHarness, publish
@@ -16,9 +16,16 @@ def _connection(broker: BrokerHarness) -> ClientConnection:
 
 def test_a_request_is_the_packet_as_it_came() -> None:
     packet = packets.Publish("t", b"m", 2, True, True, 7)
-    assert request_of(packet) == PublishRequest("t", b"m", 2, True, None, 0, 7, routed_qos=2, dup=False)
+    digest = digest_of(packet)
+    assert request_of(packet) == PublishRequest("t", b"m", 2, True, None, 0, 7, routed_qos=2, dup=False, digest=digest)
     packet.dup = False
     assert request_of(packet).first
+
+
+def test_another_topic_or_payload_has_another_digest() -> None:
+    packet = packets.Publish("t", b"m", 2, True, True, 7)
+    others = (packets.Publish("u", b"m", 2, True, True, 7), packets.Publish("t", b"n", 2, True, True, 7))
+    assert digest_of(packet) not in {0, *map(digest_of, others)}
 
 
 def test_a_connection_begins_with_nothing() -> None:
