@@ -33,7 +33,7 @@ from ..routing.router import AFTER_COMMIT
 from ..sessions.session import Session
 from .ack_queue import PUBLISH, AckQueue
 from .ended import ENDED
-from .flow_control import TURN, FlowControl
+from .flow_control import FlowControl
 from .handshake import Authentication, Handshake
 from .output_buffer import OutputBuffer
 from .publish_state import PublishRequest, PublishState, request_of
@@ -41,7 +41,7 @@ from .rate_limit import RateLimit
 from .services import ConnectionServices
 from .states import TRANSITIONS, Event, State
 from .timers import ConnectionTimers
-from .transport import ClientTransport, ConnectionOrigin
+from .transport import PEER_CLOSED, ClientTransport, ConnectionOrigin
 
 _PUBACK = b"\x40\x02"
 _CLOSED = State.CLOSED
@@ -347,12 +347,24 @@ class ClientConnection:
         self.flow.writable(flag)
         self.output.writable(flag)
 
+    def go_on(self, packets_in: list[Any]) -> None:
+        """Handle packets that have waited."""
+        self.process(packets_in)
+        self._end_if_lost()
+
     def next_turn(self) -> int:
-        """As `FlowControl.next_turn`. If the transport is lost, close the connection after its last packets."""
+        """As `FlowControl.next_turn`."""
         handled = self.flow.next_turn()
-        if self._lost_for and (self.flow.held_for != {TURN} or self.flow.paused_for - {"held"}):
-            self.drop(self._lost_for)
+        self._end_if_lost()
         return handled
+
+    def _end_if_lost(self) -> None:
+        """If the transport is lost, close the connection after its last packets. If the client has closed it, its
+        DISCONNECT may wait for a plugin, a rate or the disk: without it the will would be published."""
+        if self._lost_for:
+            by_client = self._lost_for == PEER_CLOSED and self.session is not None
+            if not (self.flow.goes_on if by_client else self.flow.waits_for_turn):
+                self.drop(self._lost_for)
 
     def when_accepting(self, then: Callable[[ClientConnection], None]) -> None:
         """Call `then` after the next change of disk or view, which may let the node accept more.
@@ -468,12 +480,10 @@ class ClientConnection:
         self.output.owner = self.flow.owner = self.acks.owner = ENDED
 
     def lost(self, reason: str) -> None:
-        """The transport is closed. Received packets that wait only for their turn are still handled."""
+        """The transport is closed. Received packets that wait, but not for long, are still handled."""
         self.env.tick()
-        if self.flow.held_for == {TURN} and not self.flow.paused_for - {"held"}:
-            self._lost_for = reason
-        else:
-            self.drop(reason)
+        self._lost_for = reason
+        self._end_if_lost()
 
 
 def _decoder(options: Options) -> Decoder:

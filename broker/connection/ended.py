@@ -39,6 +39,9 @@ class EndedConnection:
     def process(self, packets_in: list[Any]) -> None:
         """Drop the packets."""
 
+    def go_on(self, packets_in: list[Any]) -> None:
+        """Drop the packets."""
+
     def more_packets(self, _have: int) -> list[Any]:
         """Return none."""
         return []

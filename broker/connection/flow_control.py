@@ -18,6 +18,10 @@ from .unread_output import Owner as Receiver
 from .unread_output import UnreadOutput
 
 TURN = "turn"
+HOOK = "hook"
+FILTERS = "filters"
+_SHORTLY = frozenset((TURN, HOOK, FILTERS))
+"""The reasons to hold packets that end by themselves."""
 
 ANSWERS_NOT_TAKEN = 65536
 """Bytes of answers that are still written after the transport's buffer is full. Beyond that the peer is not read."""
@@ -36,6 +40,10 @@ class Owner(Receiver, Protocol):
 
     def process(self, packets_in: list[Any]) -> None:
         """Handle decoded packets in order, until one has to wait."""
+        ...
+
+    def go_on(self, packets_in: list[Any]) -> None:
+        """Handle packets that have waited."""
         ...
 
     def more_packets(self, have: int) -> list[Any]:
@@ -107,7 +115,7 @@ class FlowControl:
         held, self.held = self.held, None
         self.unpause("held")
         if not self.owner.closed:
-            self.owner.process(held)
+            self.owner.go_on(held)
 
     def wait_for_turn(self, rest: list[Any]) -> None:
         """Handle these packets in later turns of the loop, or once the connection is released."""
@@ -136,6 +144,16 @@ class FlowControl:
         slowed = self.per_turn < self.turn_size
         self.turn_size = next_size(self.turn_size, took_ms)
         self.per_turn = min(self.per_turn, self.turn_size) if slowed else self.turn_size
+
+    @property
+    def waits_for_turn(self) -> bool:
+        """True if packets are held, and only for their turn."""
+        return self.held_for == {TURN} and self.paused_for == {"held"}
+
+    @property
+    def goes_on(self) -> bool:
+        """True if packets are held, and will be handled although the transport is lost."""
+        return self.held is not None and self.held_for <= _SHORTLY and "output" not in self.paused_for
 
     def worked(self, units: int) -> None:
         """Add the extra cost of the current packet, in packets. Too much extra cost ends the connection's turn."""
@@ -186,7 +204,7 @@ class FlowControl:
         if not isinstance(question, Awaitable):
             then(question)
             return
-        self.hold("hook")
+        self.hold(HOOK)
         self.questions += 1
 
         def answered(verdict: Verdict) -> None:
@@ -195,7 +213,7 @@ class FlowControl:
             if not self.owner.closed:
                 then(verdict)
                 if not self.questions:  # `then` may have asked a hook again
-                    self.release("hook")
+                    self.release(HOOK)
 
         self._services.spawn(question, answered)
 

@@ -17,14 +17,12 @@ from ..routing.subscriptions import Subscription
 from ..sessions.session import RESTARTED, Session
 from .ack_queue import SUBSCRIBE, UNSUBSCRIBE
 from .connection import ClientConnection
+from .flow_control import FILTERS
 
 V3_REFUSED = 0x80
 
 FILTERS_PER_TURN = 50
 """How many filters of a SUBSCRIBE are added in one turn of the loop: about 2 ms of CPU in a cluster."""
-
-FILTERS = "filters"
-"""The reason to hold the connection until all filters are added."""
 
 
 def subscribe(connection: ClientConnection, packet: packets.Subscribe) -> None:

@@ -54,6 +54,9 @@ class ClientTransport(Protocol):
         ...
 
 
+PEER_CLOSED = "peer_closed"
+"""The reason when the peer has closed the connection, not reset it: it has sent all that it wanted to send."""
+
 CLOSE_BOUND_S = 5.0
 """Seconds that a connection may take to send the rest and to end, after `ClientTransport.close`."""
 

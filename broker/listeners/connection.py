@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from ..connection.transport import CLOSE_BOUND_S, ConnectionOrigin, ConnectionPort
+from ..connection.transport import CLOSE_BOUND_S, PEER_CLOSED, ConnectionOrigin, ConnectionPort
 from .limiter import ConnectionLimiter
 from .proxy_protocol import ProxyError, ProxyHeader, ProxyReader, unmapped
 from .tls import check_depth, facts
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol, ABC):
 
     def eof_received(self) -> None:
         """The peer will send no more: the handler's last answers are sent, then the transport closes itself."""
-        self.tell_lost("peer_closed")
+        self.tell_lost(PEER_CLOSED)
         self.finish()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -20,7 +20,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from ..connection.transport import CLOSE_BOUND_S, ConnectionPort
+from ..connection.transport import CLOSE_BOUND_S, PEER_CLOSED, ConnectionPort
 from .connection import Connection
 from .limiter import ConnectionLimiter
 from .upgrade import SUBPROTOCOLS, UpgradeError, complete_head, forwarded, parse_head
@@ -282,7 +282,7 @@ class WebSocketConnection(Connection):
         assert ws is not None
         if self._write_frames(ws):
             self.closing = True
-            self.tell_lost(self.reason or "peer_closed")
+            self.tell_lost(self.reason or PEER_CLOSED)
             self.finish()
 
     def _write_frames(self, ws: ServerProtocol) -> bool:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from strogoff.broker.connection.flow_control import ANSWERS_NOT_TAKEN, NOT_TAKEN_MS
+from strogoff.broker.connection.transport import PEER_CLOSED
 from strogoff.broker.plugins.hooks import Verdict
 from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Pingreq, Pingresp, Puback, Pubrel
 
-from ...harness.broker import BrokerHarness, PacketClient, publish
+from ...harness.broker import BrokerHarness, PacketClient, connect, publish
 
 
 class Later:
@@ -277,3 +278,38 @@ def test_a_slow_subscriber_is_still_read() -> None:
     subscriber.send(Pingreq(), publish("x", b"heard"))
     assert other.payloads() == [b"heard"]
     assert not subscriber.pipe.to_node.paused
+
+
+def test_a_client_that_closes_while_a_plugin_decides() -> None:
+    """Its packets wait for the plugin: the message is routed, and DISCONNECT deletes the will. A client that resets its
+    connection has no more packets."""
+    broker, plugin, work = stage_with_later()
+    subscriber = broker.client("s")
+    subscriber.subscribe(("#", 1))
+    for reason in (PEER_CLOSED, "connection_reset"):
+        client = PacketClient(broker, 4)
+        client.ask(connect("p", will=packets.Will("will", b"dead")))
+        work.pop()()
+        broker.settle()
+        (connection,) = (each for each in broker.node.connections.values() if each.client_id == "p")
+        client.ask(publish("a", b"last"), packets.Disconnect())
+        connection.lost(reason)
+        assert connection.closed == (reason != PEER_CLOSED)
+        work.pop()()
+        broker.settle()
+        assert connection.closed and plugin.asked[-1] == "a"
+        assert subscriber.payloads() == [b"last" if reason == PEER_CLOSED else b"dead"]
+
+
+def test_a_client_that_closes_while_its_rate_is_used_up() -> None:
+    """Its packets are handled at its rate; DISCONNECT, the last one, deletes the will."""
+    broker = BrokerHarness(max_message_rate=10)
+    subscriber = broker.client("s")
+    subscriber.subscribe(("#", 1))
+    client = broker.client("p", will=packets.Will("will", b"dead"))
+    (connection,) = (each for each in broker.node.connections.values() if each.client_id == "p")
+    client.ask(b"".join([encode(publish("t"), 4)] * 30 + [encode(packets.Disconnect(), 4)]))
+    connection.lost(PEER_CLOSED)
+    assert not connection.closed
+    broker.pass_s(5)
+    assert connection.closed and subscriber.payloads() == [b"m"] * 30
