@@ -6,7 +6,6 @@ those bytes. Empty lines and lines that begin with `#` are skipped; of several l
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha512
@@ -84,7 +83,7 @@ def _entry(number: int, kept: str) -> Entry:
         raise LineError(number, "not of the form name:$6$salt$hash")
     try:
         entry = Entry(b64decode(parts[2], validate=True), b64decode(parts[3], validate=True))
-    except binascii.Error as error:
+    except ValueError as error:  # also letters beyond ASCII
         raise LineError(number, f"salt or hash is not base64: {error}") from error
     if len(entry.digest) != DIGEST_BYTES:
         raise LineError(number, f"the hash has {len(entry.digest)} bytes, SHA-512 has {DIGEST_BYTES}")

@@ -86,6 +86,7 @@ def test_both_forms_of_the_hook() -> None:
         ("ann:$7$101$salt$hash", r"kind \$7\$ are not supported, only \$6\$"),
         ("ann:$6$salt", "not of the form name:"),
         ("ann:$6$c2FsdA==$!!!!", "not base64"),
+        ("ann:$6$c2FsdÄ==$aGFzaA==", "not base64"),
         ("ann:$6$c2FsdA==$aGFzaA==", "the hash has 4 bytes"),
     ],
 )
