@@ -219,7 +219,8 @@ class ClientConnection:
                 return
         if publishes:
             env.counters.publish_received[self.output.version == 5] += publishes
-            self._check_flow()
+        if publishes or self.acks.waiting:
+            self._check_flow(publishes)
         if env.options.max_message_rate or self.modifiers:
             handled = packets_in[: len(packets_in) - len(flow.held or ())]
             rate = self.modifiers.get("max_message_rate", env.options.max_message_rate)
@@ -323,14 +324,14 @@ class ClientConnection:
 
     # -- flow
 
-    def _check_flow(self) -> None:
+    def _check_flow(self, publishes: int) -> None:
         env, flow = self.env, self.flow
         if self.acks.waiting:
             self.acks.bound()
         if env.store.bytes_unsafe > env.options.pause_reading_bytes:
             flow.pause("disk")
             env.store.when_committed(env.store.open_commit, lambda: flow.unpause("disk"))
-        if slow := env.cluster.congested(self.mountpoint, self.client_id):
+        if publishes and (slow := env.cluster.congested(self.mountpoint, self.client_id)):
             flow.pause("cluster")
             env.cluster.when_relieved(slow, self)
 

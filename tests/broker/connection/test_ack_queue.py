@@ -24,7 +24,7 @@ from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import FLAGS
-from tests.harness.broker import BrokerHarness, PacketClient, publish
+from tests.harness.broker import BrokerHarness, PacketClient, option, publish
 from tests.harness.forwarding import ForwardingHarness, durable, live
 
 
@@ -360,6 +360,20 @@ def test_a_client_with_many_packets_that_wait_for_answers_is_not_read(version: i
         answers += client.take()
     assert [each.packet_id for each in answers] == list(range(1, 101))
     assert [each.message.payload for _, _, each in broker.links.sent["n2"]] == [b"%d" % each for each in range(1, 101)]
+
+
+def test_a_client_with_many_subscriptions_that_wait_for_the_disk_is_not_read() -> None:
+    """P8: the bound is for all packets that wait, not only for PUBLISH."""
+    broker = BrokerHarness(max_unanswered_packets=20)
+    client = broker.persistent("c")
+    broker.hold_disk()
+    for number in range(1, 101):
+        client.send(packets.Subscribe(number, [option(f"t/{number}", 1)]))
+        broker.settle()
+    assert 20 <= len(connection_of(broker).acks.waiting) < 45
+    broker.free_disk()
+    broker.settle()
+    assert [each.packet_id for each in client.take()] == list(range(1, 101))
 
 
 def test_a_client_that_sends_pubrel_late_is_read_for_that() -> None:
