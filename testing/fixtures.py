@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 from collections.abc import Callable, Mapping
@@ -127,8 +128,10 @@ class ClusterFactory:
 
     def close(self) -> None:
         """Close the blocking clusters that the test has left open. Raises `LeakError`."""
-        while self._open:
-            self._open.pop().close()
+        with contextlib.ExitStack() as ending:  # closes each, even if another one has a leak
+            for cluster in self._open:
+                ending.callback(cluster.close)
+            self._open.clear()
 
 
 class UnopenedCluster:

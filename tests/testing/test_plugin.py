@@ -201,6 +201,32 @@ def test_no_broker_is_kept_after_its_test(pytester: pytest.Pytester) -> None:
     run_sample(pytester, source, "--mqtt-seed=3").assert_outcomes(passed=4, failed=1)
 
 
+def test_all_clusters_are_closed_although_one_has_a_leak(pytester: pytest.Pytester) -> None:
+    """Their threads and ports would stay for all later tests."""
+    source = """
+        import threading
+        from strogoff.testing.runtime.node_handle import LeakError
+
+        def test_it(mqtt_cluster):
+            mqtt_cluster().__enter__()
+            leaking = mqtt_cluster().__enter__()
+            close = leaking.close
+
+            def close_and_complain():
+                close()
+                raise LeakError("a task is left")
+
+            leaking.close = close_and_complain
+            mqtt_cluster().__enter__()
+
+        def test_gone():
+            assert not [each for each in threading.enumerate() if each.name.startswith("strogoff cluster")]
+    """
+    outcome = run_sample(pytester, source)
+    outcome.assert_outcomes(passed=2, errors=1)
+    assert "LeakError: a task is left" in outcome.stdout.str()
+
+
 def test_the_marker_sets_the_options_of_a_cluster(pytester: pytest.Pytester) -> None:
     """Seed, policy, configuration and engine; the command line's seed wins."""
     source = """
