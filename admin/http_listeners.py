@@ -17,6 +17,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
+from ..broker.listeners.limiter import BURST_GAP_S, RESERVED
 from ..broker.listeners.listener import ListenerRow
 from ..broker.listeners.sockets import ListenError, backlog, bind, cannot_listen
 from ..broker.listeners.tls import TlsError, make_context
@@ -40,11 +41,19 @@ ApplicationFactory = Callable[[ListenerSettings], web.Application]
 """Makes the application of a listener."""
 
 
-class _RefusedConnection(asyncio.Protocol):
-    """Closes a connection above `max_connections`."""
+class _Entrance(asyncio.Protocol):
+    """The beginning of a connection: `admit` returns its handler, or None for one that must be closed."""
+
+    def __init__(self, admit: Callable[[int], RequestHandler | None]) -> None:
+        self._admit = admit
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
+        handler = self._admit(transport.get_extra_info("socket").fileno())
+        if handler is None:
+            transport.close()
+        else:
+            transport.set_protocol(handler)
+            handler.connection_made(transport)
 
 
 class _ServerLog(LoggerAdapter[Logger]):
@@ -71,12 +80,14 @@ class _ServerLog(LoggerAdapter[Logger]):
 
 
 class HttpListener:
-    """One HTTP listener, running or stopped."""
+    """One HTTP listener, running or stopped. `max_descriptor` is as in `LimiterOptions`."""
 
-    def __init__(self, settings: ListenerSettings, pages: ApplicationFactory, log: Log) -> None:
+    def __init__(self, settings: ListenerSettings, pages: ApplicationFactory, log: Log, max_descriptor: int) -> None:
         self.settings = settings
         self._make_application = pages
         self._log = log
+        self._max_descriptor = max_descriptor
+        self._refused_at = -BURST_GAP_S
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
         self._socket: socket.socket | None = None
@@ -137,7 +148,7 @@ class HttpListener:
         await runner.setup()
         handshake_s = settings.tls_handshake_timeout_s if context is not None else None
         self._server = await asyncio.get_running_loop().create_server(
-            self._connection,
+            lambda: _Entrance(self._admit),
             sock=listening,
             backlog=backlog(settings),
             ssl=context,
@@ -148,11 +159,17 @@ class HttpListener:
         if settings.unix_path is None:
             self.settings = msgspec.structs.replace(settings, port=listening.getsockname()[1])
 
-    def _connection(self) -> asyncio.Protocol:
-        assert self._runner is not None and self._runner.server is not None
+    def _admit(self, descriptor: int) -> RequestHandler | None:
+        """The handler of a new connection with this file descriptor; None if it is beyond a limit."""
         limit = self.settings.max_connections
-        if limit is not None and self._active >= limit:
-            return _RefusedConnection()
+        if self._runner is None or self._runner.server is None or (limit is not None and self._active >= limit):
+            return None
+        if 0 < self._max_descriptor < descriptor:
+            now = asyncio.get_running_loop().time()
+            if now - self._refused_at >= BURST_GAP_S:
+                self._log("warning", f"{self.settings.key}: {RESERVED}, refusing connections")
+            self._refused_at = now
+            return None
         self._accepted += 1
         handler = self._runner.server()
         self._awaiting_request.add(handler)
@@ -198,10 +215,11 @@ class HttpListener:
 
 
 class HttpListeners:
-    """The HTTP listeners of a node, by key."""
+    """The HTTP listeners of a node, by key. `max_descriptor` is as in `LimiterOptions`."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, max_descriptor: int = 0) -> None:
         self._log = log
+        self._max_descriptor = max_descriptor
         self._listeners: dict[str, HttpListener] = {}
         self._make_application: ApplicationFactory | None = None
         self._ending: set[asyncio.Task[None]] = set()
@@ -218,7 +236,7 @@ class HttpListeners:
         assert self._make_application is not None, "call start first"
         if settings.key in self._listeners:
             raise ListenError(f"{settings.key}: there is a listener of that name")
-        listener = HttpListener(settings, self._make_application, self._log)
+        listener = HttpListener(settings, self._make_application, self._log, self._max_descriptor)
         await listener.start()
         self._listeners[settings.key] = listener
         self._log("info", f"{settings.key}: listening on {listener.settings.address}")

@@ -29,7 +29,7 @@ class AdminServer:
 
     async def start(self, server: Server) -> None:
         """Open `node.admin_socket` and every `listener.http.*` and `listener.https.*`."""
-        http = HttpListeners(server.log)
+        http = HttpListeners(server.log, server.descriptors.for_connections)
         settings = server.settings
         api_keys = ApiKeys(
             key_store_of(server),

@@ -19,6 +19,8 @@ from .traffic import Traffic
 BURST_GAP_S = 10.0
 """Refusals with less than this time between them, in seconds, are one burst and logged once."""
 
+RESERVED = "the other file descriptors are reserved for files, raise the limit (`ulimit -n`, LimitNOFILE)"
+
 _HEADER_BYTES = 5
 """The longest fixed header of a packet."""
 
@@ -98,9 +100,7 @@ class ConnectionLimiter:
             self._refuse(f"max_connections = {limit} is reached")
             return False
         if 0 < self.options.max_descriptor < descriptor:
-            self._refuse(
-                "the other file descriptors are reserved for files, raise the limit (`ulimit -n`, LimitNOFILE)"
-            )
+            self._refuse(RESERVED)
             return False
         self.connections.add(connection)
         self.accepted += 1

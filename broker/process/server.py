@@ -85,8 +85,8 @@ class Server:
         self.settings = settings
         self.log = Journal(log, debug=settings["log.console.level"] == "debug")
         self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within, apart=_apart)
-        self._descriptors = Descriptors.of_this_process()
-        self.listeners = Listeners(self.log, limiter_options(settings, self._descriptors.for_connections))
+        self.descriptors = Descriptors.of_this_process()
+        self.listeners = Listeners(self.log, limiter_options(settings, self.descriptors.for_connections))
         self.node: Node
         self.store: Store
         self.runtime: RuntimeSettings
@@ -299,7 +299,7 @@ class Server:
             block_size=int(settings["leveldb.block.size"]),
             compression=bool(settings["leveldb.compression"]),
             bloom_filter_bits=10 if settings["leveldb.bloomfilter"] else 0,
-            max_open_files=self._descriptors.per_database,
+            max_open_files=self.descriptors.per_database,
         )
         between = () if log else keys.fences()
         return LevelDBEngine(folder, self._loop.call_soon_threadsafe, durability, options, between)

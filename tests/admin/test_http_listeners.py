@@ -13,6 +13,7 @@ import trustme
 
 from strogoff.admin import http_listeners
 from strogoff.broker.listeners.sockets import ListenError
+from strogoff.broker.process.descriptors import Descriptors
 
 from .server_harness import ServerHarness, both_loops, run_with_server, running_server
 
@@ -99,6 +100,23 @@ def test_connections_above_the_limit_are_closed(tmp_path: Path, loop: str) -> No
         other.close()
 
     run_with_server(tmp_path, test, loop, listener__http__default__max_connections="1", **HTTP)
+
+
+@both_loops
+def test_connections_do_not_take_the_last_descriptors(
+    tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are for the database, which takes no more writes if it cannot open its next file."""
+    monkeypatch.setattr(Descriptors, "of_this_process", lambda: Descriptors(74, 1))
+
+    async def test(harness: ServerHarness) -> None:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", harness.context.http.show()[0].port)
+            assert await reader.read() == b""
+            writer.close()
+        assert len([line for line in harness.lines if "reserved for files" in line]) == 1
+
+    run_with_server(tmp_path, test, loop, **HTTP)
 
 
 @both_loops
