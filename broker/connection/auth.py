@@ -73,6 +73,7 @@ def _answered(connection: ClientConnection, verdict: Verdict) -> None:
         return
     connection.auth.begun = False
     connection.username = modifiers.get("username", connection.username)
+    connection.publishing.permitted.clear()  # these answers may be for another user
     if connection.session is not None:
         connection.output.send_packet(packets.Auth(ReasonCode.SUCCESS, properties))
         connection.env.counters.auth_sent(ReasonCode.SUCCESS)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.plugins.hooks import Refuse
+from strogoff.broker.plugins.hooks import Allow, Refuse
 from strogoff.mqtt.encoder import encode
-from strogoff.mqtt.packets import Auth, Disconnect, Pingreq, Pingresp, Publish
+from strogoff.mqtt.packets import Auth, Disconnect, Pingreq, Pingresp, Puback, Publish
 
 from ...harness.broker import BrokerHarness, connect, publish
 from ...harness.transcript import CLOSED, PendingHooks, RawClient, accepted, reason_of, refused, will
@@ -224,6 +224,26 @@ def test_authentication_again() -> None:
         broker.pass_s(60)
         assert caller.says(auth(data=b"42")) == [Auth(0, method(b"well done"))]
     assert plugin.asked[-1] == ("wise", "riddle", b"42")
+
+
+def test_permissions_of_the_former_user_end() -> None:
+    """If the plugin gives the client another user name, the answers that are kept for the former one do not count."""
+
+    class Renaming(Riddle):
+        cacheable_hooks = frozenset({"auth_on_publish"})
+
+        def auth_on_publish(self, user: str | None, *_: Any) -> Any:
+            return Allow(cacheable=True) if user != "banned" else False
+
+        def on_auth_m5(self, user: str | None, subscriber: Any, properties: dict[str, Any]) -> Any:
+            return {"reason_code": 0, "username": "banned" if properties.get("authentication_data") else "good"}
+
+    broker = BrokerHarness(Renaming())
+    client = RawClient(broker, 5)
+    assert client.says(connect("c", 5, **method())) == [accepted(**method())]
+    assert client.says(publish("t", b"", 1, 1)) == [Puback(1, 0x10)]
+    assert client.says(auth(AGAIN, b"x")) == [Auth(0, method())]
+    assert client.says(publish("t", b"", 1, 2)) == [Puback(2, 0x87)]
 
 
 def test_a_wrong_answer_later() -> None:
