@@ -128,9 +128,16 @@ def _text_of(path: Path) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
+    try:
+        replace_file(path, text)
+    except OSError as error:
+        raise Failure(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def replace_file(path: Path, text: str) -> None:
     """Write a new file beside the old one and put it in its place: a reader sees one or the other, never half.
 
-    A link stays a link; mode and, where allowed, owner of the old file are kept.
+    A link stays a link; mode and, where allowed, owner of the old file are kept. Raises OSError.
     """
     target = path.resolve()
     temporary = ""
@@ -142,11 +149,11 @@ def _replace(path: Path, text: str) -> None:
             file.flush()
             os.fsync(handle)
         os.replace(temporary, target)
-    except OSError as error:
+    except OSError:
         if temporary:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
-        raise Failure(f"{path} cannot be written: {error.strerror}.") from error
+        raise
 
 
 def _copy_rights(target: Path, handle: int) -> None:

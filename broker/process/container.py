@@ -10,6 +10,7 @@ others.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -22,6 +23,7 @@ from pathlib import Path
 from ...configs.environment import conf_text, from_environment
 from ...configs.orchestrators import ADDRESS, INTERFACE, POD_NAME, from_pod
 from ...storage.directory import MARKER
+from ..plugins.passwd_cli import replace_file
 from ..plugins.passwords import SALT_BYTES, check_name, hashed, with_user
 
 ALL_ADDRESSES = "0.0.0.0"
@@ -114,8 +116,13 @@ def _write_users(path: Path, users: Mapping[str, str]) -> Path:
         check_name(name)
         text = with_user(text, name, hashed(password.encode(), os.urandom(SALT_BYTES)))
     try:
-        path.touch(mode=0o600)
-        path.write_text(text)
+        try:
+            replace_file(path, text)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+                raise
+            path.touch(mode=0o600)
+            path.write_text(text)  # the file alone is mounted or writable: it cannot be replaced
     except OSError as error:
         way_out = f"mount a writable {path.parent}, or one with a password file, and remove these variables"
         raise OSError(f"the users in variables ({', '.join(users)}) cannot be written: {error}: {way_out}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import sys
@@ -140,6 +141,32 @@ def test_users_become_lines_of_the_password_file(home: Path) -> None:
     file.unlink()
     settings(home, DOCKER_VERNEMQ_USER_ALICE="wonder")
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_full_disk_does_not_empty_the_password_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other users of the file stay, and the start says what it lacks."""
+    file = home / "etc" / "vmq.passwd"
+    file.write_text(f"old:{hashed(b'1', os.urandom(SALT_BYTES))}\n")
+    before = file.read_text()
+
+    def no_space(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(OSError, match=r"\(alice\) cannot be written: .*No space left"):
+        settings(home, DOCKER_VERNEMQ_USER_ALICE="wonder")
+    assert file.read_text() == before and [each.name for each in file.parent.iterdir()] == ["vmq.passwd"]
+
+
+def test_a_mounted_password_file_is_written_in_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mount point cannot be replaced."""
+
+    def busy(*_: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(os, "replace", busy)
+    settings(home, DOCKER_VERNEMQ_USER_ALICE="wonder")
+    assert (home / "etc" / "vmq.passwd").read_text().startswith("alice:$6$")
 
 
 def test_the_name_of_the_node_comes_from_its_data(home: Path) -> None:
