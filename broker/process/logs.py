@@ -142,9 +142,13 @@ def _file(settings: Any, prefix: str) -> logging.Handler:
 
 
 def _compress(source: str, target: str) -> None:
-    with open(source, "rb") as plain, open(target, "wb", opener=_private) as file, gzip.open(file, "wb") as packed:
-        shutil.copyfileobj(plain, packed)
-    os.remove(source)
+    try:
+        with open(source, "rb") as plain, open(target, "wb", opener=_private) as file, gzip.open(file, "wb") as packed:
+            shutil.copyfileobj(plain, packed)
+    except OSError:
+        os.replace(source, target)  # the disk is full: keep the lines as they are; `zcat -f` reads both kinds
+    else:
+        os.remove(source)
 
 
 def set_up(settings: Any) -> logging.Logger:

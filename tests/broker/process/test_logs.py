@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import logging
 import os
+import shutil
 import stat
 import sys
 from datetime import datetime
@@ -129,6 +131,29 @@ def test_rotation_by_size_compressed(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["console.log", "console.log.1.gz", "console.log.2.gz"]
     with gzip.open(tmp_path / "console.log.1.gz", "rt") as packed:
         assert "[INFO] line" in packed.read()
+
+
+def test_a_full_disk_does_not_cost_the_rotated_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compressing needs space. Before, each line rotated again, until all rotated files were empty ones."""
+    path = tmp_path / "console.log"
+    overrides = {
+        "log.console.file": str(path),
+        "log.console.rotation.size": "1KB",
+        "log.console.rotation.keep": "3",
+        "log.console.rotation.compress_on_rotate": "on",
+        "log.error": "off",
+    }
+    logger = set_up(load(None, {}, overrides))
+
+    def no_space(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", no_space)
+    for number in range(20):
+        log_line(logger, "info", f"line {number} " + "x" * 40)
+    kept = "".join(each.read_text() for each in tmp_path.iterdir())
+    assert [number for number in range(20) if f"line {number} " not in kept] == []
+    assert len(list(tmp_path.iterdir())) > 1
 
 
 def test_off_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
