@@ -107,7 +107,7 @@ class Metrics:
         yield "eventlog_rows_dropped", (), log.lost if log is not None else 0
         yield "eventlog_bytes_written", (), log.bytes if log is not None else 0
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        yield "system_wallclock", (), round((time.time() - server.started_s) * 1000)
+        yield "system_wallclock", (), round((time.monotonic() - server.started_s) * 1000)
         yield "system_runtime", (), round((usage.ru_utime + usage.ru_stime) * 1000)
         yield "system_context_switches", (), usage.ru_nvcsw + usage.ru_nivcsw
         yield "system_gc_count", (), sum(generation["collections"] for generation in gc.get_stats())

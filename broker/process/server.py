@@ -108,7 +108,7 @@ class Server:
         self._wake: asyncio.TimerHandle | None = None
         self._wake_s = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.started_s = time.time()
+        self.started_s = time.monotonic()
         self.when_renumbered: Callable[[], None] = lambda: None
         """Called when the data directory has another number of starts: the node can join after its next start."""
 

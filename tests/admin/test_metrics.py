@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 from strogoff import __version__
 from strogoff.admin.metric_names import described
@@ -94,6 +97,17 @@ def test_a_reset_affects_counters_but_not_gauges_and_totals(tmp_path: Path) -> N
         assert harness.context.metrics.totals()["mqtt_publish_received"] == 1
         harness.context.metrics.reset()
         assert harness.context.metrics.totals()["mqtt_publish_received"] == 0
+
+    run_with_server(tmp_path, test)
+
+
+def test_the_age_of_the_node_does_not_follow_the_wall_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a counter: one that goes back counts as a restart."""
+
+    async def test(harness: ServerHarness) -> None:
+        earlier = time.time() - 3600
+        monkeypatch.setattr("time.time", lambda: earlier)
+        assert 0 <= values(harness)["system_wallclock",] < 600_000
 
     run_with_server(tmp_path, test)
 
