@@ -76,8 +76,10 @@ def _print(text: str, wrong: str, status: int) -> int:
 
 
 def _write(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
     try:
-        sys.stdout.write(text)
+        # letters that the terminal's encoding lacks become \u...: a client id may have any
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except BrokenPipeError:
         # the reader has closed the pipe, as `| head` does; without this Python would report an error at exit

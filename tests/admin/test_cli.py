@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import socket
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from strogoff.admin import client
+from strogoff.admin import cli, client
 from strogoff.admin.cli import main
 
 from .server_harness import ServerHarness, run_with_server
@@ -183,3 +184,11 @@ def test_wrong_commands(tmp_path: Path) -> None:
         )
 
     run_with_server(tmp_path, test)
+
+
+def test_letters_that_the_terminal_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Client ids may have any letter; a terminal or a pipe may have an encoding of 256."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    cli._write("caf\u00e9 \u65e5\n")
+    assert written.getvalue() == b"caf\xe9 \\u65e5\n"
