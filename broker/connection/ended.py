@@ -16,6 +16,10 @@ class NoTimers:
     def set(self, name: str, delay_ms: int, callback: Callable[[], None]) -> None:
         """Do nothing."""
 
+    def left_ms(self, _name: str) -> int:
+        """Return 0."""
+        return 0
+
     def cancel(self, name: str) -> None:
         """Do nothing."""
 

@@ -218,6 +218,8 @@ class FlowControl:
         self._services.spawn(question, answered)
 
     def throttle(self, delay_ms: int) -> None:
-        """Do not read from this client for `delay_ms` (`max_message_rate` and the hook's `throttle`)."""
+        """Do not read from this client for `delay_ms`, or longer if that was said before (`max_message_rate` and the
+        hook's `throttle`)."""
+        delay_ms = max(delay_ms, self.owner.timers.left_ms("throttle"))
         self.pause("throttle")
         self.owner.timers.set("throttle", delay_ms, lambda: self.unpause("throttle"))

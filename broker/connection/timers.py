@@ -25,6 +25,11 @@ class ConnectionTimers:
         timers.cancel(self._timers.get(name))
         self._timers[name] = timers.at(self._env.now + delay_ms, callback)
 
+    def left_ms(self, name: str) -> int:
+        """Time until this timer runs; 0 if it is not set."""
+        timer = self._timers.get(name)
+        return 0 if timer is None or timer.callback is None else timer.when_ms - self._env.now
+
     def cancel(self, name: str) -> None:
         """Cancel a timer, if it is set."""
         self._env.timers.cancel(self._timers.pop(name, None))

@@ -8,7 +8,7 @@ from strogoff.broker.plugins.hooks import Allow
 from strogoff.broker.queues.records import InboundRecord
 from strogoff.mqtt.packets import Puback, Publish, Pubrec
 
-from ...harness.broker import BrokerHarness
+from ...harness.broker import BrokerHarness, publish
 
 VERSIONS = (3, 4, 5)
 
@@ -110,6 +110,20 @@ def test_throttle_of_a_plugin() -> None:
     assert client.take() == []
     broker.pass_s(0.02)
     assert client.take() == [Puback(2)]
+
+
+def test_the_rate_does_not_shorten_the_throttle_of_a_plugin() -> None:
+    """The packet that the plugin throttles is also one too many for this second."""
+    plugin = Changing()
+    plugin.changes = {"slow": {"throttle": 5000}}
+    broker = BrokerHarness(plugin, max_message_rate=1)
+    client = broker.client("p")
+    sent = [publish("t", b"", 1, 1), publish("slow", b"", 1, 2), publish("t", b"", 1, 3)]
+    assert client.ask(*sent) == [Puback(1), Puback(2)]
+    broker.pass_s(4.9)
+    assert client.take() == []
+    broker.pass_s(2)
+    assert client.take() == [Puback(3)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
