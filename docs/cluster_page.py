@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from strogoff.broker.clustering import adapter as clustering
-from strogoff.broker.clustering import config_calls, forward_receiver, leaving
+from strogoff.broker.clustering import config_calls, forward_receiver, leaving, write_waits
 from strogoff.broker.clustering import runtime as cluster_shell
 from strogoff.broker.sessions import wills
 from strogoff.cluster import ports
@@ -202,7 +202,7 @@ def times() -> str:
         ],
         [
             "a SUBACK waits for a barrier",
-            f"{clustering.BARRIER_LIMIT_MS / 1000:g} s",
+            f"{write_waits.BARRIER_LIMIT_MS / 1000:g} s",
             "then the connection is closed",
         ],
         [

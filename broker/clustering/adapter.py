@@ -25,7 +25,6 @@ from ..connection.refusal import give_up
 from ..node import Node
 from ..queues.message import Message, Mid, slot_origin
 from ..routing.ack_context import AckContext
-from ..routing.pending_acks import PendingAcks
 from ..routing.remote import MOVING, RemoteMembers, RemoteTarget
 from ..routing.remote_table import RemoteMatch
 from ..routing.subscriptions import Subscription
@@ -37,21 +36,19 @@ from .inbound_copies import InboundCopies
 from .incident_monitor import IncidentMonitor
 from .lost_slots import cancel_forwards, close, slots_lost
 from .missed_publishes import PUBLISHED, MissedPublishes
-from .retained import RETAINED, SharedRetained
+from .retained import RETAINED, SharedRetained, key_of
 from .route_advertiser import Ports, RouteAdvertiser
 from .routes import FORMER, LASTING, LIVE, MalformedRoute, Routes
 from .routes import NAMESPACES as ROUTES
 from .slot_follower import Traffic
 from .slot_gate import SlotGate
+from .write_waits import WriteWaits
 
 CLUSTER_SPACES: dict[bytes, Namespace] = {**NAMESPACES, PUBLISHED: Namespace(durable=False, stamped=False)}
 
 SETTLE_MS = 10_000
 """How long a starting member waits for its first lease. Then the policy `on` lets it serve without one. This covers
 the worst failover (4.5 s) and the exchanges that bring the routes of the other nodes."""
-
-BARRIER_LIMIT_MS = 9500
-"""How long SUBACK waits for the other nodes: the detection time, the length of a lease, and 5 s."""
 
 NO_LEASE = "the node has lost its lease: send again"
 BARRED = "the cluster does not take this node"  # the disk may be an old copy: not even `on` serves a client (H-01)
@@ -74,7 +71,7 @@ class ClusterAdapter:
         self.slots: ClusterSlots
         self.config: SharedConfig
         self.retained: SharedRetained
-        self._waits: list[tuple[PendingAcks, int]] = []
+        self.waits: WriteWaits
         self.gate = SlotGate(node.env.store, self.routes.here_since, node.sessions.elsewhere)
         self.inbound: InboundCopies
 
@@ -115,6 +112,7 @@ class ClusterAdapter:
         member.metadata.reports.acknowledges = node.env.observer.map_learned
         member.metadata.reports.compared = node.env.observer.maps_compared
         self.retained = SharedRetained(node, member)
+        self.waits = WriteWaits(node, member, self.retained.delete_again)
         self.missed = MissedPublishes(node, member)
         self.receiver.load()
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
@@ -248,27 +246,12 @@ class ClusterAdapter:
 
     def subscribed(self, subscription: Subscription, replaced: Subscription | None, context: AckContext) -> None:
         """As `ClusterPort.subscribed`."""
-        self._wait_for(self.advertiser.added(subscription, replaced), context)
-
-    def _wait_for(self, counter: int | None, context: AckContext) -> None:
-        """Let the answer to the client wait until all nodes of the view have the write `counter` of this node (P4).
-
-        Without a lease the policy accepted the packet for this node alone: the answer waits for no other node.
-        """
-        node = self._node
-        if not counter or not self._member.clustered or node.policy.view_state is ViewState.MINORITY:
-            return
-        pending, context.write = context.need(), counter
-        if self._waits and self._waits[-1][0] is pending:
-            self._waits[-1] = (pending, counter)
-            return
-        self._waits.append((pending.add(), counter))
-        if len(self._waits) == 1:
-            node.env.after_turn(self._begin_waits)
+        self.waits.begin(self.advertiser.added(subscription, replaced), context)
 
     def retain(self, mountpoint: str, topic: str, message: Message | None, context: AckContext) -> bool:
         """As `ClusterPort.retain`. While a node takes the map's writes too slowly, the client's socket is not read."""
-        self._wait_for(self.retained.keep(mountpoint, topic, message), context)
+        counter = self.retained.keep(mountpoint, topic, message)
+        self.waits.begin(counter, context, key_of(mountpoint, topic) if message is None and context.answered else b"")
         if message is not None:
             for name in self._member.links.slow[Lane.METADATA]:
                 if self._member.view.incarnation(name) is not None:
@@ -278,22 +261,6 @@ class ClusterAdapter:
     def confirm_deleted(self, mountpoint: str, topic: str, context: AckContext) -> None:
         """As `ClusterPort.confirm_deleted`."""
         self.retain(mountpoint, topic, None, context)
-
-    def _begin_waits(self) -> None:
-        """Start one barrier and one timer for each packet: 200 filters take 15 % less processor time."""
-        waits, self._waits = self._waits, []
-        for pending, counter in waits:
-            self._begin_wait(pending, counter)
-
-    def _begin_wait(self, pending: PendingAcks, counter: int) -> None:
-        handle = self._member.metadata.barrier(counter, lambda _: pending.complete())
-        if pending.open:
-            timers = self._node.env.timers
-            timers.at(self._node.env.now + BARRIER_LIMIT_MS, lambda: self._too_late(handle, pending, counter))
-
-    def _too_late(self, handle: int, pending: PendingAcks, counter: int) -> None:
-        if self._member.metadata.cancel(handle):
-            pending.fail(lambda again: self._begin_wait(again, counter))
 
     def unsubscribed(self, subscription: Subscription) -> None:
         """As `ClusterPort.unsubscribed`."""

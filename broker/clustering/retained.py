@@ -50,7 +50,7 @@ class SharedRetained:
         for key, value in metadata.scan(RETAINED):
             self._restore(key, value)
         for mountpoint, message in node.retained.on_disk():
-            key = _key(mountpoint, message.topic)
+            key = key_of(mountpoint, message.topic)
             if metadata.get(key) is None:
                 metadata.put(key, encode(to_record(message)))
             node.env.store.delete(retained_prefix(mountpoint) + message.topic.encode())
@@ -61,7 +61,7 @@ class SharedRetained:
         for mountpoint in node.retained.mountpoints:
             table = node.retained.table(mountpoint)
             for message in table.page("", len(table)):
-                if message.expires_at and metadata.is_own(_key(mountpoint, message.topic)):
+                if message.expires_at and metadata.is_own(key_of(mountpoint, message.topic)):
                     self._move(message, by_ms)
         now = node.env.clock.now_ms()
         for key, message in self._gone.items():
@@ -76,8 +76,18 @@ class SharedRetained:
 
     def keep(self, mountpoint: str, topic: str, message: Message | None) -> int | None:
         """A client of this node changed the retained message of a topic. Returns the number of the write, if any."""
-        key = _key(mountpoint, topic)
+        key = key_of(mountpoint, topic)
         return self._metadata.delete(key) if message is None else self._metadata.put(key, encode(to_record(message)))
+
+    def delete_again(self, key: bytes, counter: int) -> int | None:
+        """The deletion `counter` is on all nodes. If it has met a message that does not know of it, delete that too.
+
+        Returns the number of the new deletion; None if there is none."""
+        if not self._metadata.lost(key, counter):
+            return None
+        again = self._metadata.delete(key)
+        self.changed(key, None)
+        return again
 
     def changed(self, key: bytes, value: bytes | None) -> None:
         """An entry has this value now, or none: another node changed it."""
@@ -102,5 +112,6 @@ class SharedRetained:
         return mountpoint, topic, message
 
 
-def _key(mountpoint: str, topic: str) -> bytes:
+def key_of(mountpoint: str, topic: str) -> bytes:
+    """The key of a retained message in the map."""
     return RETAINED + retained_prefix(mountpoint)[1:] + topic.encode()

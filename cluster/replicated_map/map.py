@@ -26,7 +26,7 @@ from functools import partial
 
 from ..identity import Incarnation
 from . import dvv
-from .actors import COUNTER, Actors, dot_of
+from .actors import COUNTER, SHIFT, Actors, dot_of
 from .anti_entropy import AntiEntropy, Clocks
 from .barrier import Barriers, Then
 from .compaction import STEP, Compactor
@@ -145,6 +145,13 @@ class ReplicatedMap:
         """Returns the value of a key; None if it has none."""
         siblings = self._half(key).siblings(key)
         return self._resolve(key, siblings) if siblings else None
+
+    def lost(self, key: bytes, counter: int) -> bool:
+        """Whether a deletion of this node, from `counter` on, has met a concurrent value, which wins over it (H-16)."""
+        siblings = self._half(key).siblings(key)
+        mine = dot_of(self._me, counter)
+        deleted = any(value is None and dot >> SHIFT == self._me and dot >= mine for dot, value in dvv.pairs(siblings))
+        return deleted and self._resolve(key, siblings) is not None
 
     def is_own(self, key: bytes) -> bool:
         """Whether no other node has written the values of a key."""
@@ -454,6 +461,7 @@ class ReplicatedMap:
             if part.half == 0 and self._persistence is not None:
                 self._unsaved.update(dict.fromkeys(touched))
                 self._observe(part)
+                self._tell_deleters(touched)
             if self._applier.gap:
                 self._gaps[peer] = None
         self._save()
@@ -464,6 +472,20 @@ class ReplicatedMap:
                 for value in item.values:
                     if value is not None:
                         self._hlc.observe(int.from_bytes(value[:STAMP], "big"))
+
+    def _tell_deleters(self, touched: list[bytes]) -> None:
+        """Send the keys where a deletion of a peer has met a concurrent value, which the peer may not get from another
+        node: before this node's confirmation of the deletion (H-16)."""
+        replica = self._halves[0]
+        for key in touched:
+            siblings = replica.siblings(key)
+            if len(siblings) > 2 and self._space(key).stamped and dvv.values(siblings):
+                part = PartWriter(0, replica.clock)
+                part.add(key, siblings, replica.key_context(key))
+                for dot, value in dvv.pairs(siblings):
+                    node, boot = self._actors.writer(dot)
+                    if value is None and self._peers.get(node) == boot:
+                        self._send(node, Writes(self.boot, [part.part]))
 
     def digests(self, half: int = 0) -> tuple[str, str]:
         """Digests of the writes that the durable or the volatile half (1) has seen, and of what is in force.

@@ -17,6 +17,7 @@ from strogoff.cluster.replicated_map.messages import (
     encode,
 )
 from strogoff.cluster.replicated_map.version_vector import VersionVector
+from tests.harness.thinning import thinned
 
 from .map_harness import MapHarness, siblings, state
 
@@ -229,6 +230,40 @@ def test_concurrent_values_stay_until_the_next_write(world: MapHarness) -> None:
     world.nodes["C"].map.put(b"tx", b"c")
     world.loop.run_for(0.5)
     assert [node.map.get(b"tx") for node in world.nodes.values()] == [b"c"] * 3
+
+
+@pytest.mark.parametrize("seed", thinned(range(200), 20))
+def test_who_deletes_learns_of_a_concurrent_value_before_the_barrier(seed: int) -> None:
+    """A dies at any moment; B has heard of the value before or after it hears of the deletion (H-16)."""
+    world = MapHarness(seed, "ABC")
+    world.loop.run_for(1)
+    world.put("A", b"tx", b"value")
+    deleted = world.put("C", b"tx", None)
+    world.barrier("C", deleted)
+    world.loop.run_for(world.rng.uniform(0, 0.03))
+    world.nodes["A"].alive = False
+    world.loop.run_for(0.1)  # the view without A comes later
+    world.isolate("A")
+    b, c = world.nodes["B"].map, world.nodes["C"].map
+    while c.open_barriers:
+        world.loop.run_for(0.001)
+    if c.lost(b"tx", deleted):
+        world.barrier("C", world.put("C", b"tx", None))
+        world.loop.run_for(10)
+    assert [b.get(b"tx"), c.get(b"tx")] == [None, None]
+    assert world.errors == []
+
+
+def test_a_deletion_is_lost_while_its_tombstone_is_beside_a_value(world: MapHarness) -> None:
+    a, c = world.nodes["A"].map, world.nodes["C"].map
+    a.put(b"tx", b"value")
+    deleted = c.delete(b"tx")
+    assert not c.lost(b"tx", deleted)
+    world.loop.run_for(0.2)
+    assert c.lost(b"tx", deleted)
+    assert not c.lost(b"tx", deleted + 1), "no such deletion"
+    c.delete(b"tx")
+    assert not c.lost(b"tx", deleted)
 
 
 def test_put_beats_a_concurrent_delete(world: MapHarness) -> None:
