@@ -173,15 +173,16 @@ class Registrar:
     def reported(self, node: str, number: int, client: bytes, connection: int) -> bool:
         """A gateway has this client, by its answer to a question. False if the question is not open any more.
 
-        If the client id has another owner already, that one stays, and this connection is evicted.
+        If another node has the client id already, that one stays, and this connection is evicted. Of two connections at
+        one gateway the later one counts, as in `claim`.
         """
         slots = self._asked.get(node, {}).get(number)
         if slots is None or slots.get(client[0]) != self._epochs.get(client[0]):
             return False
         owner = self._owners.get(client)
-        if owner is not None and owner != Owner(node, connection):
+        if owner is not None and owner.node != node:
             self._port.evict(client, Owner(node, connection))
-        else:
+        elif owner is None or owner.number < connection:
             self.claim(client, node, connection)
         return True
 

@@ -431,6 +431,23 @@ def test_a_client_that_left_is_served_elsewhere_when_its_publishes_have_arrived(
     assert reader.payloads() == [b"1"]
 
 
+def test_a_new_registrar_leaves_a_client_alone_that_has_connected_again() -> None:
+    """The former connection of the client still counts at the same gateway."""
+    cluster = RelayHarness(3)
+    reader = clean(cluster, 3, "reader")
+    reader.subscribe(("t", 1))
+    first = clean(cluster, 1)
+    cluster.network.delay("n1", "n3", 1.0)
+    first.send(publish("t", b"1", 1))
+    cluster.settle()
+    first.vanish()
+    second = clean(cluster, 1)
+    assert cluster.local(1) == 2
+    cluster.apply("n3", 2, "c")
+    cluster.pass_s(5)
+    assert not second.closed and cluster.registered(3) == 1
+
+
 def test_publishes_for_an_absent_node_hold_nobody_for_long() -> None:
     cluster = RelayHarness(3, **MAJORITY)
     cluster[3].client("reader", expiry_s=None)  # local

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from strogoff.broker.gateway.registrar import Owner, Registrar
 
 A, B = b"\x05\0\0\0\x01a", b"\x06\0\0\0\x01b"
@@ -152,6 +154,15 @@ def test_of_two_gateways_with_one_client_id_the_second_loses_it() -> None:
     assert made.reported("n2", port.questions[0][1], A, 7) and made.reported("n3", port.questions[1][1], A, 8)
     assert port.evicted == [(A, Owner("n3", 8))] and made.owner(A) == Owner("n2", 7)
     assert made.reported("n2", port.questions[0][1], A, 7) and len(port.evicted) == 1
+
+
+@pytest.mark.parametrize("numbers", [(7, 8), (8, 7)])
+def test_of_two_connections_at_one_gateway_the_later_one_counts(numbers: tuple[int, int]) -> None:
+    made, port = registrar("n2", answered=False)
+    assert all(made.reported("n2", port.questions[0][1], A, number) for number in numbers)
+    assert made.owner(A) == Owner("n2", 8) and port.evicted == []
+    made.ended("n2", 7)
+    assert made.owner(A) == Owner("n2", 8)
 
 
 def test_an_owner_elsewhere_is_evicted_once_for_all_that_wait() -> None:
