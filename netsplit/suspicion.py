@@ -4,8 +4,9 @@ A suspicion has no effect on the cluster: only the Raft leader changes views, on
 operators and the log of incidents, which needs the time of the last contact. It comes after one second, well before
 a view can change (detection takes 2 s).
 
-Times are cluster time in ms. After a pause of this node itself (a suspended process, or a blocked event loop) all
-peers seem silent: they get the full limit again, counted from the first call afterwards.
+Times are cluster time in ms. If that is set back, peers were heard now at the latest (H-17). After a pause of this node
+itself (a suspended process, or a blocked event loop) all peers seem silent: they get the full limit again, counted from
+the first call afterwards.
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ class SuspicionTracker:
 
     def watch(self, peers: Iterable[str], now: int) -> None:
         """Set the peers. A new peer counts as heard now. Peers that are not in the set are forgotten."""
+        if now < self._asked_at:  # cluster time was set back
+            self._asked_at = now
+            for known in self._peers.values():
+                known.heard_at = min(known.heard_at, now)
         self._peers = {peer: self._peers.get(peer) or _Peer(now) for peer in peers}
 
     def heard(self, peer: str, now: int) -> None:

@@ -37,6 +37,18 @@ def test_a_peer_that_was_never_heard_is_silent_since_it_is_watched() -> None:
     assert ask_until(watching("b"), 1250) == (Suspicion("b", 0, SILENT),)
 
 
+def test_a_clock_that_is_set_back_hides_no_silence_and_no_pause() -> None:
+    suspicions = watching("b", now=3_600_000)
+    suspicions.suspect(3_600_000)
+    for now in range(0, 1250, 250):
+        suspicions.watch(["b"], now)
+        assert suspicions.suspect(now) == ()
+    suspicions.watch(["b"], 1250)
+    assert suspicions.suspect(1250) == (Suspicion("b", 0, SILENT),)
+    suspicions.suspect(9000)
+    assert suspicions.absent_since(9000) == 1250
+
+
 def test_the_longest_silence_comes_first_then_the_name() -> None:
     suspicions = watching("d", "b", "c")
     suspicions.heard("d", 50)

@@ -8,7 +8,7 @@ import pytest
 
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import publish
-from tests.harness.cluster import ClusterHarness, NodeHarness
+from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
 
 
 def events(harness: NodeHarness, prefix: str = "net.") -> list[dict[str, Any]]:
@@ -191,3 +191,23 @@ def test_a_watch_begins_once_and_ends_with_its_node() -> None:
     cluster.pass_s(3.0)
     assert watch.incident_log.detected == 1
     assert watch.incident_log.active
+
+
+@pytest.mark.parametrize("ahead_ms", [0.0, 3_600_000.0])
+def test_a_node_that_joined_with_a_wrong_clock_measures_the_window(ahead_ms: float) -> None:
+    """It has heard the others before it learns cluster time, because they are far away (H-17)."""
+    cluster = ClusterHarness(3, joined=False, **MAJORITY)
+    assert cluster[2].join() == ""
+    cluster[3].replace_disk()
+    cluster[3].host.wall_ahead_ms = ahead_ms
+    cluster[3].host.start()
+    for other in ("n1", "n2"):
+        cluster.network.delay(other, "n3", 0.1)
+        cluster.network.delay("n3", other, 0.1)
+    assert cluster[3].join() == ""
+    cluster.whole()
+    cluster.pass_s(5.0)
+    cluster[2].kill()
+    cluster.pass_s(10.0)
+    (row,) = watch_of(cluster[3]).incident_log.rows()
+    assert 500 <= row["window_ms"] <= 4500, row
