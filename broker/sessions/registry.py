@@ -134,8 +134,11 @@ class SessionRegistry:
         """
         yielded = set()
         for session in self.in_memory():
-            yielded.add(session.key)
-            yield session
+            if (
+                self._sessions.get(session.key) is session
+            ):  # else it has left memory since, and knows less than the disk
+                yielded.add(session.key)
+                yield session
         start = b"s"
         while found := self._env.store.keys(start, b"t", ITERATED):
             for key in found:
@@ -146,7 +149,8 @@ class SessionRegistry:
                 session_or_none = self.wake(client)
                 if session_or_none is not None:
                     yield session_or_none
-                    if not known and session_or_none.releasable:
+                    here = self._sessions.get(client) is session_or_none
+                    if here and not known and session_or_none.releasable:
                         self._release(session_or_none)
             start = found[-1] + b"\x00"
 

@@ -228,3 +228,32 @@ def test_a_sleeping_session_ends_with_a_clean_start() -> None:
     for kind in (b"b", b"q", b"e", b"s", b"j"):
         assert broker.keys(kind) == [], kind
     assert "t" not in broker.node.router.table("")
+
+
+def test_a_listing_that_takes_long_leaves_alone_what_was_made_again() -> None:
+    """Meanwhile the session left memory, and its client came back: the listing has the object of before."""
+    broker = BrokerHarness(idle_session_s=1)
+    subscriber(broker, ("t", 1)).leave()
+    broker.pass_s(3)
+    listing = broker.node.sessions.everything()
+    before = next(listing)
+    broker.pass_s(3)
+    assert broker.node.sessions.known("", "s") is None
+    back = broker.persistent("s")
+    assert list(listing) == []
+    present = broker.node.sessions.known("", "s")
+    assert present is not None and present is not before and present.online
+    publish(broker, b"1")
+    assert [message.payload for message in back.drain()] == [b"1"]
+
+
+def test_a_listing_that_takes_long_lists_no_session_that_has_left_memory() -> None:
+    """The object knows no subscription any more: to end it would leave them on disk."""
+    broker = BrokerHarness(idle_session_s=1)
+    for name in ("a", "b"):
+        subscriber(broker, ("t", 1), client_id=name).leave()
+    listing = broker.node.sessions.everything()
+    assert next(listing).client_id == "a"
+    broker.pass_s(3)
+    assert broker.node.sessions.known("", "b") is None
+    assert [(each.client_id, list(each.subscriptions)) for each in listing] == [("b", ["t"])]
