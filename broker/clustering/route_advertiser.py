@@ -25,7 +25,7 @@ from msgspec import Struct
 from ...cluster.identity import SLOTS
 from ...mqtt.topics import SHARE
 from ..routing.dormant import SHARED
-from ..routing.subscriptions import Subscription, SubscriptionTable, unpacked
+from ..routing.subscriptions import Subscription, SubscriptionTable, key_of, unpacked
 from .routes import LASTING, MalformedRoute, encode_value, parse_route_key, prefix_to_node, prefix_to_slot
 
 COUNT_ABOVE = 16
@@ -191,10 +191,6 @@ class RouteAdvertiser:
         mountpoint = subscription.session.mountpoint
         counted = self._counted.get((mountpoint, subscription.filter))
         if counted is not None:
-            if replaced is not None and _place(replaced) != _place(subscription):
-                # the former one is a row of a slot of another node, whose client is here now without a durable session
-                counted.remove(replaced)
-                replaced = None
             counted.add(subscription, replaced is None)
         return self._announce(mountpoint, subscription.filter, subscription.group, _place(subscription))
 
@@ -440,12 +436,12 @@ class _SubscriberCounts:
         if each.group not in self._groups:
             self._groups[each.group] = {}, {}
         counts, members = self._groups[each.group]
-        before = members.get(each.session.key)
+        before = members.get(key_of(each))
         if before is not None:
             counts[_counted_at(each, before)] -= 1
         elif not new:
             return  # this session is just being added or removed
-        now = members[each.session.key] = _standing(each)
+        now = members[key_of(each)] = _standing(each)
         where = _counted_at(each, now)
         counts[where] = counts.get(where, 0) + 1
 
@@ -458,7 +454,7 @@ class _SubscriberCounts:
             assert self.plain[place] >= 0, each.filter
             return
         counts, members = self._groups[each.group]
-        counts[_counted_at(each, members.pop(each.session.key))] -= 1
+        counts[_counted_at(each, members.pop(key_of(each)))] -= 1
         if not members:
             del self._groups[each.group]
 

@@ -19,6 +19,9 @@ IDENTIFIED = 0x40
 SHARED = 0x80
 """The flag of a shared subscription."""
 
+CLEAN = b"\xff"
+"""It follows the client key in the subscriber key of a clean session. No share name begins with this byte."""
+
 _UNPACKED = tuple([(each & 3, bool(each & 4), bool(each & 8), each >> 4 & 3, 0) for each in range(256)])
 """First byte -> QoS, No Local, Retain As Published, Retain Handling, no identifier."""
 
@@ -67,9 +70,14 @@ def split(packed: bytes) -> tuple[bytes, bytes]:
     return packed[:end], packed[end:]
 
 
-def subscriber_key(client: bytes, group: str | None) -> bytes:
-    """The subscriber key of a client key and a share name. No client key is a prefix of another one."""
-    return client if group is None else client + group.encode()
+def subscriber_key(client: bytes, group: str | None, durable: bool = True) -> bytes:
+    """The subscriber key of a client key and a share name. No client key is a prefix of another one.
+
+    That of a clean session is another one: the client may be here by a Clean Start, while its durable session is in a
+    slot that has no primary and whose rows are here.
+    """
+    key = client if durable else client + CLEAN
+    return key if group is None else key + group.encode()
 
 
 def parse_subscriber_key(head: bytes, key: bytes) -> tuple[bytes, str | None]:

@@ -229,7 +229,7 @@ class SubscriptionTable:
             self._enlist(text)
             self._size += 1
             return None
-        key = subscriber_key(subscription.session.key, subscription.group)
+        key = key_of(subscription)
         if not isinstance(held, dict):
             value, first = _divided(held)
             if first == key:
@@ -248,7 +248,7 @@ class SubscriptionTable:
 
     def remove_dormant(self, client: bytes, text: str, group: str | None) -> Subscription | None:
         """Remove the subscription of a session with this client key that only the disk has. One of a session in memory
-        stays: the client may be connected here without durable state. Returns it, or None if there was none."""
+        stays. Returns it, or None if there was none."""
         held = self._part(text).get(text)
         if isinstance(held, dict):
             dormant = isinstance(held.get(subscriber_key(client, group)), bytes)
@@ -256,13 +256,14 @@ class SubscriptionTable:
             dormant = isinstance(held, bytes)
         return self.remove(client, text, group) if dormant else None
 
-    def remove(self, client: bytes, text: str, group: str | None) -> Subscription | None:
-        """Remove the subscription of the session with this client key; returns it, or None if there was none."""
+    def remove(self, client: bytes, text: str, group: str | None, durable: bool = True) -> Subscription | None:
+        """Remove the subscription of the session with this client key, the durable or the clean one. Returns it, or
+        None if there was none."""
         part = self._part(text)
         held = part.get(text)
         if held is None:
             return None
-        key = subscriber_key(client, group)
+        key = subscriber_key(client, group, durable)
         removed: Held | None = None
         if isinstance(held, dict):
             removed = held.pop(key, None)
@@ -390,14 +391,19 @@ def _packed(subscription: Subscription) -> tuple[bytes, bytes]:
     each = subscription
     options = each.qos, each.no_local, each.retain_as_published, each.retain_handling
     head = pack_head(options, each.identifier, each.group is not None)
-    return head, subscriber_key(each.session.key, each.group)
+    return head, key_of(each)
+
+
+def key_of(each: Subscription) -> bytes:
+    """The subscriber key of a subscription."""
+    return subscriber_key(each.session.key, each.group, each.session.durable)
 
 
 def _divided(held: Held) -> tuple[Held, bytes]:
     """The value and the key that a single subscription gets in a dict."""
     if isinstance(held, bytes):
         return split(held)
-    return held, subscriber_key(held.session.key, held.group)
+    return held, key_of(held)
 
 
 def unpacked(text: str, packed: bytes) -> Subscription:

@@ -134,9 +134,7 @@ class SessionRegistry:
         """
         yielded = set()
         for session in self.in_memory():
-            if (
-                self._sessions.get(session.key) is session
-            ):  # else it has left memory since, and knows less than the disk
+            if self._sessions.get(session.key) is session:  # else it has left memory meanwhile
                 yielded.add(session.key)
                 yield session
         start = b"s"

@@ -374,7 +374,8 @@ class Session:
         if subscription is None:
             return False
         self._forget_replay(text)
-        self.parts.router.table(self.mountpoint).remove(self.key, subscription.filter, subscription.group)
+        table = self.parts.router.table(self.mountpoint)
+        table.remove(self.key, subscription.filter, subscription.group, self.durable)
         self.env.cluster.unsubscribed(subscription)
         if self.durable:
             self.env.store.delete(self._subscription_key(text))

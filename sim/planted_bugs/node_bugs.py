@@ -150,7 +150,8 @@ def _inbound_lost(session: Session) -> None:
 def _subscriptions_lost(session: Session) -> None:
     for text in list(session.subscriptions):
         subscription = session.subscriptions.pop(text)
-        session.parts.router.table(session.mountpoint).remove(session.key, subscription.filter, subscription.group)
+        table = session.parts.router.table(session.mountpoint)
+        table.remove(session.key, subscription.filter, subscription.group, session.durable)
 
 
 def _wall_clock(node: Node) -> None:

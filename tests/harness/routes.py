@@ -163,7 +163,8 @@ class RouteNode:
 
     def _remove(self, client: Client, text: str) -> Subscription:
         subscription = client.subscriptions.pop(text)
-        self.table(client.mountpoint).remove(client.key, subscription.filter, subscription.group)
+        table = self.table(client.mountpoint)
+        table.remove(client.key, subscription.filter, subscription.group, client.durable)
         return subscription
 
     def connect(self, client: Client, online: bool) -> None:

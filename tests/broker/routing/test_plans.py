@@ -26,6 +26,7 @@ class Subscriber(msgspec.Struct, eq=False):
     client_id: str
     queue: object
     planned: bool = False
+    durable: bool = True
 
     @property
     def key(self) -> bytes:

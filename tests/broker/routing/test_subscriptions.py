@@ -23,6 +23,7 @@ class Subscriber(msgspec.Struct, eq=False):
 
     client_id: str
     queue: Any = None
+    durable: bool = True
 
     @property
     def key(self) -> bytes:

@@ -225,3 +225,42 @@ def test_a_message_that_the_slot_brought_along_is_not_given_to_it_again(cluster:
     writer = cluster[1].client(name, clean=False, expiry_s=600)
     assert kinds(writer.ask(publish("t", b"1", 2, 5, dup=True))) == ["Pubrec"]
     assert resumed(cluster, 2) == [b"1"]
+
+
+def elsewhere(*wanted: tuple[str, int]) -> BrokerHarness:
+    """A node with the rows of client `sub`, whose slot is closed there."""
+    broker = BrokerHarness()
+    former = broker.client("sub", 5, clean=False, expiry_s=600)
+    former.subscribe(*wanted)
+    former.leave()
+    broker.node.slot_sessions.mark(slot_of("", "sub"), LEAVING)
+    broker.settle()
+    broker.restart()
+    return broker
+
+
+def test_a_client_without_a_session_keeps_its_subscription_when_its_former_session_ends() -> None:
+    """Its Clean Start was answered while the slot was elsewhere. The session that ends now has the same filter."""
+    broker = elsewhere(("t", 1), ("u", 1))
+    client = broker.client("sub", 5)
+    client.subscribe(("t", 1))
+    broker.node.slot_sessions.open(slot_of("", "sub"))
+    broker.settle()
+    assert broker.keys(b"s") == broker.keys(b"b") == []
+    writer = broker.client("writer", 5)
+    writer.publish("u", b"1", 1, 1)
+    writer.publish("t", b"2", 1, 2)
+    assert [each.payload for each in client.drain()] == [b"2"]
+
+
+def test_a_client_that_was_here_without_a_session_takes_no_subscription_of_its_former_one() -> None:
+    """It had the same filter, and has gone before the slot arrives: the former session continues."""
+    broker = elsewhere(("t", 1))
+    client = broker.client("sub", 5)
+    client.subscribe(("t", 1))
+    client.leave()
+    broker.node.slot_sessions.open(slot_of("", "sub"))
+    writer = broker.client("writer", 5)
+    writer.publish("t", b"1", 1, 1)
+    back = broker.client("sub", 5, clean=False, expiry_s=600)
+    assert [each.payload for each in back.drain()] == [b"1"]
