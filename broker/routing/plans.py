@@ -246,11 +246,14 @@ class PlanCache:
         return self.plans.get(topic) or self.build(topic)
 
     def build(self, topic: str) -> Plan:
-        """Make and cache the plan for a valid topic name."""
+        """Make and cache the plan for a valid topic name. It is not cached if it lacks a session that the disk fails to
+        return: the disk may return it for the next message."""
         self._drop(topic)
-        matched = self._awake(topic)
+        matched, whole = self._awake(topic)
         remote = self._remote(topic)
         plan = make_plan(matched, self._divert(topic, remote) if self._elsewhere else remote)
+        if not whole:
+            return plan
         weight = plan.weight
         plans = self.plans
         while plans and (len(plans) >= self._limit or self._targets + weight > self._max_targets):
@@ -262,20 +265,21 @@ class PlanCache:
         self._topics.setdefault(topic.partition("/")[0], {})[topic] = weight
         return plan
 
-    def _awake(self, topic: str) -> list[Subscription]:
-        """The subscriptions that match. Make the sessions that are not in memory, and note in each session that a plan
-        refers to it."""
+    def _awake(self, topic: str) -> tuple[list[Subscription], bool]:
+        """The subscriptions that match, and whether the disk has returned all sessions. Make those that are not in
+        memory, and note in each session that a plan refers to it."""
         matched = self._table.match(topic)
+        whole = True
         if bytes in map(type, matched):
             for each in self._table.dormant(topic):
                 if each.session.key[0] not in self._elsewhere:
-                    self._wake(each.session.key)
+                    whole = self._wake(each.session.key) is not None and whole
             # still bytes: the session is elsewhere, or the disk fails to return it, or this subscription of it
             matched = [each for each in self._table.match(topic) if isinstance(each, Subscription)]
         awake = cast("list[Subscription]", matched)
         for each in awake:
             each.session.planned = True
-        return awake
+        return awake, whole
 
     def _divert(self, topic: str, remote: RemoteMatch) -> RemoteMatch:
         """Add the subscriptions of slots that are elsewhere to those that other nodes have announced. Of a slot that

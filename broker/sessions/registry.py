@@ -97,6 +97,8 @@ class SessionRegistry:
         """Those of `_sessions` that belong to this node, and not to their slot."""
         self._of_slot: dict[int, dict[bytes, Session]] = {}
         """The others by slot. A node gives up many slots in one turn, and may have a hundred thousand sessions."""
+        self._unread: dict[bytes, str] = {}
+        """The reasons why the disk failed to return sessions that were not made since."""
         self.elsewhere: set[int] = set()
         """The slots whose durable sessions stay on disk: they are at another node, or moving (`SlotSessions`)."""
 
@@ -155,12 +157,15 @@ class SessionRegistry:
     def wake(self, client: bytes) -> Session | None:
         """The session of a client key, made from its record if it is not in memory.
 
-        Returns None if there is none, or if the disk fails to return it: the log then says so.
+        Returns None if there is none, or if the disk fails to return it: the log then says so, once for each reason.
         """
         try:
             return self._wake(client)
         except (StorageError, RecordError) as error:
-            self._env.log("error", f"client {keys.parse_client_key(client)[1]!r}: its session cannot be read: {error}")
+            if self._unread.get(client) != str(error):  # each message for the session asks again
+                self._unread[client] = str(error)
+                name = keys.parse_client_key(client)[1]
+                self._env.log("error", f"client {name!r}: its session cannot be read: {error}")
             return None
 
     def _wake(self, client: bytes) -> Session | None:
@@ -175,8 +180,8 @@ class SessionRegistry:
             record = decode_session(key, value)
             if client[0] in self.elsewhere:
                 return None
-            self.startup.dormant.woken(client)
             session = self._make(record, True)
+            self._unread.pop(client, None)
         return session
 
     def _end_lost(self, client: bytes) -> None:
@@ -411,6 +416,8 @@ class SessionRegistry:
     def _make(self, record: SessionRecord, in_slot: bool) -> Session | None:
         """Make a session from its record, and continue its absence. None if it ends thereby."""
         session = self._restore(record, in_slot)
+        if in_slot:
+            self.startup.dormant.woken(session.key)
         self._add(session)
         self.idle.add(session)
         session.resume_absence(record.attached)
@@ -437,12 +444,16 @@ class SessionRegistry:
         return session
 
     def _restore_details(self, session: Session) -> None:
+        """Read everything first: if the disk fails to return a part, the router must not know this object."""
         store = self._env.store
         prefix = keys.subscription_prefix(session.key, session.incarnation)
+        rows = store.scan(prefix, keys.after(prefix))
+        subscriptions = [(key[len(prefix) :].decode(), decode_subscription(key, value)) for key, value in rows]
+        prefix = keys.inbound_prefix(session.key, session.incarnation)
+        rows = store.scan(prefix, keys.after(prefix))
+        handshakes = [(int.from_bytes(key[-2:], "big"), decode_inbound(key, value)) for key, value in rows]
         table = self._router.table(session.mountpoint)
-        for key, value in store.scan(prefix, keys.after(prefix)):
-            text = key[len(prefix) :].decode()
-            record = decode_subscription(key, value)
+        for text, record in subscriptions:
             subscription = restored(session, text, record)
             table.restore(subscription)
             session.subscriptions[text] = subscription
@@ -450,9 +461,8 @@ class SessionRegistry:
                 session.due[text] = RESTARTED
                 session.expect_replay(text, subscription, record.replay_at)
             session.grouped = session.grouped or subscription.group is not None
-        prefix = keys.inbound_prefix(session.key, session.incarnation)
-        for key, value in store.scan(prefix, keys.after(prefix)):
-            session.inbound.restore(int.from_bytes(key[-2:], "big"), decode_inbound(key, value))
+        for packet_id, handshake in handshakes:
+            session.inbound.restore(packet_id, handshake)
 
 
 def _client_key(mountpoint: str, client_id: str) -> bytes:

@@ -227,3 +227,47 @@ def test_a_lack_of_descriptors_is_no_damage() -> None:
     damage.on = False
     _, connack = attempt(broker, 4)
     assert connack.reason == 0
+
+
+def test_a_session_that_could_not_be_read_gets_later_messages() -> None:
+    """A plan of their topic was made while its record could not be read. The log says that once."""
+    broker = BrokerHarness()
+    prefix = backlog(broker, 0)
+    broker.restart()
+    key = b"s" + prefix[1:-8]
+    damage = Damage(broker, key, key + b"\xff")
+    publisher = broker.client("p")
+    for number in (1, 2):
+        assert publisher.publish("t", b"not kept", 1, number) == [Puback(number)]
+    assert len([line for _, line in broker.host.lines if "its session cannot be read" in line]) == 1
+    damage.on = False
+    assert publisher.publish("t", b"1", 1, 3) == [Puback(3)]
+    client, _ = attempt(broker, 4)
+    assert publisher.publish("t", b"2", 1, 4) == [Puback(4)]
+    assert [m.payload for m in client.drain()] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("kind", [b"b", b"i"])
+def test_a_session_that_the_disk_returns_in_part_is_not_made(kind: bytes) -> None:
+    """Else two objects would have the session when the disk returns the rest. It still counts as one on disk."""
+    broker = BrokerHarness()
+    backlog(broker, 1)
+    broker.restart()
+    engine: Any = broker.disk
+    scan, on = engine.scan, True
+
+    def broken(start: bytes, *rest: Any, **more: Any) -> Any:
+        if on and start[:1] == kind:
+            raise Corrupted("messages/000005.ldb", "a block of the table is damaged", "Run `strogoff repair`")
+        return scan(start, *rest, **more)
+
+    engine.scan = broken
+    publisher = broker.client("p")
+    assert publisher.publish("t", b"not kept", 1, 1) == [Puback(1)]
+    assert len(broker.node.sessions) == 2 and broker.node.sessions.known("", "s") is None
+    on = False
+    assert publisher.publish("t", b"kept", 1, 2) == [Puback(2)]
+    client, _ = attempt(broker, 4)
+    assert publisher.publish("t", b"live", 1, 3) == [Puback(3)]
+    assert [m.payload for m in client.drain()] == [b"m0", b"kept", b"live"]
+    assert len(broker.node.sessions) == 2
