@@ -216,10 +216,7 @@ class SlotOpening:
 
     def reopen(self, slot: int) -> None:
         """The sessions of this slot run here, from their rows."""
-        try:
-            self._node.slot_sessions.open(slot)
-        except StorageError as error:
-            self._node.env.log("error", f"deadlines of slot {slot} are not watched until the next start: {error}")
+        self._node.slot_sessions.open(slot)
 
     def settle(self, busy: Container[int]) -> None:
         """Decide about the slots with marks, but for those that are still `busy`: open those of this node, and keep or

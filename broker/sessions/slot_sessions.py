@@ -12,7 +12,7 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
@@ -25,11 +25,15 @@ from ..queues.session_cleanup import SessionCleanup
 from ..routing.remote import MOVING, Elsewhere
 from ..routing.router import Router
 from ..routing.subscriptions import Subscription, part_of, unpacked
+from .deadlines import UNREADABLE_MS
 from .registry import SessionRegistry
 from .slot_counters import SlotCounters
 from .snapshots import packed
 from .startup import ATTACHED
 from .wills import Wills
+
+Part = Callable[[int], object]
+"""Reads a part of what is on disk of a slot. It raises `StorageError`."""
 
 LEAVING = b"leaving"
 """The mark of a slot that this node gives away, or has lost: another node may have become its primary since."""
@@ -89,6 +93,15 @@ class SlotSessions:
         self.counts: SubscriberCounts | None = None
         self._absences: dict[int, Iterator[list[bytes]]] = {}
         """Slot -> the clients whose absence begins in later turns, in steps."""
+        self._parts: tuple[Part, ...] = (
+            sessions.deadlines.resume,
+            wills.load_slot,
+            cleanup.load_slot,
+            sessions.end_replaced,
+            sessions.startup.dormant.show,
+        )
+        self._unread: dict[int, list[Part]] = {}
+        """Open slot -> what the disk has failed to return: it is read again."""
 
     def load(self) -> None:
         """Read the marks and the counters of all slots, before anything makes a session."""
@@ -115,6 +128,7 @@ class SlotSessions:
         self._wills.drop(slot)
         self._cleanup.drop(slot)
         self._absences.pop(slot, None)
+        self._unread.pop(slot, None)
         if elsewhere is not None or slot not in self._router.elsewhere:
             self._router.place(slot, elsewhere or MOVES)
 
@@ -122,15 +136,30 @@ class SlotSessions:
         """Clients and messages find the sessions of the slot at this node from now on."""
         self._sessions.elsewhere.discard(slot)
         self._router.place(slot, None)
-
-    def _reopen(self, slot: int) -> None:
-        """Undo `_close`, after `_bring_here`."""
-        self._sessions.deadlines.resume(slot)
-        self._wills.load_slot(slot)
-        self._cleanup.load_slot(slot)
-        self._sessions.end_replaced(slot)
-        self._sessions.startup.dormant.show(slot)
         self.mark(slot, None)
+
+    def _read(self, slot: int, parts: Iterable[Part]) -> None:
+        """Read these parts of a slot that is here. Those that the disk fails to return are read again later: clients
+        have their sessions meanwhile, so the slot has no mark."""
+        for part in parts:
+            try:
+                part(slot)
+            except StorageError as error:
+                self._read_later(slot, part, error)
+
+    def _read_later(self, slot: int, part: Part, error: StorageError) -> None:
+        seconds = UNREADABLE_MS // 1000
+        text = f"deadlines or wills of slot {slot} wait for the disk; it is read again in {seconds} s: {error}"
+        self._env.log("error", text)
+        unread = self._unread.setdefault(slot, [])
+        unread.append(part)
+        if len(unread) == 1:
+            self._env.timers.at(self._env.now + UNREADABLE_MS, lambda: self._read_again(slot, unread))
+
+    def _read_again(self, slot: int, unread: list[Part]) -> None:
+        if self._unread.get(slot) is unread:  # else the slot was closed since
+            del self._unread[slot]
+            self._read(slot, unread)
 
     # -- at the node that gives a slot away
 
@@ -281,14 +310,15 @@ class SlotSessions:
             start = keys.after(session)
 
     def open(self, slot: int) -> None:
-        """This node has the sessions of the slot from now on. Raises `StorageError`.
+        """This node has the sessions of the slot from now on.
 
         The absence of clients that were connected at the former node begins in later turns, or when they connect.
         """
         self._bring_here(slot)
-        self._counters.load_slot(slot)
-        self._reopen(slot)
-        self._sessions.wake_publishers(slot)
+        parts = self._counters.load_slot, *self._parts, self._sessions.wake_publishers, self._begin_absences_of
+        self._read(slot, parts)
+
+    def _begin_absences_of(self, slot: int) -> None:
         begins = not self._absences
         self._absences[slot] = self._sessions.deadlines.attached_in(slot, ATTACHED)
         if begins:
@@ -306,7 +336,7 @@ class SlotSessions:
             del self._absences[slot]
         except StorageError as error:
             del self._absences[slot]
-            self._env.log("error", f"sessions of slot {slot} count as connected until the next start: {error}")
+            self._read_later(slot, self._begin_absences_of, error)
         if self._absences:
             self._env.background(self._begin_absences)
 
@@ -328,7 +358,7 @@ class SlotSessions:
                     self._delete(key)
                 start = found[-1][0] + b"\x00"
         self._bring_here(slot)
-        self._reopen(slot)
+        self._read(slot, self._parts)
 
     def _delete(self, key: bytes) -> None:
         self._env.store.delete(key)

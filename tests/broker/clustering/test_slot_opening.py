@@ -410,3 +410,22 @@ def test_a_slot_moves_although_its_sessions_cannot_be_counted(
     monkeypatch.setattr(cluster[primary].node.slot_sessions, "count", unreadable)
     cluster.move("sub", follower)
     assert resumed(cluster, follower) == []
+
+
+@pytest.mark.parametrize("kind", [b"k", b"e", b"z", b"j"])
+def test_the_will_of_a_client_of_a_dead_node_is_published_when_the_disk_can_be_read(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch, kind: bytes
+) -> None:
+    """The slot is open meanwhile, and the node does not open it again in each turn."""
+    watcher = cluster[cluster.third()].client("watcher")
+    watcher.subscribe(("w", 1))
+    primary, follower = cluster.copied()
+    cluster[primary].client("sub", clean=False, expiry_s=600, will=Will("w", b"gone", 1, False)).subscribe(("t", 1))
+    cluster.pass_s(1)
+    with monkeypatch.context() as patched:
+        unreadable(cluster, follower, kind, patched)
+        cluster[primary].kill()
+        assert cluster.taken_over(primary) == follower
+        cluster.pass_s(3.0)
+    cluster.pass_s(80)
+    assert watcher.payloads() == [b"gone"]
