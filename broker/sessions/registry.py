@@ -97,7 +97,7 @@ class SessionRegistry:
         """Those of `_sessions` that belong to this node, and not to their slot."""
         self._of_slot: dict[int, dict[bytes, Session]] = {}
         """The others by slot. A node gives up many slots in one turn, and may have a hundred thousand sessions."""
-        self._unread: dict[bytes, str] = {}
+        self.unread: dict[bytes, str] = {}
         """The reasons why the disk failed to return sessions that were not made since."""
         self.elsewhere: set[int] = set()
         """The slots whose durable sessions stay on disk: they are at another node, or moving (`SlotSessions`)."""
@@ -162,8 +162,8 @@ class SessionRegistry:
         try:
             return self._wake(client)
         except (StorageError, RecordError) as error:
-            if self._unread.get(client) != str(error):  # each message for the session asks again
-                self._unread[client] = str(error)
+            if self.unread.get(client) != str(error):  # each message for the session asks again
+                self.unread[client] = str(error)
                 name = keys.parse_client_key(client)[1]
                 self._env.log("error", f"client {name!r}: its session cannot be read: {error}")
             return None
@@ -181,7 +181,7 @@ class SessionRegistry:
             if client[0] in self.elsewhere:
                 return None
             session = self._make(record, True)
-            self._unread.pop(client, None)
+            self.unread.pop(client, None)
         return session
 
     def _end_lost(self, client: bytes) -> None:

@@ -100,6 +100,8 @@ class SlotSessions:
             sessions.end_replaced,
             sessions.startup.dormant.show,
         )
+        self._missed: dict[int, str] = {}
+        """Slot of `_absences` -> why the disk has failed to return one of its sessions."""
         self._unread: dict[int, list[Part]] = {}
         """Open slot -> what the disk has failed to return: it is read again."""
 
@@ -129,6 +131,7 @@ class SlotSessions:
         self._cleanup.drop(slot)
         self._absences.pop(slot, None)
         self._unread.pop(slot, None)
+        self._missed.pop(slot, None)
         if elsewhere is not None or slot not in self._router.elsewhere:
             self._router.place(slot, elsewhere or MOVES)
 
@@ -145,11 +148,11 @@ class SlotSessions:
             try:
                 part(slot)
             except StorageError as error:
-                self._read_later(slot, part, error)
+                self._read_later(slot, part, str(error))
 
-    def _read_later(self, slot: int, part: Part, error: StorageError) -> None:
+    def _read_later(self, slot: int, part: Part, reason: str) -> None:
         seconds = UNREADABLE_MS // 1000
-        text = f"deadlines or wills of slot {slot} wait for the disk; it is read again in {seconds} s: {error}"
+        text = f"deadlines or wills of slot {slot} wait for the disk; it is read again in {seconds} s: {reason}"
         self._env.log("error", text)
         unread = self._unread.setdefault(slot, [])
         unread.append(part)
@@ -331,12 +334,16 @@ class SlotSessions:
         slot, steps = next(iter(self._absences.items()))
         try:
             for client in next(steps):
-                self._sessions.wake(client)  # this begins the absence
+                session = self._sessions.wake(client)  # this begins the absence
+                if session is None and client in self._sessions.unread:
+                    self._missed[slot] = self._sessions.unread[client]
         except StopIteration:
             del self._absences[slot]
+            if slot in self._missed:
+                self._read_later(slot, self._begin_absences_of, self._missed.pop(slot))
         except StorageError as error:
             del self._absences[slot]
-            self._read_later(slot, self._begin_absences_of, error)
+            self._read_later(slot, self._begin_absences_of, str(error))
         if self._absences:
             self._env.background(self._begin_absences)
 
