@@ -160,10 +160,12 @@ class Deadlines:
         start, stop = keys.deadlines_from(slot, 1), keys.deadlines_from(slot, now + 1)
         rows = self._env.store.keys(start, stop, limit)
         made = sum([self._look(row) for row in rows])
-        if len(rows) < limit:
-            self._next[slot] = self._following(slot, now + 1)
-        else:
-            self._next[slot] = now if made else now + UNREADABLE_MS
+        if len(rows) == limit and made:
+            self._next[slot] = now
+            return limit
+        following = self._following(slot, now + 1) if len(rows) < limit else 0
+        again = now + UNREADABLE_MS if made < len(rows) else 0
+        self._next[slot] = min([when for when in (following, again) if when], default=0)
         return len(rows)
 
     def _look(self, row: bytes) -> bool:

@@ -188,3 +188,23 @@ def test_sessions_expire_when_the_disk_returns_the_index_again(monkeypatch: pyte
     assert len(broker.keys(b"e")) == 1
     broker.pass_s(61)
     assert broker.keys(b"e") == [] and len(broker.node.sessions) == 0
+
+
+def test_a_session_expires_when_the_disk_returns_its_record_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other session of its slot is due, before or after it."""
+    broker = sleeping()
+    broker.client("c", 5, False, 10).leave()
+    broker.pass_s(2)
+    get = broker.disk.get
+
+    def fails(key: bytes) -> bytes | None:
+        if key[:1] == b"s":
+            raise StorageError("too many open files")
+        return get(key)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(broker.disk, "get", fails)
+        broker.pass_s(30)
+    assert len(broker.keys(b"e")) == 1
+    broker.pass_s(61)
+    assert broker.keys(b"e") == [] and len(broker.node.sessions) == 0
