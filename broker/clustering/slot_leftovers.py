@@ -48,6 +48,8 @@ class SlotLeftovers:
         self._queue: deque[tuple[int, Iterator[tuple[bytes, bytes]]]] = deque()
         """The slots of which the next turns delete rows: those of `_slots` that wait for no route."""
         self._deleting = False
+        self._problems: dict[int, str] = {}
+        """Slots whose rows could not be deleted so far, and the error of the last attempt."""
 
     def __contains__(self, slot: int) -> bool:
         return slot in self._slots
@@ -128,12 +130,21 @@ class SlotLeftovers:
                     return seen
                 seen += 1
         except (StorageError, RecordError) as error:
-            env.log("error", f"slot {slot} has left this node, and its rows cannot be deleted: {error}")
-            del self._slots[slot]
+            self._failed(slot, str(error))
             return seen
         if seen == most:
             self._queue.appendleft((slot, rows))
             return seen
         del self._slots[slot]
+        self._problems.pop(slot, None)
         self._clear(slot)
         return seen
+
+    def _failed(self, slot: int, problem: str) -> None:
+        """Begin again after a pause. Meanwhile the slot stays closed: if it comes back, what is left is not opened."""
+        env = self._node.env
+        if self._problems.get(slot) != problem:
+            env.log("error", f"slot {slot} has left this node, and its rows cannot be deleted yet: {problem}")
+        self._problems[slot] = problem
+        self._slots[slot] = rows = self._ready(slot)
+        env.timers.at(env.now + PAUSE_MS, lambda: self._later(slot, rows))

@@ -11,6 +11,7 @@ from strogoff.broker.clustering.routes import LASTING, writer_of
 from strogoff.broker.routing.remote_table import NOWHERE
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
+from strogoff.storage.engine import OutOfDescriptors
 from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
 from tests.harness.steps import Steps
 
@@ -221,6 +222,35 @@ def test_rows_of_a_slot_stay_that_comes_back_between_two_steps(
     leftovers.start(first)
     leftovers.start(second)
     cluster.until(lambda: not _rows_of(cluster, slots))
+
+
+@pytest.mark.parametrize("kind", [b"q", b"j"])
+def test_rows_that_cannot_be_deleted_are_deleted_later(
+    cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch, kind: bytes
+) -> None:
+    """Without that the slot stays closed if it comes back, or opens with what is left of its former sessions."""
+    store, slot = cluster[1].node.env.store, cluster.slot
+    subscriber(cluster).leave()
+    cluster[1].client("writer").publish("t", b"1", 1)
+    opening = cluster[1].host.clustering.slots.opening  # type: ignore[union-attr]
+    cluster[1].node.slot_sessions.lose(slot)
+    with monkeypatch.context() as patched:
+
+        def unreadable(start: bytes, *others: Any) -> list[Any]:
+            if start[:1] == kind:
+                raise OutOfDescriptors("too many open files")
+            return read(start, *others)
+
+        read = store._engine.scan
+        patched.setattr(store._engine, "scan", unreadable)
+        opening.leftovers.start(slot)
+        cluster.pass_s(5)
+        opening.settle(())
+    assert slot in opening.leftovers and cluster.rows(1)
+    cluster.until(lambda: not cluster.rows(1))
+    assert slot not in cluster[1].node.slot_sessions.marks
+    lines = [text for _, text in cluster[1].host.lines if "cannot be deleted yet" in text]
+    assert len(lines) == 1 and f"slot {slot}" in lines[0]
 
 
 def test_one_line_names_all_slots_whose_rows_are_deleted(
