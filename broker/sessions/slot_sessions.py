@@ -287,18 +287,22 @@ class SlotSessions:
         self._sessions.snapshots.changed(client)
 
     def remove(self, key: bytes) -> None:
-        """Delete a row of a closed slot that its primary does not have. Raises `StorageError`, `RecordError`.
+        """Delete a row of a closed slot that its primary does not have. Raises `StorageError`, and changes nothing, or
+        `RecordError`.
 
         It may be a subscription of an earlier session of its client. Then one of the present session for the same
         filter stays in the router's table.
         """
-        self._delete(key)
         if key[:1] != b"b":
+            self._delete(key)
             return
         client, text = keys.parse_subscription_key(key)
+        same_filter = list(self._subscriptions(client, text))
+        self._delete(key)
         self._sessions.snapshots.changed(client)
-        for other in self._subscriptions(client, text):
-            self.apply(*other)
+        for other, value in same_filter:
+            if other != key:
+                self.apply(other, value)
 
     def _subscriptions(self, client: bytes, text: str) -> Iterator[tuple[bytes, bytes]]:
         """Yield the rows of a client's sessions for one filter, of the earliest session first."""

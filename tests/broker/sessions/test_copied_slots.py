@@ -504,3 +504,31 @@ def test_the_end_of_a_clean_client_leaves_the_copy_as_it_is() -> None:
     follower.restart()
     assert wills(follower) == [b"clean"] and follower.keys(b"S") == []
     assert rows_of_slot(follower) == before
+
+
+def test_a_row_that_cannot_be_deleted_takes_no_other_subscription_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy has the row of a former session. The disk cannot be read when it deletes it; the next copy goes on."""
+    primary = BrokerHarness()
+    client = primary.persistent(NAMES[0])
+    client.subscribe(("t", 1))
+    client.leave()
+    follower = copy(primary)
+    slots, store = follower.node.slot_sessions, follower.node.env.store
+    ((present, value),) = store.scan(b"b%c" % SLOT, b"b%c" % (SLOT + 1))
+    former = present[:-9] + bytes(8) + b"t"
+    for key in (former, present):
+        slots.apply(key, value)
+    follower.settle()
+
+    def unreadable(*_: Any) -> Any:
+        raise StorageError("too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(follower.disk, "keys", unreadable)
+        with pytest.raises(StorageError):
+            slots.remove(former)
+    assert len(follower.node.router.table("").dormant("t")) == 1
+    assert store.keys(*keys.slot_range(b"b", SLOT)) == sorted((former, present))
+    slots.remove(former)
+    assert len(follower.node.router.table("").dormant("t")) == 1
+    assert store.keys(*keys.slot_range(b"b", SLOT)) == [present]
