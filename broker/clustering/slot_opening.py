@@ -23,7 +23,7 @@ from ...cluster.slots.replicas import wanted_followers
 from ...cluster.slots.table import SlotRow, ranges
 from ...mqtt.topics import parse_shared
 from ...storage import keys
-from ...storage.engine import StorageError
+from ...storage.engine import Passing, StorageError
 from ..node import Node
 from ..routing.remote import COPIED, MOVING, Elsewhere
 from ..sessions.slot_sessions import ARRIVING, KEPT, MOVES
@@ -176,9 +176,7 @@ class SlotOpening:
             self.reopen(slot)
             self.lost.discard(slot)
             env.event("slot.arrive", slot=slot)
-            self._announcing[slot] = self._subscriptions(slot)
-            if len(self._announcing) == 1:
-                env.background(self._announce)
+            self._begin_announcing(slot)
         if self.unopened and read:
             env.after_turn(self._go_on)
         elif self.unopened:
@@ -306,19 +304,28 @@ class SlotOpening:
                 yield keys.mountpoint_of(client), text, group
             start = found[-1] + b"\x00"
 
+    def _begin_announcing(self, slot: int) -> None:
+        if self._is_own(slot):
+            self._announcing[slot] = self._subscriptions(slot)
+            if len(self._announcing) == 1:
+                self._node.env.background(self._announce)
+
     def _announce(self) -> None:
         """Write the routes of this node for some of the subscriptions of a slot."""
         if not self._announcing or self._node.env.store.state == "closed":
             return
+        env = self._node.env
         slot, subscriptions = next(iter(self._announcing.items()))
         try:
             some = list(islice(subscriptions, ANNOUNCED))
         except StorageError as error:
-            self._node.env.log("error", f"the subscriptions of slot {slot} cannot be announced: {error}")
+            env.log("error", f"the subscriptions of slot {slot} cannot be announced: {error}")
             some = []
+            if isinstance(error, Passing):
+                env.timers.at(env.now + PAUSE_MS, lambda: self._begin_announcing(slot))
         for mountpoint, text, group in some:
             self._traffic.advertiser.announce(mountpoint, text, group, slot)
         if not some:
             del self._announcing[slot]
         if self._announcing:
-            self._node.env.background(self._announce)
+            env.background(self._announce)

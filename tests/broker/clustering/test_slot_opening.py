@@ -429,3 +429,19 @@ def test_the_will_of_a_client_of_a_dead_node_is_published_when_the_disk_can_be_r
         cluster.pass_s(3.0)
     cluster.pass_s(80)
     assert watcher.payloads() == [b"gone"]
+
+
+def test_routes_are_written_when_the_subscriptions_can_be_read_again(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The former primary keeps its rows until the next one has written their routes."""
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    third = cluster.third()
+    with monkeypatch.context() as patched:
+        unreadable(cluster, follower, b"b", patched)
+        cluster[primary].kill()
+        assert cluster.taken_over(primary) == follower
+        cluster.until(lambda: any("cannot be announced" in text for _, text in cluster[follower].host.lines))
+        assert [writer_of(value) for value in _slot_routes(cluster, third)] == [f"n{primary}"]
+    cluster.until(lambda: [writer_of(value) for value in _slot_routes(cluster, third)] == [f"n{follower}"])
