@@ -138,7 +138,7 @@ class SlotMoves:
         if target not in member.view.serving:
             return f"{target} does not serve now"
         if target in member.full:
-            return f"{target} takes no slots: its disk is full, or it leaves"
+            return _takes_none(target)
         if slot in self._handover.closed:
             return f"slot {slot} is being handed over"
         return ""
@@ -156,12 +156,7 @@ class SlotMoves:
         if departure is None or departure.phase == ASKING:
             return
         if departure.phase == FILLING:
-            row = self._member.slots.row(departure.slot)
-            if departure.target in row.in_sync:
-                departure.row = row
-                self._close(departure)
-            elif now_ms - departure.begun_ms >= FILL_MS:
-                self._abort(f"{departure.target.node} has not got a copy within {FILL_MS // 1000} s")
+            self._fill(departure, now_ms)
         elif departure.phase == CLOSING:
             departure.waits_for = self._busy(departure)
             if not departure.waits_for:
@@ -175,6 +170,17 @@ class SlotMoves:
             self._abort(f"{departure.target.node} has not answered in time {departure.waits_for}".strip())
         else:
             self._ask(departure)
+
+    def _fill(self, departure: Departure, now_ms: float) -> None:
+        """Wait until the target has a copy."""
+        row = self._member.slots.row(departure.slot)
+        if departure.target in row.in_sync:
+            departure.row = row
+            self._close(departure)
+        elif departure.target.node in self._member.full:
+            self._abort(_takes_none(departure.target.node))
+        elif now_ms - departure.begun_ms >= FILL_MS:
+            self._abort(f"{departure.target.node} has not got a copy within {FILL_MS // 1000} s")
 
     def _repeat_ends(self, now_ms: float) -> None:
         for dropped in self._dropped.values():
@@ -358,3 +364,7 @@ class SlotMoves:
             self._abort(f"its rows cannot be read: {error}")
             return
         self._ask(departure)
+
+
+def _takes_none(target: str) -> str:
+    return f"{target} takes no slots: its disk is full, or it leaves"

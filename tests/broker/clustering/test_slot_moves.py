@@ -9,6 +9,8 @@ import pytest
 from strogoff.broker.clustering.slot_departure import COPYING, Departure
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
+from tests.broker.clustering.copied_cluster import CopiedCluster
+from tests.broker.clustering.copied_cluster import subscriber as copied_subscriber
 from tests.broker.clustering.moving_cluster import MovingCluster, resumed, subscriber
 from tests.harness.broker import option, publish
 
@@ -344,3 +346,17 @@ def test_many_sessions_with_one_filter_get_everything_after_their_slots_have_mov
         client, connack = cluster[2].connect(each, clean=False, expiry_s=600)
         assert connack.session_present
         assert [message.payload for message in client.drain()] == sent
+
+
+def test_a_move_ends_when_the_disk_of_its_target_is_full() -> None:
+    """The target is to get a copy first, and takes none."""
+    cluster = CopiedCluster()
+    copied_subscriber(cluster).leave()
+    primary, _ = cluster.copied()
+    target, outcome = cluster.third(), list[str]()
+    clustering = cluster[primary].host.clustering
+    assert clustering is not None
+    clustering.slots.moves.begin(cluster.slot, f"n{target}", outcome.append)
+    cluster[target].disks[0].full = True
+    cluster.until(lambda: bool(outcome), 60)
+    assert f"n{target} takes no slots" in outcome[0] and cluster.row().primary is not None
