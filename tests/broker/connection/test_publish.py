@@ -105,8 +105,8 @@ def test_qos_2_state_survives_connection_and_process(version: int) -> None:
 @pytest.mark.parametrize("permitted", [False, True])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_packet_id_whose_removal_the_disk_has_lost_stands_for_a_new_message(version: int, permitted: bool) -> None:
-    """Without DUP the message is new, whatever the disk says; with DUP it may be the one that the disk knows, unless its
-    content is another one (H-12).
+    """Without DUP the message is new, whatever the disk says. With DUP it may be the one that the disk knows,
+    unless its content is another one (H-12).
 
     [MQTT-3.3.1-1] [MQTT5-3.3.1-1]
     """
