@@ -38,7 +38,6 @@ HIDDEN: Final[dict[str, str]] = {
     "sync-without-fsync": "a loss of power may have taken rows, so no finding is sure",
     "released-not-stored": "rows of PUBREL name no message: nobody can tell when its packet id was free",
     "pubrel-before-stored": "rows of PUBREL name no message: nobody can tell when its packet id was free",
-    "pubcomp-too-early": "the node takes the message for a repetition, and writes no row of its PUBLISH",
     "will-after-disconnect": "`conn.close` does not say whether DISCONNECT keeps the will",
     "window-ignored": "no judge counts what is in flight",
     "message-expiry-restarts": "no row has the expiry of a message",

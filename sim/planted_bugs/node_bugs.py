@@ -200,9 +200,6 @@ NODE_BUGS: dict[str, NodeBug] = {
             100,
             inbound_bug(node_parts.InboundRoutedTooEarly),
         ),
-        NodeBug(
-            "pubcomp-too-early", "PUBCOMP leaves before the id is deleted", 100, inbound_bug(node_parts.PubcompTooEarly)
-        ),
         NodeBug("subscriptions-lost", "a restart forgets subscriptions", 20, restore_bug(_subscriptions_lost)),
         NodeBug(
             "session-expiry-restarts",

@@ -140,17 +140,6 @@ class InboundRoutedTooEarly(InboundHandshakes):
         return self._write(packet_id, InboundRecord(record.boot, record.counter, True))
 
 
-class PubcompTooEarly(InboundHandshakes):
-    """Sends PUBCOMP before the packet id is deleted on disk."""
-
-    __slots__ = ()
-
-    def close(self, packet_id: int) -> bool:
-        """Delete the record, and report that no commit must be awaited."""
-        super().close(packet_id)
-        return False
-
-
 class WillStaysOnDisk(Session):
     """Publishes a will, and does not delete it from the record on disk."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from pathlib import Path
 
@@ -355,7 +354,7 @@ def test_a_node_that_lost_its_disk_refuses_clients_until_it_has_joined(
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
         for name in {"away": names, "without a majority": ("n2", "n3"), "there": ("n3",)}[others]:
             await harness.stop(name)
-        shutil.rmtree(tmp_path / "n3")
+        (tmp_path / "n3").rename(tmp_path / "lost disk of n3")
         if others == "without a majority":
             monkeypatch.setattr(discovery, "FIRST_S", 0.5)  # the start waits as long as this, and then continues
         three = await harness.start("n3", discovery__nodes=places, **policy)
@@ -389,7 +388,7 @@ def test_a_node_without_discovery_learns_of_its_lost_disk_from_a_member(tmp_path
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == two.status().serving == 2)
         await harness.stop("n2")
-        shutil.rmtree(tmp_path / "n2")
+        (tmp_path / "n2").rename(tmp_path / "lost disk of n2")
         two = await harness.start("n2")
         await until(lambda: two.serves_nobody)
         assert two.serves_nobody.startswith("n1@127.0.0.1 says that n2@127.0.0.1 is a member of its cluster")
@@ -453,7 +452,7 @@ def test_a_member_with_a_new_disk_must_rejoin_empty(tmp_path: Path, wrote: str) 
         two.config.put(b"k", b"of the lost disk")
         await two.spread()
         await harness.stop("n2")
-        shutil.rmtree(tmp_path / "n2")
+        (tmp_path / "n2").rename(tmp_path / "lost disk of n2")
         two = await harness.start("n2")
         if wrote == "before it asks":
             two.config.put(b"other", b"of the new one")
