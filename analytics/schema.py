@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-VERSION: Final = 9
+VERSION: Final = 10
 """Version of the schema. Readers accept rows up to their own version. A new type or a new required field raises it."""
 
 OFF: Final = 0
@@ -145,6 +145,7 @@ _FIELDS: Final = """
     version         int      -          MQTT version: 3, 4 (3.1.1) or 5
     view            int      -          number of the cluster view
     without         int      slots      slots that have no primary now
+    will            string   -          which will: a name that no other will of the cluster has
     will_delay_s    int      s          the will waits for this after the connection
     window_ms       int      ms         from begin to now; of an incident to its detection: the Window of Uncertainty
     write           int      -          number of a node's write into the replicated map, from 1 in each boot
@@ -153,7 +154,7 @@ _FIELDS: Final = """
 # Type, level (s = session, m = message), required and ?optional fields : meaning.
 _TYPES: Final = """
     conn.open s client peer version conn epoch clean present expiry_s receive_max keepalive_s
-        ?mountpoint ?username ?will_delay_s
+        ?mountpoint ?username ?will_delay_s ?will
         : a connection got its session; will_delay_s: it has a will
     conn.close s client reason conn ?mountpoint ?peer ?username ?detail : a connection with a session ended
     conn.pause s client reason count ?mountpoint
@@ -194,10 +195,10 @@ _TYPES: Final = """
     dlv.pause s client conn ?mountpoint
         : for 1 s the client has not read what was sent, so the node sends it nothing
     dlv.resume s client conn ?mountpoint : the client reads again, after dlv.pause
-    will.arm s client epoch topic ?mountpoint ?slot
+    will.arm s client epoch topic ?mountpoint ?slot ?will
         : the node has the will of a client that connects; conn.open follows, unless the connection ends before CONNACK
-    will.fire s client topic mid ?mountpoint : a will was published
-    will.cancel s client reason ?topic ?mountpoint ?epoch : a will will not be published
+    will.fire s client topic mid ?mountpoint ?will : a will was published
+    will.cancel s client reason ?topic ?mountpoint ?epoch ?will : a will will not be published
     ret.set m topic bytes digest ?mid ?mountpoint
         : this node has another retained message for a topic; 0 bytes: none. Each node of a cluster writes such a row
     ret.deliver m client epoch topic mid ?mountpoint : a retained message went to a new subscription

@@ -103,6 +103,10 @@ class Environment:
         self.observer.choice.filter(options.eventlog_clients, options.eventlog_topics)
         self.cluster: ClusterPort = Standalone()
 
+    def unique_name(self) -> str:
+        """Returns a name that this method returns at no other time and at no other node of the cluster."""
+        return f"{self.origin.node}/{self.numbers.unique()}"
+
     @property
     def after_turn(self) -> Callable[[Callable[[], None]], object]:
         """Calls a function at the end of the turn."""

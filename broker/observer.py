@@ -80,13 +80,14 @@ class Connection(Protocol):
 
 class Asked(NamedTuple):
     """What a client and its node have agreed on with CONNECT and CONNACK. `expiry_s`: 0xFFFFFFFF stands for never.
-    `receive_max`: messages under way to the client. `will_delay_s`: None without a will."""
+    `receive_max`: messages under way to the client. `will_delay_s`: None without a will. `will`: its id."""
 
     clean: bool
     expiry_s: int
     receive_max: int
     keepalive_s: int
     will_delay_s: int | None
+    will: str | None
 
 
 class Observer:
@@ -155,6 +156,7 @@ class Observer:
             receive_max=asked.receive_max,
             keepalive_s=asked.keepalive_s,
             will_delay_s=asked.will_delay_s,
+            will=asked.will,
         )
         self.session_event("sess.resume" if present else "sess.create", session)
         if connection.version == 5:

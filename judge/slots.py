@@ -46,10 +46,9 @@ class Slots:
         for slot in slots_of(row["slots"]):
             self._lost.setdefault(slot, []).append(row["hlc"])
 
-    def lost_elsewhere(self, node: str, slot: int, since: int, until: int) -> bool:
-        """Whether a slot left a node between two stamps, and the cluster then gave up its last copy."""
-        lost = self._lost.get(slot, ())
-        return any(since < left < stamp < until for left in self.left.get((node, slot), ()) for stamp in lost)
+    def lost_after(self, slot: int, since: int) -> bool:
+        """Whether the cluster gave up the last copy of a slot after a stamp."""
+        return any(since < stamp for stamp in self._lost.get(slot, ()))
 
     def arrived(self, node: str, slot: int, since: int, until: int) -> int | None:
         """Returns the first stamp between two at which a node said that a slot has arrived; None if there is none."""

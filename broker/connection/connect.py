@@ -341,6 +341,7 @@ def _will_record(connection: ClientConnection, will: packets.Will | None) -> Wil
         properties or None,
         expiry,
         delay if cap < 0 else min(delay, cap),
+        connection.env.unique_name(),
     )
 
 
@@ -385,9 +386,8 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
             lambda: connection.disconnect(ReasonCode.MAXIMUM_CONNECT_TIME, "max_connection_lifetime reached"),
         )
     will = session.will
-    asked = Asked(
-        packet.clean_start, session.expiry_s, handshake.window, keepalive, None if will is None else will.delay_s
-    )
+    delay_s, will_id = (None, None) if will is None else (will.delay_s, will.id)
+    asked = Asked(packet.clean_start, session.expiry_s, handshake.window, keepalive, delay_s, will_id)
     env.observer.connection_opened(connection, session, present, asked)
     if present and env.events.messages and session.queue.counted >= 0:  # else the count would read the disk
         env.observer.message_depth(session, session.queue.size + len(session.queue.inflight))

@@ -23,7 +23,10 @@ class RecordError(Exception):
 
 
 class WillRecord(msgspec.Struct, array_like=True, gc=False):
-    """The will of a session. `delay_s` is at most `max_last_will_delay`; `expiry_s` is -1 for none."""
+    """The will of a session. `delay_s` is at most `max_last_will_delay`; `expiry_s` is -1 for none.
+
+    `id` names it in the event log, and no other will of the cluster; "" in records of former versions.
+    """
 
     topic: str
     payload: bytes
@@ -32,6 +35,7 @@ class WillRecord(msgspec.Struct, array_like=True, gc=False):
     properties: dict[str, Any] | None
     expiry_s: int
     delay_s: int
+    id: str = ""
 
 
 class SessionRecord(msgspec.Struct, array_like=True):

@@ -303,17 +303,16 @@ class SessionRegistry:
             incarnation = self._counters.next(key[0]) if durable else 0
             session = Session(self._parts, request.mountpoint, request.client_id, incarnation, durable, in_slot)
             self._add(session)
-        was = session.expiry_s, session.will
+        expiry_s, will = session.expiry_s, session.will
         session.version = request.version
         session.username = request.username
         session.expiry_s = request.expiry_s
         session.overrides = request.overrides
-        session.will = request.will
         apply_limits(session)
         self.idle.remove(session)
-        session.attach(request.connection, request.window)
+        session.attach(request.connection, request.window, request.will)
         if session.queue.unreadable:
-            session.expiry_s, session.will = was
+            session.expiry_s, session.will = expiry_s, will
             session.detach(fire_will=True)
             refused()
             return

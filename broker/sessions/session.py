@@ -387,11 +387,11 @@ class Session:
 
     # -- connection and expiry
 
-    def attach(self, connection: SessionConnection, window: int) -> None:
-        """Give the session to a connection, and cancel the timers of expiry and will [MQTT5-3.1.3-9]."""
+    def attach(self, connection: SessionConnection, window: int, will: WillRecord | None) -> None:
+        """Give the session to a connection with this will, and cancel the timers of expiry and of the former will
+        [MQTT5-3.1.3-9]."""
         self.env.timers.cancel(self.timer)
-        if self.absence.will_at:
-            self.env.observer.session_event("will.cancel", self, reason="resumed")
+        former, self.will = self.will, will
         self.absence = Absence()
         self.connection = connection
         self._lose_due()
@@ -399,8 +399,15 @@ class Session:
         if self.grouped:
             self.env.cluster.presence_changed(self)
         self.save()
-        if self.will is not None:  # CONNACK may never leave, and the will is published nevertheless
-            self.env.observer.session_event("will.arm", self, topic=self.will.topic)
+        if self.queue.unreadable:
+            return  # the caller takes all that back
+        if former is not None:
+            self._log_will("will.cancel", former, reason="resumed")
+        if will is not None:  # CONNACK may never leave, and the will is published nevertheless
+            self._log_will("will.arm", will)
+
+    def _log_will(self, type_: str, will: WillRecord, **fields: str) -> None:
+        self.env.observer.session_event(type_, self, topic=will.topic, will=will.id or None, **fields)
 
     def _lose_due(self) -> None:
         """Mark the filters whose SUBACK did not leave: when the client subscribes again, they count as new."""
@@ -424,7 +431,7 @@ class Session:
         if self.grouped:
             self.env.cluster.presence_changed(self)
         if not fire_will and self.will is not None:
-            self.env.observer.session_event("will.cancel", self, topic=self.will.topic, reason="disconnected")
+            self._log_will("will.cancel", self.will, reason="disconnected")
             self.will = None
         if self.expiry_s == 0 and not (grace_s and self.in_slot and self.will is not None):
             self.end("disconnected")
@@ -533,7 +540,7 @@ class Session:
         for no more than that, and still waits, is held up by the cluster as well (H-43)."""
         until_ms, will_at = self.absence.excused_until, self.absence.will_at
         if self.will is not None and (self.env.now < until_ms or 0 < will_at <= until_ms):
-            self.env.observer.session_event("will.cancel", self, topic=self.will.topic, reason="resumed")
+            self._log_will("will.cancel", self.will, reason="resumed")
             self.will = None
         self.end("clean_start")
 

@@ -414,7 +414,9 @@ def _mid(key: bytes, pending: PendingWill) -> Mid:
 
 
 def _facts(pending: PendingWill) -> dict[str, Any]:
-    return {"client": pending.client_id, "mountpoint": pending.mountpoint, "topic": pending.will.topic}
+    will = pending.will
+    client, mountpoint = pending.client_id, pending.mountpoint
+    return {"client": client, "mountpoint": mountpoint, "topic": will.topic, "will": will.id or None}
 
 
 def _message(pending: PendingWill, expires_at: int, origin: Origin, counter: int) -> Message:

@@ -314,13 +314,12 @@ class Background:
         acts = self.acts
         if dies:
             acts.say(client.node, "conn.close", client=name, reason="peer_closed", conn=client.conn)
-            mid = self.scene.mid(client.node)
-            acts.say(client.node, "will.fire", client=name, topic=f"wills/{name}", mid=mid)
+            mid = acts.fire(client, f"wills/{name}")
             (mourner,) = [each for each in self.subscribers if each.name == "mourner"]
             acts.route(mid, client.node, mourner)
             self._answer(self._deliver(mid, mourner, f"wills/{name}", 1))
         else:
-            acts.of_session(client, "will.cancel", reason="disconnected", topic=f"wills/{name}")
+            acts.drop_will(client, "disconnected", topic=f"wills/{name}")
             acts.say(client.node, "conn.close", client=name, reason="disconnected", conn=client.conn)
         acts.of_session(client, "sess.end", reason="disconnected")
 

@@ -144,8 +144,8 @@ def will_lost(stage: Stage) -> Actor:
     """A14: the session has ended, and its will is neither published nor dropped."""
     client = stage.client(stage.node(), expiry_s=0, will=stage.topic)
     stage.close(client)
-    stage.expect("A14", "lost", stage.place(client, stage.scene.written[-1]))
-    yield 0
+    stage.expect("A14", "lost", stage.place(client, stage.scene.written[-2]))
+    yield 15_000
 
 
 @CASES.anomaly
@@ -153,9 +153,8 @@ def will_twice(stage: Stage) -> Actor:
     """A14: published twice."""
     client = stage.client(stage.node(), expiry_s=0, will=stage.topic)
     for _ in range(2):
-        mid = stage.scene.mid(client.node)
-        row = stage.say(client.node, "will.fire", client=client.name, topic=stage.topic, mid=mid)
-    stage.expect("A14", "dup", stage.place(client, row))
+        stage.fire(client, stage.topic)
+    stage.expect("A14", "dup", stage.place(client, stage.scene.written[-1]))
     yield 0
 
 
@@ -163,10 +162,9 @@ def will_twice(stage: Stage) -> Actor:
 def will_not_due(stage: Stage) -> Actor:
     """A14: published although its client had said goodbye."""
     client = stage.client(stage.node(), expiry_s=0, will=stage.topic)
-    stage.of_session(client, "will.cancel", reason="disconnected")
-    mid = stage.scene.mid(client.node)
-    row = stage.say(client.node, "will.fire", client=client.name, topic=stage.topic, mid=mid)
-    stage.expect("A14", "spurious", stage.place(client, row))
+    stage.drop_will(client, "disconnected")
+    stage.fire(client, stage.topic)
+    stage.expect("A14", "spurious", stage.place(client, stage.scene.written[-1]))
     yield 0
 
 
@@ -174,9 +172,9 @@ def will_not_due(stage: Stage) -> Actor:
 def will_again_after_a_kill(stage: Stage) -> Actor:
     """A kill undid the record that the will was published."""
     client = stage.client(stage.node(), expiry_s=0, will=stage.topic)
-    stage.say(client.node, "will.fire", client=client.name, topic=stage.topic, mid=stage.scene.mid(client.node))
+    stage.fire(client, stage.topic)
     yield from stage.kill(client.node)
-    stage.say(client.node, "will.fire", client=client.name, topic=stage.topic, mid=stage.scene.mid(client.node))
+    stage.fire(client, stage.topic)
 
 
 @CASES.near_miss
@@ -185,7 +183,7 @@ def will_at_a_disk_that_was_given_up(stage: Stage) -> Actor:
     client, other = stage.client(stage.node(), expiry_s=0, will=stage.topic), stage.node()
     stage.say(other, "slot.lost", target=client.node.name, count=1, slots=["300"], view=2)
     stage.close(client)
-    yield 0
+    yield 15_000
 
 
 @CASES.near_miss
@@ -193,9 +191,9 @@ def will_of_a_connection_without_connack(stage: Stage) -> Actor:
     """Two connections end before their CONNACK: the will of one is published, a kill may have taken the other's."""
     client = stage.client(stage.node(), expiry_s=0)
     stage.close(client)
-    stage.of_session(client, "will.arm", topic=stage.topic)
-    stage.say(client.node, "will.fire", client=client.name, topic=stage.topic, mid=stage.scene.mid(client.node))
-    stage.of_session(client, "will.arm", topic=stage.topic)
+    stage.arm(client, stage.topic)
+    stage.fire(client, stage.topic)
+    stage.arm(client, stage.topic)
     yield from stage.kill(client.node)
     stage.connect(client)
 
@@ -207,12 +205,12 @@ def ended_late_by_its_former_node(stage: Stage) -> Actor:
     stage.close(client)
     former, client.node = client.node, stage.node()
     stage.say(client.node, "slot.arrive", slot=slot_of("", client.name))
-    stage.of_session(client, "will.cancel", reason="resumed")
+    stage.drop_will(client, "resumed")
     yield 5
     stage.connect(client, present=True, will=stage.topic)
     stage.say(former, "sess.end", client=client.name, epoch=client.epoch, reason="disconnected")
     yield 6000
-    stage.of_session(client, "will.cancel", reason="disconnected")
+    stage.drop_will(client, "disconnected")
 
 
 @CASES.near_miss
@@ -221,6 +219,6 @@ def ended_where_it_was_served(stage: Stage) -> Actor:
     client = stage.client(stage.node(), expiry_s=0, will=stage.topic)
     stage.say(stage.node(), "slot.arrive", slot=slot_of("", client.name))
     yield 5
-    stage.of_session(client, "will.cancel", reason="disconnected")
+    stage.drop_will(client, "disconnected")
     stage.close(client)
     stage.connect(client)

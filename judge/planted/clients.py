@@ -20,6 +20,8 @@ class Client:
     epoch: int = 0
     packet_id: int = 0
     receive_max: int = 20
+    will: str = ""
+    """The name of its last will."""
     filters: dict[str, int] = field(default_factory=dict)
     """Filters as subscribed, with their QoS."""
     published: dict[MessageId, int] = field(default_factory=dict)
@@ -43,6 +45,7 @@ class Acts:
         self.scene = scene
         self.say = scene.say
         self._epochs = 0
+        self._wills = 0
 
     def connect(self, client: Client, present: bool = False, will: str = "", **more: Any) -> None:
         """It gets its session: the one that is `present`, or a new one."""
@@ -52,9 +55,10 @@ class Acts:
             self._epochs += 1
             client.epoch = self._epochs if client.durable else 0
             client.filters = {}
-        wills = {"will_delay_s": 0} if will else {}
+        wills: dict[str, Any] = {}
         if will:
-            self.of_session(client, "will.arm", topic=will)
+            self.arm(client, will)
+            wills = {"will_delay_s": 0, "will": client.will}
         self.say(
             client.node,
             "conn.open",
@@ -78,6 +82,22 @@ class Acts:
         self.say(client.node, "conn.close", client=client.name, reason=reason, conn=client.conn)
         if not client.durable:
             self.of_session(client, "sess.end", reason="disconnected")
+
+    def arm(self, client: Client, topic: str) -> None:
+        """Its node has a will of it."""
+        self._wills += 1
+        client.will = f"{client.node.name}/{self._wills}"
+        self.of_session(client, "will.arm", topic=topic, will=client.will)
+
+    def fire(self, client: Client, topic: str) -> MessageId:
+        """Its will is published."""
+        mid = self.scene.mid(client.node)
+        self.say(client.node, "will.fire", client=client.name, topic=topic, mid=mid, will=client.will)
+        return mid
+
+    def drop_will(self, client: Client, reason: str, **fields: Any) -> None:
+        """Its will is not published."""
+        self.of_session(client, "will.cancel", reason=reason, will=client.will, **fields)
 
     def of_session(self, client: Client, kind: str, **fields: Any) -> None:
         """Write a row of its session."""

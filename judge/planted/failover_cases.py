@@ -131,20 +131,14 @@ def message_from_two_nodes(stage: Stage) -> Actor:
     yield 0
 
 
-def _fires(stage: Stage, client: Client) -> tuple[str, int, int]:
-    mid = stage.scene.mid(client.node)
-    stage.say(client.node, "will.fire", client=client.name, topic=stage.topic, mid=mid)
-    return mid
-
-
 @CASES.near_miss
 def will_safe_at_another_node_alone(stage: Stage) -> Actor:
     """A kill undid the record that the will was published. It was safe in a queue, but at another node."""
     client = stage.client(stage.node(), expiry_s=0, will=stage.topic)
     other = stage.client(stage.node())
-    stage.enqueue(_fires(stage, client), other, stage.topic)
+    stage.enqueue(stage.fire(client, stage.topic), other, stage.topic)
     yield from stage.kill(client.node)
-    _fires(stage, client)
+    stage.fire(client, stage.topic)
 
 
 @CASES.anomaly
@@ -152,9 +146,9 @@ def will_safe_at_its_own_node(stage: Stage) -> Actor:
     """A14: published once more, although the first one was safe with the record in one commit."""
     client = stage.client(stage.node(), expiry_s=0, will=stage.topic)
     other = stage.client(client.node, "ry")
-    stage.enqueue(_fires(stage, client), other, stage.topic)
+    stage.enqueue(stage.fire(client, stage.topic), other, stage.topic)
     yield from stage.kill(client.node)
-    _fires(stage, client)
+    stage.fire(client, stage.topic)
     stage.expect("A14", "dup", stage.place(client, stage.scene.written[-1]))
 
 
@@ -189,7 +183,7 @@ def ended_by_a_node_without_a_lease(stage: Stage) -> Actor:
     """It had no lease: the next primary of the slot knows nothing of the end, and goes on with session and will."""
     client = _ended_alone(stage, False)
     yield 20
-    _fires(stage, client)
+    stage.fire(client, stage.topic)
     yield 9000
     stage.of_session(client, "sess.end", reason="disconnected")
 
@@ -198,10 +192,10 @@ def ended_by_a_node_without_a_lease(stage: Stage) -> Actor:
 def will_left_by_a_node_with_a_lease(stage: Stage) -> Actor:
     """A14: it had a lease, and another node has nothing of the session that it ended."""
     client = _ended_alone(stage, True)
-    row = next(each for each in stage.scene.written if each["type"] == "sess.end" and each["client"] == client.name)
+    row = next(each for each in stage.scene.written if each["type"] == "conn.close" and each["client"] == client.name)
     detail = f"{row['node']}, boot {row['boot']}, row {row['seq']}"
     stage.expect("A14", "lost", Subject(row["node"], "", client.name, detail=detail))
-    yield 9000
+    yield 15_000
     stage.say(client.node, "node.stats", connects=1, publishes=0, deliveries=0, drops={})
 
 
@@ -210,7 +204,7 @@ def slot_lost_before_connack(stage: Stage) -> Actor:
     """A client has no CONNACK yet when the slot of its session goes to another node: nobody has its will."""
     client = stage.client(stage.node(), expiry_s=0)
     stage.close(client)
-    stage.of_session(client, "will.arm", topic=stage.topic)
+    stage.arm(client, stage.topic)
     stage.say(client.node, "slot.taken", slot=slot_of("", client.name), target="n2")
     yield 20
     stage.connect(client)
@@ -223,12 +217,12 @@ def published_by_the_next_node_without_connack(stage: Stage) -> Actor:
     """A client has no CONNACK yet when its node dies. The copy of its slot has session and will: it publishes that."""
     client = stage.client(stage.node(), expiry_s=0)
     stage.close(client)
-    stage.of_session(client, "will.arm", topic=stage.topic)
+    stage.arm(client, stage.topic)
     yield from stage.kill(client.node)
     client.node = stage.node()
     stage.say(client.node, "slot.arrive", slot=slot_of("", client.name))
     yield 20
-    _fires(stage, client)
+    stage.fire(client, stage.topic)
     yield 9000
     stage.connect(client)
 
@@ -238,7 +232,7 @@ def two_sessions_in_a_split(stage: Stage) -> Actor:
     """Two nodes had a session of one client. The slot goes to a third one, where the newer of them ends."""
     tx, rx = stage.far_pair(0)
     former = rx.node
-    stage.of_session(rx, "will.arm", topic="w")
+    stage.arm(rx, "w")
     rx.node = stage.node()
     stage.connect(rx, will="w")
     stage.subscribe(rx, stage.topic)
@@ -247,7 +241,7 @@ def two_sessions_in_a_split(stage: Stage) -> Actor:
     yield 20
     assert former is not rx.node
     rx.node = third
-    stage.of_session(rx, "will.cancel", reason="resumed")
+    stage.drop_will(rx, "resumed")
     stage.of_session(rx, "sess.end", reason="clean_start")
     stage.published(tx)
 

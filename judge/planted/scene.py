@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..rows import LOGICAL_BITS, MessageId, Row
 
-VERSION: Final = 9
+VERSION: Final = 10
 """The version of the event log's schema that the rows have."""
 BEGIN_MS: Final = 1_772_366_400_000
 """When a log begins: 2026-03-01, 12:00 UTC."""

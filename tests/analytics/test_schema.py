@@ -70,7 +70,7 @@ def test_the_types_of_level_session() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"v": 99}, "v: 99 is not a version that this schema knows (1 to 9)"),
+        ({"v": 99}, "v: 99 is not a version that this schema knows (1 to 10)"),
         ({"seq": 0}, "seq: must be at least 1, is 0"),
         ({"boot": True}, "boot: must be a whole number of 64 bits, is True"),
         ({"hlc": 1 << 63}, f"hlc: must be a whole number of 64 bits, is {1 << 63}"),

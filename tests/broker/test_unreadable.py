@@ -92,7 +92,8 @@ def test_the_client_of_an_unreadable_queue_is_refused_with_a_reason(version: int
 
 
 def test_a_refused_connect_changes_nothing_of_the_session() -> None:
-    """It would end the session with its connection, and had no will. Once the disk can be read again, all is there."""
+    """It would end the session with its connection, and had another will. Once the disk can be read again, all is
+    there."""
     broker = BrokerHarness()
     prefix = backlog(broker, 5, 5)
     broker.persistent("s", 5, will=Will("w", b"will", 0, False, {"will_delay_interval": 100})).vanish()
@@ -100,12 +101,14 @@ def test_a_refused_connect_changes_nothing_of_the_session() -> None:
     watcher.subscribe(("w", 0))
     damage = Damage(broker, prefix, prefix + b"\xff")
     client = PacketClient(broker, 5)
-    client.send(connect("s", 5, False, 0))
+    client.send(connect("s", 5, False, 0, will=Will("w", b"later")))
     broker.settle()
     assert client.closed
     damage.on = False
     broker.pass_s(150.0)
     assert watcher.payloads() == [b"will"]
+    armed, fired = broker.events("will.arm", "will.cancel", "will.fire")
+    assert (armed["type"], fired["type"]) == ("will.arm", "will.fire") and armed["will"] == fired["will"]
     client, connack = attempt(broker, 5)
     assert connack.session_present
     assert [m.payload for m in client.drain()] == [b"m%d" % number for number in range(5)]

@@ -67,6 +67,10 @@ class Scene:
         assert session is not None and session.connection is not None
         return self.connect(number, self.after, self.second_will)
 
+    def named(self) -> list[str]:
+        """The names of the client's wills at the primary."""
+        return [each["will"] for each in self.cluster[1].host.events if each["type"] == "will.arm"]
+
     def in_view(self) -> bool:
         return self.cluster[1].member.view.incarnation(f"n{self.gateway}") is not None
 
@@ -257,6 +261,25 @@ def test_the_event_log_says_why_a_will_is_not_published() -> None:
     scene.cluster.pass_s(AFTER_S)
     rows = [each for each in scene.cluster[1].host.events if each["type"] == "will.cancel"]
     assert [(each["client"], each["topic"], each["reason"]) for each in rows] == [("mortal", "will", "gateway_lost")]
+    assert rows[0]["will"] == scene.named()[0]
+
+
+def test_a_will_in_doubt_keeps_its_name_when_its_slot_leaves() -> None:
+    """Its client is back with another will, which has another name."""
+    scene = Scene()
+    scene.back(scene.follower)
+    first, second = scene.named()
+    scene.cluster[1].kill()
+    scene.cluster.taken_over(1, "mortal")
+    scene.cluster[1].start()
+    scene.cluster.pass_s(3 * AFTER_S)
+    fired = [
+        each["will"]
+        for number in (1, 2, 3)
+        for each in scene.cluster[number].host.events
+        if each["type"] == "will.fire"
+    ]
+    assert first in fired and first != second
 
 
 def test_a_setting_without_wills_at_takeovers_has_no_doubt() -> None:

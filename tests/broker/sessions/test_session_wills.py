@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from strogoff.broker.plugins.hooks import Refuse
+from strogoff.broker.queues.records import WillRecord, encode
+from strogoff.broker.sessions.wills import PendingWill
+from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Disconnect
+from strogoff.storage import keys
 
 from ...harness.broker import BrokerHarness, PacketClient, connect
 from ...harness.transcript import CLOSED, RawClient, refused, will
@@ -206,6 +211,11 @@ def test_a_resumed_session_stops_the_delayed_will() -> None:
     assert watcher.messages() == []
     broker.pass_s(0.2)
     assert watcher.payloads() == [b"gone"]
+    first, second = (each for kind, each in names(broker) if kind == "will.arm")
+    assert dict(names(broker)[2:]) == {
+        "will.cancel": first,
+        **dict.fromkeys(("will.arm", "conn.open", "will.fire"), second),
+    }
 
 
 def test_clean_start_sends_the_delayed_will_at_once() -> None:
@@ -339,3 +349,53 @@ def test_a_will_survives_a_kill_right_after_connack() -> None:
     assert caller.hears()[0].reason == 0
     broker.restart()
     assert [m.payload for m in broker.persistent("w").drain()] == [b"gone"]
+
+
+# -- its name in the event log
+
+
+def names(broker: BrokerHarness) -> list[tuple[str, str | None]]:
+    """What the log says of wills, with their names."""
+    rows = broker.events("will.arm", "conn.open", "will.fire", "will.cancel")
+    return [(row["type"], row["will"]) for row in rows if row["client"] == "c"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("over", ["fire", "cancel"])
+def test_each_will_has_a_name_in_the_log(over: str, restarts: bool) -> None:
+    """It has the same name when it is over, also after a kill. No other will has it."""
+    broker, _ = watched(5)
+    last = will("will/c", will_delay_interval=5)
+    for _ in range(2):
+        broker.client("c", 5, False, 100, will=last).vanish()
+        if restarts:
+            broker.restart()
+        if over == "fire":
+            broker.pass_s(6)
+        else:
+            broker.client("c", 5, False, 100).leave()
+    first, second = (each for kind, each in names(broker) if kind == "will.arm")
+    said = [
+        (kind, each)
+        for name in (first, second)
+        for kind, each in (("will.arm", name), ("conn.open", name), (f"will.{over}", name), ("conn.open", None))
+    ]
+    assert names(broker) == [each for each in said if over == "cancel" or each[1] is not None]
+    assert first != second and first is not None
+
+
+def test_a_will_that_is_dropped_has_its_name() -> None:
+    broker, _ = watched(5)
+    broker.client("c", 5, will=will("will/c")).leave()
+    (name,) = (each for kind, each in names(broker) if kind == "will.arm")
+    assert names(broker)[-1] == ("will.cancel", name) and name is not None
+
+
+def test_a_will_of_a_former_version_has_no_name() -> None:
+    broker, watcher = watched(5)
+    slot, record = slot_of("", "c"), WillRecord("will/c", b"gone", 1, False, None, -1, 0)
+    row = encode(PendingWill("", "c", record)).replace(encode(record), encode([*msgspec.structs.astuple(record)][:-1]))
+    broker.node.env.store.put(keys.will_key(slot, 1), row)
+    broker.settle()
+    broker.restart()
+    assert names(broker) == [("will.fire", None)] and watcher.closed

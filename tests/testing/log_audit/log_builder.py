@@ -46,6 +46,7 @@ class Log:
         self._numbers = count(1)
         self._qos: dict[Any, int] = {}
         self._conns: dict[str, int] = {}
+        self._wills: dict[str, str] = {}
         self.boot()
 
     def boot(self) -> None:
@@ -56,19 +57,37 @@ class Log:
         self.say("node.start", retained=0)
 
     def say(self, kind: str, **fields: Any) -> None:
-        """Add a row as the broker writes it. What the row must have and no test cares for is added."""
+        """Add a row as the broker writes it. What the row must have and no test cares for is added. A will without a
+        name is the client's last one at this node."""
+        if kind == "will.arm":
+            self._wills[fields["client"]] = f"{self.node}/{next(self._numbers)}"
+        if kind.startswith("will.") and fields["client"] in self._wills:
+            fields.setdefault("will", self.will(fields["client"]))
         usual = {**USUAL, "conn": self.conn(fields.get("client", ""))}
         missing = {name: usual[name] for name in TYPES[kind].required if name in usual and name not in fields}
         self._events.emit(kind, **fields, **missing)
         assert validate(self.rows[-1]) == []
 
-    def connect(self, client: str, present: bool = False, will: bool = False, expiry_s: int = 0) -> None:
-        """A connection gets its session, which outlives it by `expiry_s`."""
+    def will(self, client: str) -> str:
+        """The name of the client's last will at this node."""
+        return self._wills[client]
+
+    def pass_s(self, s: int, *others: Log) -> None:
+        """Let time pass, also at these nodes, which have the same clock."""
+        self._now = count(next(self._now) + s * 1000)
+        for each in (self, *others):
+            each._now = self._now
+            each.say("node.stats", connects=1, publishes=0, deliveries=0, drops={})
+
+    def connect(
+        self, client: str, present: bool = False, will: bool = False, expiry_s: int = 0, delay_s: int = 0
+    ) -> None:
+        """A connection gets its session, which outlives it by `expiry_s`. `delay_s`: that of the will."""
         self._conns[client] = next(self._numbers)
         if will:
             self.say("will.arm", client=client, topic="will")
-        delay = {"will_delay_s": 0} if will else {}
-        self.say("conn.open", client=client, present=present, expiry_s=expiry_s, **delay)
+        wills = {"will_delay_s": delay_s, "will": self.will(client)} if will else {}
+        self.say("conn.open", client=client, present=present, expiry_s=expiry_s, **wills)
         self.say("sess.resume" if present else "sess.create", client=client)
 
     def subscriber(self, client: str = "rx", filter: str = "t/#", qos: int = 2, expiry_s: int = 0) -> None:
