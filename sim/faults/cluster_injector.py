@@ -330,10 +330,20 @@ class ClusterFaultInjector:
         self._let_go(machine, machine.life)
 
     def _let_go(self, machine: ClusterMachine, life: int) -> None:
-        if self._over or not machine.alive(life) or not machine.up:
+        if not machine.alive(life) or not machine.up:
+            return
+        if self._over:
+            self._stay(machine)
             return
         self._world.history.trace("FAULT", f"{machine.name} leaves the cluster")
         machine.depart(DEPART_S, partial(self._let_go_ended, machine, life))
+
+    def _stay(self, machine: ClusterMachine) -> None:
+        """Restart a node whose leave was refused: until then it takes no clients."""
+        self._world.history.trace("FAULT", f"{machine.name} is restarted, and stays in the cluster")
+        self._world.history.fault("kill", machine.name)
+        self._world.crash(machine, False)
+        self.start(machine)
 
     def _let_go_ended(self, machine: ClusterMachine, life: int, problem: str) -> None:
         self._world.history.trace("FAULT", f"{machine.name} has left the cluster: {problem or 'done'}")

@@ -10,7 +10,7 @@ import pytest
 
 from strogoff.sim.cluster_plan import ALL, plan
 from strogoff.sim.engine.machine import Machine
-from strogoff.sim.faults import rare
+from strogoff.sim.faults import kinds, rare
 from strogoff.sim.faults.schedule import Step
 from strogoff.sim.world import ClusterWorld
 
@@ -141,3 +141,19 @@ def test_a_node_that_departs_gives_its_sessions_away_and_joins_again() -> None:
     until(world, lambda: machine.disk_id != disk)
     until(world, lambda: machine.joined and all_whole(world))
     assert machine.connect(Random(1)) is not None
+
+
+def test_a_node_whose_leave_is_refused_takes_clients_after_the_faults() -> None:
+    """n3 is cut off when n2 has closed its ports, and two of three members are needed for a majority."""
+    simulation = joined()
+    world = simulation.world
+    machine, disk = world.machines["n2"], world.machines["n2"].disk_id
+    simulation.injector.inject(Step(world.loop.now_s, rare.Depart("n2"), None))
+    world.loop.settle()
+    simulation.injector.inject(Step(world.loop.now_s, kinds.Cut((("n1", "n2"), ("n3",))), 100.0))
+    world.loop.run_for(10.0)
+    assert machine.disk_id == disk and machine.connect(Random(1)) is None
+    simulation.injector.heal()
+    until(world, lambda: all_whole(world))
+    world.loop.run_for(10.0)
+    assert machine.connect(Random(1)) is not None and machine.disk_id == disk
