@@ -183,6 +183,8 @@ class Leaving:
         node, sessions = self._node, self._node.sessions
         if kill_sessions and (needed := self._member.join_leave.needed(node.name)):
             raise ClusterError(needed)
+        if kill_sessions:
+            self._knows_its_slots()
         self._clustering.slots.balance.leaving = True
         if kill_sessions and self._member.lease_service is not None:
             self._member.lease_service.leaves = True
@@ -213,12 +215,22 @@ class Leaving:
                     f"{node.name} has wills, or messages of ended sessions, for {' and '.join(owed)}. Repeat the "
                     "command when that node runs again or was taken out, or use --accept-loss to lose them"
                 )
+            self._knows_its_slots()
             await self._take_out(node.name, empty=True)
         except ClusterError:
             node.gateways.closing = False
             raise
         self._member.left()
         return DONE
+
+    def _knows_its_slots(self) -> None:
+        """Raise `ClusterError` without a lease. A process that has not been in the view may have got slots with
+        sessions that it does not know of: it cannot say that it is empty."""
+        if not self._member.leased():
+            raise ClusterError(
+                f"{self._node.name} has no lease, so it does not know which sessions it has. Repeat the command when "
+                "`vmq-admin cluster show` says that it serves; if that never happens, stop it first"
+            )
 
     def _owed_to(self) -> list[str]:
         """The members that have not acknowledged messages that only this node can send again."""

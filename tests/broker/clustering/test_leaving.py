@@ -326,3 +326,38 @@ def test_a_node_does_not_leave_with_a_will_in_doubt(tmp_path: Path) -> None:
         await until(lambda: got == [b"gone"])
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("checks", [1, 2])
+def test_a_node_without_a_lease_does_not_say_that_it_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checks: int
+) -> None:
+    """It has started again and was in no view since, or it has lost its lease at the end: it may have got a slot with
+    sessions that it does not know of."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        shells = [await harness.start(f"n{number}", **ONE_COPY) for number in range(1, 4)]
+        for shell in shells[1:]:
+            await shell.join("127.0.0.1:44001", False)
+        one, three = shells[0], shells[2]
+        leased, asked = three._leaving._member.leased, list[int]()
+
+        def loses_it() -> bool:
+            asked.append(1)
+            return leased() and len(asked) < checks
+
+        check = three._leaving._knows_its_slots
+
+        def without_a_lease() -> None:
+            with monkeypatch.context() as patched:
+                patched.setattr(three._leaving._member, "leased", loses_it)
+                check()
+
+        monkeypatch.setattr(three._leaving, "_knows_its_slots", without_a_lease)
+        with pytest.raises(ClusterError, match=r"n3.* has no lease"):
+            await said(one, three.name)
+        assert len(asked) == checks and three.name in one._member.membership.members
+        monkeypatch.undo()
+        assert (await said(one, three.name))[-1] == "Done"
+
+    run(tmp_path, scenario)
