@@ -17,7 +17,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
-from ..broker.listeners.limiter import BURST_GAP_S, RESERVED
+from ..broker.listeners.limiter import RESERVED, Refusals
 from ..broker.listeners.listener import ListenerRow
 from ..broker.listeners.sockets import ListenError, backlog, bind, cannot_listen
 from ..broker.listeners.tls import TlsError, make_context
@@ -87,7 +87,9 @@ class HttpListener:
         self._make_application = pages
         self._log = log
         self._max_descriptor = max_descriptor
-        self._refused_at = -BURST_GAP_S
+        self._refusals = Refusals(
+            lambda level, text: log(level, f"{self.settings.key}: {text}"), lambda: asyncio.get_running_loop().time()
+        )
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
         self._socket: socket.socket | None = None
@@ -165,10 +167,7 @@ class HttpListener:
         if self._runner is None or self._runner.server is None or (limit is not None and self._active >= limit):
             return None
         if 0 < self._max_descriptor < descriptor:
-            now = asyncio.get_running_loop().time()
-            if now - self._refused_at >= BURST_GAP_S:
-                self._log("warning", f"{self.settings.key}: {RESERVED}, refusing connections")
-            self._refused_at = now
+            self._refusals.note(RESERVED)
             return None
         self._accepted += 1
         handler = self._runner.server()

@@ -59,7 +59,8 @@ async def _copied(clustering: ClusterAdapter) -> None:
 
 
 class Leaving:
-    """The leaves of one node. `stop_mqtt` closes the listeners; with True also the connections."""
+    """Takes this node or another one out of the cluster, when an operator asks this node. `stop_mqtt` closes the
+    listeners of this node; with True it also closes the connections."""
 
     def __init__(
         self,

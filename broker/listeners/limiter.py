@@ -65,6 +65,27 @@ def limiter_options(settings: Settings, max_descriptor: int = 0) -> LimiterOptio
     )
 
 
+class Refusals:
+    """Logs why connections are refused, once for each burst. `clock` is monotonic, in seconds; `log` takes a level and
+    a line."""
+
+    def __init__(self, log: Callable[[str, str], None], clock: Callable[[], float]) -> None:
+        self._log = log
+        self._clock = clock
+        self._last_at = -BURST_GAP_S
+        self._count = 0
+
+    def note(self, why: str) -> None:
+        """A connection was refused."""
+        self._count += 1
+        now = self._clock()
+        if now - self._last_at >= BURST_GAP_S:
+            others = f"; {self._count} since the last time this was logged" if self._count > 1 else ""
+            self._log("warning", f"{why}, refusing connections{others}")
+            self._count = 0
+        self._last_at = now
+
+
 class ConnectionLimiter:
     """The limiter of one listener. `clock` is monotonic, in seconds; `log` takes a level and a line."""
 
@@ -87,9 +108,7 @@ class ConnectionLimiter:
         self.when_empty: Callable[[], None] | None = None
         """Called when the last connection has left."""
         self._log = log
-        self._clock = clock
-        self._refused_at = -BURST_GAP_S
-        self._refused = 0
+        self._refusals = Refusals(self.log, clock)
 
     def enter(self, connection: LimitedConnection, descriptor: int = 0) -> bool:
         """Admit a connection with this file descriptor, within the limits. True for one that is already admitted."""
@@ -126,10 +145,4 @@ class ConnectionLimiter:
 
     def _refuse(self, why: str) -> None:
         self.traffic.connections_refused += 1
-        self._refused += 1
-        now = self._clock()
-        if now - self._refused_at >= BURST_GAP_S:
-            others = f"; {self._refused} since the last time this was logged" if self._refused > 1 else ""
-            self.log("warning", f"{why}, refusing connections{others}")
-            self._refused = 0
-        self._refused_at = now
+        self._refusals.note(why)

@@ -21,7 +21,7 @@ STEP = 50
 """Most sessions that one turn makes because of their deadlines."""
 
 UNREADABLE_MS = 60_000
-"""Milliseconds until the next attempt, if the disk fails to return the rows that are due, or any of their sessions."""
+"""If the disk fails to return deadlines or sessions that are due, the node reads them again after this time, in ms."""
 
 
 class Awake(Protocol):

@@ -443,7 +443,7 @@ class SessionRegistry:
         return session
 
     def _restore_details(self, session: Session) -> None:
-        """Read everything first: if the disk fails to return a part, the router must not know this object."""
+        """Read all rows before the router learns of the session: the disk may fail to return one of them."""
         store = self._env.store
         prefix = keys.subscription_prefix(session.key, session.incarnation)
         rows = store.scan(prefix, keys.after(prefix))

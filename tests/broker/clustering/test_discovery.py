@@ -208,8 +208,8 @@ def test_a_name_without_a_dns_answer_does_not_delay_the_others(monkeypatch: pyte
     over.set()
 
 
-def test_clients_wait_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This happens when a machine has just started: it is unknown yet whether a cluster exists."""
+def _fails_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNS fails three times for `nodes`, and then returns 127.0.0.1, port 1."""
     fails = [socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")] * 3
 
     def later() -> Any:
@@ -218,6 +218,11 @@ def test_clients_wait_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))]
 
     _names(monkeypatch, nodes=later)
+
+
+def test_clients_wait_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This happens when a machine has just started: it is unknown yet whether a cluster exists."""
+    _fails_at_first(monkeypatch)
 
     async def scenario(search: Search) -> None:
         await search.place(1, WhoAnswer("a", "cluster", True))
@@ -233,14 +238,7 @@ def test_clients_wait_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_founds_no_cluster_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its cluster may be where the name points to, and this may be a new disk of a member."""
-    fails = [socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")] * 3
-
-    def later() -> Any:
-        if fails:
-            raise fails.pop()
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))]
-
-    _names(monkeypatch, nodes=later)
+    _fails_at_first(monkeypatch)
 
     async def scenario(search: Search) -> None:
         search.size = 1

@@ -145,6 +145,14 @@ COPIES = {"queue_replicas": "2", "allow_register_during_netsplit": "majority"}
 ONE_COPY = {**COPIES, "queue_replicas": "1"}
 
 
+async def three_with_one_copy(harness: ServersInMemory) -> list[ClusterRuntime]:
+    """Start the nodes n1, n2 and n3 of one cluster, with one copy of each slot."""
+    shells = [await harness.start(f"n{number}", **ONE_COPY) for number in range(1, 4)]
+    for shell in shells[1:]:
+        await shell.join("127.0.0.1:44001", False)
+    return shells
+
+
 async def with_copies(harness: ServersInMemory, nodes: int) -> tuple[list[ClusterRuntime], str]:
     """Start nodes n1, n2, ... with two copies of each slot, and wait until all slots are where they should be.
 
@@ -289,9 +297,7 @@ def test_a_session_without_subscriptions_is_lost_with_a_dead_node_only_on_reques
     """With one copy. It may have messages for a subscription that has ended, or a handshake."""
 
     async def scenario(harness: ServersInMemory) -> None:
-        shells = [await harness.start(f"n{number}", **ONE_COPY) for number in range(1, 4)]
-        for shell in shells[1:]:
-            await shell.join("127.0.0.1:44001", False)
+        shells = await three_with_one_copy(harness)
         one, three = shells[0], shells[2]
         await (await harness.client("n1", await id_at(one, three.name), clean=False)).abort()
         await harness.stop("n3")
@@ -304,12 +310,10 @@ def test_a_session_without_subscriptions_is_lost_with_a_dead_node_only_on_reques
 
 
 def test_a_node_does_not_leave_with_a_will_in_doubt(tmp_path: Path) -> None:
-    """It has the only copy of the will, whose session has ended."""
+    """The node has the only copy of the will. The session of the will has ended already."""
 
     async def scenario(harness: ServersInMemory) -> None:
-        shells = [await harness.start(f"n{number}", **ONE_COPY) for number in range(1, 4)]
-        for shell in shells[1:]:
-            await shell.join("127.0.0.1:44001", False)
+        shells = await three_with_one_copy(harness)
         name = await id_at(shells[0], shells[2].name)
         reader = await harness.client("n1", "reader")
         got: list[bytes] = []
@@ -336,9 +340,7 @@ def test_a_node_without_a_lease_does_not_say_that_it_is_empty(
     sessions that it does not know of."""
 
     async def scenario(harness: ServersInMemory) -> None:
-        shells = [await harness.start(f"n{number}", **ONE_COPY) for number in range(1, 4)]
-        for shell in shells[1:]:
-            await shell.join("127.0.0.1:44001", False)
+        shells = await three_with_one_copy(harness)
         one, three = shells[0], shells[2]
         leased, asked = three._leaving._member.leased, list[int]()
 

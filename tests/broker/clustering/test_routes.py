@@ -171,8 +171,8 @@ def test_own_routes_to_clean_sessions_are_ignored() -> None:
 
 
 def test_an_own_route_from_another_node_counts_if_the_slot_is_elsewhere() -> None:
-    """An earlier disk of this node wrote it, and this one lacks the subscription. While nobody knows where the slot is,
-    no message goes there.
+    """This node wrote the route with an earlier disk, and its present disk lacks the subscription. As long as no node
+    is known to have the slot, no message goes by the route.
     """
     stand = Stand()
     for slot in (5, 20):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from strogoff.broker.clustering import slot_leftovers
+from strogoff.broker.clustering.route_advertiser import RouteAdvertiser
 from strogoff.broker.clustering.routes import LASTING, writer_of
 from strogoff.broker.routing.remote_table import NOWHERE
 from strogoff.cluster.identity import slot_of
@@ -27,14 +28,20 @@ def writers(cluster: MovingCluster, number: int) -> set[str]:
     return {writer_of(value) for _, value in found}
 
 
-def test_the_rows_stay_until_the_routes_of_the_new_node_are_here(
-    cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise the former node would know of no subscriber."""
+def moved_without_routes(cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch) -> RouteAdvertiser:
+    """Move the slot of an absent subscriber to n2, which writes no routes. Returns what would write them."""
     subscriber(cluster).leave()
     advertiser = cluster[2].host.clustering.advertiser  # type: ignore[union-attr]
     monkeypatch.setattr(advertiser, "announce", lambda *filter_and_slot: None)
     assert cluster.move(2) == ""
+    return advertiser
+
+
+def test_the_rows_stay_until_the_routes_of_the_new_node_are_here(
+    cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the former node would know of no subscriber."""
+    advertiser = moved_without_routes(cluster, monkeypatch)
     cluster.pass_s(5)
     assert cluster.rows(1) and writers(cluster, 1) == {"n1"}
     writer = cluster[1].client("writer")
@@ -53,20 +60,14 @@ def test_a_long_wait_for_a_route_is_in_the_log(cluster: MovingCluster, monkeypat
     """Once, with the slot and the filter."""
     monkeypatch.setattr(slot_leftovers, "LONG", 3)
     monkeypatch.setattr(slot_leftovers, "PAUSE_MS", 500)
-    subscriber(cluster).leave()
-    advertiser = cluster[2].host.clustering.advertiser  # type: ignore[union-attr]
-    monkeypatch.setattr(advertiser, "announce", lambda *filter_and_slot: None)
-    assert cluster.move(2) == ""
+    moved_without_routes(cluster, monkeypatch)
     cluster.pass_s(5)
     ((level, line),) = [each for each in cluster[1].host.lines if "keeps its rows" in each[1]]
     assert level == "warning" and f"slot {cluster.slot} has left this node" in line and "'t'" in line
 
 
 def test_a_restart_goes_on_with_the_deletion(cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    subscriber(cluster).leave()
-    advertiser = cluster[2].host.clustering.advertiser  # type: ignore[union-attr]
-    monkeypatch.setattr(advertiser, "announce", lambda *filter_and_slot: None)
-    assert cluster.move(2) == ""
+    advertiser = moved_without_routes(cluster, monkeypatch)
     cluster.restart(1)
     monkeypatch.undo()
     cluster.whole()
@@ -228,7 +229,8 @@ def test_rows_of_a_slot_stay_that_comes_back_between_two_steps(
 def test_rows_that_cannot_be_deleted_are_deleted_later(
     cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch, kind: bytes
 ) -> None:
-    """Without that the slot stays closed if it comes back, or opens with what is left of its former sessions."""
+    """A node that does not try again keeps the slot closed when it comes back, or opens what is left of its former
+    sessions."""
     store, slot = cluster[1].node.env.store, cluster.slot
     subscriber(cluster).leave()
     cluster[1].client("writer").publish("t", b"1", 1)
@@ -269,10 +271,7 @@ def test_a_node_that_is_killed_while_it_deletes_rows_never_opens_the_rest(
     cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The session has ended at another node since, and the slot has come back as an empty one."""
-    subscriber(cluster).leave()
-    advertiser = cluster[2].host.clustering.advertiser  # type: ignore[union-attr]
-    monkeypatch.setattr(advertiser, "announce", lambda *filter_and_slot: None)
-    assert cluster.move(2) == ""
+    moved_without_routes(cluster, monkeypatch)
     cluster[3].client("sub").leave()  # a Clean Start ends the session at n2
     cluster.give("sub", cluster[1])
     assert cluster.rows(1)

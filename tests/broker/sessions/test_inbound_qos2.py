@@ -339,7 +339,7 @@ def test_another_message_with_dup_begins_anew(kept: int, anew: bool, done: bool)
     earlier = broker.node.env.numbers.boot - 1
     broker.inbound.restore(7, InboundRecord(earlier, 1, True, done=done, digest=kept))
     assert broker.inbound.begins_anew(7, False, 5) == anew
-    assert list(broker.inbound.records) == [] if anew else [7]
+    assert list(broker.inbound.records) == ([] if anew else [7])
 
 
 @pytest.mark.parametrize("origin", ["", "#3", "n9"])

@@ -98,7 +98,7 @@ def test_compaction_never_reaches_beyond_the_saved_snapshot() -> None:
 
 
 def test_a_peer_goes_on_while_its_disk_returns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file descriptor is left for a moment, while entries are replaced, and others compacted."""
+    """The process has no free file descriptor for a moment. Meanwhile the peer replaces entries and compacts others."""
     rig = Rig()
     rig.save(hard=HardState(term=1), entries=log(1, 1, 1, 1, 1))
     rig.again()
