@@ -34,7 +34,7 @@ run: venv-run                 ## one broker on 127.0.0.1:1883, data under ./data
 test test-slow test-by-hand coverage: export PYTHONDONTWRITEBYTECODE :=
 
 test: venv-test               ## the fast suite
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 3 -m "not slow"
 
 test-slow: venv-test          ## the slow tests: Spark, packaging, long kills
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "slow and not by_hand"
@@ -45,7 +45,7 @@ test-by-hand: deploy-tools     ## slow tests that CI has no time for: manifests 
 
 coverage: venv-test           ## the fast suite; compares the executed lines of each package with their floor
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m coverage run -m pytest -n 3 -m "not slow"
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage json --quiet -o .coverage.json
 	$(BIN)/python dev/coverage_floors.py .coverage.json

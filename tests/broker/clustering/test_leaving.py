@@ -65,7 +65,7 @@ def test_a_node_that_leaves_without_sessions_loses_no_slots(tmp_path: Path) -> N
         await id_at(two, "n2@127.0.0.1")
         assert (await said(one, "n2@127.0.0.1"))[-1] == "Done"
         await until(lambda: len(one.slots()[0].slots_by_primary["n1@127.0.0.1"]) == SLOTS)
-        assert [line for line in harness.log["n1"] if "lost" in line] == []
+        assert [line for line in harness.log["n1"] if "slots are lost" in line] == []
 
     run(tmp_path, scenario)
 
