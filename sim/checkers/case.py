@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
 
+from ...broker.connection.connection import FAILOVER_GRACE_S
 from ...mqtt.topics import parse_shared
+from ...netsplit.policy import ViewState
 from ..history import FIRST, NEVER, Attempt, Delivery, History, Subscribed
 from ..workload.swarm import Swarm
 
@@ -71,6 +74,17 @@ class Case:
             if looks < ended:
                 return looks
         return inf
+
+    def leased_from(self, time_s: float, node: str = FIRST) -> float:
+        """Returns the first time from `time_s` on at which the node has had a lease for the grace of a failover.
+
+        No session of a node of a cluster ends before that.
+        """
+        states = self.history.views.states.get(node, [])
+        for (begins_s, state), (ends_s, _) in pairwise([*states, (inf, ViewState.MINORITY)]):
+            if state is ViewState.MINORITY and begins_s <= time_s < ends_s + FAILOVER_GRACE_S:
+                time_s = ends_s + FAILOVER_GRACE_S
+        return time_s
 
     def matches(self, pattern: str, topic: str) -> bool:
         """Whether a filter, with or without `$share/GROUP/`, matches a topic."""

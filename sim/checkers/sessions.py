@@ -68,7 +68,8 @@ def _answer(case: Case, known: _Known, connection: Connection) -> Iterator[str]:
 
 
 def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connection: Connection) -> Iterator[str]:
-    """Check that the session of an absent client ends by its deadline, or when the node is up again, or with the disk.
+    """Check that the session of an absent client ends by its deadline, or with the disk, or when its node is up again
+    and has had a lease for a while.
 
     `since_s` is the time of the client's last CONNECT.
     """
@@ -76,7 +77,7 @@ def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connecti
     if known.low == -inf or known.high + case.slack_s >= until_s:
         return
     due_s = known.high + case.slack_s + (COMMITS * case.commit_s if case.history.copied else 0.0)
-    by_s = case.looked_from(due_s, node)
+    by_s = case.looked_from(case.leased_from(due_s, node), node)
     if by_s >= until_s or any(since_s < at_s <= by_s for at_s in case.history.losses(node, connection.client)):
         return
     ended = [

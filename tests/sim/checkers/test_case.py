@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from strogoff.mqtt.topics import levels
+from strogoff.netsplit.policy import ViewState
 from strogoff.sim.checkers.case import topic_matches
 
 from ..histories import HistoryBuilder
@@ -76,3 +79,15 @@ def test_when_the_node_is_up_again() -> None:
     builder.start()
     case = builder.case()
     assert [case.up_from(at_s) for at_s in (1.5, 2.0, 2.5, 3.5)] == [1.5, 3.0, 3.0, 3.5]
+
+
+@pytest.mark.parametrize(
+    ("time_s", "from_s"), [(0.5, 0.5), (1.0, 15.0), (2.0, 15.0), (6.9, 15.0), (7.5, 15.0), (15.0, 15.0), (20.0, inf)]
+)
+def test_when_a_node_has_had_a_lease_for_the_grace_of_a_failover(time_s: float, from_s: float) -> None:
+    """The node has no lease from 1 to 2 s, from 7 to 10 s, and from 20 s on. A grace takes 5 s."""
+    history = HistoryBuilder()
+    states = ((0, True), (1, False), (2, True), (7, False), (10, True), (20, False))
+    for at_s, leased in states:
+        history.history.views.note("n1", at_s, ViewState.WHOLE if leased else ViewState.MINORITY)
+    assert history.case().leased_from(time_s, "n1") == from_s

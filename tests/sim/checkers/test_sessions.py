@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from strogoff.netsplit.policy import ViewState
 from strogoff.sim.checkers.sessions import check, detached
 from strogoff.sim.history import NEVER
 
@@ -73,6 +74,20 @@ def test_the_end_of_a_session_with_copies_may_take_some_commits(copied: bool, wr
     assert [text.split(":")[0] for text in check(builder.case())] == wrong
     builder.now += 100
     assert [text.split(":")[0] for text in check(builder.case())] == ["overdue"]
+
+
+def test_the_end_of_a_session_waits_until_its_node_has_had_a_lease_for_a_while() -> None:
+    """3 nodes, seed 14500062: all nodes have started again, and elections repeat until 5 s before the end."""
+    builder = HistoryBuilder()
+    connection = builder.connect("s", expiry_s=5, present=False)
+    builder.close(connection)
+    builder.history.views.note(connection.node, builder.now, ViewState.MINORITY)
+    builder.now += 100
+    assert list(check(builder.case())) == []
+    builder.history.views.note(connection.node, builder.now - 6, ViewState.WHOLE)
+    assert [text.split(":")[0] for text in check(builder.case())] == ["overdue"]
+    builder.now -= 2
+    assert list(check(builder.case())) == []
 
 
 def test_a_session_that_went_with_its_disk_is_not_overdue() -> None:
