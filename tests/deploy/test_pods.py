@@ -105,7 +105,8 @@ def test_three_nodes_found_a_cluster_without_privileges(tmp_path: Path, space: S
     try:
         first, second = cluster.start(0), cluster.start(1)
         until(lambda: "only 2 of the 3 nodes" in str(second.get("/health/ready")), 60)
-        assert first.alive() and second.alive() and not first.ready() and not second.ready()
+        until(lambda: first.alive() and second.alive(), 60)
+        assert not first.ready() and not second.ready()
         third = cluster.start(2)
         for pod in (first, second, third):
             until(pod.ready, 60)
