@@ -15,12 +15,12 @@ SEEDS = 5
 CALM_SEEDS = range(30, 40)
 
 
-@pytest.mark.parametrize("seed", thinned(range(30), 4))
+@pytest.mark.parametrize("seed", thinned(range(30), 6))
 def test_after_the_heal_all_maps_equal_the_model(seed: int) -> None:
     assert walk(seed) == []
 
 
-@pytest.mark.parametrize("seed", thinned(range(100), 4))
+@pytest.mark.parametrize("seed", thinned(range(100), 8))
 def test_after_a_calm_walk_all_maps_equal_the_model(seed: int) -> None:
     assert calm_walk(seed) == []
 
