@@ -30,11 +30,11 @@ Not owed, because the log shows another end or none that is certain:
 A node that has lost a durable session to another node may still have its former queue. What it enters there is not in
 the session's queue.
 
-A kill takes from a queue what the log does not call safe. But if the node that has the session then acknowledges the
-message to its origin, and has given it to nobody since the kill, its disk has it, or its copy of the slot. So has that
-of a node that continues the handshake of the publisher, or is the origin and had no acknowledgement of the killed node,
-and gives the message to clean sessions at most. So it waits in the queue; if it does not, it is `gone` or `overtaken`
-when the client is back.
+A kill takes from a queue what the log does not call safe. But if the node that has the session then, or got it before
+the kill already, acknowledges the message to its origin, and has given it to nobody since then, its disk has it, or its
+copy of the slot. So has that of a node that continues the handshake of the publisher, or is the origin and had no
+acknowledgement of the killed node, and gives the message to clean sessions at most. So it waits in the queue; if it does
+not, it is `gone` or `overtaken` when the client is back.
 
 A loss is judged only if the log of the session's node goes on to the acknowledgement (docs/anomalies.md#horizon), and
 if no node where the session was since the message was accepted had `eventlog.level = session` from its start on.
@@ -115,35 +115,38 @@ def fate(message: Message, session: Session, world: World, until: int = NEVER) -
         return ""
     if not session.durable:
         return None
-    if session.owner in message.safe or sent or _is_there_after(died, message, session, world):
+    left = next((each.since for each in session.homes if each.since > queued.stamp and each.node != queued.node), NEVER)
+    if session.owner in message.safe or sent or _is_there_after(min(left, died), message, session, world):
         return ""
     return None if _died_with_its_origin(publish, answer, queued, message, world) else "queue"
 
 
-def _is_there_after(died: int, message: Message, session: Session, world: World) -> bool:
-    """Whether the node that had the session after a kill acknowledged the message then, and gave it to nobody: what it
-    remembers of messages is on the disk together with their entries in queues."""
-    return _continued(died, message, session, world) or any(
-        died < stamp and session.home_at(stamp).node == node and message.steps.get((node, "pub.route"), BEFORE) < died
+def _is_there_after(left: int, message: Message, session: Session, world: World) -> bool:
+    """Whether the node that had the session since a stamp acknowledged the message then, and gave it to nobody: what it
+    remembers of messages is on the disk together with their entries in queues. `left`: another node was killed, or lost
+    the session to this one."""
+    return _continued(left, message, session, world) or any(
+        left < stamp and session.home_at(stamp).node == node and message.steps.get((node, "pub.route"), BEFORE) < left
         for (node, kind), stamp in message.steps.items()
         if kind == "fwd.ack"
     )
 
 
-def _continued(died: int, message: Message, session: Session, world: World) -> bool:
-    """Whether the message waits on the disk of the node that has the session since a kill.
+def _continued(left: int, message: Message, session: Session, world: World) -> bool:
+    """Whether the message waits on the disk of the node that has the session since a kill, or since the session
+    left the node that was killed later.
 
-    That node must have answered the publisher after the kill: it continued the handshake, or it is the origin and had
+    That node must have answered the publisher after that: it continued the handshake, or it is the origin and had
     waited for the answer of the killed node. It must have given the message to clean sessions at most. They have ended
-    with the kill, so the present ones lack it.
+    by then, so the present ones lack it.
     """
     answer, killed = message.answer, message.queued[session.owner].node
     if answer is None or session.home_at(answer.stamp).node != answer.node:
         return False
     waited = answer.node != killed and (killed, "fwd.ack") not in message.steps
-    if answer.stamp < died or (not waited and message.steps.get((answer.node, "pub.recv"), BEFORE) < died):
+    if answer.stamp < left or (not waited and message.steps.get((answer.node, "pub.recv"), BEFORE) < left):
         return False
-    later = ((owner, each) for owner, each in message.queued.items() if each.node == answer.node and died < each.stamp)
+    later = ((owner, each) for owner, each in message.queued.items() if each.node == answer.node and left < each.stamp)
     given = [world.session_at(owner, each.stamp) for owner, each in later]
     return not any(each is None or each.durable for each in given)
 
