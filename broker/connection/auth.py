@@ -74,7 +74,11 @@ def _answered(connection: ClientConnection, verdict: Verdict) -> None:
     connection.auth.begun = False
     connection.username = modifiers.get("username", connection.username)
     connection.publishing.permitted.clear()  # these answers may be for another user
-    if connection.session is not None:
+    session = connection.session
+    if session is not None:
+        if session.username != connection.username:
+            session.username = connection.username
+            session.save()
         connection.output.send_packet(packets.Auth(ReasonCode.SUCCESS, properties))
         connection.env.counters.auth_sent(ReasonCode.SUCCESS)
         return

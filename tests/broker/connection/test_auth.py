@@ -246,6 +246,30 @@ def test_permissions_of_the_former_user_end() -> None:
     assert client.says(publish("t", b"", 1, 2)) == [Puback(2, 0x87)]
 
 
+def test_the_session_has_the_user_of_the_last_authentication() -> None:
+    """`session show` has it, also after a restart, and `on_deliver` is asked about this user."""
+    users: list[str | None] = []
+
+    class Renaming(Riddle):
+        def on_auth_m5(self, user: str | None, subscriber: Any, properties: dict[str, Any]) -> Any:
+            return {"reason_code": 0, "username": (properties.get("authentication_data") or b"first").decode()}
+
+        def on_deliver_m5(self, user: str | None, *_: Any) -> bool:
+            users.append(user)
+            return True
+
+    broker = BrokerHarness(Renaming())
+    client = RawClient(broker, 5)
+    assert client.says(connect("c", 5, False, 1000, **method())) == [accepted(**method())]
+    client.subscribe(("t", 0))
+    assert client.says(auth(AGAIN, b"second")) == [Auth(0, method())]
+    client.publish("t")
+    assert users == ["second"]
+    broker.restart()
+    session = broker.node.sessions.get("", "c")
+    assert session is not None and session.username == "second"
+
+
 def test_a_wrong_answer_later() -> None:
     """DISCONNECT with the code, and the close; the will is sent [MQTT5-4.12.1-2] [MQTT5-4.12.0-4]"""
     broker = BrokerHarness(Riddle())
