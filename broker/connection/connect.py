@@ -477,5 +477,6 @@ def disconnect(connection: ClientConnection, packet: packets.Disconnect) -> None
             # section 3.14.2.2.2
             connection.disconnect(ReasonCode.PROTOCOL_ERROR, "a session expiry interval of 0 cannot be raised")
             return
-        session.expiry_s = expiry
+        # a plugin that has set the interval has set the most that the client may ask for
+        session.expiry_s = min(expiry, int(connection.modifiers.get("session_expiry_interval", expiry)))
     connection.drop("disconnect", fire_will=packet.reason != 0)

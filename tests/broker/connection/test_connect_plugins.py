@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from strogoff.broker.plugins.hooks import NEXT, Refuse
-from strogoff.mqtt.packets import Pingreq, Pingresp, Puback, Publish
+from strogoff.mqtt.packets import Disconnect, Pingreq, Pingresp, Puback, Publish
 from strogoff.netsplit.policy import ViewState
 
 from ...harness.broker import BrokerHarness, connect, publish
@@ -151,6 +151,19 @@ def test_session_expiry_of_a_plugin(asked: int | None, given: int) -> None:
     caller.vanish()
     broker.pass_s(59)
     assert len(broker.node.sessions) == (given > 0)
+    broker.pass_s(2)
+    assert len(broker.node.sessions) == 0
+
+
+@pytest.mark.parametrize(("said", "lives_s"), [(1000, 60), (30, 30)])
+def test_disconnect_asks_for_no_more_than_the_plugin_gave(said: int, lives_s: int) -> None:
+    """The plugin has decided how long the session of this client may last; the client may make it shorter."""
+    broker = guarded({"session_expiry_interval": 60})
+    caller = RawClient(broker, 5)
+    caller.says(connect("c", 5, False, 1000))
+    caller.says(Disconnect(0, {"session_expiry_interval": said}))
+    broker.pass_s(lives_s - 1)
+    assert len(broker.node.sessions) == 1
     broker.pass_s(2)
     assert len(broker.node.sessions) == 0
 
