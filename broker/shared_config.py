@@ -14,6 +14,9 @@ from typing import Protocol
 
 CONFIG = b"c"
 """The namespace of the settings in the replicated map."""
+DELETED = b"\0"
+"""The value of a deleted setting in the map. A deletion without a value would lose to a concurrent write, perhaps of a
+node that has died since (H-16)."""
 
 Changed = Callable[[bytes, bytes | None], None]
 """A function of a key and its new value, None if the key was deleted."""
@@ -46,10 +49,6 @@ class ReplicatedMap(Protocol):
         """Set a value; returns the number of this write."""
         ...
 
-    def delete(self, key: bytes) -> int:
-        """Delete a key; returns the number of this write."""
-        ...
-
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All keys that begin with `prefix`, and their values, in no order."""
         ...
@@ -70,7 +69,8 @@ class SharedConfig:
 
     def load(self) -> None:
         """Read all settings from the map."""
-        self._values = {key[len(CONFIG) :]: value for key, value in self._metadata.scan(CONFIG)}
+        rows = self._metadata.scan(CONFIG)
+        self._values = {key[len(CONFIG) :]: value for key, value in rows if value != DELETED}
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key, None if there is none."""
@@ -84,7 +84,7 @@ class SharedConfig:
     def delete(self, key: bytes) -> None:
         """Delete a key on all nodes; does nothing if there is none."""
         if self._values.pop(key, None) is not None:
-            self._metadata.delete(CONFIG + key)
+            self._metadata.put(CONFIG + key, DELETED)
 
     def scan(self, start: bytes, stop: bytes) -> list[tuple[bytes, bytes]]:
         """Keys and values with start <= key < stop, in order."""
@@ -93,7 +93,8 @@ class SharedConfig:
     def changed(self, key: bytes, value: bytes | None) -> None:
         """Another node has set or deleted (None) a key of the namespace: update the table and call the listeners."""
         name = key[len(CONFIG) :]
-        if value is None:
+        if value in (None, DELETED):
+            value = None
             self._values.pop(name, None)
         else:
             self._values[name] = value

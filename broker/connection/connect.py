@@ -472,11 +472,11 @@ def disconnect(connection: ClientConnection, packet: packets.Disconnect) -> None
     session = connection.session
     connection.env.counters.disconnect_received(connection.version, packet.reason)
     if session is not None and packet.properties and "session_expiry_interval" in packet.properties:
-        expiry = packet.properties["session_expiry_interval"]
+        expiry: int = packet.properties["session_expiry_interval"]
         if session.expiry_s == 0 and expiry:
             # section 3.14.2.2.2
             connection.disconnect(ReasonCode.PROTOCOL_ERROR, "a session expiry interval of 0 cannot be raised")
             return
         # a plugin that has set the interval has set the most that the client may ask for
-        session.expiry_s = min(expiry, int(connection.modifiers.get("session_expiry_interval", expiry)))
+        session.expiry_s = min(expiry, connection.modifiers.get("session_expiry_interval", expiry))
     connection.drop("disconnect", fire_will=packet.reason != 0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strogoff.broker.shared_config import SharedConfig, move
+from strogoff.broker.shared_config import DELETED, SharedConfig, move
 
+from ..cluster.replicated_map.map_harness import MapHarness
 from ..harness.routes import RouteMap
 
 
@@ -27,7 +28,7 @@ def test_a_local_change_is_written_to_the_map_with_its_prefix() -> None:
     assert shelf.scan(b"a", b"b") == [(b"a", b"1")]
     shelf.delete(b"b")
     shelf.delete(b"b")
-    assert metadata.writes[2:] == [(b"cb", None)]
+    assert metadata.writes[2:] == [(b"cb", DELETED)]
     assert shelf.get(b"b") is None
 
 
@@ -39,13 +40,36 @@ def test_entries_on_disk_are_loaded_from_their_space_only() -> None:
     assert shelf.scan(b"", b"\xff") == [(b"a", b"1")]
 
 
+def test_a_deletion_replaces_an_earlier_value_that_it_does_not_know_of() -> None:
+    """A node has set the key, and dies before all others have heard of that (H-16)."""
+    world = MapHarness(2, "ABC")
+    world.loop.run_for(1)
+    b, c = [SharedConfig(world.nodes[name].map) for name in "BC"]
+    b.put(b"k", b"first")
+    world.loop.run_for(1)
+    c.load()
+    world.isolate("B")
+    b.put(b"k", b"second")
+    world.loop.run_for(1)
+    c.delete(b"k")
+    world.loop.run_for(1)
+    world.heal()
+    world.loop.run_for(10)
+    for node in world.nodes.values():
+        shelf = SharedConfig(node.map)
+        shelf.load()
+        assert shelf.get(b"k") is None and shelf.scan(b"", b"\xff") == []
+        assert [each for each in node.heard if each[0] == b"ck"][-1:] != [(b"ck", b"second")]
+    assert world.errors == []
+
+
 def test_changes_by_other_nodes_are_reported_and_used_at_once() -> None:
     shelf = SharedConfig(Map())
     told: list[tuple[bytes, bytes | None, bytes | None]] = []
     shelf.listeners.append(lambda key, value: told.append((key, value, shelf.get(key))))
     shelf.put(b"a", b"mine")
     shelf.changed(b"ca", b"theirs")
-    shelf.changed(b"ca", None)
+    shelf.changed(b"ca", DELETED)
     shelf.changed(b"ca", None)
     assert told == [(b"a", b"theirs", b"theirs"), (b"a", None, None), (b"a", None, None)]
 
