@@ -134,4 +134,4 @@ def _stored(queue: DurableQueue, key: bytes, value: bytes) -> tuple[Message, int
     except RecordError as error:
         node.log("error", str(error))
         return None
-    return message, record.qos, int.from_bytes(key[-8:], "big") < queue.sent_below
+    return message, record.qos, record.again or int.from_bytes(key[-8:], "big") < queue.sent_below

@@ -100,7 +100,7 @@ class DurableQueue(Queue):
             if len(self.inflight) < self.window and packet_id not in self.inflight:
                 entry = self._write(message, qos, retain, identifiers, group)
                 self.inflight[packet_id] = entry
-                self.sent_below = entry.seq + 1
+                self._note_sent(entry)
                 if self.env.events.messages:
                     self._report(entry)
                 consumer.send(entry)
@@ -253,6 +253,8 @@ class DurableQueue(Queue):
     def detach(self) -> None:
         """The client disconnected: keep all live entries on disk only, and drop QoS 0 messages."""
         super().detach()
+        if self.lifo:
+            self._write_sent()
         live = [e.seq for e in self.inflight.values()]
         for entry in self.waiting:
             if entry.qos:
@@ -271,6 +273,17 @@ class DurableQueue(Queue):
         self.low = min(live, default=self.next_seq)
         self.high = self.next_seq
         self._trim(self.max_offline)
+
+    def _write_sent(self) -> None:
+        """Write in the records of the entries in flight that they were sent."""
+        for entry in self.inflight.values():
+            message = entry.message
+            if message is None or entry.seq < self.sent_below:
+                continue
+            body, mid = (None, shared_payloads.key_of(message)) if entry.shared else (to_record(message), b"")
+            details = entry.qos, entry.retain, entry.identifiers, body, mid, entry.group, entry.queued_at, True
+            record = EntryRecord(QUEUED, self.env.numbers.boot, *details)
+            self.env.store.put(self.prefix + entry.seq.to_bytes(8, "big"), encode(record))
 
     def _trim(self, limit: int) -> None:
         """Drop entries on disk above a limit, if `_may_go` allows: the newest first with fifo, the oldest with lifo."""
@@ -295,10 +308,40 @@ class DurableQueue(Queue):
                 elif not self.lifo and entry.seq < self.sent_below:
                     return  # all older ones were sent as well
 
+    def _may_leave(self, entry: Entry) -> bool:
+        if not super()._may_leave(entry):
+            return False
+        if self.lifo and (older := self._take_open(entry)) is not None:
+            assert self.consumer is not None
+            self._leave(older, self.consumer)
+            return super()._may_leave(entry)
+        return True
+
+    def _take_open(self, entry: Entry) -> Entry | None:
+        """With `lifo`: take from the queue an older entry with the same packet id whose handshake the client may have
+        begun. It must be complete first, or the client takes the newer message for the one that it has (H-11)."""
+        oldest = self.low if self.low != self.high else self.waiting[0].seq
+        for seq in range(entry.seq - 65535, oldest - 1, -65535):
+            for older in self.waiting:
+                if older.seq == seq and older.qos and _is_open(older):
+                    self.waiting.remove(older)
+                    return older
+            for older in self._read(seq, seq + 1, 1, False) or [] if self.low <= seq < self.high else []:
+                if _is_open(older):
+                    if self.on_disk != UNKNOWN:
+                        self.on_disk -= 1
+                    return older
+        return None
+
     def _leave(self, entry: Entry, consumer: Consumer) -> None:
-        if entry.qos and entry.seq >= self.sent_below:
-            self.sent_below = entry.seq + 1
+        if entry.qos:
+            self._note_sent(entry)
         super()._leave(entry, consumer)
+
+    def _note_sent(self, entry: Entry) -> None:
+        """With `lifo` older ones may not have been sent: `detach` writes which ones were."""
+        if not self.lifo and entry.seq >= self.sent_below:
+            self.sent_below = entry.seq + 1
 
     def _refill(self) -> bool:
         while self.low != self.high:
@@ -381,7 +424,7 @@ class DurableQueue(Queue):
             message = to_message(record.message, mountpoint, self.env.origins)
         elif record.state != RELEASED:
             message = shared_payloads.load(self.env.store, self.slot, record.mid, mountpoint, self.env.origins)
-        # an earlier connection may have sent the entry: mark it DUP [MQTT-3.3.1-1]; with lifo this marks all older ones
+        # an earlier connection may have sent the entry: mark it DUP [MQTT-3.3.1-1]
         dup = record.again or seq < self.sent_below
         # the commit of this entry is not known; the entry is safe once the entry that was written last is safe
         shared = bool(record.mid)
@@ -489,3 +532,8 @@ class DurableQueue(Queue):
         """The session has ended: let `SessionCleanup` delete its entries and release their shared bodies."""
         super().discard()
         self.cleanup.add(self.prefix)
+
+
+def _is_open(entry: Entry) -> bool:
+    """True if the client may have begun the handshake of QoS 2 with this entry."""
+    return entry.state == RELEASED or (entry.qos == 2 and entry.dup)

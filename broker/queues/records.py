@@ -93,7 +93,8 @@ class EntryRecord(msgspec.Struct, array_like=True, gc=False):
     """A queue entry: with the message, or with its mid if several queues hold it, or only with the state RELEASED.
 
     `group` is the `$share/...` filter that chose this queue, empty for an ordinary subscription. `queued_at` is cluster
-    time in ms, 0 in records of older versions. `again`: a former primary may have delivered the message (H-51).
+    time in ms, 0 in records of older versions. `again`: a former primary may have delivered the message (H-51), or an
+    earlier connection has sent it (`DurableQueue.detach` with `lifo`).
     """
 
     state: int

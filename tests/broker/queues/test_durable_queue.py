@@ -277,6 +277,77 @@ def test_lifo_after_a_reconnect() -> None:
     assert numbers(subscriber.drain()) == list(range(20, 0, -1))
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_lifo_knows_which_messages_were_sent(shared: bool) -> None:
+    """Only these come with DUP, and are completed although they have expired. The others have not been sent."""
+    broker = BrokerHarness(queue_type="lifo", max_inflight_messages=2, receive_max_client=2, max_offline_messages=4)
+    offline(broker, "s", 5)
+    if shared:
+        offline(broker, "s226", 5)  # a session of the same slot
+    publisher = broker.client("p", 5)
+    for number in range(1, 5):
+        expiry_s = 10 if number in (1, 4) else 1000
+        publisher.publish("t", b"%d" % number, 2, number, message_expiry_interval=expiry_s)
+    for _ in range(2):
+        subscriber = broker.persistent("s", 5)
+        assert numbers(subscriber.messages()) == [4, 3]
+        subscriber.vanish()
+    broker.pass_s(20)
+    publisher.publish("t", b"5", 2, 5, message_expiry_interval=1000)
+    assert ("s", "t", "queue_full") in broker.drops()  # 1, which was not sent, makes room
+    got = broker.persistent("s", 5).drain()
+    assert [(each.payload, each.dup) for each in got] == [(b"5", False), (b"4", True), (b"3", True), (b"2", False)]
+    assert shared or broker.keys(b"q") == []
+
+
+def test_lifo_counts_all_messages_as_sent_after_a_kill() -> None:
+    """The process that sent some of them could not write which ones."""
+    broker = BrokerHarness(queue_type="lifo", max_inflight_messages=2)
+    offline(broker)
+    fill(broker.client("p"), 1, 3)
+    assert numbers(broker.persistent("s").messages()) == [3, 2]
+    broker.restart()
+    fill(broker.client("p"), 4, 4)
+    got = broker.persistent("s").drain()
+    assert [(each.payload, each.dup) for each in got] == [(b"4", False), (b"3", True), (b"2", True), (b"1", True)]
+
+
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize("where", ["disk", "memory"])
+def test_lifo_completes_an_open_message_before_a_newer_one_with_its_packet_id(released: bool, where: str) -> None:
+    """The client would take the newer one for the one that it has (H-11)."""
+    broker = BrokerHarness(queue_type="lifo", max_inflight_messages=1)
+    subscriber = broker.persistent("s")
+    subscriber.subscribe(("t", 2))
+    publisher = broker.client("p")
+    fill(publisher, 1, 1, 2)
+    (first,) = subscriber.messages()
+    if released:
+        broker.hold_disk()
+        subscriber.send(Pubrec(first.packet_id))
+        broker.free_disk()
+    subscriber.vanish()
+    session = broker.node.sessions.get("", "s")
+    assert session is not None
+    if where == "memory":
+        fill(publisher, 2, 2, 2)
+        subscriber = broker.persistent("s")
+        assert numbers(subscriber.messages()) == [2]
+    session.queue.next_seq += 65535 - (2 if where == "memory" else 1)
+    fill(publisher, 3, 3, 2)
+    if where == "memory":
+        subscriber.send(Pubrec(2), Pubcomp(2))
+    else:
+        subscriber = broker.persistent("s")
+    broker.settle()
+    (came,) = [each for each in subscriber.take() if each.packet_id == 1]
+    assert came == (Pubrel(1) if released else Publish("t", b"1", 2, dup=True, packet_id=1))
+    subscriber.answer(came)
+    got = subscriber.drain()
+    assert numbers(got) == [3] and got[0].packet_id == 1
+    assert broker.keys(b"q") == [] and session.queue.size == 0
+
+
 # -- restarts
 
 
