@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...mqtt import packets
@@ -382,16 +383,17 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         env.observer.message_received(connection, message, packet_id)
     env.cluster.publishing()
     context = AckContext()
+    retain = message.retain and (record is None or not record.kept)
     if inherited:
         # any session may have it from an earlier process, or lack it
         inbound.inherited.discard(packet_id)
         inbound.forward_again.discard(packet_id)
-        routed = services.publisher.route_inherited(message, plans, context, plan)
+        routed = services.publisher.route_inherited(message, plans, context, plan, retain)
     elif again:
         # the copies on this node are safe from before; other nodes may lack theirs
         assert record is not None
         inbound.forward_again.discard(packet_id)
-        routed = services.publisher.forward_again(message, plans, record.elsewhere, record.slots, context)
+        routed = services.publisher.forward_again(message, plans, record, context, retain)
     else:
         route = services.publisher.route_retained if message.retain else services.router.route
         routed = route(message, plans, context, plan)
@@ -404,16 +406,14 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
         services.router.members_have(message)
     slots = known.slots_elsewhere if known.remote else ()
     inbound.routed(packet_id, elsewhere, context.pending, slots, services.router.slots_of_members)
-    if connection.accepts_by_policy("publish"):
-        inbound.by_policy.add(packet_id)
-    else:
-        inbound.by_policy.discard(packet_id)
-    if routed or connection.version != 5:
-        frame = _PUBREC + PACKET_IDS[packet_id]
-    else:
-        frame = b"\x50\x03" + PACKET_IDS[packet_id] + b"\x10"
+    note = inbound.by_policy.add if connection.accepts_by_policy("publish") else inbound.by_policy.discard
+    note(packet_id)
+    code = b"" if routed or connection.version != 5 else b"\x10"
+    frame = bytes((0x50, 2 + len(code))) + PACKET_IDS[packet_id] + code
     env.counters.pubrec_sent += 1
-    item = connection.acknowledge(message, packet_id, 2, frame) if env.events.messages else frame
+    item: Item = connection.acknowledge(message, packet_id, 2, frame) if env.events.messages else frame
+    if message.retain and packet_id not in inbound.by_policy:
+        item = inbound.keeping(packet_id, item if callable(item) else partial(connection.output.write, item))
     connection.acks.accept(item, routed == AFTER_COMMIT or session.durable, context)
 
 

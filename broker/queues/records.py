@@ -133,7 +133,8 @@ class InboundRecord(msgspec.Struct, array_like=True, gc=False):
     is one of a former node. `slots`: those that were at other nodes when the message was routed, or moving. `origin`:
     the slot that the mid belongs to (`slot_origin`), with the epoch as `boot`; with `done` perhaps a former node; "" if
     it belongs to this node. `members`: for each `$share` filter the slot of the durable session on this node that got
-    the message. `digest`: that of topic and payload, as in `PublishRequest`; 0 in rows of former versions.
+    the message. `digest`: that of topic and payload, as in `PublishRequest`; 0 in rows of former versions. `kept`: all
+    nodes had it as retained message when it was acknowledged.
     """
 
     boot: int
@@ -145,6 +146,7 @@ class InboundRecord(msgspec.Struct, array_like=True, gc=False):
     origin: str = ""
     members: dict[str, int] = {}
     digest: int = 0
+    kept: bool = False
 
 
 class Origins:

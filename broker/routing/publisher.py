@@ -6,10 +6,11 @@ from msgspec.structs import replace
 
 from ..environment import Environment
 from ..queues.message import Message
+from ..queues.records import InboundRecord
 from .ack_context import AckContext, unanswered
 from .plans import Plan, PlanCache
 from .retained_store import RetainedStore
-from .router import Router, Selected
+from .router import Router
 
 
 class Publisher:
@@ -30,24 +31,26 @@ class Publisher:
         return max(routed, kept)
 
     def forward_again(
-        self, message: Message, plans: PlanCache, selected: list[Selected], slots: list[int], context: AckContext
+        self, message: Message, plans: PlanCache, record: InboundRecord, context: AckContext, retain: bool
     ) -> int:
-        """As `Router.forward_again`; a message that is to be retained is stored again. Others may have changed the
+        """As `Router.forward_again`; with `retain` the retained message is stored again. Others may have changed the
         topic since this node lost its lease, and this message is acknowledged after that (H-16)."""
-        kept = self._retained.retain(message, context) if message.retain else 0
-        return max(self._router.forward_again(message, plans, selected, slots, context), kept)
+        kept = self._retained.retain(message, context) if retain else 0
+        return max(self._router.forward_again(message, plans, record.elsewhere, record.slots, context), kept)
 
     def retain(self, message: Message, context: AckContext) -> int:
         """As `RetainedStore.retain`."""
         return self._retained.retain(message, context)
 
-    def route_inherited(self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None) -> int:
-        """As `Router.route_inherited`; a message that is to be retained is stored first.
+    def route_inherited(
+        self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None, retain: bool
+    ) -> int:
+        """As `Router.route_inherited`; with `retain` the retained message is stored first.
 
         An earlier process may have routed the message. The primaries of its receivers may have died with it, so a
         session that seems to lack the message may have got it (H-51).
         """
-        kept = self._retained.retain(message, context) if message.retain else 0
+        kept = self._retained.retain(message, context) if retain else 0
         # the retained message stays as it is: who subscribes later gets it for the first time
         return max(self._router.route_inherited(replace(message, again=True), plans, plan, context), kept)
 

@@ -5,7 +5,7 @@ Each change is written in the batch of its cause, so that a repeated PUBLISH is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -138,6 +138,19 @@ class InboundHandshakes:
             if more:
                 record.slots = sorted({*record.slots, *slots})
             self._write(packet_id, record)
+
+    def keeping(self, packet_id: int, answer: Callable[[], None]) -> Callable[[], None]:
+        """Return a function that sends the answer to a retained message, and notes that all nodes have the message. If
+        it is sent to other nodes again, it replaces no later retained message (H-16)."""
+        record = self.records.get(packet_id)
+
+        def send() -> None:
+            if record is not None and self.records.get(packet_id) is record:
+                record.kept = True
+                self._write(packet_id, record)
+            answer()
+
+        return send
 
     def cancel_forwards(self) -> None:
         """This node left the view: send routed messages again when their publishers repeat them (H-04, H-12).

@@ -188,6 +188,34 @@ def test_a_message_that_gave_way_is_retained_when_it_is_acknowledged(other: byte
     assert kept(cluster) == [[("t", b"m")]] * 3
 
 
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("other", [b"other", b""])
+def test_an_acknowledged_message_that_is_repeated_replaces_no_later_one(restart: bool, other: bytes) -> None:
+    """The node of its QoS 2 publisher was away, so it sends the message to the others again (H-16)."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(writer=3)
+    writer = cluster[3].client("writer", clean=False, expiry_s=1000)
+    reader = cluster[1].client("reader")
+    reader.subscribe(("t", 2))
+    (answer,) = writer.publish("t", b"m", 2, 7, True)
+    assert isinstance(answer, packets.Pubrec)
+    assert cluster[1].client("client").publish("t", other, 1, retain=True)[0].reason == 0
+    if restart:
+        cluster[3].kill()
+        cluster[3].start()
+    else:
+        cluster.isolate(3)
+        cluster.pass_s(10.0)
+        cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
+    writer = cluster[3].client("writer", clean=False, expiry_s=1000)
+    (answer,) = writer.publish("t", b"m", 2, 7, True, dup=True)
+    assert isinstance(answer, packets.Pubrec)
+    assert [each.payload for each in reader.drain()] == [b"m", other]
+    assert kept(cluster) == [[("t", other)] if other else []] * 3
+
+
 def test_what_a_dead_node_has_told_only_some_does_not_win_because_its_clock_is_ahead() -> None:
     """n1 is dead before n3 has its message, so nobody has acknowledged that. n3 acknowledges the next one (H-16)."""
     cluster = ClusterHarness(3, **MAJORITY)

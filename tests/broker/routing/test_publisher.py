@@ -120,7 +120,7 @@ def test_what_an_earlier_process_may_have_delivered_comes_with_dup(again: bool) 
     reader.subscribe(("t", 1))
     message = _message(broker, 1, retain=True)
     if again:
-        broker.node.publisher.route_inherited(message, broker.node.router.plans(""), AckContext(), None)
+        broker.node.publisher.route_inherited(message, broker.node.router.plans(""), AckContext(), None, True)
     else:
         broker.node.publisher.retain(message, AckContext())
         broker.node.publisher.publish_inherited(message, AckContext(), again)
