@@ -7,6 +7,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from logging import WARNING, Logger, LoggerAdapter, getLogger
 from traceback import format_exception
 from typing import Any
@@ -17,6 +18,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
+from ..broker.listeners.handshake import SocketAcceptor
 from ..broker.listeners.limiter import RESERVED, Refusals
 from ..broker.listeners.listener import ListenerRow
 from ..broker.listeners.sockets import ListenError, backlog, bind, cannot_listen
@@ -56,6 +58,43 @@ class _Entrance(asyncio.Protocol):
             handler.connection_made(transport)
 
 
+class _TlsEntrance(SocketAcceptor):
+    """The same with TLS. `admit` is asked before the handshake, so connections that have not finished it count."""
+
+    def __init__(
+        self,
+        admit: Callable[[int], RequestHandler | None],
+        context: ssl.SSLContext,
+        timeout_s: float | None,
+        log: Log,
+    ) -> None:
+        super().__init__(self._let_in, log)
+        self._admit = admit
+        self._context = context
+        self._timeout_s = timeout_s
+        self.shaking: dict[RequestHandler, asyncio.Task[None]] = {}
+
+    def _let_in(self, sock: socket.socket, _peer: tuple[Any, ...]) -> None:
+        handler = self._admit(sock.fileno())
+        if handler is None:
+            sock.close()
+        else:
+            task = self.shaking[handler] = self.shake(self._shake(handler, sock))
+            task.add_done_callback(lambda _: self.shaking.pop(handler))
+
+    def end(self, handler: RequestHandler) -> None:
+        """End the handshake of this connection, if it is not over."""
+        task = self.shaking.get(handler)
+        if task is not None:
+            task.cancel()
+
+    async def _shake(self, handler: RequestHandler, sock: socket.socket) -> None:
+        with suppress(OSError):  # the client sends no TLS, or is gone
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: handler, sock, ssl=self._context, ssl_handshake_timeout=self._timeout_s
+            )
+
+
 class _ServerLog(LoggerAdapter[Logger]):
     """The log of aiohttp: a malformed request is one line, a defect of this node is a line with its traceback."""
 
@@ -87,11 +126,9 @@ class HttpListener:
         self._make_application = pages
         self._log = log
         self._max_descriptor = max_descriptor
-        self._refusals = Refusals(
-            lambda level, text: log(level, f"{self.settings.key}: {text}"), lambda: asyncio.get_running_loop().time()
-        )
+        self._refusals = Refusals(self._say, lambda: asyncio.get_running_loop().time())
         self._runner: web.AppRunner | None = None
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | _TlsEntrance | None = None
         self._socket: socket.socket | None = None
         self._accepted = 0
         self._awaiting_request: set[object] = set()
@@ -120,7 +157,8 @@ class HttpListener:
     @property
     def _active(self) -> int:
         server = self._runner.server if self._runner is not None else None
-        return len(server.connections) if server is not None else 0
+        shaking = len(self._server.shaking) if isinstance(self._server, _TlsEntrance) else 0
+        return shaking + (len(server.connections) if server is not None else 0)
 
     async def start(self) -> None:
         """Listen. Raises `ListenError` and stays stopped."""
@@ -148,18 +186,20 @@ class HttpListener:
             max_field_size=settings.max_header_value_length,
         )
         await runner.setup()
-        handshake_s = settings.tls_handshake_timeout_s if context is not None else None
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: _Entrance(self._admit),
-            sock=listening,
-            backlog=backlog(settings),
-            ssl=context,
-            ssl_handshake_timeout=handshake_s,
-        )
+        if context is not None:
+            self._server = _TlsEntrance(self._admit, context, settings.tls_handshake_timeout_s, self._say)
+            self._server.start(listening, backlog(settings))
+        else:
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: _Entrance(self._admit), sock=listening, backlog=backlog(settings)
+            )
         self._runner = runner
         self._socket = listening
         if settings.unix_path is None:
             self.settings = msgspec.structs.replace(settings, port=listening.getsockname()[1])
+
+    def _say(self, level: str, text: str) -> None:
+        self._log(level, f"{self.settings.key}: {text}")
 
     def _admit(self, descriptor: int) -> RequestHandler | None:
         """The handler of a new connection with this file descriptor; None if it is beyond a limit."""
@@ -194,6 +234,8 @@ class HttpListener:
     def _close_if_silent(self, handler: RequestHandler) -> None:
         if handler in self._awaiting_request:
             self._awaiting_request.discard(handler)
+            if isinstance(self._server, _TlsEntrance):
+                self._server.end(handler)
             handler.force_close()
 
     async def stop(self) -> asyncio.Task[None] | None:
@@ -204,7 +246,11 @@ class HttpListener:
         server, self._server = self._server, None
         runner, self._runner = self._runner, None
         listening, self._socket = self._socket, None
-        if server is not None:
+        if isinstance(server, _TlsEntrance):
+            for handler in list(server.shaking):
+                server.end(handler)
+            await server.close()
+        elif server is not None:
             server.close()
         for _ in range(_CLOSE_TURNS):
             if listening is None or listening.fileno() == -1:

@@ -1,4 +1,4 @@
-"""Accepts sockets of a listener with TLS and runs their handshakes.
+"""Accepts sockets of a listener with TLS and runs their handshakes; HTTP listeners have an acceptor of their own.
 
 asyncio's own TLS server reports a connection only after its handshake, and never changes its context. Here a connection
 enters its limiter first, so that unfinished handshakes count against `max_connections`. Each handshake gets the present
@@ -14,7 +14,7 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ..connection.transport import CLOSE_BOUND_S, ConnectionOrigin
@@ -30,12 +30,13 @@ _FOR_EVER_S = 10 * 365 * 86400.0
 """asyncio has no handshake without a time limit; the limiter's own limit applies."""
 
 
-class TlsAcceptor:
-    """Accepts connections from a bound socket until it is closed."""
+class SocketAcceptor:
+    """Accepts connections from a bound socket until it is closed. `take` gets the socket and the address of each one,
+    `log` a level and a line."""
 
-    def __init__(self, make_connection: Callable[[], Connection], context: Callable[[], ssl.SSLContext]) -> None:
-        self._make_connection = make_connection
-        self._context = context
+    def __init__(self, take: Callable[[socket.socket, tuple[Any, ...]], None], log: Callable[[str, str], None]) -> None:
+        self._take = take
+        self._log = log
         self._accepting: asyncio.Task[None] | None = None
         self._handshakes: set[asyncio.Task[None]] = set()
         self._listening: socket.socket | None = None
@@ -62,23 +63,36 @@ class TlsAcceptor:
                 sock, peer = await loop.sock_accept(listening)
             except OSError as error:
                 if error.errno in _EXHAUSTED:
-                    self._make_connection().limiter.log("error", f"cannot accept connections: {error.strerror}")
+                    self._log("error", f"cannot accept connections: {error.strerror}")
                     await asyncio.sleep(_EXHAUSTED_PAUSE_S)
                 continue
-            self._let_in(sock, peer)
+            self._take(sock, peer)
             accepted += 1
             if accepted % _AT_ONCE == 0:
                 await asyncio.sleep(0)
+
+    def shake(self, handshake: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run the handshake of a connection in a task of its own."""
+        task = asyncio.get_running_loop().create_task(handshake)
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
+        return task
+
+
+class TlsAcceptor(SocketAcceptor):
+    """The acceptor of an MQTT listener with TLS."""
+
+    def __init__(self, make_connection: Callable[[], Connection], context: Callable[[], ssl.SSLContext]) -> None:
+        super().__init__(self._let_in, lambda level, text: make_connection().limiter.log(level, text))
+        self._make_connection = make_connection
+        self._context = context
 
     def _let_in(self, sock: socket.socket, peer: tuple[Any, ...]) -> None:
         connection = self._make_connection()
         if not connection.limiter.enter(connection, sock.fileno()):
             sock.close()
             return
-        task = asyncio.get_running_loop().create_task(self._shake(connection, sock, peer))
-        connection.opening = task
-        self._handshakes.add(task)
-        task.add_done_callback(self._handshakes.discard)
+        connection.opening = self.shake(self._shake(connection, sock, peer))
 
     async def _shake(self, connection: Connection, sock: socket.socket, peer: tuple[Any, ...]) -> None:
         settings = connection.limiter.settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,28 +61,62 @@ def test_one_is_stopped_by_a_request_to_itself(tmp_path: Path, loop: str) -> Non
     run_with_server(tmp_path, test, loop, **HTTP)
 
 
-def test_tls(tmp_path: Path) -> None:
-    authority = trustme.CA()
+def https(authority: trustme.CA, folder: Path, **more: str) -> dict[str, str]:
+    """The settings of a listener with a certificate of this authority."""
     certificate = authority.issue_cert("127.0.0.1")
-    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
-    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    certificate.private_key_pem.write_to_path(folder / "key.pem")
+    certificate.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    return {
+        "listener__https__default": "127.0.0.1:0",
+        "listener__https__certfile": str(folder / "cert.pem"),
+        "listener__https__keyfile": str(folder / "key.pem"),
+        **more,
+    }
+
+
+async def healthy(harness: ServerHarness, authority: trustme.CA) -> bool:
+    """Whether the listener answers a request over TLS."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    url = f"https://127.0.0.1:{harness.context.http.show()[0].port}/health"
+    async with aiohttp.ClientSession() as session, session.get(url, ssl=context) as response:
+        return response.status == 200
+
+
+@both_loops
+def test_tls(tmp_path: Path, loop: str) -> None:
+    authority = trustme.CA()
 
     async def test(harness: ServerHarness) -> None:
-        import ssl
+        assert await healthy(harness, authority)
 
-        context = ssl.create_default_context()
-        authority.configure_trust(context)
-        url = f"https://127.0.0.1:{harness.context.http.show()[0].port}/health"
-        async with aiohttp.ClientSession() as session, session.get(url, ssl=context) as response:
-            assert response.status == 200
+    run_with_server(tmp_path, test, loop, **https(authority, tmp_path))
 
-    run_with_server(
-        tmp_path,
-        test,
-        listener__https__default="127.0.0.1:0",
-        listener__https__certfile=str(tmp_path / "cert.pem"),
-        listener__https__keyfile=str(tmp_path / "key.pem"),
-    )
+
+@both_loops
+def test_handshakes_that_do_not_finish_count_and_end(
+    tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they would take all file descriptors of the node."""
+    authority = trustme.CA()
+    monkeypatch.setattr(http_listeners, "REQUEST_S", 0.2)
+
+    async def test(harness: ServerHarness) -> None:
+        http = harness.context.http
+        opened = [await asyncio.open_connection("127.0.0.1", http.show()[0].port) for _ in range(3)]
+        assert await opened[2][0].read() == b""
+        assert await opened[0][0].read() == b""
+        await harness.until(lambda: http.show()[0].active_conns == 0)
+        assert await healthy(harness, authority)
+        opened.append(await asyncio.open_connection("127.0.0.1", http.show()[0].port))
+        await harness.until(lambda: http.show()[0].active_conns == 1)
+        await http.stop("listener.https.default")
+        assert await opened[3][0].read() == b""
+        for _, writer in opened:
+            writer.close()
+
+    limits = {"listener__https__default__max_connections": "2", "listener__https__tls_handshake_timeout": "infinity"}
+    run_with_server(tmp_path, test, loop, **https(authority, tmp_path, **limits))
 
 
 @both_loops
