@@ -8,7 +8,7 @@ store's batches. A crash between two batches may repeat an answer or a QoS 1 mes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from ...storage.engine import StorageError
@@ -16,7 +16,7 @@ from ...storage.keys import queue_prefix
 from ..environment import Environment
 from . import shared_payloads
 from .message import Message
-from .queue import UNLIMITED, Consumer, Entry, Owner, Queue
+from .queue import UNLIMITED, Consumer, Entry, Owner, Queue, QueueEvent
 from .records import QUEUED, RELEASED, EntryRecord, RecordError, decode_entry, encode, to_message, to_record
 from .session_cleanup import SessionCleanup
 
@@ -24,6 +24,9 @@ RESERVE = 4096
 """How many seqs one write of the session record reserves; a crash skips at most this many."""
 
 _COUNT_STEP = 10_000
+
+HAND_OVER_STEP = 1000
+"""Entries that one step of `hand_over` reads."""
 
 UNKNOWN = -1
 """The number of entries on disk, if they have not been counted."""
@@ -38,6 +41,7 @@ class DurableQueue(Queue):
 
     __slots__ = (
         "cleanup",
+        "handing_over",
         "high",
         "low",
         "on_disk",
@@ -59,6 +63,8 @@ class DurableQueue(Queue):
         self.sent_below = 0
         self.on_disk = 0
         self.written = 0
+        self.handing_over = None
+        """The present `hand_over`, if it is not over."""
         self.unreadable = False
         """True if the disk has failed to return an entry of this queue since the last `attach`."""
 
@@ -78,6 +84,7 @@ class DurableQueue(Queue):
             or self.waiting
             or self.replay is not None
             or self.consumer is not None
+            or self.handing_over is not None
             or self.unreadable
             or self.written > self.env.store.committed
         )
@@ -240,6 +247,10 @@ class DurableQueue(Queue):
         self._forget(entry)
 
     # -- out
+
+    def _change(self, event: QueueEvent) -> None:
+        super()._change(event)
+        self.handing_over = None
 
     def attach(self, consumer: Consumer, window: int) -> None:
         """As `Queue.attach`: drop entries above `max_online_messages`, unless `override_max_online_messages` is set."""
@@ -515,13 +526,29 @@ class DurableQueue(Queue):
                 return total
             start = keys[-1] + b"\x00"
 
-    def hand_over(self, give: Callable[[Entry], bool]) -> None:
-        """Offer the messages of shared subscriptions to their other members, those on disk as well."""
-        for entry in self.live_entries():
-            if entry.group and entry.state == QUEUED and not self._expired(entry) and give(entry):
-                self._forget(entry)
-                if self.on_disk != UNKNOWN:
-                    self.on_disk -= 1
+    def hand_over(self, give: Callable[[Entry], bool]) -> Iterator[bool]:
+        """As `Queue.hand_over`, for the messages on disk; it takes `HAND_OVER_STEP` of them in a step.
+
+        It is over when the queue changes its state, or another one begins."""
+        self.handing_over = this = object()
+        return self._hand_over(give, this)
+
+    def _hand_over(self, give: Callable[[Entry], bool], this: object) -> Iterator[bool]:
+        start = self.low
+        while self.handing_over is this:
+            found = self._scan(start, self.high, HAND_OVER_STEP, False) or []
+            taken = False
+            for entry in self._decode_all(found) or []:
+                if entry.group and entry.state == QUEUED and not self._expired(entry) and give(entry):
+                    self._forget(entry)
+                    taken = True
+                    if self.on_disk != UNKNOWN:
+                        self.on_disk -= 1
+            if len(found) < HAND_OVER_STEP:
+                self.handing_over = None
+            else:
+                start = int.from_bytes(found[-1][0][-8:], "big") + 1
+                yield taken
 
     def live_entries(self) -> list[Entry]:
         """Every entry on disk, oldest first. Call this only while no client is connected."""

@@ -9,7 +9,7 @@ wait. A QoS 0 message has neither seq nor id. It is sent at once, or waits in or
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -168,6 +168,7 @@ class Queue:
 
     durable = False
     unreadable = False
+    handing_over: object | None = None
 
     __slots__ = (
         "commit_awaited",
@@ -451,8 +452,10 @@ class Queue:
             limit += self.replay.hold
         return limit != UNLIMITED and self.size >= limit
 
-    def hand_over(self, give: Callable[[Entry], bool]) -> None:
-        """Offer the messages of shared subscriptions to other members; those that `give` takes are finished here."""
+    def hand_over(self, give: Callable[[Entry], bool]) -> Iterator[bool]:
+        """Offer the messages of shared subscriptions to other members; those that `give` takes are finished here.
+
+        The caller decides when to take the next step of a long queue; each yields whether `give` has taken any."""
         for entry in [e for e in self.inflight.values() if e.group and e.message is not None]:
             # no subscriber gets an expired message for the first time [MQTT5-3.3.2-5]
             if not self._expired(entry) and give(entry):
@@ -460,6 +463,7 @@ class Queue:
                 self._forget(entry)
         kept = [e for e in self.waiting if not e.group or not e.qos or self._expired(e) or not give(e)]
         self.waiting = deque(kept)
+        return iter(())
 
     def discard(self) -> None:
         """The session has ended: drop all entries."""

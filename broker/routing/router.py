@@ -20,7 +20,7 @@ from .ack_context import AckContext, unanswered
 from .dormant import DormantSession
 from .plans import NOBODY, Plan, PlanCache, Target, slot_of
 from .remote import Elsewhere, RemoteMembers
-from .shared import Chosen, Progress, SharedGroup, choose, redistribute, takes
+from .shared import Chosen, Progress, SharedGroup, can_hold, choose, redistribute, takes
 from .subscriptions import Subscription, SubscriptionTable
 
 NO_MATCH = 0
@@ -50,6 +50,7 @@ class LeavingMember(Protocol):
     durable: bool
     ending: bool
     queue: Queue
+    subscriptions: dict[str, Subscription]
 
 
 LeaveBehind = Callable[[LeavingMember, Message, str, bool], bool]
@@ -79,6 +80,9 @@ class Router:
         Change it with `place`."""
         self.remote_members: list[RemoteMembers] = []
         """The members on other nodes that were chosen for the last message."""
+        self._behind: dict[tuple[str, str], Subscription] = {}
+        """The members that give their messages to others now, by mountpoint and `$share` filter: newer messages follow
+        those in their queues."""
         self.leave_behind: LeaveBehind = lambda member, message, group, sent: False
         self.slots_of_members: dict[str, int] = {}
         """For each group of the last message for groups whose member is here: the slot of the durable session that got
@@ -393,6 +397,8 @@ class Router:
         slots = self.slots_of_members = {}
         for group in groups:
             member = self._choose(group, message)
+            if self._behind and isinstance(member, Subscription):
+                member = self._last_in(group, message, member)
             if member is None:
                 self._env.observer.dropped_for_group(group.text, message)
                 continue
@@ -411,6 +417,13 @@ class Router:
                     slots[group.text] = NO_SLOT
         return wait
 
+    def _last_in(self, group: SharedGroup, message: Message, member: Subscription) -> Subscription:
+        """Return the member whose messages others are getting now, if it can take this one, else `member`."""
+        leaving = self._behind.get((message.mountpoint, group.text))
+        if leaving is None or leaving.session.online or leaving.session.ending or leaving.session.queue.full:
+            return member
+        return leaving if can_hold(leaving, message) else member
+
     def _push_member(self, message: Message, group: SharedGroup, member: Subscription, qos: int) -> bool:
         queue = member.session.queue
         granted = member.qos if member.qos < qos or queue.upgrade else qos
@@ -426,7 +439,10 @@ class Router:
         return overrides.get("shared_subscription_policy", policy) if overrides else policy
 
     def redistribute(self, session: LeavingMember) -> None:
-        """Give a leaving member's messages of shared subscriptions to other members, each under a new mid."""
+        """Give a leaving member's messages of shared subscriptions to other members, each under a new mid.
+
+        A session that stays takes a step with each commit. One that ends gives all at once, for its queue is deleted.
+        """
         table = self._tables.get(session.mountpoint)
         if table is None:
             return
@@ -440,7 +456,29 @@ class Router:
                 group = groups[entry.group] = SharedGroup(name, pattern, self._awake_members(table, name, pattern))
             return self._give(session, group, entry)
 
-        session.queue.hand_over(give)
+        def step() -> None:
+            if self._env.store.state == "closed":
+                return
+            self._env.tick()
+            groups.clear()
+            taken = next(steps, None)
+            if session.queue.handing_over is None:
+                self._behind = {place: each for place, each in self._behind.items() if each.session is not session}
+            if taken is None:
+                return
+            own = session.subscriptions.items()
+            self._behind.update({(session.mountpoint, text): each for text, each in own if each.group is not None})
+            if taken:
+                self._env.store.when_committed(self._env.store.open_commit, step)
+            else:
+                self._env.after_turn(step)
+
+        steps = session.queue.hand_over(give)
+        if session.ending or not session.durable:
+            for _ in steps:
+                pass
+        else:
+            step()
 
     def _awake_members(self, table: SubscriptionTable, name: str, text: str) -> tuple[Subscription, ...]:
         """The members of a group. Make their sessions; leave out those that the disk fails to return."""

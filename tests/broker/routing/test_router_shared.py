@@ -7,13 +7,14 @@ from collections import Counter
 import pytest
 
 from strogoff.broker.cluster_port import Standalone
+from strogoff.broker.queues import durable_queue
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.router import AFTER_COMMIT, DELIVERED, NO_SLOT
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Puback, Publish, Pubrec, Pubrel, Will
 
-from ...harness.broker import BrokerHarness, PacketClient
+from ...harness.broker import BrokerHarness, PacketClient, connect, publish
 
 VERSIONS = (3, 4, 5)
 
@@ -109,6 +110,61 @@ def test_a_sent_qos_2_message_of_an_ended_member_is_dropped() -> None:
     broker.client("m0", 5).leave()  # clean start ends the old session
     assert second.drain() == []
     assert broker.keys(b"q") == []
+
+
+def leaves_many(monkeypatch: pytest.MonkeyPatch, count: int) -> tuple[BrokerHarness, PacketClient]:
+    """A member with many messages in its queue has just left; the other member is there. A step takes ten."""
+    monkeypatch.setattr(durable_queue, "HAND_OVER_STEP", 10)
+    limits = {"max_online_messages": -1, "max_offline_messages": -1}
+    broker = BrokerHarness(receive_max_client=1, max_inflight_messages=1, **limits)
+    (first,) = members(broker, 5, 1, 1)
+    publisher = broker.client("p", 5)
+    publisher.ask(*[publish("t", b"%d" % number, 1, number + 1) for number in range(count)])
+    other = broker.persistent("m1", 5)
+    other.subscribe(("$share/g/t", 1))
+    broker.hold_disk()
+    first.vanish()
+    return broker, other
+
+
+def test_a_long_queue_goes_to_the_other_members_in_steps_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One turn for all of it would stop the node. What is published meanwhile follows it."""
+    broker, other = leaves_many(monkeypatch, 95)
+    queue = broker.node.sessions.get("", "m1").queue  # type: ignore[union-attr]
+    assert queue.size + len(queue.inflight) == 10
+    broker.client("late", 5).send(publish("t", b"95", 1, 1))
+    broker.settle()
+    assert queue.size + len(queue.inflight) == 10
+    broker.free_disk()
+    broker.client("later", 5).publish("t", b"96", 1, 1)
+    assert [int(each.payload) for each in other.drain()] == list(range(97))
+    broker.client("later", 5).publish("t", b"97", 1, 1)
+    assert other.payloads() == [b"97"], "it does not wait for the absent member"
+    assert broker.node.router._behind == {}
+
+
+@pytest.mark.parametrize("end", ["back", "ended", "moved"])
+def test_a_member_that_is_back_keeps_the_rest_of_its_queue(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """If it ends instead, the others get the rest, and if its slot moves, the next primary has it."""
+    broker, other = leaves_many(monkeypatch, 40)
+    session = broker.node.sessions.get("", "m0")
+    assert session is not None and not session.releasable
+    if end == "moved":
+        broker.node.sessions.drop(session)
+    elif end == "ended":
+        session.end("expired")
+    else:
+        again = PacketClient(broker, 5)
+        again.send(connect("m0", 5, False, 1000))
+    broker.free_disk()
+    if end == "back":
+        rest = [each.payload for each in again.drain() if isinstance(each, Publish)]
+    else:
+        rest = []
+    got = [int(each.payload) for each in other.drain()]
+    assert got == list(range(40 if end == "ended" else 10))
+    assert [int(each) for each in rest] == list(range(10, 40) if end == "back" else [])
+    assert broker.node.router._behind == {}
 
 
 @pytest.mark.parametrize("how", ["clean start", "expiry"])
