@@ -17,6 +17,10 @@ from . import shared_payloads
 from .records import RELEASED, RecordError, decode_entry
 
 STEP = 500
+"""The most entries of one step."""
+
+STEP_BYTES = 1 << 20
+"""An entry may be as large as a message. A step ends when it has read so much."""
 
 
 class SessionCleanup:
@@ -74,30 +78,40 @@ class SessionCleanup:
             return  # their slots have left this node
         prefix = self._ranges[0]
         store = self._store
+        found: list[bytes] = []
+        complete = False
         try:
-            found = store.scan(prefix, after(prefix), STEP)
+            found = store.keys(prefix, after(prefix), STEP)
+            complete = self._delete(prefix[1], found) and len(found) < STEP
         except StorageError:
             # the store reports the error; the marker stays, and a start after a repair deletes the rest
             self._ranges.popleft()
-            if self._ranges:
-                self._next()
-            return
-        for key, value in found:
-            try:
-                record = decode_entry(key, value)
-                if record.mid and record.state != RELEASED:
-                    shared_payloads.let_go(store, prefix[1], record.mid)
-            except RecordError:
-                # unreadable, but nothing needs it: delete it as well
-                pass
-            store.delete(key)
-        if len(found) < STEP:
+            found = []
+        if complete:
             store.delete(cleanup_key(prefix))
             self._ranges.popleft()
         if self._ranges:
             # one step per commit, so that the deletions of a large session never outweigh the traffic in a batch
             self._scheduled = True
             store.when_committed(store.open_commit if found else store.committed, self._next)
+
+    def _delete(self, slot: int, entries: list[bytes]) -> bool:
+        """Delete these entries, until what was read is large. True if that was all. Raises `StorageError`."""
+        size = 0
+        for number, key in enumerate(entries, 1):
+            value = self._store.get(key) or b""
+            try:
+                record = decode_entry(key, value)
+                if record.mid and record.state != RELEASED:
+                    shared_payloads.let_go(self._store, slot, record.mid)
+            except RecordError:
+                # unreadable, but nothing needs it: delete it as well
+                pass
+            self._store.delete(key)
+            size += len(value)
+            if size >= STEP_BYTES:
+                return number == len(entries)
+        return True
 
     def _next(self) -> None:
         self._scheduled = True

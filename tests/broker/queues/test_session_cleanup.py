@@ -8,7 +8,7 @@ from collections.abc import Callable
 from strogoff.broker.queues import shared_payloads
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.queues.records import QUEUED, RELEASED, EntryRecord, encode
-from strogoff.broker.queues.session_cleanup import STEP, SessionCleanup
+from strogoff.broker.queues.session_cleanup import STEP, STEP_BYTES, SessionCleanup
 from strogoff.storage.keys import payload_count_key, payload_key
 from strogoff.storage.memory import VolatileMemoryEngine
 from strogoff.storage.store import Store
@@ -50,6 +50,20 @@ def test_everything_under_the_prefix_is_deleted_and_nothing_else() -> None:
     turns.finish()
     assert [key[:7] for key in turns.store.keys(b"", b"\xff")] == [b"q1-two-", b"q1-two-"]
     assert len(turns.garbage) == 0
+
+
+def test_large_messages_are_not_read_at_once() -> None:
+    """A step reads about a megabyte, whatever the number of entries."""
+    turns = Turns()
+    for seq in range(9):
+        turns.store.put(b"q7-" + seq.to_bytes(8, "big"), bytes(STEP_BYTES // 2))
+    turns.finish()
+    turns.garbage.add(b"q7-")
+    left = []
+    while turns.turn():
+        left.append(len(turns.store.keys(b"q", b"r")))
+    assert sorted(set(left), reverse=True) == [7, 5, 3, 1, 0]
+    assert turns.store.keys(b"", b"\xff") == []
 
 
 def test_a_large_queue_takes_many_short_turns() -> None:
