@@ -224,7 +224,7 @@ class ClusterNode:
             ports.cluster_ms, self._ask_lease, self._answer_lease, ports.follow, ports.time_known,
         )  # fmt: skip
         consensus.on_applied = self._applied
-        consensus.on_broken = self.registrar.contradicted
+        consensus.on_broken = self.registrar.stopped
         self.metadata.hold(not self.membership.barriers_allowed)
         self._set_peers()
         self.look()

@@ -188,6 +188,8 @@ class ClusterRuntime:
     def serves_nobody(self) -> str:
         """Why this node takes no clients although no network is cut, and what to do; "" if it takes clients."""
         member = self._member
+        if member.registrar.failure:
+            return member.registrar.failure
         if member.registrar.problem:
             return (
                 f"{member.registrar.problem}. To take it in again, with no sessions: stop the node, run `strogoff "

@@ -13,6 +13,7 @@ import msgspec
 
 from ..links.refusal import RefusalReason, why
 from ..ports import Datagram
+from ..raft.interface import Contradicted, Forgotten
 from .commands import Boot, MalformedCommand, encode_command
 from .events import Refused
 from .host import Host
@@ -31,6 +32,7 @@ FORGOTTEN = b"F"
 
 OLD = "Its data directory is an old copy, or was away for too long"
 TAKEN_OUT = "It was taken out of the cluster. To take it in again"
+RESTART = "Stop the node and start it again, and report the error with the lines around it"
 
 _starts = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...])
 
@@ -46,13 +48,14 @@ class BootRegistrar:
     """Registers one process of a member.
 
     `problem` is the reason why the cluster refuses this process, "" if it does not. After a refusal the process never
-    serves, and `on_broken()` is called.
+    serves, and `on_broken()` is called. `failure`: the error that has the same effect, and what to do; "" if there is
+    none.
     """
 
     def __init__(self, member: Host) -> None:
         self._member = member
         self._next_ms = 0.0
-        self.problem = ""
+        self.problem = self.failure = ""
         self.on_broken: Callable[[], None] = _nothing
         self._noted = False
         self._row: MemberRow | None = None
@@ -158,11 +161,28 @@ class BootRegistrar:
         elif cause is RefusalReason.TAKEN_OUT:
             self.broken(f"{node} says: {reason}", TAKEN_OUT)
 
-    def contradicted(self, reason: str, forgot: bool) -> None:
-        """The disk is an old copy. If only the leader of this term can tell (`Forgotten`), note it for later starts."""
-        if forgot:
+    def stopped(self, error: Exception) -> None:
+        """Raft has stopped here. Either the disk is an old copy: if only the leader of this term can tell
+        (`Forgotten`), note it for later starts. Or an error has stopped this process in the middle of an entry."""
+        if isinstance(error, Forgotten):
+            reason = f"it has forgotten what it had acknowledged: {error}"
             self._member.ports.meta.put(FORGOTTEN, reason.encode())
-        self.broken(reason)
+            self.broken(reason)
+        elif isinstance(error, Contradicted):
+            self.broken(f"its log is of another history: {error}")
+        else:
+            self._failed(f"{type(error).__name__}: {error}")
+
+    def _failed(self, error: str) -> None:
+        member = self._member
+        if member.lease_service is not None:
+            member.lease_service.holder.give_back()
+        self.failure = (
+            f"an error has stopped {member.me.node} while it applied the log of the cluster: {error}. {RESTART}"
+        )
+        self.problem = self.problem or self.failure
+        member.ports.log("error", f"{self.failure}. Until then it has no lease, and takes no clients")
+        self.on_broken()
 
     def refuse(self, reason: str) -> None:
         """The cluster refuses this start: stop for good, unless the log as applied here has it."""

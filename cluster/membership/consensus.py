@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from ..raft.core import Raft
-from ..raft.interface import Contradicted, Forgotten, Ready, Rng
+from ..raft.interface import Contradicted, Ready, Rng
 from ..raft.interface import Settings as RaftSettings
 from ..raft.messages import Change, Kind, Message, MessageKind, decode_message, encode_message
 from ..raft.stable import RaftStable
@@ -24,8 +24,8 @@ class Consensus:
     """One peer. `now_ms` is monotonic; `send` takes a node and bytes and may lose them.
 
     Callbacks: `on_applied(events)` after each applied entry, `on_confirmed(tickets)` for `Raft.confirm`, `on_beat()`
-    after a leader has sent its heartbeats, `on_role()` when this peer begins or ceases to lead, `on_broken(reason,
-    forgot)` when it stops for good. `forgot`: it must not run with this disk again either (`Forgotten`).
+    after a leader has sent its heartbeats, `on_role()` when this peer begins or ceases to lead, `on_broken(error)`
+    when it stops for good: by `Contradicted`, or by an error of the program in the middle of a batch.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Consensus:
         self.on_confirmed: Callable[[tuple[int, ...]], None] = _nobody
         self.on_beat: Callable[[], None] = _nothing
         self.on_role: Callable[[], None] = _nothing
-        self.on_broken: Callable[[str, bool], None] = _nobody_told
+        self.on_broken: Callable[[Exception], None] = _nobody
 
     # -- in
 
@@ -93,10 +93,7 @@ class Consensus:
         try:
             self.raft.step(message, self._now_ms())
         except Contradicted as error:
-            self.closed = True
-            forgot = isinstance(error, Forgotten)
-            what = "it has forgotten what it had acknowledged" if forgot else "its log is of another history"
-            self.on_broken(f"{what}: {error}", forgot)
+            self._break(error)
         self.pump()
 
     def propose(self, command: Command) -> int:
@@ -173,6 +170,18 @@ class Consensus:
     def _durable(self, ready: Ready) -> None:
         if self.closed:
             return
+        try:
+            self._finish(ready)
+        except Exception as error:
+            self._break(error)  # an entry may be applied in part: nothing here may act on that
+            raise
+
+    def _break(self, error: Exception) -> None:
+        if not self.closed:
+            self.closed = True
+            self.on_broken(error)
+
+    def _finish(self, ready: Ready) -> None:
         if ready.snapshot is not None:
             self._restore(ready.snapshot.data)
         beat = False
@@ -251,10 +260,6 @@ def _skipped(before: dict[str, MemberRow], after: dict[str, MemberRow]) -> list[
 
 def _nobody(_: object) -> None:
     """Default of a callback with an argument."""
-
-
-def _nobody_told(_: str, __: bool) -> None:
-    """Default of `on_broken`."""
 
 
 def _nothing() -> None:

@@ -409,6 +409,19 @@ def test_a_node_without_discovery_learns_of_its_lost_disk_from_a_member(tmp_path
     run(tmp_path, scenario)
 
 
+def test_a_node_stopped_by_an_error_says_to_start_it_again(tmp_path: Path) -> None:
+    """Its disk is good: `strogoff reset` would lose the sessions."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one = await harness.start("n1")
+        await one.found()
+        one._member.registrar.stopped(ZeroDivisionError("a defect"))
+        assert "Stop the node and start it again" in one.serves_nobody and "reset" not in one.serves_nobody
+        await refused(harness, "n1")
+
+    run(tmp_path, scenario)
+
+
 @pytest.mark.slow
 def test_another_node_at_the_address_of_a_member_keeps_serving(tmp_path: Path) -> None:
     """It has another name, so it is not the member that had this address before."""

@@ -229,6 +229,29 @@ def test_a_refused_boot_logs_it_once_and_sends_no_more_requests() -> None:
     assert not cluster[3].serving
 
 
+def test_a_member_that_cannot_apply_an_entry_says_so_and_gives_up_its_lease() -> None:
+    """It may have applied a part of the entry. The others go on without it, and it comes back with its next start."""
+    cluster = MemberHarness(3)
+    three = cluster[3]
+
+    def raises(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    three.listener.view_applied = raises  # type: ignore[method-assign, assignment]
+    cluster[2].kill()
+    cluster[2].start()
+    with pytest.raises(ZeroDivisionError):
+        cluster.pass_s(5)
+    assert not three.member.leased()
+    says = "an error has stopped n3 while it applied the log of the cluster: ZeroDivisionError: a defect. Stop the node"
+    (line,) = [text for level, text in three.log if level == "error"]
+    assert line.startswith(says) and three.member.registrar.problem.startswith(says)
+    cluster.until(lambda: cluster[1].member.view.serving == cluster[2].member.view.nodes == ("n1", "n2"))
+    three.kill()
+    three.start()
+    cluster.whole()
+
+
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x91\x01", b"just text"])
 def test_noise_is_an_error(data: bytes) -> None:
     cluster = MemberHarness(1, joined=False)

@@ -235,6 +235,29 @@ def test_an_undecodable_command_changes_nothing_on_any_node() -> None:
     assert all(set(each.consensus.membership.members) == {*before, "x"} for each in world.peers.values())
 
 
+def test_an_error_while_an_entry_is_applied_stops_the_peer_and_is_reported() -> None:
+    """Before, the peer did nothing for ever, and nobody was told."""
+    world = ConsensusHarness(3)
+    leader = world.leader()
+    broken, failures = leader.consensus, list[Exception]()
+
+    def raises(_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    broken.on_applied, broken.on_broken = raises, failures.append
+    broken.propose(Join("x", "d", 1, "p", "a"))
+    with pytest.raises(ZeroDivisionError):
+        world.loop.run_for(1.0)
+    assert list(map(str, failures)) == ["a defect"] and broken.closed
+    world.until(lambda: any(each.consensus.leads for each in world.peers.values()))
+    world.propose(Join("y", "d", 1, "p", "a"))
+    world.until(world.alike)
+    leader.crash(power=False)
+    leader.start()
+    world.until(world.alike)
+    assert {"x", "y"} <= set(leader.members) and len(failures) == 1
+
+
 def test_confirmation_needs_a_majority_now() -> None:
     world = ConsensusHarness(3)
     leader = world.leader()
