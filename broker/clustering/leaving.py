@@ -262,12 +262,15 @@ class Leaving:
         while True:
             try:
                 answer = await ask_leader(self._transport, next(addresses), LEAVE, request)
-                break
+                if not (empty and answer.undecided):
+                    break
+                why = answer.problem
             except ClusterError as error:
                 if not empty:
                     raise
-                self._waits_for = f"{node} asks to leave again, because it got no answer: {error}"
-                await asyncio.sleep(ASK_AGAIN_S)
+                why = str(error)
+            self._waits_for = f"{node} asks to leave again, because it does not know whether it has left: {why}"
+            await asyncio.sleep(ASK_AGAIN_S)
         self._waits_for = ""
         if answer.problem:
             raise ClusterError(answer.problem)

@@ -66,6 +66,7 @@ class CallAnswer(Struct, array_like=True, frozen=True):
     leads; then ask there (`asked_again`).
 
     `members` are (node, address) of all members after a join. `boot`: the caller's boot must be above this number.
+    `undecided`: the problem is that the log has not decided in time, and it may still do so.
     """
 
     problem: str = ""
@@ -73,6 +74,7 @@ class CallAnswer(Struct, array_like=True, frozen=True):
     cluster_id: str = ""
     members: tuple[tuple[str, str], ...] = ()
     boot: int = 0
+    undecided: bool = False
 
 
 def encode_call(message: JoinRequest | LeaveRequest | CallAnswer) -> bytes:

@@ -157,12 +157,17 @@ class JoinLeaveService:
 
     def _check_again(self, waiting: _Waiting) -> None:
         """A member that leaves keeps its row until its last lease has ended. Perhaps the others need it by now."""
-        request, leases = waiting.request, self._member.lease_service
-        if not isinstance(request, LeaveRequest) or leases is None:
-            return
-        problem = self.needed(request.node)
-        if problem and leases.coordinator.withdraw(Leave(request.node, request.empty)):
+        request = waiting.request
+        problem = self.needed(request.node) if isinstance(request, LeaveRequest) else ""
+        if problem and self._withdrawn(waiting):
             self._answer(waiting, CallAnswer(problem))
+
+    def _withdrawn(self, waiting: _Waiting) -> bool:
+        """Withdraw a leave. Returns False if that is too late: the log of a former or of this leader may have it."""
+        request, leases = waiting.request, self._member.lease_service
+        if not waiting.submitted or not isinstance(request, LeaveRequest) or leases is None:
+            return False
+        return leases.coordinator.withdraw(Leave(request.node, request.empty))
 
     def _settle(self) -> None:
         me, zone = self._member.me, self._member.settings.zone
@@ -201,7 +206,7 @@ class JoinLeaveService:
             else:
                 self._submit(each)
             if each in self._waiting and self._member.ports.now_ms() >= each.until_ms:
-                self._answer(each, CallAnswer(self._too_late()))
+                self._answer(each, CallAnswer(self._too_late(), undecided=not self._withdrawn(each)))
 
     def _submit(self, waiting: _Waiting) -> None:
         member = self._member

@@ -12,7 +12,7 @@ from strogoff.broker.clustering import leaving
 from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.broker.clustering.runtime import ClusterRuntime
 from strogoff.cluster.identity import SLOTS, slot_of
-from strogoff.cluster.membership.admission import LEAVE
+from strogoff.cluster.membership.admission import LEAVE, CallAnswer, encode_call
 from strogoff.cluster.slots.placement import wanted
 from strogoff.cluster.slots.table import SlotRow
 from strogoff.cluster.transport.wire import CallFailed
@@ -259,10 +259,12 @@ def test_a_node_does_not_leave_with_a_will_for_an_absent_node(tmp_path: Path, ac
     run(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("undecided", [False, True])
 def test_no_session_begins_at_a_node_whose_leave_is_not_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undecided: bool
 ) -> None:
-    """The log may have the leave all the same, and takes the word of the node that it has no session."""
+    """The log may have the leave all the same, and takes the word of the node that it has no session. So it is if the
+    answer says that the log has not decided yet."""
 
     async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1", **ONE_COPY), await harness.start("n2", **ONE_COPY)
@@ -276,6 +278,8 @@ def test_no_session_begins_at_a_node_whose_leave_is_not_answered(
             answer = asyncio.create_task(call(address, method, request, timeout_s))
             if method == LEAVE and address == one.address:
                 asked.append(answer)
+                if len(asked) == 1 and undecided:
+                    return encode_call(CallAnswer("the cluster did not decide within 10 s", undecided=True))
                 if len(asked) == 1:
                     raise CallFailed("the connection is closed")
             return await answer

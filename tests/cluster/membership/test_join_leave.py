@@ -18,6 +18,7 @@ from strogoff.cluster.membership.admission import (
 from strogoff.cluster.membership.commands import Stale
 from strogoff.cluster.membership.join_leave import VERSIONS
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, zone_of
+from strogoff.cluster.raft.messages import Change
 from tests.harness.members import Machine, MemberHarness
 
 
@@ -174,7 +175,7 @@ def test_without_a_majority_a_request_ends_with_the_reason() -> None:
     answers = join(leader, request(leader, "n4"))
     took = cluster.until(lambda: bool(answers))
     assert took < 10.2
-    assert "there is no leader" in answers[0].problem
+    assert "there is no leader" in answers[0].problem and answers[0].undecided
 
 
 def test_a_leave_waits_for_the_last_lease_and_is_answered() -> None:
@@ -223,6 +224,26 @@ def test_a_node_that_asks_again_after_a_lost_answer_learns_that_it_has_left() ->
     cluster.until(lambda: bool(answers))
     (answer,) = leave(cluster[1], "n2", empty=True)
     assert answer.problem == ""
+
+
+@pytest.mark.parametrize("proposed", [False, True])
+def test_a_leave_without_a_decision_in_time_does_not_happen_or_may_happen_later(proposed: bool) -> None:
+    """The disk of the only voter's log hangs, before or while it writes the entry. A node that was told no begins
+    sessions again, and the entry says that it has none."""
+    cluster = MemberHarness(2)
+    consensus = cluster[1].member.consensus
+    assert consensus is not None
+    answers = leave(cluster[1], "n2", empty=True)
+    if proposed:
+        cluster[1].disks[1].latency_s = (12.0, 12.0)
+    else:
+        cluster[1].disks[1].stall_until = cluster.loop.now_s + 12.0
+        consensus.change(Change("learner", "x/d"))
+    cluster.until(lambda: bool(answers))
+    assert answers[0].problem == "the cluster did not decide within 10 s"
+    assert answers[0].undecided is proposed is bool(consensus.unapplied())
+    cluster.pass_s(30)
+    assert ("n2" not in cluster[1].member.membership.members) is proposed
 
 
 def test_a_node_that_is_alone_has_no_members() -> None:
