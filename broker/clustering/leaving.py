@@ -26,6 +26,7 @@ from .slot_evacuation import SlotEvacuation
 
 DONE = "Done"
 """The last line of a leave that has succeeded begins with it."""
+REPEAT = "Repeat the command, or use --accept-loss to lose them"
 DEPART = "depart"
 """The call that asks a node to leave: whether it gives its sessions away and leaves, whether it may lose some, and the
 seconds that it may take, 4 bytes."""
@@ -36,7 +37,7 @@ ASK_AGAIN_S = 0.5
 PASS_ON_S = 2.0
 """How long a node that stops or leaves waits until the other nodes have its wills and its ended sessions' messages."""
 WILLS_S = 2 * DOUBT_MS / 1000
-"""How long a node that leaves waits until its wills are published: some are in doubt for a while."""
+"""How long a node that leaves waits until its wills are published: some are in doubt, longer after a lost lease."""
 SOON_S = 0.002
 """How often a node that stops looks whether it can go on: publishers at other nodes wait for it."""
 
@@ -208,8 +209,11 @@ class Leaving:
             await self._stop_mqtt(True)  # connections that have no session yet
             still = f"{len(sessions)} sessions of {node.name} are still there"
             await until(lambda: not len(sessions), timeout_s, still)
-            with suppress(ClusterError):
-                await until(lambda: not node.wills.waiting, WILLS_S, "")
+            try:
+                await until(lambda: not node.wills.waiting, WILLS_S, f"{node.name} has wills that wait. {REPEAT}")
+            except ClusterError:
+                if not accept_loss:
+                    raise
             await passed_on(self._clustering, self._member)
             if (owed := self._owed_to()) and not accept_loss:
                 raise ClusterError(

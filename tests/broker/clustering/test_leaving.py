@@ -313,8 +313,13 @@ def test_a_session_without_subscriptions_is_lost_with_a_dead_node_only_on_reques
     run(tmp_path, scenario)
 
 
-def test_a_node_does_not_leave_with_a_will_in_doubt(tmp_path: Path) -> None:
-    """The node has the only copy of the will. The session of the will has ended already."""
+@pytest.mark.parametrize("patience_s", [leaving.WILLS_S, 0.1])
+def test_a_node_does_not_leave_with_a_will_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float
+) -> None:
+    """The node has the only copy of the will. The session of the will has ended already. If the will is in doubt for
+    longer than the node waits, because it had no lease for a moment, it does not leave yet."""
+    monkeypatch.setattr(leaving, "WILLS_S", patience_s)
 
     async def scenario(harness: ServersInMemory) -> None:
         shells = await three_with_one_copy(harness)
@@ -330,6 +335,10 @@ def test_a_node_does_not_leave_with_a_will_in_doubt(tmp_path: Path) -> None:
         await harness.client("n2", name)
         wills = harness.servers["n3"].node.wills
         assert wills.waiting == 1 and harness.servers["n3"].node.sessions.durable == 0
+        if patience_s < 1:
+            with pytest.raises(ClusterError, match=r"n3.* has wills that wait. Repeat the command"):
+                await said(shells[0], shells[2].name)
+            await until(lambda: not wills.waiting)
         assert (await said(shells[0], shells[2].name))[-1] == "Done"
         await until(lambda: got == [b"gone"])
 
