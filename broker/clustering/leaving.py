@@ -16,6 +16,7 @@ from ...cluster.node import ClusterNode
 from ...cluster.slots.recovery import lost_with
 from ...cluster.slots.table import ranges
 from ...cluster.transport.wire import CallFailed, Transport
+from ...storage.engine import StorageError
 from ..node import Node
 from ..sessions.wills import DOUBT_MS
 from .adapter import ClusterAdapter
@@ -176,7 +177,7 @@ class Leaving:
         self._departing = None
         try:
             return departing.result().encode()
-        except ClusterError as error:
+        except (ClusterError, StorageError) as error:
             raise CallFailed(str(error)) from None
 
     async def _depart(self, kill_sessions: bool, accept_loss: bool, timeout_s: float) -> str:
@@ -222,7 +223,7 @@ class Leaving:
                 )
             self._knows_its_slots()
             await self._take_out(node.name, empty=True)
-        except ClusterError:
+        except (ClusterError, StorageError):
             node.gateways.closing = False
             raise
         self._member.left()

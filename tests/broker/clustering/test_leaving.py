@@ -17,6 +17,7 @@ from strogoff.cluster.slots.placement import wanted
 from strogoff.cluster.slots.table import SlotRow
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
+from strogoff.storage.engine import StorageError
 from tests.harness.servers import ServersInMemory, id_at, run, said
 from tests.harness.waiting import until
 
@@ -137,6 +138,28 @@ def test_sessions_that_do_not_move_in_time_are_lost_only_on_request(tmp_path: Pa
         assert (await said(one, "n2@127.0.0.1", accept_loss=True, timeout_s=0))[-1] == "Done"
         await again.abort()
         await other.abort()
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("asked", ["n1", "n2"])
+def test_a_node_that_cannot_read_its_sessions_does_not_leave_and_serves_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        name = await id_at(two, "n2@127.0.0.1")
+
+        def damaged() -> None:
+            raise StorageError("message database: a block cannot be read")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(harness.servers["n2"].node.sessions, "everything", damaged)
+            with pytest.raises(ClusterError, match="a block cannot be read"):
+                await said({"n1": one, "n2": two}[asked], "n2@127.0.0.1")
+        await (await harness.client("n1", name, clean=False)).abort()
+        assert (await said(one, "n2@127.0.0.1"))[-1] == "Done"
 
     run(tmp_path, scenario)
 
