@@ -213,19 +213,24 @@ class ClusterRuntime:
     async def _ask_who_dialled(self, address: str) -> None:
         try:
             answer = decode_who(await self._transport.call(address, WHO, self.name.encode(), CALL_S))
+            async with self._joining:  # a join that is under way may end without an answer
+                if answer.knows and not self._member.clustered:
+                    self._claim(answer.node, address)
         except (CallFailed, MalformedCall):
             return
         finally:
             self._probe = None
-        if answer.knows and not self._member.clustered and not self._joining.locked():
-            self._claimed = (
-                f"{answer.node} says that {self.name} is a member of its cluster, but the data directory of this node "
-                f"is new, so this node takes no clients. To join again: vmq-admin cluster join discovery-node="
-                f"{answer.node.rpartition('@')[0]}@{address} --replace . If that cluster does not exist "
-                "any more: vmq-admin cluster found"
-            )
-            self._node.env.log("error", self._claimed)
-            self.clustering.bar("the node has lost its data directory")
+
+    def _claim(self, node: str, address: str) -> None:
+        """A member says that this node is one, too, and this node does not know the log: serve no client."""
+        self._claimed = (
+            f"{node} says that {self.name} is a member of its cluster, but the data directory of this node is new, or "
+            f"its request to join got no answer. So this node takes no clients. To join again: vmq-admin cluster join "
+            f"discovery-node={node.rpartition('@')[0]}@{address} --replace . If that cluster does not exist any more: "
+            "vmq-admin cluster found"
+        )
+        self._node.env.log("error", self._claimed)
+        self.clustering.bar("the node does not know its cluster")
 
     async def await_copies(self, limit_s: float, at_once: asyncio.Event) -> None:
         """This node is about to stop: wait until the other nodes can do without it, for at most `limit_s` seconds, or
