@@ -144,7 +144,7 @@ class Leaving:
                 else:
                     said = (await self._transport.call(address, DEPART, request, 3 * CALL_S)).decode()
             except CallFailed as error:
-                raise ClusterError(str(error)) from None
+                said = await self._left_or(node, str(error))
             if said == DONE and node != self._node.name:
                 said = await self._known(node)
             yield said
@@ -152,6 +152,12 @@ class Leaving:
                 return
             if asyncio.get_running_loop().time() > end:
                 raise ClusterError(f"{node} has not left within {timeout_s:.0f} s. It continues: see its log")
+
+    async def _left_or(self, node: str, problem: str) -> str:
+        """A node that leaves gives no answer. Returns `DONE` if it has left, and ended. Raises `ClusterError`."""
+        members = self._member.membership
+        await until(lambda: node not in members.members, ASK_AGAIN_S, problem)
+        return DONE
 
     async def _known(self, node: str) -> str:
         """The last line of the leave of another node, when this one knows of it: what its operator asks next must

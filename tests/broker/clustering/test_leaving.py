@@ -122,6 +122,27 @@ def test_a_leave_ends_when_the_asked_node_has_heard_of_it(
     run(tmp_path, scenario)
 
 
+def test_a_leave_whose_last_answer_is_lost_has_succeeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node ends as soon as it has left."""
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        transport = one._leaving._transport
+        call = transport.call
+
+        async def loses_the_end(address: str, method: str, request: bytes, timeout_s: float) -> bytes:
+            answer = await call(address, method, request, timeout_s)
+            if method == leaving.DEPART and answer.startswith(b"Done"):
+                raise CallFailed("the connection is closed")
+            return answer
+
+        monkeypatch.setattr(transport, "call", loses_the_end)
+        assert (await said(one, "n2@127.0.0.1"))[-1] == "Done"
+
+    run(tmp_path, scenario)
+
+
 def test_sessions_that_do_not_move_in_time_are_lost_only_on_request(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
