@@ -33,6 +33,8 @@ DEPART = "depart"
 seconds that it may take, 4 bytes."""
 ROUND_S = 3.0
 """How often a node that leaves tells how far it is."""
+FORGOTTEN_S = CALL_S
+"""How long a node remembers why it has not left, for the operator who asks again and again."""
 ASK_AGAIN_S = 0.5
 """The pause before a node asks the leader again to take it out."""
 PASS_ON_S = 2.0
@@ -176,6 +178,7 @@ class Leaving:
         if self._departing is None:
             timeout_s = int.from_bytes(request[2:], "big")
             self._departing = asyncio.create_task(self._depart(bool(request[0]), bool(request[1]), timeout_s))
+            self._departing.add_done_callback(self._departed)
         departing = self._departing
         await asyncio.wait((departing,), timeout=ROUND_S)
         if not departing.done():
@@ -185,6 +188,18 @@ class Leaving:
             return departing.result().encode()
         except (ClusterError, StorageError) as error:
             raise CallFailed(str(error)) from None
+
+    def _departed(self, departing: asyncio.Task[str]) -> None:
+        """Say in the log why this node has not left, and soon forget it: its operator may not ask any more, and the
+        next one asks for another leave."""
+        if departing.cancelled() or (error := departing.exception()) is None:
+            return
+        self._node.env.log("warning", f"{self._node.name} has not left: {error}")
+        asyncio.get_running_loop().call_later(FORGOTTEN_S, self._forget, departing)
+
+    def _forget(self, departing: asyncio.Task[str]) -> None:
+        if self._departing is departing:
+            self._departing = None
 
     async def _depart(self, kill_sessions: bool, accept_loss: bool, timeout_s: float) -> str:
         """Stop to take clients. With `kill_sessions` give the durable sessions to other nodes, end the others, and

@@ -185,6 +185,27 @@ def test_a_node_that_cannot_read_its_sessions_does_not_leave_and_serves_as_befor
     run(tmp_path, scenario)
 
 
+def test_a_leave_whose_operator_asks_no_more_ends_with_a_line_and_a_later_one_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second operator got the reason of the first leave, although this one had --accept-loss."""
+    monkeypatch.setattr(leaving, "FORGOTTEN_S", 0.01)
+
+    async def scenario(harness: ServersInMemory) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        await (await harness.client("n1", await id_at(two, "n2@127.0.0.1"), clean=False)).abort()
+        with monkeypatch.context() as patched:
+            patched.setattr(leaving, "ROUND_S", 0.0)
+            assert (await two._leaving.answer(bytes((1, 0, 0, 0, 0, 0)))).startswith(b"n2@127.0.0.1 gives its sessions")
+        says = "warning: n2@127.0.0.1 has not left: n2@127.0.0.1 still has 1 durable sessions"
+        await until(lambda: any(line.startswith(says) for line in harness.log["n2"]))
+        await until(lambda: two._leaving._departing is None)
+        assert (await said(one, "n2@127.0.0.1", accept_loss=True, timeout_s=0))[-1] == "Done"
+
+    run(tmp_path, scenario)
+
+
 COPIES = {"queue_replicas": "2", "allow_register_during_netsplit": "majority"}
 ONE_COPY = {**COPIES, "queue_replicas": "1"}
 
