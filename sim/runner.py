@@ -15,7 +15,7 @@ from .faults.rare import RARE
 from .planted_bugs.cluster_bugs import CLUSTER_BUGS
 from .planted_bugs.node_bugs import NODE_BUGS
 from .scenarios.catalogue import SCENARIOS
-from .simulation import ClusterSimulation, NodeSimulation, Outcome
+from .simulation import JUDGED_S, ClusterSimulation, NodeSimulation, Outcome
 from .variants import VARIANTS, vary
 from .workload.changing_routes import with_changing_routes
 from .workload.shared_groups import with_groups
@@ -103,6 +103,8 @@ def run_seed(seed: int, options: RunOptions | None = None, trace: bool = False) 
         return simulation.judged()
     rows: list[dict[str, Any]] = []
     causes = simulation.world.keep_log(rows, options.apart_ms)
+    if options.audit:
+        simulation.least_s = JUDGED_S
     outcome = simulation.judged()
     return replace(outcome, audit=audit(rows, outcome.violations, causes, options.audit))
 

@@ -33,6 +33,9 @@ STEP_S = 1.0
 """The interval between two checks for rest, in virtual seconds."""
 WILL_S = 8.0
 """The least virtual time after the end of all faults, in seconds: longer than any will delay or session expiry."""
+JUDGED_S = 24.0
+"""The same if the event log is judged. A will is lost 12 s after its delay (`judge/anomalies/a14_will.py`), which is
+3 s at most. In a cluster the last row of the log may be 6 s old, and a node that starts again needs some time."""
 OPERATORS_S = 2.0
 """The interval in which operators check their nodes during faults, in virtual seconds, if `looks_early`."""
 STEADY_S = 5.0
@@ -69,6 +72,7 @@ class Simulation(Generic[W]):
     heal_s = 60.0
     """Virtual time, in seconds, from the end of all faults until everything must be at rest."""
     waits_for_backlog = False
+    least_s = WILL_S
 
     def __init__(self, world: W) -> None:
         self.world: W = world
@@ -164,7 +168,7 @@ class Simulation(Generic[W]):
             before = len(deliveries)
             loop.run_for(STEP_S)
             self.operate(healed=True)
-            if loop.now_s >= healed_s + WILL_S and self.at_rest():
+            if loop.now_s >= healed_s + self.least_s and self.at_rest():
                 return
             if self.waits_for_backlog and len(deliveries) > before:
                 limit_s = max(limit_s, loop.now_s + STEADY_S)

@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from strogoff.broker.queues.records import SessionRecord
+from strogoff.broker.sessions.registry import SessionRegistry
+from strogoff.broker.sessions.session import Session
 from strogoff.cli import main
 from strogoff.judge.findings import Finding
 from strogoff.judge.run import judge
@@ -156,6 +159,20 @@ def test_logs_that_are_not_judged_are_counted() -> None:
     assert list(summary([])) == []
     *_, last = summary([Audit(unjudged="why"), Audit(unjudged="why"), Audit()])
     assert last == "not judged, 2 logs: why"
+
+
+def test_a_run_goes_on_until_a_will_counts_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next primary forgets the wills of the sessions that it gets."""
+    restore = SessionRegistry._restore
+
+    def forget(registry: SessionRegistry, record: SessionRecord, in_slot: bool) -> Session:
+        session = restore(registry, record, in_slot)
+        session.will, session.absence.will_at = None, 0
+        return session
+
+    monkeypatch.setattr(SessionRegistry, "_restore", forget)
+    outcome = run_seed(14100003, RunOptions(nodes=3, variants=("copies",), audit=True))
+    assert outcome.audit is not None and "A14 lost" in outcome.audit.findings
 
 
 def test_audit_and_apart_exclude_each_other() -> None:
