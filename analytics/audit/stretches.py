@@ -1,8 +1,8 @@
 """Which rows of each boot follow each other without a gap, as functions from table to table.
 
-A *word* is 64 numbers (`seq`) of one boot in a row. One that is full, and has no row that says more about the log, is
-a stretch as a whole. All other rows are stretches of one row. So the judge of boots reads few rows, and no boot is
-sorted.
+A *word* is 64 numbers (`seq`) of one boot in a row. One that has each of them once, and no row that says more about
+the log, is a stretch as a whole. All other rows are stretches of one row. So the judge of boots reads few rows, and no
+boot is sorted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def words(events: DataFrame) -> DataFrame:
         F.count("*").alias("events"),
         F.min_by("hlc", "seq").alias("first_hlc"),
         F.max_by("hlc", "seq").alias("last_hlc"),
-        ((F.bit_or(bit) == -1) & ~alone).alias("full"),
+        ((F.bit_or(bit) == -1) & (F.count("*") == _WORD) & ~alone).alias("full"),
     )
 
 

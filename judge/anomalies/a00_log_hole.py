@@ -5,6 +5,9 @@ log shows cannot be trusted then: the verdict of the run is unknown. These are n
 first boot of a node, which were deleted with their day (`deleted`); rows before `node.join`, which are of another
 run; and rows at the end of a boot that a loss of power may have taken (`tail`).
 
+Two processes may have written rows under the same numbers (`twice`): after a backup was restored, a boot has the number
+of one that the log has already. Nobody can tell their rows apart, so nothing is known then either.
+
 The same is unknown if two boots replaced names with different keys (`keys`), or one of them did not: a client has two
 names then.
 
@@ -44,7 +47,12 @@ def judge(stretches: Iterable[Stretch], world: World) -> Iterator[Finding]:
     """Judge all rows of one boot, in the order of `seq`."""
     last = 0
     end: Row | None = None
-    for row, end in stretches:
+    twice = False
+    for row, later in stretches:
+        if end is not None and row["seq"] == last and row["hlc"] != end["hlc"] and not twice:
+            twice = True
+            yield _finding("twice", "fatal", row, str(last), "two processes have written rows as this boot")
+        end = later
         first_boot = world.lives.first_boot[row["node"]] == row["boot"]
         joined = row["type"] == "node.join" and not last
         if row["seq"] > last + 1 and row["type"] != "log.gap" and not joined:

@@ -45,3 +45,19 @@ def test_full_words_are_one_stretch_and_other_rows_alone(spark: SparkSession, tm
     (boot,) = boots(of_words, stretches(events, of_words)).collect()
     assert (boot["node"], boot["boot"], boot["events"]) == (NODE, 1, 349)
     assert (boot["first"]["type"], boot["last"]["seq"]) == ("node.start", 350)
+
+
+@spark_tests
+def test_a_word_that_two_processes_have_written_is_not_full(spark: SparkSession, tmp_path: Path) -> None:
+    from strogoff.analytics.audit.stretches import stretches, words
+    from strogoff.analytics.sources import open_tables
+
+    log, restored = Log(), Log()
+    restored.pass_s(3600)
+    for each in (log, restored):
+        while each.rows[-1]["seq"] < 128:
+            each.say("mem.up", target="n2")
+    rows = [*log.rows, restored.rows[80]]
+    events = open_tables(spark, write_log(rows, tmp_path / "log"), tmp_path / "out").events
+    found = sorted(row["first"]["seq"] for row in stretches(events, words(events)).collect())
+    assert found == sorted([*range(1, 129), 81])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from strogoff.judge.run import judge
+
 from ...testing.log_audit.log_builder import Log
 from .found import findings, kinds
 
@@ -30,6 +32,17 @@ def test_rows_in_any_order_and_twice_are_no_hole() -> None:
     log.rows += log.rows[:5]
     random.Random(2).shuffle(log.rows)
     assert "A0" not in [anomaly for anomaly, _ in kinds(log)]
+
+
+def test_two_processes_with_the_number_of_one_boot() -> None:
+    """A backup of the disk is restored, and the log has both lives of it."""
+    log = log_with_rows()
+    restored = Log()
+    restored.pass_s(3600)
+    log.rows += restored.rows
+    (found,) = [each for each in judge(log.rows).findings if each.anomaly == "A0"]
+    assert (found.kind, found.subject.detail) == ("twice", "boot 1, row 2")
+    assert judge(log.rows).verdict == "unknown"
 
 
 def test_deleted_days_are_no_hole() -> None:
