@@ -1,6 +1,7 @@
 """A19 policy-breach: a node accepted a PUBLISH that the split policy forbids, or refused one without a split.
 
-- `accepted`: it acknowledged without a lease (`right` is policy), and its `allow_publish_during_netsplit` is not `on`;
+- `accepted`: it acknowledged without a lease (`right` is policy), and its `allow_publish_during_netsplit` was not `on`
+  when it accepted the message, nor when the client published it again;
 - `refused`: it refused an operation because of a split (`policy.deny`, reason netsplit), and saw the whole cluster, as
   the row says. In older logs it had a lease, and was in no incident.
 
@@ -21,11 +22,14 @@ ID = "A19"
 
 
 def judge(message: Message, world: World) -> Iterator[Finding]:
-    """Judge the acknowledgement of a message."""
+    """Judge the acknowledgement of a message. The answer may leave when the setting is another one."""
     publish, answer = message.publish, message.answer
     if publish is None or answer is None or answer.right != "policy":
         return
-    if world.setting(answer.node, POLICY, answer.stamp) not in ("", "on"):
+    accepted = [(publish.node, publish.stamp)]
+    if publish.repeated >= 0:
+        accepted.append((answer.node, publish.repeated))
+    if all(world.setting(node, POLICY, stamp) not in ("", "on") for node, stamp in accepted):
         subject = Subject(answer.node, message.mountpoint, publish.client, message=message.id)
         what = publish.stamp, publish.topic, publish.qos
         yield of_message(ID, "accepted", "fatal", subject, what, (publish.row, answer.row))

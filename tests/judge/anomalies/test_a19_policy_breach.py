@@ -25,6 +25,23 @@ def test_the_setting_at_the_time_of_the_answer(flag: str | None, wrong: bool) ->
         assert [each for each in kinds(log) if each[0] == "A19"] == [("A19", "accepted")] * wrong
 
 
+@pytest.mark.parametrize(("before", "after"), [("on", "off"), ("off", "on")])
+@pytest.mark.parametrize("again", [False, True])
+def test_the_setting_is_that_of_the_acceptance(before: str, after: str, again: bool) -> None:
+    """An operator changes it before the answer leaves, perhaps when the client has published the message again."""
+    log = Log()
+    log.say("node.start", retained=0, settings=[f"{POLICY}=majority"])
+    log.say("config.change", key=POLICY, new=before)
+    mid = log.accept(qos=2)
+    if again:
+        log.say("config.change", key=POLICY, new="on")
+        log.say("pub.recv", mid=mid, client="tx", topic="t/1", qos=2)
+    log.say("config.change", key=POLICY, new=after)
+    log.say("pub.ack", mid=mid, client="tx", qos=2, right="policy")
+    wrong = before == "off" and not again
+    assert [each for each in kinds(log) if each[0] == "A19"] == [("A19", "accepted")] * wrong
+
+
 @pytest.mark.parametrize(
     ("state", "policy", "wrong"),
     [
