@@ -7,16 +7,19 @@ unsubscribed.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from ..mqtt.topics import parse_shared
-from .intervals import IntervalTree
+from .intervals import LEAF, IntervalTree
 from .packed import END, Packed, name_of
 from .sessions import Held, SessionKey
 
 CACHED = 1 << 14
-"""So many topics, and subscriptions for them, are remembered."""
+"""So many topics are remembered."""
+HELD = 1 << 15
+"""So many subscriptions are remembered, or those of one filter."""
 
 FilterKey = tuple[str, str, str]
 """Mountpoint, filter and group; "" stands for no group."""
@@ -31,7 +34,7 @@ def filter_key(held: Held) -> FilterKey:
 class Holders:
     """All who ever held one filter of a mountpoint, as members of one group or of none."""
 
-    __slots__ = ("_tree", "filter", "group", "held")
+    __slots__ = ("_ends", "_tree", "filter", "group", "held")
 
     def __init__(self, group: str | None, filter: str, held: Iterable[Held]) -> None:
         self.group = group
@@ -39,6 +42,7 @@ class Holders:
         self.held: dict[SessionKey, list[Held]] = {}
         for each in held:
             self.held.setdefault(each.session, []).append(each)
+        self._ends: dict[SessionKey, list[int]] = {}
         self._tree: IntervalTree[Held] | None = None
 
     def at(self, stamp: int) -> Iterator[Held]:
@@ -50,11 +54,22 @@ class Holders:
 
     def of(self, session: SessionKey, since: int, until: int) -> Iterator[Held]:
         """Returns those of a session that were in force at any time between two stamps."""
-        return (each for each in self.held.get(session, ()) if each.since < until and each.until > since)
+        return (each for each in self._near(session, since, until) if each.since < until and each.until > since)
 
     def perhaps_of(self, session: SessionKey, since: int, until: int) -> Iterator[Held]:
         """The same, also of those whose end a kill may have undone."""
-        return (each for each in self.held.get(session, ()) if each.since < until and each.gone > since)
+        return (each for each in self._near(session, since, until) if each.since < until and each.gone > since)
+
+    def _near(self, session: SessionKey, since: int, until: int) -> Sequence[Held]:
+        """Returns those of a session that begin before a stamp, without the first ones if all have ended before another
+        stamp. A client may subscribe again whenever it connects."""
+        held = self.held.get(session, [])
+        if len(held) <= LEAF:
+            return held
+        ends = self._ends.get(session)
+        if ends is None:
+            ends = self._ends[session] = list(accumulate((max(each.until, each.gone) for each in held), max))
+        return held[bisect_right(ends, since) : bisect_left(held, until, key=lambda each: each.since)]
 
     @property
     def text(self) -> str:
@@ -84,13 +99,10 @@ class SubscriptionTable:
         """Returns the holders of all filters of the mountpoint that match a topic."""
         found = self._found.get((mountpoint, topic))
         if found is None:
-            if self._remembered >= CACHED:
+            if len(self._found) >= CACHED:
                 self._found.clear()
-                self._holders.clear()
-                self._remembered = 0
             found = tuple(map(self._holders_of, self._search(mountpoint, topic)))
             self._found[mountpoint, topic] = found
-            self._remembered += 1
         return found
 
     def of_group(self, mountpoint: str, text: str) -> Iterator[Held]:
@@ -102,6 +114,10 @@ class SubscriptionTable:
         found = self._holders.get(name)
         if found is None:
             mountpoint, filter, group = name.split(END)
+            if self._remembered >= HELD:
+                self._found.clear()
+                self._holders.clear()
+                self._remembered = 0
             held = self._held[mountpoint, filter, group]
             self._remembered += len(held)
             found = self._holders[name] = Holders(group or None, filter, held)

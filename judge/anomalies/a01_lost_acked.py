@@ -84,8 +84,8 @@ def owed_to(message: Message, world: World, until: int = NEVER) -> Iterator[Sess
 def _lasts(held: Held, holders: Holders, stamp: int) -> bool:
     """Whether a subscription, and those that replace it, are in force until a stamp."""
     while held.until <= stamp:
-        replaced = (each for each in holders.held[held.session] if each.since == held.until)
-        following = next(replaced, None)
+        later = holders.of(held.session, held.until, held.until + 1)
+        following = next((each for each in later if each.since == held.until), None)
         if following is None:
             return False
         held = following
