@@ -9,6 +9,7 @@ or it names a later `seq` than the log has (`known_seq`).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -47,8 +48,10 @@ class Lives:
         self.deaths: dict[tuple[str, int], int] = {}
         """(node, boot) -> stamp at which the log shows that it ended without an orderly stop."""
         self.first_boot: dict[str, int] = {}
+        self._numbers: dict[str, list[int]] = {}
         before: dict[str, int] = {}
         for node, boot in sorted(boots):
+            self._numbers.setdefault(node, []).append(boot)
             self.first_boot.setdefault(node, boot)
             if node in before and not boots[node, before[node]].stopped:
                 self.deaths[node, before[node]] = boots[node, boot].first_hlc
@@ -65,10 +68,17 @@ class Lives:
     def started(self, row: Row) -> None:
         """Read a `node.start`: whether the last rows of the boot before were lost."""
         node = row["node"]
-        earlier = max((boot for name, boot in self.boots if name == node and boot < row["boot"]), default=0)
-        before = self.boots.get((node, earlier))
+        numbers = self._numbers.get(node, [])
+        at = bisect_left(numbers, row["boot"])
+        before = self.boots[node, numbers[at - 1]] if at else None
         if before is not None and (row.get("tail_lost") or (row.get("known_seq") or 0) > before.last_seq):
             self.tails.setdefault(node, []).append((before.last_hlc, row["hlc"]))
+
+    def followed(self, node: str, boot: int) -> int:
+        """Returns the stamp at which the next boot of a node began; `NEVER` if the log has none."""
+        numbers = self._numbers.get(node, [])
+        at = bisect_right(numbers, boot)
+        return self.boots[node, numbers[at]].first_hlc if at < len(numbers) else NEVER
 
     def known_up_to(self, node: str) -> int:
         """Returns the stamp up to which the log has what a node wrote; -1 for a node without a log."""

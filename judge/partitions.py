@@ -6,6 +6,7 @@ to the nodes that it reaches, and to the other nodes after the heal (docs/netspl
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from .rows import NEVER, Row
@@ -120,7 +121,8 @@ class Partitions:
 
 
 def _containing(spans: Sequence[Span], stamp: int) -> Span | None:
-    return next(((begin, end) for begin, end in spans if begin <= stamp < end), None)
+    at = bisect_right(spans, stamp, key=lambda span: span[0]) - 1
+    return spans[at] if at >= 0 and stamp < spans[at][1] else None
 
 
 def _begin(spans: list[Span], stamp: int) -> None:

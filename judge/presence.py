@@ -47,14 +47,11 @@ class Presence:
 
     def _lives(self, node: str, boot: int, stamp: int) -> bool:
         """Whether a boot had not ended at a stamp, as far as the log and the other nodes know."""
-        boots = self._world.lives.boots
-        here = boots.get((node, boot))
+        lives = self._world.lives
+        here = lives.boots.get((node, boot))
         if here is not None and here.stopped and here.last_hlc < stamp:
             return False
-        followed = any(
-            name == node and number > boot and rows.first_hlc <= stamp for (name, number), rows in boots.items()
-        )
-        return not followed and not self._world.views.lost(node, stamp)
+        return lives.followed(node, boot) > stamp and not self._world.views.lost(node, stamp)
 
 
 def known_up_to(boots: Mapping[tuple[str, int], BootRows], watermark: int) -> dict[tuple[str, int], BootRows]:

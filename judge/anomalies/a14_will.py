@@ -139,9 +139,7 @@ def _ended(will: _Will, opened: Row, world: World) -> int:
     """Returns when a connection has ended, or its node has started again after that."""
     if will.closed is not None:
         return int(will.closed["hlc"])
-    node, number = opened["node"], opened["boot"]
-    later = [boot.first_hlc for (name, each), boot in world.lives.boots.items() if name == node and each > number]
-    return min(later, default=NEVER)
+    return world.lives.followed(opened["node"], opened["boot"])
 
 
 def _had_time(armed: Row, ended: int, needed: int, world: World) -> bool:
