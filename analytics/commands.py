@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         check(arguments)
         alone: Callable[[argparse.Namespace], int] | None = getattr(arguments, "alone", None)
         return _run(arguments) if alone is None else alone(arguments)
-    except (_Trouble, JavaMissing) as trouble:
+    except (_Trouble, JavaMissing, OSError) as trouble:
         print(f"strogoff analytics: {trouble}", file=sys.stderr)
         return 1
 

@@ -7,8 +7,10 @@ before compression.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,23 +45,36 @@ class Found(NamedTuple):
     strangers: Sequence[str]
 
 
+def files_below(logdir: Path) -> Iterator[Path]:
+    """All files below `logdir`, but those of directories that are deleted meanwhile. Raises OSError, also for a
+    directory that this user may not read: without it a job would be about a part of the log, and not say so."""
+
+    def failed(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for directory, _, names in os.walk(logdir, onerror=failed):
+        yield from (Path(directory, name) for name in names)
+
+
 def find(logdir: Path) -> Found:
-    """All files below `logdir`. A file that is renamed or deleted meanwhile may be missing. Raises OSError."""
+    """All files below `logdir`. A file that is renamed or deleted meanwhile may be missing. Raises OSError, also for a
+    file that this user may not read."""
     sources: dict[str, Source] = {}
     strangers = []
-    for path in sorted(logdir.rglob("*")):
+    for path in sorted(files_below(logdir)):
         below = path.relative_to(logdir)
         name = _NAME.fullmatch(path.name)
         try:
             stat = path.stat()
-            if path.is_dir():
-                continue
         except FileNotFoundError:
             continue
         if name is None:
             if not _NOT_TO_READ.fullmatch(path.name):
                 strangers.append(str(below))
             continue
+        if not os.access(path, os.R_OK) and path.exists():
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         source = Source(str(below.with_name(name[1])), name[2], stat.st_size, stat.st_mtime_ns)
         other = sources.get(source.file)
         if other is None or SUFFIXES.index(source.suffix) < SUFFIXES.index(other.suffix):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .log_sources import files_below
 from .manifest import NAME
 
 
@@ -12,7 +13,7 @@ class Trouble(Exception):
 
 
 def check_log(logdir: str) -> None:
-    """Raise Trouble if a directory has no event log. A URL is not looked at."""
+    """Raise Trouble if a directory has no event log. A URL is not looked at. Raises OSError."""
     if "://" in logdir:
         return
     directory = Path(logdir)
@@ -20,7 +21,7 @@ def check_log(logdir: str) -> None:
         raise Trouble(f"{logdir}: no such directory")
     if not directory.is_dir():
         raise Trouble(f"{logdir} is a file; give the directory, as in eventlog.dir")
-    if next(directory.rglob("boot=*-*.jsonl*"), None) is None:
+    if not any(path.match("boot=*-*.jsonl*") for path in files_below(directory)):
         raise Trouble(f"{logdir}: no event log in it (no files named boot=*.jsonl). Is eventlog.level = off?")
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from strogoff.analytics.log_sources import find
+from strogoff.cli import main
 
 
 def file(path: Path, content: str = "x") -> Path:
@@ -31,6 +37,50 @@ def test_a_file_and_its_compressed_copy_are_one_source(tmp_path: Path) -> None:
     file(tmp_path / "boot=1-000001.jsonl", "plain")
     file(tmp_path / "boot=1-000001.jsonl.gz", "packed")
     assert [(each.file, each.suffix) for each in find(tmp_path).sources] == [("boot=1-000001.jsonl", ".gz")]
+
+
+def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError], number: int) -> Path:
+    """Write the log of two nodes. Returns the directory of one of them, which cannot be read. Root may read all."""
+    file(tmp_path / "node=n1/boot=1-000001.jsonl")
+    directory = file(tmp_path / "node=n2/boot=1-000001.jsonl").parent
+    scandir = os.scandir
+
+    def scan(path: Any) -> Any:
+        if path == str(directory) or path == directory:
+            raise error(number, os.strerror(number), str(directory))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    return directory
+
+
+def test_a_directory_that_nobody_may_read_is_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit would be about the other nodes alone, and would not say so."""
+    failing(tmp_path, monkeypatch, PermissionError, errno.EACCES)
+    with pytest.raises(PermissionError, match="node=n2"):
+        find(tmp_path)
+
+
+def test_nor_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = file(tmp_path / "boot=1-000001.jsonl")
+    monkeypatch.setattr(os, "access", lambda asked, _mode: asked != path)
+    with pytest.raises(PermissionError, match="boot=1"):
+        find(tmp_path)
+
+
+def test_a_directory_that_is_deleted_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker deletes days."""
+    failing(tmp_path, monkeypatch, FileNotFoundError, errno.ENOENT)
+    assert [each.file for each in find(tmp_path).sources] == ["node=n1/boot=1-000001.jsonl"]
+
+
+def test_a_job_says_what_it_may_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = failing(tmp_path, monkeypatch, PermissionError, errno.EACCES)
+    assert main(["analytics", "follow", str(tmp_path), "--client", "rx"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("strogoff analytics: ") and "Permission denied" in told and str(directory) in told
 
 
 def test_sources_are_sorted_by_name(tmp_path: Path) -> None:
