@@ -10,8 +10,9 @@ for the disk behind one with QoS 2. A client does not read from 1 s before `dlv.
 one, while its gateway takes no more for it.
 
 When a connection ends, the node gives a message of a group that it has not sent to another member there that is
-connected. The other message has another id, and the log has no row for the end of this one. So a message of a group
-that was never sent is not judged beyond the first end of a connection at which there was such a member.
+connected, or whose CONNACK is on its way for 10 s at most. The other message has another id, and the log has no row for
+the end of this one. So a message of a group that was never sent is not judged beyond the first end of a connection at
+which there was such a member.
 
 Not judged are messages that were dropped or expired while they waited, and nodes that had no lease, or were out of the
 view of another, in that time. Nothing is judged after a node has left messages out of the log: they may be what the
@@ -108,12 +109,13 @@ def _given(queued: Queued, session: Session, until: int, world: World) -> int:
 
 
 def _is_online(held: Held, node: str, stamp: int, world: World) -> bool:
-    """Whether the session of a subscription was at a node, with a connection, at a stamp."""
+    """Whether the session of a subscription was at a node, with a connection, at a stamp. The row of a connection may
+    come late: it says that CONNACK was sent."""
     session = world.session(held.session)
     return (
         held.since < stamp < held.until
         and session.home_at(stamp).node == node
-        and any(world.online_between(session.owner, stamp, stamp + 1))
+        and any(world.online_between(session.owner, stamp, stamp + LIMIT))
     )
 
 

@@ -195,6 +195,9 @@ def test_a_message_of_a_group_goes_to_another_member_at_the_end_of_a_connection(
     assert group(*member()) == []
     assert group() == group(*member("$share/h/t")) == group(*member("t")) == waited
     assert group(*member(closed=19)) == group(*member(node="o")) == waited
+    back = {"client": "d", "epoch": 1, "conn": 5, "expiry_s": 9, "receive_max": 9}
+    assert group(*member(closed=19), row("conn.open", 22, **back)) == []  # its CONNACK was on its way
+    assert group(*member(closed=19), row("conn.open", 21 + LIMIT, **back)) == waited
     taken_over = row("conn.open", 19, client="c", epoch=1, expiry_s=9, receive_max=9, conn=4)
     assert group(taken_over) == [(4, 19, END), *waited]
     left = row("sub.del", 15, client="d", epoch=1, conn=2, filter=SHARED)
