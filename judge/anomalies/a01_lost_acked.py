@@ -2,7 +2,7 @@
 
 A message of QoS 1 or 2 is owed to each session with a matching subscription of QoS 1 or 2, whose SUBACK left before the
 node accepted the message. It ends with the subscriber's answer, with a drop or an expiry that the log has, or with the
-session. A message without an acknowledgement is never lost. Kinds:
+session. A message without an acknowledgement is never lost. Of a group, `stale-route` and `queue` are found. Kinds:
 
 - `stale-route`: the node that accepted the message did not route it to the session, or to any member of a group;
 - `forward`: it was sent to the session's node, and did not arrive there;
@@ -23,7 +23,8 @@ Not owed, because the log shows another end or none that is certain:
 - A session that subscribes at a node without a lease is unknown to the others until the heal, or until the node has
   joined.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side. A member that
-  joins while the message is on its way may get it for the group.
+  joins while the message is on its way may get it for the group. When the connection of a member ends, another one may
+  get what waited for it.
 - A session that never got a message of its own client may have No Local, which the log does not show.
 - A subscription that ends before the acknowledgement of the message: the message had perhaps not arrived by then.
 
@@ -246,13 +247,19 @@ def finding_of(kind: str, message: Message, session: Session, world: World) -> F
 
 
 def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
-    """Find an acknowledged message that no member of a group with members got. Yields None for a group that the logs do
-    not tell enough about."""
+    """Find an acknowledged message that no member of a group with members got or kept. Yields None for a group that the
+    logs do not tell enough about."""
     publish, answer = message.publish, message.answer
     if publish is None or answer is None or not publish.qos:
         return
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
-        if holders.group is None or _reached(message, publish, holders, world):
+        if holders.group is None:
+            continue
+        if _reached(message, publish, holders, world):
+            lost = _lost_by_members(message, holders.text, world)
+            if lost:
+                sure = all(world.doubt(each, publish.stamp) == NEVER for each in lost)
+                yield _of_message("queue", message, ("", message.mountpoint, holders.text), 0, sure)
             continue
         answered = (
             held.session
@@ -287,6 +294,29 @@ def _reached(message: Message, publish: Publish, holders: Holders, world: World)
         if session is not None and any(holders.of(session.key, publish.stamp, publish.stamp)):
             return True
     return False
+
+
+def _lost_by_members(message: Message, group: str, world: World) -> list[Session]:
+    """Returns the members that were chosen, if a kill took the message from the queues of all of them; else nothing.
+    When the connection of a member ends, its node may give the message to another one, and the log does not say so."""
+    publish, answer, lost = message.publish, message.answer, []
+    assert publish is not None and answer is not None
+    if answer.right == "policy" or group not in message.groups or any(each[2] == group for each in message.given_up):
+        return []
+    for owner, queued in message.queued.items():
+        if all(group != each for each, _, _ in queued.entries):
+            continue
+        session = world.session_at(owner, queued.stamp)
+        if session is None or not session.durable or session.ended < NEVER or not is_shown(message, session, world):
+            return []
+        ended = owner in message.received or owner in message.given_up or message.queued_for(session) is None
+        if ended or not world.knows(session, answer.stamp) or fate(message, session, world) != "queue":
+            return []
+        died = world.lives.death(queued.node, queued.boot)
+        if any(queued.stamp < each.closed < died for each in world.online_between(owner, queued.stamp, died)):
+            return []
+        lost.append(session)
+    return lost
 
 
 class Lane:

@@ -1,0 +1,32 @@
+"""A1: messages of groups that a kill takes from the queues of members."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...testing.log_audit.log_builder import Log
+from .found import kinds
+
+
+@pytest.mark.parametrize("saved", ["", "safe", "sent", "other", "closed", "group"])
+def test_a_group_loses_a_message_with_the_queue_of_a_member(saved: str) -> None:
+    """It was acknowledged, and safe nowhere. `saved`: what may have saved it."""
+    log, group = Log(), "$share/g/t/#"
+    for client in ("one", "two"):
+        log.subscriber(client, group, expiry_s=60)
+    mid = log.accept()
+    log.say("q.enq", mid=mid, client="one", group=group)
+    if saved == "safe":
+        log.say("q.durable", mid=mid, client="one")
+    elif saved == "sent":
+        log.send(mid, "one")
+    elif saved == "other":
+        log.say("q.enq", mid=mid, client="two", group=group)
+        log.say("q.durable", mid=mid, client="two")
+    elif saved == "closed":
+        log.say("conn.close", client="one", reason="closed")
+    elif saved == "group":
+        log.say("q.drop", client=group, topic="t/1", reason="no_member", mid=mid)
+    log.ack(mid)
+    log.boot()
+    assert kinds(log) == ([] if saved else [("A1", "queue")])
