@@ -123,6 +123,23 @@ class WebSocketConnection(Connection):
             self.transport.write(pong)
         super().resume_writing()
 
+    # -- the end of the input
+
+    def eof_received(self) -> None:
+        """As `Connection.eof_received`. TLS reports the end of the stream also while it is not read."""
+        self._read_all_of_the_rest()
+        super().eof_received()
+
+    def _last_words(self) -> None:
+        super()._last_words()
+        self._read_all_of_the_rest()
+
+    def _read_all_of_the_rest(self) -> None:
+        """Read the frames that wait, because no further turn comes. The last one may be the client's DISCONNECT."""
+        data, self.rest = self.rest, b""
+        if data:
+            self._read_frames(data)
+
     # -- the upgrade
 
     def introduced(self) -> None:

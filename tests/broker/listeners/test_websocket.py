@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,7 +18,7 @@ from strogoff.broker.listeners.proxy_protocol import SIGNATURE
 from strogoff.broker.listeners.websocket import FRAMES_PER_TURN, STEP_BYTES
 from strogoff.configs import ListenerSettings
 
-from ...harness.listeners import ListenerHarness, Peer, both_loops, tcp, with_listeners
+from ...harness.listeners import Authority, ListenerHarness, Peer, both_loops, tcp, with_listeners
 
 
 def quit_and_close(peer: Peer) -> None:
@@ -245,6 +247,44 @@ def test_frames_wait_while_the_handler_has_paused_reading(loop: str) -> None:
 
 
 @both_loops
+def test_a_peer_that_closes_tls_behind_many_frames(loop: str, tmp_path: Path) -> None:
+    """TLS reports the end of the stream although the socket is not read: the handler gets all frames before it."""
+
+    async def test(harness: ListenerHarness) -> None:
+        authority = Authority(tmp_path)
+        port = await harness.open(authority.settings(type="wss"))
+        context = ssl.create_default_context(cafile=authority.cafile)
+        peer = await upgraded(port, ssl=context)
+        handler = await harness.handler()
+        count = 20 * FRAMES_PER_TURN
+        peer.send(Frame(Opcode.BINARY, b"x").serialize(mask=True) * count)
+        peer.close()
+        await harness.until(lambda: handler.reasons)
+        assert (len(handler.received), handler.reasons) == (count, ["peer_closed"])
+
+    with_listeners(test, loop)
+
+
+@both_loops
+def test_a_peer_that_resets_behind_many_frames(loop: str) -> None:
+    """A write finds the connection reset while frames wait: the handler gets them before the end."""
+
+    async def test(harness: ListenerHarness) -> None:
+        peer = await upgraded(await harness.open(ws()))
+        handler = await harness.handler()
+        link: Any = handler.link
+        count = 20 * FRAMES_PER_TURN
+        link.data_received(Frame(Opcode.BINARY, b"x").serialize(mask=True) * count)
+        transport = link.transport
+        link.connection_lost(ConnectionResetError())
+        assert (len(handler.received), handler.reasons) == (count, ["connection_reset"])
+        transport.abort()
+        peer.close()
+
+    with_listeners(test, loop)
+
+
+@both_loops
 def test_another_port_takes_over(loop: str) -> None:
     async def test(harness: ListenerHarness) -> None:
         peer = await upgraded(await harness.open(ws()))
@@ -350,8 +390,8 @@ UPGRADE = (
 )
 
 
-async def upgraded(port: int) -> Peer:
-    peer = await Peer.connect(port)
+async def upgraded(port: int, **options: Any) -> Peer:
+    peer = await Peer.connect(port, **options)
     peer.send(UPGRADE)
     assert b" 101 " in await peer.reader.readuntil(b"\r\n\r\n")
     return peer
