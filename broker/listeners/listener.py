@@ -168,20 +168,25 @@ class Listener:
             self._context = await asyncio.to_thread(make_context, self.settings)
 
     async def _watch_crl(self, path: str, seen: _Stamp | None) -> None:
-        """Read the revocation list again whenever the file differs from `seen`.
+        """Read the revocation list again whenever the file differs from `seen`, the one in force.
 
-        A broken list is logged once, and the earlier one stays in force.
+        The earlier list stays in force until the new one can be read, with certificate and key. Each problem is logged
+        once.
         """
+        problem = ""
         while True:
             await asyncio.sleep(self.limiter.options.crl_refresh_interval_s)
             found = await asyncio.to_thread(_stamp, path)
             if found == seen:
                 continue
-            seen = found
             try:
                 await self.reload_tls()
             except TlsError as error:
-                self.limiter.log("error", f"{error}; the revocation list from before stays in force")
+                if str(error) != problem:
+                    problem = str(error)
+                    self.limiter.log("error", f"{problem}; the revocation list from before stays in force")
+            else:
+                seen, problem = found, ""
 
 
 def _stamp(path: str) -> _Stamp | None:

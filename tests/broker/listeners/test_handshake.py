@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from websockets.asyncio.client import connect
 
 from strogoff.broker.listeners.proxy_protocol import SIGNATURE
+from strogoff.broker.listeners.tls import make_context
+from strogoff.configs import ListenerSettings
 
 from ...harness.listeners import Authority, ListenerHarness, Peer, both_loops, with_listeners
 
@@ -182,6 +184,36 @@ def test_a_revoked_certificate_and_a_list_that_changes(loop: str, authority: Aut
         await harness.until(lambda: any("from before stays in force" in line for line in harness.lines))
         await refused(port, context)
         assert len(harness.handlers) == 1
+
+    with_listeners(test, loop, crl_refresh_interval_s=0.02)
+
+
+@both_loops
+def test_a_revocation_list_that_changes_while_the_certificate_is_renewed(
+    loop: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new key is not there yet when the list is read. Once it is, the list comes into force."""
+
+    async def test(harness: ListenerHarness) -> None:
+        crlfile = authority.folder / "crl.pem"
+        crlfile.write_bytes(revocations(authority))
+        await harness.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
+        listener = harness.listeners.find("ssl.default")
+        before = listener._current_context()
+        read: list[ListenerSettings] = []
+
+        def counted(settings: ListenerSettings) -> ssl.SSLContext:
+            read.append(settings)
+            return make_context(settings)
+
+        monkeypatch.setattr("strogoff.broker.listeners.listener.make_context", counted)
+        renewed = authority.ca.issue_cert("127.0.0.1")
+        renewed.cert_chain_pems[0].write_to_path(authority.certfile)
+        crlfile.write_bytes(revocations(authority, 4711))
+        await harness.until(lambda: len(read) > 2)
+        renewed.private_key_pem.write_to_path(authority.keyfile)
+        await harness.until(lambda: listener._current_context() is not before)
+        assert sum("from before stays in force" in line for line in harness.lines) == 1
 
     with_listeners(test, loop, crl_refresh_interval_s=0.02)
 
