@@ -19,10 +19,11 @@ from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from ..broker.listeners.handshake import SocketAcceptor
-from ..broker.listeners.limiter import RESERVED, Refusals
+from ..broker.listeners.limiter import RESERVED, LimiterOptions, Refusals
 from ..broker.listeners.listener import ListenerRow
+from ..broker.listeners.revocations import stamp_of, watch
 from ..broker.listeners.sockets import ListenError, backlog, bind, cannot_listen
-from ..broker.listeners.tls import TlsError, make_context
+from ..broker.listeners.tls import TlsError, check_depth, make_context
 from ..broker.reporting.log_line import Line
 from ..configs import ListenerSettings
 
@@ -46,11 +47,11 @@ ApplicationFactory = Callable[[ListenerSettings], web.Application]
 class _Entrance(asyncio.Protocol):
     """The beginning of a connection: `admit` returns its handler, or None for one that must be closed."""
 
-    def __init__(self, admit: Callable[[int], RequestHandler | None]) -> None:
+    def __init__(self, admit: Callable[[asyncio.BaseTransport], RequestHandler | None]) -> None:
         self._admit = admit
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        handler = self._admit(transport.get_extra_info("socket").fileno())
+        handler = self._admit(transport)
         if handler is None:
             transport.close()
         else:
@@ -59,17 +60,20 @@ class _Entrance(asyncio.Protocol):
 
 
 class _TlsEntrance(SocketAcceptor):
-    """The same with TLS. `admit` is asked before the handshake, so connections that have not finished it count."""
+    """The same with TLS. `admit` is asked before the handshake, so connections that have not finished it count, and
+    `fits` after it. `context` returns the present certificates and revocation list."""
 
     def __init__(
         self,
         admit: Callable[[int], RequestHandler | None],
-        context: ssl.SSLContext,
+        fits: Callable[[asyncio.BaseTransport], bool],
+        context: Callable[[], ssl.SSLContext],
         timeout_s: float | None,
         log: Log,
     ) -> None:
         super().__init__(self._let_in, log)
         self._admit = admit
+        self._fits = fits
         self._context = context
         self._timeout_s = timeout_s
         self.shaking: dict[RequestHandler, asyncio.Task[None]] = {}
@@ -91,7 +95,10 @@ class _TlsEntrance(SocketAcceptor):
     async def _shake(self, handler: RequestHandler, sock: socket.socket) -> None:
         with suppress(OSError):  # the client sends no TLS, or is gone
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: handler, sock, ssl=self._context, ssl_handshake_timeout=self._timeout_s
+                lambda: _Entrance(lambda transport: handler if self._fits(transport) else None),
+                sock,
+                ssl=self._context(),
+                ssl_handshake_timeout=self._timeout_s,
             )
 
 
@@ -119,13 +126,17 @@ class _ServerLog(LoggerAdapter[Logger]):
 
 
 class HttpListener:
-    """One HTTP listener, running or stopped. `max_descriptor` is as in `LimiterOptions`."""
+    """One HTTP listener, running or stopped."""
 
-    def __init__(self, settings: ListenerSettings, pages: ApplicationFactory, log: Log, max_descriptor: int) -> None:
+    def __init__(
+        self, settings: ListenerSettings, pages: ApplicationFactory, log: Log, options: LimiterOptions
+    ) -> None:
         self.settings = settings
         self._make_application = pages
         self._log = log
-        self._max_descriptor = max_descriptor
+        self._options = options
+        self._context: ssl.SSLContext | None = None
+        self._refresh: asyncio.Task[None] | None = None
         self._refusals = Refusals(self._say, lambda: asyncio.get_running_loop().time())
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | _TlsEntrance | None = None
@@ -167,10 +178,10 @@ class HttpListener:
         settings = self.settings
         if settings.proxy_protocol:
             raise cannot_listen(settings, "HTTP listeners do not read PROXY headers; set proxy_protocol = off")
-        context: ssl.SSLContext | None = None
+        seen = stamp_of(settings.crlfile) if settings.uses_tls and settings.crlfile else None
         if settings.uses_tls:
             try:
-                context = make_context(settings)
+                self._context = make_context(settings)
             except TlsError as error:
                 raise cannot_listen(settings, str(error)) from None
         listening = bind(settings)
@@ -186,27 +197,50 @@ class HttpListener:
             max_field_size=settings.max_header_value_length,
         )
         await runner.setup()
-        if context is not None:
-            self._server = _TlsEntrance(self._admit, context, settings.tls_handshake_timeout_s, self._say)
+        if settings.uses_tls:
+            self._server = _TlsEntrance(
+                self._admit, self._fits, self._present_context, settings.tls_handshake_timeout_s, self._say
+            )
             self._server.start(listening, backlog(settings))
         else:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: _Entrance(self._admit), sock=listening, backlog=backlog(settings)
+                lambda: _Entrance(self._admit_plain), sock=listening, backlog=backlog(settings)
             )
         self._runner = runner
         self._socket = listening
         if settings.unix_path is None:
             self.settings = msgspec.structs.replace(settings, port=listening.getsockname()[1])
+        if settings.uses_tls and settings.crlfile and self._options.crl_refresh_interval_s > 0:
+            watching = watch(settings.crlfile, seen, self._options.crl_refresh_interval_s, self._reload_tls, self._say)
+            self._refresh = asyncio.get_running_loop().create_task(watching)
+
+    async def _reload_tls(self) -> None:
+        self._context = await asyncio.to_thread(make_context, self.settings)
+
+    def _present_context(self) -> ssl.SSLContext:
+        assert self._context is not None
+        return self._context
+
+    def _fits(self, transport: asyncio.BaseTransport) -> bool:
+        """Whether the client's chain of certificates is short enough."""
+        settings, tls = self.settings, transport.get_extra_info("ssl_object")
+        if not settings.require_certificate or check_depth(tls, settings.depth):
+            return True
+        self._say("info", f"the chain of certificates is longer than depth = {settings.depth} allows")
+        return False
 
     def _say(self, level: str, text: str) -> None:
         self._log(level, f"{self.settings.key}: {text}")
+
+    def _admit_plain(self, transport: asyncio.BaseTransport) -> RequestHandler | None:
+        return self._admit(transport.get_extra_info("socket").fileno())
 
     def _admit(self, descriptor: int) -> RequestHandler | None:
         """The handler of a new connection with this file descriptor; None if it is beyond a limit."""
         limit = self.settings.max_connections
         if self._runner is None or self._runner.server is None or (limit is not None and self._active >= limit):
             return None
-        if 0 < self._max_descriptor < descriptor:
+        if 0 < self._options.max_descriptor < descriptor:
             self._refusals.note(RESERVED)
             return None
         self._accepted += 1
@@ -246,6 +280,9 @@ class HttpListener:
         server, self._server = self._server, None
         runner, self._runner = self._runner, None
         listening, self._socket = self._socket, None
+        refresh, self._refresh = self._refresh, None
+        if refresh is not None:
+            refresh.cancel()
         if isinstance(server, _TlsEntrance):
             for handler in list(server.shaking):
                 server.end(handler)
@@ -260,11 +297,12 @@ class HttpListener:
 
 
 class HttpListeners:
-    """The HTTP listeners of a node, by key. `max_descriptor` is as in `LimiterOptions`."""
+    """The HTTP listeners of a node, by key. Of the `options` the limit of descriptors and the interval of revocation
+    lists count."""
 
-    def __init__(self, log: Log, max_descriptor: int = 0) -> None:
+    def __init__(self, log: Log, options: LimiterOptions | None = None) -> None:
         self._log = log
-        self._max_descriptor = max_descriptor
+        self._options = options if options is not None else LimiterOptions()
         self._listeners: dict[str, HttpListener] = {}
         self._make_application: ApplicationFactory | None = None
         self._ending: set[asyncio.Task[None]] = set()
@@ -281,7 +319,7 @@ class HttpListeners:
         assert self._make_application is not None, "call start first"
         if settings.key in self._listeners:
             raise ListenError(f"{settings.key}: there is a listener of that name")
-        listener = HttpListener(settings, self._make_application, self._log, self._max_descriptor)
+        listener = HttpListener(settings, self._make_application, self._log, self._options)
         await listener.start()
         self._listeners[settings.key] = listener
         self._log("info", f"{settings.key}: listening on {listener.settings.address}")

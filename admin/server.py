@@ -6,6 +6,7 @@ import random
 import time
 from pathlib import Path
 
+from ..broker.listeners.limiter import limiter_options
 from ..broker.process.server import Server
 from .api_keys import ApiKeys, key_store_of
 from .commands import session, slot
@@ -29,8 +30,8 @@ class AdminServer:
 
     async def start(self, server: Server) -> None:
         """Open `node.admin_socket` and every `listener.http.*` and `listener.https.*`."""
-        http = HttpListeners(server.log, server.descriptors.for_connections)
         settings = server.settings
+        http = HttpListeners(server.log, limiter_options(settings, server.descriptors.for_connections))
         api_keys = ApiKeys(
             key_store_of(server),
             int(settings["min_apikey_length"]),

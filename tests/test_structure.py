@@ -74,8 +74,8 @@ SHELLS = {
             discovery/configured_nodes discovery/host_names discovery/kubernetes discovery/s3 discovery/srv
             discovery/worker
             listeners/alerts listeners/connection listeners/handshake listeners/listener listeners/listeners
-            listeners/sockets listeners/tls listeners/unix_paths listeners/websocket plugins/builtin
-            plugins/passwd_cli plugins/watched_file process/container process/conversion process/daemon
+            listeners/revocations listeners/sockets listeners/tls listeners/unix_paths listeners/websocket
+            plugins/builtin plugins/passwd_cli plugins/watched_file process/container process/conversion process/daemon
             process/eventlog process/eventlog_files process/eventlog_key process/eventlog_packing process/eventlog_ring
             process/logs process/server process/service_manager
         """,

@@ -15,6 +15,7 @@ from ..connection.transport import MakeConnection
 from .connection import Connection, StreamConnection
 from .handshake import TlsAcceptor
 from .limiter import ConnectionLimiter, LimiterOptions
+from .revocations import stamp_of, watch
 from .sockets import backlog, bind, cannot_listen, os_reason, remove_socket_file
 from .tls import TlsError, make_context, notices
 from .traffic import Traffic
@@ -24,10 +25,6 @@ _CLOSE_TURNS = 100
 """Turns of the loop to wait at most: uvloop closes a listening socket one or two turns later."""
 _KINDS = {"tcp": "mqtt", "ssl": "mqtts", "ws": "mqttws", "wss": "mqttwss"}
 """Type in the configuration -> type in `vmq-admin listener show`."""
-
-_Stamp = tuple[int, int, int]
-"""Modification time in nanoseconds, size in bytes, and inode of a file. If the file changes, at least one of them
-does."""
 
 
 class ListenerRow(msgspec.Struct, frozen=True):
@@ -92,7 +89,7 @@ class Listener:
         if self._server is not None:
             return
         settings = self.settings
-        seen = _stamp(settings.crlfile) if settings.uses_tls and settings.crlfile else None
+        seen = stamp_of(settings.crlfile) if settings.uses_tls and settings.crlfile else None
         if settings.uses_tls:
             try:
                 self._context = make_context(settings)
@@ -112,8 +109,10 @@ class Listener:
             self.limiter.settings = msgspec.structs.replace(settings, port=listening.getsockname()[1])
         for notice in (*notices(settings), *_proxy_notices(settings)):
             self.limiter.log("warning", notice)
-        if settings.uses_tls and settings.crlfile and self.limiter.options.crl_refresh_interval_s > 0:
-            self._refresh = asyncio.get_running_loop().create_task(self._watch_crl(settings.crlfile, seen))
+        interval_s = self.limiter.options.crl_refresh_interval_s
+        if settings.uses_tls and settings.crlfile and interval_s > 0:
+            watching = watch(settings.crlfile, seen, interval_s, self.reload_tls, self.limiter.log)
+            self._refresh = asyncio.get_running_loop().create_task(watching)
 
     async def _serve(self, listening: socket.socket) -> asyncio.AbstractServer | TlsAcceptor:
         loop = asyncio.get_running_loop()
@@ -166,35 +165,6 @@ class Listener:
         """
         if self.settings.uses_tls:
             self._context = await asyncio.to_thread(make_context, self.settings)
-
-    async def _watch_crl(self, path: str, seen: _Stamp | None) -> None:
-        """Read the revocation list again whenever the file differs from `seen`, the one in force.
-
-        The earlier list stays in force until the new one can be read, with certificate and key. Each problem is logged
-        once.
-        """
-        problem = ""
-        while True:
-            await asyncio.sleep(self.limiter.options.crl_refresh_interval_s)
-            found = await asyncio.to_thread(_stamp, path)
-            if found == seen:
-                continue
-            try:
-                await self.reload_tls()
-            except TlsError as error:
-                if str(error) != problem:
-                    problem = str(error)
-                    self.limiter.log("error", f"{problem}; the revocation list from before stays in force")
-            else:
-                seen, problem = found, ""
-
-
-def _stamp(path: str) -> _Stamp | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _proxy_notices(settings: ListenerSettings) -> list[str]:

@@ -11,11 +11,13 @@ from pathlib import Path
 import aiohttp
 import pytest
 import trustme
+from cryptography import x509
 
 from strogoff.admin import http_listeners
 from strogoff.broker.listeners.sockets import ListenError
 from strogoff.broker.process.descriptors import Descriptors
 
+from ..harness.listeners import Authority, revocations
 from .server_harness import ServerHarness, both_loops, run_with_server, running_server
 
 HTTP = {"listener__http__default": "127.0.0.1:0"}
@@ -74,21 +76,24 @@ def https(authority: trustme.CA, folder: Path, **more: str) -> dict[str, str]:
     }
 
 
-async def healthy(harness: ServerHarness, authority: trustme.CA) -> bool:
-    """Whether the listener answers a request over TLS."""
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    url = f"https://127.0.0.1:{harness.context.http.show()[0].port}/health"
-    async with aiohttp.ClientSession() as session, session.get(url, ssl=context) as response:
-        return response.status == 200
+async def status(harness: ServerHarness, context: ssl.SSLContext) -> int:
+    """The status of a request; 0 if the node closes the connection."""
+    url = f"https://127.0.0.1:{harness.context.http.show()[0].port}/health/ping"
+    try:
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=context) as response:
+            return response.status
+    except (aiohttp.ClientError, OSError):
+        return 0
 
 
 @both_loops
 def test_tls(tmp_path: Path, loop: str) -> None:
     authority = trustme.CA()
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
 
     async def test(harness: ServerHarness) -> None:
-        assert await healthy(harness, authority)
+        assert await status(harness, context) == 200
 
     run_with_server(tmp_path, test, loop, **https(authority, tmp_path))
 
@@ -99,6 +104,8 @@ def test_handshakes_that_do_not_finish_count_and_end(
 ) -> None:
     """Else they would take all file descriptors of the node."""
     authority = trustme.CA()
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
     monkeypatch.setattr(http_listeners, "REQUEST_S", 0.2)
 
     async def test(harness: ServerHarness) -> None:
@@ -107,7 +114,7 @@ def test_handshakes_that_do_not_finish_count_and_end(
         assert await opened[2][0].read() == b""
         assert await opened[0][0].read() == b""
         await harness.until(lambda: http.show()[0].active_conns == 0)
-        assert await healthy(harness, authority)
+        assert await status(harness, context) == 200
         opened.append(await asyncio.open_connection("127.0.0.1", http.show()[0].port))
         await harness.until(lambda: http.show()[0].active_conns == 1)
         await http.stop("listener.https.default")
@@ -117,6 +124,51 @@ def test_handshakes_that_do_not_finish_count_and_end(
 
     limits = {"listener__https__default__max_connections": "2", "listener__https__tls_handshake_timeout": "infinity"}
     run_with_server(tmp_path, test, loop, **https(authority, tmp_path, **limits))
+
+
+def demanding(authority: Authority, **options: str) -> dict[str, str]:
+    """A listener that demands a certificate of its clients."""
+    files = {"cafile": authority.cafile, "certfile": authority.certfile, "keyfile": authority.keyfile}
+    options = {**files, "require_certificate": "on", **options}
+    return {"listener__https__default": "127.0.0.1:0"} | {f"listener__https__{key}": options[key] for key in options}
+
+
+@both_loops
+def test_a_certificate_is_revoked(tmp_path: Path, loop: str) -> None:
+    authority = Authority(tmp_path)
+    crlfile = tmp_path / "crl.pem"
+    crlfile.write_bytes(revocations(authority))
+    context = ssl.create_default_context(cafile=authority.cafile)
+    issued = authority.ca.issue_cert("operator@example.org")
+    issued.configure_cert(context)
+
+    async def test(harness: ServerHarness) -> None:
+        assert await status(harness, context) == 200
+        crlfile.write_bytes(b"broken")
+        await harness.until(lambda: any("from before stays in force" in line for line in harness.lines))
+        assert await status(harness, context) == 200
+        serial = x509.load_pem_x509_certificate(issued.cert_chain_pems[0].bytes()).serial_number
+        crlfile.write_bytes(revocations(authority, serial))
+        async with asyncio.timeout(10):
+            while await status(harness, context):
+                pass
+
+    run_with_server(tmp_path, test, loop, crl_refresh_interval="20", **demanding(authority, crlfile=str(crlfile)))
+
+
+@both_loops
+def test_a_chain_of_certificates_longer_than_depth(tmp_path: Path, loop: str) -> None:
+    authority = Authority(tmp_path)
+    direct, deep = [ssl.create_default_context(cafile=authority.cafile) for _ in range(2)]
+    authority.ca.issue_cert("operator@example.org").configure_cert(direct)
+    authority.ca.create_child_ca().issue_cert("operator@example.org").configure_cert(deep)
+
+    async def test(harness: ServerHarness) -> None:
+        assert await status(harness, direct) == 200
+        assert await status(harness, deep) == 0
+        assert any("longer than depth = 0" in line for line in harness.lines)
+
+    run_with_server(tmp_path, test, loop, **demanding(authority, depth="0"))
 
 
 @both_loops

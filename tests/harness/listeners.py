@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 import trustme
 import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 from strogoff.broker.connection.transport import ClientTransport, ConnectionOrigin
 from strogoff.broker.listeners.limiter import LimiterOptions
@@ -197,3 +200,17 @@ class Authority:
         """Returns the settings of a listener with TLS."""
         files = {"cafile": self.cafile, "certfile": self.certfile, "keyfile": self.keyfile}
         return tcp(**{"type": "ssl", **files, "tls_versions": ("tlsv1.2", "tlsv1.3"), **fields})
+
+
+def revocations(authority: Authority, *serials: int) -> bytes:
+    """A revocation list of the authority."""
+    key: Any = serialization.load_pem_private_key(authority.ca.private_key_pem.bytes(), None)
+    issuer = x509.load_pem_x509_certificate(authority.ca.cert_pem.bytes())
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
+    builder = x509.CertificateRevocationListBuilder().issuer_name(issuer.subject)
+    builder = builder.last_update(now - day).next_update(now + day)
+    for serial in serials:
+        revoked = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - day).build()
+        builder = builder.add_revoked_certificate(revoked)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import socket
 import ssl
 import struct
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import trustme
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from websockets.asyncio.client import connect
 
 from strogoff.broker.listeners.proxy_protocol import SIGNATURE
-from strogoff.broker.listeners.tls import make_context
-from strogoff.configs import ListenerSettings
 
-from ...harness.listeners import Authority, ListenerHarness, Peer, both_loops, with_listeners
+from ...harness.listeners import Authority, ListenerHarness, Peer, both_loops, revocations, with_listeners
 
 
 @pytest.fixture
@@ -145,20 +141,6 @@ def test_a_chain_that_is_too_long(loop: str, authority: Authority) -> None:
     with_listeners(test, loop)
 
 
-def revocations(authority: Authority, *serials: int) -> bytes:
-    """A revocation list of the authority."""
-    key: Any = serialization.load_pem_private_key(authority.ca.private_key_pem.bytes(), None)
-    issuer = x509.load_pem_x509_certificate(authority.ca.cert_pem.bytes())
-    now = datetime.datetime.now(datetime.UTC)
-    day = datetime.timedelta(days=1)
-    builder = x509.CertificateRevocationListBuilder().issuer_name(issuer.subject)
-    builder = builder.last_update(now - day).next_update(now + day)
-    for serial in serials:
-        revoked = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - day).build()
-        builder = builder.add_revoked_certificate(revoked)
-    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-
 @both_loops
 def test_a_revoked_certificate_and_a_list_that_changes(loop: str, authority: Authority) -> None:
     async def test(harness: ListenerHarness) -> None:
@@ -184,52 +166,6 @@ def test_a_revoked_certificate_and_a_list_that_changes(loop: str, authority: Aut
         await harness.until(lambda: any("from before stays in force" in line for line in harness.lines))
         await refused(port, context)
         assert len(harness.handlers) == 1
-
-    with_listeners(test, loop, crl_refresh_interval_s=0.02)
-
-
-@both_loops
-def test_a_revocation_list_that_changes_while_the_certificate_is_renewed(
-    loop: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The new key is not there yet when the list is read. Once it is, the list comes into force."""
-
-    async def test(harness: ListenerHarness) -> None:
-        crlfile = authority.folder / "crl.pem"
-        crlfile.write_bytes(revocations(authority))
-        await harness.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
-        listener = harness.listeners.find("ssl.default")
-        before = listener._current_context()
-        read: list[ListenerSettings] = []
-
-        def counted(settings: ListenerSettings) -> ssl.SSLContext:
-            read.append(settings)
-            return make_context(settings)
-
-        monkeypatch.setattr("strogoff.broker.listeners.listener.make_context", counted)
-        renewed = authority.ca.issue_cert("127.0.0.1")
-        renewed.cert_chain_pems[0].write_to_path(authority.certfile)
-        crlfile.write_bytes(revocations(authority, 4711))
-        await harness.until(lambda: len(read) > 2)
-        renewed.private_key_pem.write_to_path(authority.keyfile)
-        await harness.until(lambda: listener._current_context() is not before)
-        assert sum("from before stays in force" in line for line in harness.lines) == 1
-
-    with_listeners(test, loop, crl_refresh_interval_s=0.02)
-
-
-@both_loops
-def test_a_revocation_list_may_change_while_the_listener_starts(loop: str, authority: Authority) -> None:
-    """The watch compares with the list that was loaded, not with the first list that it sees."""
-
-    async def test(harness: ListenerHarness) -> None:
-        crlfile = authority.folder / "crl.pem"
-        crlfile.write_bytes(revocations(authority))
-        await harness.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
-        listener = harness.listeners.find("ssl.default")
-        before = listener._current_context()
-        crlfile.write_bytes(revocations(authority, 4711))
-        await harness.until(lambda: listener._current_context() is not before)
 
     with_listeners(test, loop, crl_refresh_interval_s=0.02)
 

@@ -1,0 +1,64 @@
+"""When a listener reads its revocation list again, and when the earlier list stays in force."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from strogoff.broker.listeners.tls import make_context
+from strogoff.configs import ListenerSettings
+
+from ...harness.listeners import Authority, ListenerHarness, both_loops, revocations, with_listeners
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@both_loops
+def test_a_revocation_list_that_changes_while_the_certificate_is_renewed(
+    loop: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new key is not there yet when the list is read. Once it is, the list comes into force."""
+
+    async def test(harness: ListenerHarness) -> None:
+        crlfile = authority.folder / "crl.pem"
+        crlfile.write_bytes(revocations(authority))
+        await harness.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
+        listener = harness.listeners.find("ssl.default")
+        before = listener._current_context()
+        read: list[ListenerSettings] = []
+
+        def counted(settings: ListenerSettings) -> ssl.SSLContext:
+            read.append(settings)
+            return make_context(settings)
+
+        monkeypatch.setattr("strogoff.broker.listeners.listener.make_context", counted)
+        renewed = authority.ca.issue_cert("127.0.0.1")
+        renewed.cert_chain_pems[0].write_to_path(authority.certfile)
+        crlfile.write_bytes(revocations(authority, 4711))
+        await harness.until(lambda: len(read) > 2)
+        renewed.private_key_pem.write_to_path(authority.keyfile)
+        await harness.until(lambda: listener._current_context() is not before)
+        assert sum("from before stays in force" in line for line in harness.lines) == 1
+
+    with_listeners(test, loop, crl_refresh_interval_s=0.02)
+
+
+@both_loops
+def test_a_revocation_list_may_change_while_the_listener_starts(loop: str, authority: Authority) -> None:
+    """The watch compares with the list that was loaded, not with the first list that it sees."""
+
+    async def test(harness: ListenerHarness) -> None:
+        crlfile = authority.folder / "crl.pem"
+        crlfile.write_bytes(revocations(authority))
+        await harness.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
+        listener = harness.listeners.find("ssl.default")
+        before = listener._current_context()
+        crlfile.write_bytes(revocations(authority, 4711))
+        await harness.until(lambda: listener._current_context() is not before)
+
+    with_listeners(test, loop, crl_refresh_interval_s=0.02)
