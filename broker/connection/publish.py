@@ -168,8 +168,6 @@ def _accept_packet(connection: ClientConnection, packet: packets.Publish, modifi
         request.digest = digest_of(packet)
     accept(connection, request)
     state.plans, connection.mountpoint = plans, mountpoint
-    if _heard(connection):
-        _notify(connection, packet)
 
 
 def _heard(connection: ClientConnection) -> bool:
@@ -184,12 +182,18 @@ def _hears_all(connection: ClientConnection) -> bool:
     return connection.services.policy.restricted or _heard(connection)
 
 
-def _notify(connection: ClientConnection, packet: packets.Publish) -> None:
-    arguments = (connection.username, connection.subscriber, packet.qos, packet.topic, packet.payload, packet.retain)
-    if connection.version == 5:
-        connection.env.hooks.notify("on_publish_m5", *arguments, packet.properties or {})
-    else:
-        connection.env.hooks.notify("on_publish", *arguments)
+def _notify(connection: ClientConnection, request: PublishRequest) -> None:
+    """Tell plugins of a PUBLISH that is accepted, as `auth_on_publish` has changed it."""
+    env = connection.env
+    topic, payload, qos, retain = request.topic, request.payload, request.routed_qos, request.retain
+    arguments = (connection.username, connection.subscriber, qos, topic, payload, retain)
+    if connection.version != 5:
+        env.hooks.notify("on_publish", *arguments)
+        return
+    properties = dict(request.properties or {})
+    if request.expires_at:
+        properties["message_expiry_interval"] = max(0, -((env.now - request.expires_at) // 1000))
+    env.hooks.notify("on_publish_m5", *arguments, properties)
 
 
 def accept(connection: ClientConnection, request: PublishRequest) -> None:
@@ -223,6 +227,8 @@ def accept(connection: ClientConnection, request: PublishRequest) -> None:
         _route(connection, request)
     else:
         _begin_qos2(connection, session, request, record)
+    if record is None and _heard(connection):
+        _notify(connection, request)
 
 
 def _may_accept(connection: ClientConnection, request: PublishRequest) -> bool:

@@ -36,6 +36,19 @@ class Changing:
         self.heard.append((str(args[3]), bytes(args[4])))  # type: ignore[call-overload]
 
 
+class PropertiesHeard:
+    """Hears the properties of each PUBLISH."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    def auth_on_publish_m5(self, *_: object) -> bool:
+        return True
+
+    def on_publish_m5(self, *args: object) -> None:
+        self.heard.append(args[-1])
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_modifiers_of_auth_on_publish(version: int) -> None:
     """The plugin sets topic, payload, retain and mountpoint; the publisher gets the usual answer."""
@@ -96,6 +109,43 @@ def test_on_publish_hears_every_message() -> None:
         client.publish("t", b"%d" % number, number, number)
     assert plugin.asked == ["t"]
     assert plugin.heard == [("t", b"0"), ("t", b"1"), ("t", b"2")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_on_publish_hears_only_what_is_accepted(version: int) -> None:
+    """While the disk is full, a v5 client is refused; the message of a v3 client waits until it is accepted."""
+    plugin = Changing()
+    plugin.changes = {"t": {"topic": "changed", "payload": b"new"}}
+    broker = BrokerHarness(plugin)
+    broker.persistent("s", version).subscribe(("early", 1))
+    broker.disk.full = True
+    broker.client("other").publish("early", b"", 1, 1)
+    plugin.heard.clear()
+    client = broker.client("p", version)
+    client.publish("t", b"old", 1, 7)
+    assert plugin.heard == []
+    broker.disk.full = False
+    broker.pass_s(10)
+    assert plugin.heard == ([] if version == 5 else [("changed", b"new")])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_on_publish_hears_a_repeated_packet_once(version: int) -> None:
+    plugin = Changing()
+    broker = BrokerHarness(plugin)
+    client = broker.persistent("p", version)
+    client.publish("t", b"once", 2, 7)
+    client.vanish()
+    broker.persistent("p", version).publish("t", b"once", 2, 7, dup=True)
+    assert plugin.heard == [("t", b"once")]
+
+
+def test_on_publish_hears_the_properties() -> None:
+    plugin = PropertiesHeard()
+    client = BrokerHarness(plugin).client("p", 5)
+    client.ask(publish("t", b"", 1, 1, content_type="x", message_expiry_interval=60))
+    client.ask(publish("t", b"", 1, 2))
+    assert plugin.heard == [{"content_type": "x", "message_expiry_interval": 60}, {}]
 
 
 def test_throttle_of_a_plugin() -> None:
