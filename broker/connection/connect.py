@@ -287,7 +287,7 @@ def _lacks_copies(connection: ClientConnection, handshake: Handshake) -> bool:
 def asked_expiry_s(packet: packets.Connect, modifiers: dict[str, Any], options: Options) -> int:
     """Return the session expiry interval of a CONNECT in seconds: 0 if its session ends with the connection."""
     if packet.version != 5:
-        return 0 if packet.clean_start else (options.persistent_client_expiration_s or NEVER)
+        return 0 if packet.clean_start else min(options.persistent_client_expiration_s or NEVER, NEVER)
     asked: int = (packet.properties or {}).get("session_expiry_interval", 0)
     return min(int(modifiers.get("session_expiry_interval", asked)), NEVER)
 

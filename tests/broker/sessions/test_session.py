@@ -262,6 +262,17 @@ def test_persistent_client_expiration(version: int, configured: int) -> None:
     assert present(broker, "c") is (configured == 0)
 
 
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_session_may_live_for_a_billion_years(version: int) -> None:
+    """The largest value of the setting means never: a deadline so far away does not fit into the record."""
+    broker = BrokerHarness(persistent_client_expiration_s=999_999_999 * 48 * 604_800)
+    client = broker.persistent("c", version)
+    client.ask(Disconnect())
+    assert client.closed
+    broker.restart()
+    assert present(broker, "c")
+
+
 @pytest.mark.parametrize(("asked", "said", "lives"), [(100, 10, 11), (10, 100, 101), (100, 0, 0)])
 def test_disconnect_may_change_the_expiry(asked: int, said: int, lives: int) -> None:
     """MQTT 5.0 section 3.14.2.2.2."""
