@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from ..cluster.identity import left_out
@@ -37,6 +37,7 @@ class Entry(Protocol):
 
     message: Message | None
     qos: int
+    retain: bool
     group: str
     batch: int
 
@@ -80,7 +81,8 @@ class Connection(Protocol):
 
 class Asked(NamedTuple):
     """What a client and its node have agreed on with CONNECT and CONNACK. `expiry_s`: 0xFFFFFFFF stands for never.
-    `receive_max`: messages under way to the client. `will_delay_s`: None without a will. `will`: its id."""
+    `receive_max`: messages under way to the client. `will_delay_s`: None without a will. `will`: its id. `properties`:
+    those of CONNECT, for plugins."""
 
     clean: bool
     expiry_s: int
@@ -88,6 +90,7 @@ class Asked(NamedTuple):
     keepalive_s: int
     will_delay_s: int | None
     will: str | None
+    properties: Mapping[str, Any]
 
 
 class Observer:
@@ -160,7 +163,8 @@ class Observer:
         )
         self.session_event("sess.resume" if present else "sess.create", session)
         if connection.version == 5:
-            self.hooks.notify("on_register_m5", connection.peer, connection.subscriber, connection.username, {})
+            who = connection.peer, connection.subscriber, connection.username
+            self.hooks.notify("on_register_m5", *who, asked.properties)
         else:
             self.hooks.notify("on_register", connection.peer, connection.subscriber, connection.username)
         if session.durable:
@@ -276,6 +280,19 @@ class Observer:
     def client_offline(self, session: Session) -> None:
         """A durable session lost its connection."""
         self.hooks.notify("on_client_offline", Subscriber(session.mountpoint, session.client_id))
+
+    def kept_offline(self, session: Session, entry: Entry) -> None:
+        """The queue of a durable session keeps a message, because no client is connected."""
+        message = entry.message
+        if message is not None and self.hooks.has("on_offline_message"):
+            subscriber = Subscriber(session.mountpoint, session.client_id)
+            self.hooks.notify("on_offline_message", subscriber, entry.qos, message.topic, message.payload, entry.retain)
+
+    def all_unsubscribed(self, session: Session) -> None:
+        """A session ends: it loses all its subscriptions."""
+        if self.hooks.has("on_topic_unsubscribed"):
+            subscriber = Subscriber(session.mountpoint, session.client_id)
+            self.hooks.notify("on_topic_unsubscribed", subscriber, "all_topics")
 
     def session_ended(self, session: Session, reason: str) -> None:
         """A session has ended."""

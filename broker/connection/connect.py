@@ -387,7 +387,9 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
         )
     will = session.will
     delay_s, will_id = (None, None) if will is None else (will.delay_s, will.id)
-    asked = Asked(packet.clean_start, session.expiry_s, handshake.window, keepalive, delay_s, will_id)
+    asked = Asked(
+        packet.clean_start, session.expiry_s, handshake.window, keepalive, delay_s, will_id, packet.properties or {}
+    )
     env.observer.connection_opened(connection, session, present, asked)
     if present and env.events.messages and session.queue.counted >= 0:  # else the count would read the disk
         env.observer.message_depth(session, session.queue.size + len(session.queue.inflight))

@@ -284,6 +284,7 @@ class Server:
                 node.env.observer.choice.follow_level(LEVELS[node.options.eventlog_level])
             elif key in ("eventlog.clients", "eventlog.topics"):
                 node.env.observer.choice.filter(node.options.eventlog_clients, node.options.eventlog_topics)
+        self.hooks.notify("change_config", {change.key: change.new for change in changes})
         if any(change.key.startswith("systree_") for change in changes):
             self.systree.start()
         if any(change.key.endswith("_during_netsplit") for change in changes):

@@ -181,11 +181,14 @@ class DurableQueue(Queue):
 
     def _place(self, entry: Entry) -> None:
         """Keep a new entry in memory as well, or on disk only."""
-        if self.consumer is not None and self.lifo:
+        if self.consumer is None:
+            self.env.observer.kept_offline(self.session, entry)
+            self._extend(entry)
+        elif self.lifo:
             self.waiting.append(entry)
             if len(self.waiting) > self.env.options.memory_window:
                 self._spill_oldest()
-        elif self.consumer is not None and self.low == self.high and len(self.waiting) < self.env.options.memory_window:
+        elif self.low == self.high and len(self.waiting) < self.env.options.memory_window:
             self.waiting.append(entry)
         else:
             self._extend(entry)

@@ -563,6 +563,8 @@ class Session:
         self.queue.drain()
         if self.grouped:
             self.parts.router.redistribute(self)
+        if self.subscriptions:
+            self.env.observer.all_unsubscribed(self)
         for text in list(self.subscriptions):
             self.unsubscribe(text)
         self.inbound.discard()

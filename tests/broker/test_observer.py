@@ -342,6 +342,59 @@ def test_hooks_of_a_session(version: int) -> None:
     ]
 
 
+class Subscribers:
+    """A plugin that hears what sessions keep and lose, and the properties of CONNECT."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+
+    auth_on_publish = auth_on_subscribe = Listener.auth_on_publish
+
+    def on_register_m5(self, peer: Any, subscriber: Any, user: Any, properties: Any) -> None:
+        self.heard.append(("register", properties))
+
+    def on_offline_message(self, subscriber: Any, *message: Any) -> None:
+        self.heard.append(("kept", subscriber.client_id, *message))
+
+    def on_topic_unsubscribed(self, subscriber: Any, topics: Any) -> None:
+        self.heard.append(("unsubscribed", subscriber.client_id, topics))
+
+
+def test_a_plugin_hears_what_is_kept_for_an_absent_client() -> None:
+    """on_offline_message: not for a client that is connected, and not for QoS 0, which no queue keeps."""
+    plugin = Subscribers()
+    broker = BrokerHarness(plugin, max_inflight_messages=1)
+    client = broker.persistent("s")
+    client.subscribe(("t", 1))
+    sender = broker.client("p")
+    for packet_id in (1, 2):
+        sender.publish("t", b"online", 1, packet_id)
+    client.vanish()
+    sender.publish("t", b"zero", 0)
+    sender.publish("t", b"offline", 2, 3)
+    assert plugin.heard == [("kept", "s", 1, "t", b"offline", False)]
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_a_plugin_hears_that_a_session_loses_all_subscriptions(version: int) -> None:
+    plugin = Subscribers()
+    broker = BrokerHarness(plugin)
+    client = broker.client("s", version)
+    client.subscribe(("a", 0), ("b", 0))
+    client.unsubscribe("a")
+    plugin.heard.clear()
+    client.leave()
+    broker.client("without", version).leave()
+    told = [each for each in plugin.heard if each[0] == "unsubscribed"]
+    assert told == [("unsubscribed", "s", "all_topics")]
+
+
+def test_a_plugin_hears_the_properties_of_connect() -> None:
+    plugin = Subscribers()
+    BrokerHarness(plugin).client("s", 5, False, 100)
+    assert plugin.heard == [("register", {"session_expiry_interval": 100})]
+
+
 def test_totals() -> None:
     """node.stats has the values of the counters (schema)."""
     broker = BrokerHarness()

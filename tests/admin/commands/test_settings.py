@@ -71,6 +71,28 @@ def test_a_change_is_in_the_event_log(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
+class ChangesHeard:
+    """A plugin that hears of changed settings."""
+
+    def __init__(self) -> None:
+        self.heard: list[dict[str, str | None]] = []
+
+    def change_config(self, changed: dict[str, str | None]) -> None:
+        self.heard.append(changed)
+
+
+def test_a_plugin_hears_of_a_change(tmp_path: Path) -> None:
+    plugin = ChangesHeard()
+
+    async def test(harness: ServerHarness) -> None:
+        harness.server.hooks.add("changes", plugin)
+        await harness.good("set", "max_inflight_messages=3")
+        await harness.good("config", "reset", "--key=max_inflight_messages")
+        assert plugin.heard == [{"max_inflight_messages": "3"}, {"max_inflight_messages": "20"}]
+
+    run_with_server(tmp_path, test)
+
+
 def test_level_and_filters_of_the_event_log_change_while_the_node_runs(tmp_path: Path) -> None:
     """They decide about messages that come from then on, and are in force at the next start, too."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from strogoff import broker
 from strogoff.broker.plugins.hook_table import ALL, HOOKS, TILL_OK, checked_modifiers
 
 
@@ -24,6 +26,14 @@ def test_the_hooks_that_webhooks_may_register_all_exist() -> None:
     queue = "on_offline_message on_client_wakeup on_client_offline on_client_gone on_session_expired on_auth_m5"
     for name in [*v3.split(), *queue.split(), *(f"{name}_m5" for name in v3.split())]:
         assert name in HOOKS
+
+
+def test_the_broker_calls_every_hook() -> None:
+    """A hook that is in the table, and that nobody calls, would be silent for ever."""
+    folder = Path(broker.__file__).parent
+    sources = [path.read_text() for path in folder.rglob("*.py") if path.parent.name != "plugins"]
+    names = [name.removesuffix("_m5") for name in HOOKS]
+    assert [name for name in names if not any(f'"{name}' in text for text in sources)] == []
 
 
 GOOD: list[tuple[str, str, Any]] = [
