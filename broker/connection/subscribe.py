@@ -73,23 +73,22 @@ def _problem(connection: ClientConnection, text: str) -> int | None:
 def _ask(connection: ClientConnection, packet: packets.Subscribe) -> Any:
     chain = connection.origin.listener.authz_plugins or None
     if connection.version == 5:
-        topics: list[Any] = [
-            (
-                w.filter,
-                {
-                    "qos": w.qos,
-                    "no_local": w.no_local,
-                    "rap": w.retain_as_published,
-                    "retain_handling": w.retain_handling,
-                },
-            )
-            for w in packet.subscriptions
-        ]
+        topics: list[Any] = [(w.filter, _options(w)) for w in packet.subscriptions]
         hook, extra = "auth_on_subscribe_m5", [packet.properties or {}]
     else:
         topics = [(w.filter, w.qos) for w in packet.subscriptions]
         hook, extra = "auth_on_subscribe", []
     return connection.env.hooks.ask(hook, connection.username, connection.subscriber, topics, *extra, chain=chain)
+
+
+def _options(wanted: packets.SubscribeOptions) -> dict[str, Any]:
+    """The options of a filter, for plugins."""
+    return {
+        "qos": wanted.qos,
+        "no_local": wanted.no_local,
+        "rap": wanted.retain_as_published,
+        "retain_handling": wanted.retain_handling,
+    }
 
 
 def _authorised(
@@ -153,7 +152,7 @@ def _add_more(connection: ClientConnection, session: Session, adding: _Adding) -
 
 def _added(connection: ClientConnection, adding: _Adding) -> None:
     packet, fresh, answers, wrote = adding.packet, adding.fresh, adding.answers, adding.wrote
-    _notify(connection, "on_subscribe", [(w.filter, w.qos) for w in packet.subscriptions], packet.properties)
+    _notify(connection, packet, answers)
     _suback(connection, packet, answers, wrote, SUBSCRIBE, adding.context)
     # retained messages come after SUBACK, and after everything that was routed before it
     connection.acks.reply(lambda: _replay(connection, list(fresh)), False)
@@ -309,8 +308,12 @@ def _unsuback(
     connection.acks.reply(send, wait, operation=operation)
 
 
-def _notify(connection: ClientConnection, hook: str, topics: list[Any], properties: dict[str, Any] | None) -> None:
+def _notify(connection: ClientConnection, packet: packets.Subscribe, answers: list[int]) -> None:
+    """Tell plugins of the filters, each with its QoS or options; one that is refused with its code."""
+    hooks, who = connection.env.hooks, (connection.username, connection.subscriber)
+    both = list(zip(packet.subscriptions, answers, strict=True))
     if connection.version == 5:
-        connection.env.hooks.notify(f"{hook}_m5", connection.username, connection.subscriber, topics, properties or {})
+        granted = [(w.filter, _options(w) if code <= 2 else int(code)) for w, code in both]
+        hooks.notify("on_subscribe_m5", *who, granted, packet.properties or {})
     else:
-        connection.env.hooks.notify(hook, connection.username, connection.subscriber, topics)
+        hooks.notify("on_subscribe", *who, [(w.filter, code if code <= 2 else V3_REFUSED) for w, code in both])

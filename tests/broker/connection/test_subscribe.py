@@ -237,6 +237,35 @@ def test_plugins_hear_of_subscriptions() -> None:
     assert plugin.heard == [("sub", [("a", 0), ("b", 1)]), ("unsub", ["a"])]
 
 
+class Five:
+    """Hears of the subscriptions of v5 clients, and refuses one filter."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def auth_on_subscribe_m5(self, user: Any, subscriber: Any, subscriptions: Any, properties: Any) -> Any:
+        return [(text, 0x87 if text == "refused" else options) for text, options in subscriptions]
+
+    def on_subscribe_m5(self, user: Any, subscriber: Any, *told: Any) -> None:
+        self.heard.append(told)
+
+
+def test_plugins_hear_options_and_refusals() -> None:
+    """With the options of MQTT 5, and the code of a refusal: the session has no such subscription."""
+    plugin = Five()
+    client = BrokerHarness(plugin).client("s", 5)
+    client.subscribe(("a", 1), ("refused", 1), subscription_identifier=7)
+    options = {"qos": 1, "no_local": False, "rap": False, "retain_handling": 0}
+    assert plugin.heard == [([("a", options), ("refused", 0x87)], {"subscription_identifier": 7})]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_plugins_of_old_form_hear_refusals(version: int) -> None:
+    plugin = Plugin([("a", 1), ("b", "not_allowed")])
+    BrokerHarness(plugin).client("s", version).subscribe(("a", 1), ("b", 1))
+    assert plugin.heard == [("sub", [("a", 1), ("b", 0x87 if version == 5 else 0x80)])]
+
+
 # -- UNSUBSCRIBE
 
 
