@@ -260,7 +260,7 @@ class DurableQueue(Queue):
         super().attach(consumer, window)
         self.unreadable = False
         if not self.env.options.override_max_online_messages:
-            self._trim(self.max_online)
+            self._trim(self.limit(True))
         if not self.waiting and self.low != self.high:
             self._refill()  # as `pump` would do: if the disk fails to return the queue, the client is refused
 
@@ -286,7 +286,7 @@ class DurableQueue(Queue):
         self.waiting.clear()
         self.low = min(live, default=self.next_seq)
         self.high = self.next_seq
-        self._trim(self.max_offline)
+        self._trim(self.limit(False))
 
     def _write_sent(self) -> None:
         """Write in the records of the entries in flight that they were sent."""

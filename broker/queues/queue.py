@@ -163,7 +163,8 @@ class Queue:
     """The queue of a clean session. `consumer` is None unless the queue is `ONLINE`.
 
     `direct` is the consumer that a new message may be sent to at once. It is also None during a `replay` of retained
-    messages, which must see each message first.
+    messages, which must see each message first. `max_online`, `max_offline`: the limits that a plugin has set for the
+    client; None if it has set none.
     """
 
     durable = False
@@ -201,8 +202,8 @@ class Queue:
         self.window = 0
         self.upgrade = False
         self.lifo = False
-        self.max_online = 1000
-        self.max_offline = 1000
+        self.max_online: int | None = None
+        self.max_offline: int | None = None
         self.commit_awaited = 0
 
     # -- in
@@ -444,10 +445,19 @@ class Queue:
         """Number of messages on disk; -1 if they have not been counted. Never reads the disk."""
         return 0
 
+    def limit(self, online: bool) -> int:
+        """How many messages may wait while a client is connected, or while none is: `UNLIMITED`, or what a plugin has
+        set, or else the setting of the node as it is now."""
+        options = self.env.options
+        own = self.max_online if online else self.max_offline
+        if own is not None:
+            return own
+        return options.max_online_messages if online else options.max_offline_messages
+
     @property
     def full(self) -> bool:
         """True if the limit allows no further waiting message: one more is dropped or displaces another."""
-        limit = self.max_offline if self.consumer is None else self.max_online
+        limit = self.limit(self.consumer is not None)
         if self.replay is not None and limit != UNLIMITED:
             limit += self.replay.hold
         return limit != UNLIMITED and self.size >= limit

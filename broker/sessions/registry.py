@@ -473,7 +473,7 @@ def apply_limits(session: Session) -> None:
     options = session.env.options
     overrides = session.overrides
     queue = session.queue
-    queue.max_online = overrides.get("max_online_messages", options.max_online_messages)
-    queue.max_offline = overrides.get("max_offline_messages", options.max_offline_messages)
+    queue.max_online = overrides.get("max_online_messages")
+    queue.max_offline = overrides.get("max_offline_messages")
     queue.lifo = overrides.get("queue_type", options.queue_type) == "lifo"
     queue.upgrade = overrides.get("upgrade_qos", options.upgrade_outgoing_qos)

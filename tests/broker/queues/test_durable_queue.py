@@ -177,6 +177,48 @@ def test_max_online_messages_counts_messages_behind_the_window() -> None:
     assert numbers(subscriber.drain()) == list(range(1, 8))
 
 
+def test_a_limit_that_changes_while_the_client_is_absent() -> None:
+    """An operator raises `max_offline_messages`: queues hold more at once. A plugin's limit stays."""
+
+    class Limits:
+        def auth_on_register(self, peer: object, subscriber: Any, *_: object) -> object:
+            return {"max_offline_messages": 1} if subscriber.client_id == "limited" else True
+
+        def auth_on_publish(self, *_: object) -> bool:
+            return True
+
+        auth_on_subscribe = auth_on_publish
+
+    broker = BrokerHarness(Limits(), max_offline_messages=1, allow_anonymous=False)
+    for name in ("s", "limited"):
+        client = broker.persistent(name)
+        client.subscribe(("t", 1))
+        client.vanish()
+    publisher = broker.client("p")
+    for number in (1, 2):
+        publisher.publish("t", b"%d" % number, 1, number)
+    broker.node.options.max_offline_messages = 3
+    for number in (3, 4, 5):
+        publisher.publish("t", b"%d" % number, 1, number)
+    assert broker.persistent("s").payloads() == [b"1", b"3", b"4"]
+    assert broker.persistent("limited").payloads() == [b"1"]
+
+
+def test_a_limit_that_changes_while_the_client_is_connected() -> None:
+    broker = BrokerHarness(max_online_messages=1, max_inflight_messages=1)
+    client = broker.persistent("s")
+    client.subscribe(("t", 1))
+    publisher = broker.client("p")
+    for number in (1, 2, 3):
+        publisher.publish("t", b"%d" % number, 1, number)
+    broker.node.options.max_online_messages = 2
+    publisher.publish("t", b"4", 1, 4)
+    got = client.messages()
+    for _ in range(3):
+        got += client.ask(Puback(got[-1].packet_id))
+    assert [each.payload for each in got] == [b"1", b"2", b"4"]
+
+
 @pytest.mark.parametrize("override", [False, True])
 def test_a_backlog_above_max_online_messages(override: bool) -> None:
     """The backlog is cut with events when the client connects, unless `override_max_online_messages` is on."""
