@@ -71,6 +71,11 @@ PROPERTIES = Kind("a dict of properties", lambda v: isinstance(v, Mapping))
 LIST = Kind("a list", lambda v: isinstance(v, list))
 OPTIONS = Kind("a dict of options", lambda v: isinstance(v, Mapping))
 POLICY = Kind('True, False, "on", "off" or "majority"', lambda v: isinstance(v, bool) or v in ("on", "off", "majority"))
+SHARING = Kind(
+    "prefer_local, random, local_only or prefer_online_before_local",
+    lambda v: v in ("prefer_local", "random", "local_only", "prefer_online_before_local"),
+)
+ORDER = Kind("fifo or lifo", lambda v: v in ("fifo", "lifo"))
 
 SESSION: Final = {
     "subscriber_id": SUBSCRIBER,
@@ -81,14 +86,14 @@ SESSION: Final = {
     "max_inflight_messages": COUNT,
     "retry_interval": COUNT,
     "upgrade_qos": BOOL,
-    "shared_subscription_policy": TEXT,
+    "shared_subscription_policy": SHARING,
     "max_connection_lifetime": COUNT,
     "allow_register": POLICY,
     "allow_publish": POLICY,
     "allow_subscribe": POLICY,
     "allow_unsubscribe": POLICY,
     "queue_deliver_mode": TEXT,
-    "queue_type": TEXT,
+    "queue_type": ORDER,
     "queue_replicas": COUNT,
     "max_online_messages": INT,
     "max_offline_messages": INT,

@@ -9,6 +9,7 @@ import pytest
 
 from strogoff import broker
 from strogoff.broker.plugins.hook_table import ALL, HOOKS, TILL_OK, checked_modifiers
+from strogoff.broker.routing.shared import POLICIES
 
 
 def test_names_styles_and_old_forms() -> None:
@@ -44,7 +45,10 @@ GOOD: list[tuple[str, str, Any]] = [
     ("auth_on_publish", "topic", "a/b"),
     ("on_auth_m5", "reason_code", 0x18),
 ]
+GOOD += [("auth_on_register", "shared_subscription_policy", policy) for policy in POLICIES]
 BAD: list[tuple[str, str, Any, str]] = [
+    ("auth_on_register", "shared_subscription_policy", "nearest", "must be prefer_local, random, local_only or"),
+    ("auth_on_register_m5", "queue_type", "heap", "must be fifo or lifo"),
     ("auth_on_publish", "colour", 1, "known are: mountpoint, payload, qos, retain, throttle, topic"),
     ("on_publish", "qos", 1, "known are: none"),
     ("auth_on_publish", "qos", True, "must be 0, 1 or 2"),
