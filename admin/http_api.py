@@ -12,7 +12,10 @@ from multidict import MultiMapping
 
 from .context import Context
 from .dispatch import DONE, REFUSED, handle_request, log_command, run_command
+from .grammar import find
+from .registry import COMMANDS
 from .render import as_object
+from .result import CommandError
 
 ALIASES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("cluster",): ("cluster", "show"),
@@ -30,12 +33,28 @@ _STATUS = {DONE: 200, REFUSED: 400}
 
 
 def command_line(path: str, query: MultiMapping[str]) -> list[str]:
-    """The words of `session/show?--limit=10&client-id=x`. A flag without a value is a switch."""
+    """The words of `session/show?--limit=10&client-id=x`. A flag without a value is a switch, unless it needs one."""
     named = tuple(word for word in path.split("/") if word)
     words = [*ALIASES.get(named, named)]
+    needing = _flags_with_value(words)
     for name, value in query.items():
-        words.append(name if name.startswith("-") and not value else f"{name}={value}")
+        switch = name.startswith("-") and not value and name not in needing
+        words.append(name if switch else f"{name}={value}")
     return words
+
+
+def _flags_with_value(words: list[str]) -> set[str]:
+    """The flags of this command that need a value. An empty one must not take the next word of the line instead."""
+    try:
+        command, _ = find(COMMANDS, words)
+    except CommandError:
+        return set()
+    return {
+        name
+        for flag in command.flags
+        if flag.value and not flag.optional
+        for name in (f"--{flag.name}", f"-{flag.short}")
+    }
 
 
 async def by_path(context: Context, request: web.Request) -> web.StreamResponse:

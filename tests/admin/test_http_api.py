@@ -22,7 +22,9 @@ HTTP = {"listener__http__default": "127.0.0.1:0", "http_module__vmq_http_mgmt_ap
     ("path", "words"),
     [
         ("session/show?--client_id&--limit=10", ["session", "show", "--client_id", "--limit=10"]),
-        ("session/show?--limit=", ["session", "show", "--limit"]),
+        ("session/show?--limit=", ["session", "show", "--limit="]),
+        ("session/disconnect?--mountpoint=&client-id=x", ["session", "disconnect", "--mountpoint=", "client-id=x"]),
+        ("session/disconnect?-m=&--cleanup=", ["session", "disconnect", "-m=", "--cleanup"]),
         ("session/disconnect?client-id=a%20b%26c&-c", ["session", "disconnect", "client-id=a b&c", "-c"]),
         ("session/unsubscribe?client-id=x&topic=a/%23", ["session", "unsubscribe", "client-id=x", "topic=a/#"]),
         ("set?allow_anonymous=on", ["set", "allow_anonymous=on"]),
@@ -50,7 +52,8 @@ def test_answers(tmp_path: Path) -> None:
         assert await get("cluster/show") == (200, {"type": "table", "table": [{"Node": name, "Running": True}]})
         assert await get("session/show?--client_id") == (200, {"type": "table", "table": [{"client_id": "a b"}]})
         assert await get("sessions?--client_id=none") == (200, {"type": "table", "table": []})
-        assert await get("session/disconnect?client-id=a%20b&--cleanup") == (200, {"type": "text", "text": "Done"})
+        path = "session/disconnect?client-id=a%20b&--mountpoint=&--cleanup"
+        assert await get(path) == (200, {"type": "text", "text": "Done"})
         assert await client.packet() is None
         assert await get("cluster/show", "HEAD") == (200, None)
         status, said = await get("sesion/show")
