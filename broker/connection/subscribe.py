@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from ...mqtt import packets
@@ -20,6 +21,7 @@ from .connection import ClientConnection
 from .flow_control import FILTERS
 
 V3_REFUSED = 0x80
+NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
 
 FILTERS_PER_TURN = 50
 """How many filters of a SUBSCRIBE are added in one turn of the loop: about 2 ms of CPU in a cluster."""
@@ -34,7 +36,12 @@ def subscribe(connection: ClientConnection, packet: packets.Subscribe) -> None:
     if why:
         env.counters.subscribe_error[connection.version == 5] += 1
         connection.services.policy.deny(connection, "subscribe", "", why)
-        _suback(connection, packet, [ReasonCode.NOT_AUTHORIZED] * len(packet.subscriptions), False)
+        _suback(
+            connection,
+            packet,
+            _answer(connection, packet, [ReasonCode.NOT_AUTHORIZED] * len(packet.subscriptions)),
+            False,
+        )
         return
     reasons: list[int | None] = []
     for wanted in packet.subscriptions:
@@ -45,7 +52,7 @@ def subscribe(connection: ClientConnection, packet: packets.Subscribe) -> None:
             return
         reasons.append(_problem(connection, wanted.filter))
     if all(reason is not None for reason in reasons):
-        _suback(connection, packet, [reason or 0 for reason in reasons], False)
+        _suback(connection, packet, _answer(connection, packet, [reason or 0 for reason in reasons]), False)
         return
     connection.flow.decide(_ask(connection, packet), lambda verdict: _authorised(connection, packet, reasons, verdict))
 
@@ -100,22 +107,26 @@ def _authorised(
         env.counters.subscribe_auth_error[connection.version == 5] += 1
         env.observer.denied(connection, "subscribe", packet.subscriptions[0].filter)
         code = verdict.reason_code or ReasonCode.NOT_AUTHORIZED
-        _suback(connection, packet, [code if reason is None else reason for reason in reasons], False)
+        codes = [code if reason is None else reason for reason in reasons]
+        _suback(connection, packet, _answer(connection, packet, codes, verdict.properties), False)
         return
     _apply_modifiers(packet, reasons, verdict.modifiers.get("topics"))
-    _add(connection, session, _Adding(packet, reasons, [], {}, AckContext()))
+    properties = verdict.modifiers.get("properties", {})
+    _add(connection, session, _Adding(packet, reasons, [], {}, AckContext(), properties))
 
 
 @dataclass(slots=True)
 class _Adding:
     """A SUBSCRIBE whose filters are being added. `answers` has a code for each filter that is done, `fresh` the filters
-    with retained messages due, and `context` the conditions that SUBACK waits for so far."""
+    with retained messages due, `context` the conditions that SUBACK waits for so far. `properties`: those of
+    SUBACK, from a plugin."""
 
     packet: packets.Subscribe
     reasons: list[int | None]
     answers: list[int]
     fresh: dict[str, None]
     context: AckContext
+    properties: Mapping[str, Any]
     wrote: bool = False
 
 
@@ -153,7 +164,8 @@ def _add_more(connection: ClientConnection, session: Session, adding: _Adding) -
 def _added(connection: ClientConnection, adding: _Adding) -> None:
     packet, fresh, answers, wrote = adding.packet, adding.fresh, adding.answers, adding.wrote
     _notify(connection, packet, answers)
-    _suback(connection, packet, answers, wrote, SUBSCRIBE, adding.context)
+    answer = _answer(connection, packet, answers, adding.properties)
+    _suback(connection, packet, answer, wrote, SUBSCRIBE, adding.context)
     # retained messages come after SUBACK, and after everything that was routed before it
     connection.acks.reply(lambda: _replay(connection, list(fresh)), False)
 
@@ -198,19 +210,33 @@ def _make(
 def _suback(
     connection: ClientConnection,
     packet: packets.Subscribe,
-    reasons: list[int],
+    answer: packets.Suback,
     wait: bool,
     operation: int = 0,
     context: AckContext | None = None,
 ) -> None:
-    if connection.version != 5:
-        reasons = [V3_REFUSED if reason > 2 else reason for reason in reasons]
     connection.env.counters.suback_sent[connection.version == 5] += 1
-    answer = packets.Suback(packet.packet_id, reasons)
     filters = [wanted.filter for wanted in packet.subscriptions]
     context = context or AckContext()
-    send = partial(_send, connection, answer, _row(connection, "subscribe", filters, reasons, context.write))
+    send = partial(_send, connection, answer, _row(connection, "subscribe", filters, answer.reasons, context.write))
     connection.acks.accept(send, wait, context, operation=operation)
+
+
+def _answer(
+    connection: ClientConnection,
+    packet: packets.Subscribe,
+    reasons: list[int],
+    properties: Mapping[str, Any] = NO_PROPERTIES,
+) -> packets.Suback:
+    if connection.version != 5:
+        reasons = [V3_REFUSED if reason > 2 else reason for reason in reasons]
+    return packets.Suback(packet.packet_id, reasons, _said(connection, properties))
+
+
+def _said(connection: ClientConnection, properties: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a plugin adds to an answer, if the client takes it [MQTT5-3.1.2-29]."""
+    taken = connection.version == 5 and connection.problem_information
+    return dict(properties) or None if taken else None
 
 
 def _row(
@@ -259,7 +285,7 @@ def unsubscribe(connection: ClientConnection, packet: packets.Unsubscribe) -> No
         connection.services.policy.deny(connection, "unsubscribe", "", why)
         if connection.version == 5:
             reasons = [int(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)] * len(packet.filters)
-            _unsuback(connection, packet.packet_id, packet.filters, reasons, False)
+            _unsuback(connection, packet.filters, packets.Unsuback(packet.packet_id, reasons), False)
         return
     hook, extra = (
         ("on_unsubscribe_m5", [packet.properties or {}]) if connection.version == 5 else ("on_unsubscribe", [])
@@ -272,13 +298,14 @@ def unsubscribe(connection: ClientConnection, packet: packets.Unsubscribe) -> No
 
 
 def _unsubscribe_decided(connection: ClientConnection, packet: packets.Unsubscribe, verdict: Verdict) -> None:
-    filters = packet.filters
-    if not isinstance(verdict, Refuse):
-        filters = verdict.modifiers.get("topics", filters)
-    _remove(connection, packet.packet_id, list(filters))
+    changed = {} if isinstance(verdict, Refuse) else verdict.modifiers
+    filters = changed.get("topics", packet.filters)
+    _remove(connection, packet.packet_id, list(filters), changed.get("properties", {}))
 
 
-def _remove(connection: ClientConnection, packet_id: int, filters: list[str]) -> None:
+def _remove(
+    connection: ClientConnection, packet_id: int, filters: list[str], properties: Mapping[str, Any] = NO_PROPERTIES
+) -> None:
     session = connection.session
     assert session is not None
     reasons: list[int] = []
@@ -289,22 +316,19 @@ def _remove(connection: ClientConnection, packet_id: int, filters: list[str]) ->
         reasons.append(0 if found else ReasonCode.NO_SUBSCRIPTION_EXISTED)
         if found:
             connection.env.observer.subscription_removed(session, text)
-    _unsuback(connection, packet_id, filters, reasons, session.durable and removed, UNSUBSCRIBE)
+    answer = packets.Unsuback(packet_id, reasons, _said(connection, properties))
+    _unsuback(connection, filters, answer, session.durable and removed, UNSUBSCRIBE)
     if connection.env.hooks.has("on_topic_unsubscribed"):
         connection.env.hooks.notify("on_topic_unsubscribed", connection.subscriber, filters)
 
 
 def _unsuback(
-    connection: ClientConnection,
-    packet_id: int,
-    filters: list[str],
-    reasons: list[int],
-    wait: bool,
-    operation: int = 0,
+    connection: ClientConnection, filters: list[str], answer: packets.Unsuback, wait: bool, operation: int = 0
 ) -> None:
     connection.env.counters.unsuback_sent[connection.version == 5] += 1
-    answer = packets.Unsuback(packet_id, reasons if connection.version == 5 else [])
-    send = partial(_send, connection, answer, _row(connection, "unsubscribe", filters, reasons))
+    send = partial(_send, connection, answer, _row(connection, "unsubscribe", filters, answer.reasons))
+    if connection.version != 5:
+        answer.reasons = []
     connection.acks.reply(send, wait, operation=operation)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from strogoff.analytics.schema import validate
 from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
-from strogoff.broker.plugins.hooks import Refuse
+from strogoff.broker.plugins.hooks import Allow, Refuse
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel, Suback, Unsuback
 
@@ -264,6 +264,32 @@ def test_plugins_of_old_form_hear_refusals(version: int) -> None:
     plugin = Plugin([("a", 1), ("b", "not_allowed")])
     BrokerHarness(plugin).client("s", version).subscribe(("a", 1), ("b", 1))
     assert plugin.heard == [("sub", [("a", 1), ("b", 0x87 if version == 5 else 0x80)])]
+
+
+class Explains:
+    """Adds properties to its answers."""
+
+    answer: Any = Allow({"properties": {"reason_string": "here you are"}})
+
+    def auth_on_subscribe_m5(self, *_: Any) -> Any:
+        return self.answer
+
+    on_unsubscribe_m5 = auth_on_subscribe_m5
+
+
+@pytest.mark.parametrize("wanted", [1, 0])
+def test_properties_of_a_plugin_are_in_the_answer(wanted: int) -> None:
+    """In SUBACK and UNSUBACK, unless the client asks for no problem information [MQTT5-3.1.2-29]."""
+    plugin = Explains()
+    client = BrokerHarness(plugin).client("s", 5, request_problem_information=wanted)
+
+    def said(text: str) -> Any:
+        return {"reason_string": text} if wanted else None
+
+    assert client.subscribe(("a", 0)) == [Suback(1, [0], said("here you are"))]
+    assert client.unsubscribe("a") == [Unsuback(1, [0], said("here you are"))]
+    plugin.answer = Refuse("no", 0x87, {"reason_string": "go away"})
+    assert client.subscribe(("a", 0)) == [Suback(1, [0x87], said("go away"))]
 
 
 # -- UNSUBSCRIBE
