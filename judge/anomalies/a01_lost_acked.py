@@ -34,8 +34,8 @@ the session's queue.
 A kill takes from a queue what the log does not call safe. But if the node that has the session then, or got it before
 the kill already, acknowledges the message to its origin, and has given it to nobody since then, its disk has it, or its
 copy of the slot. So has that of a node that continues the handshake of the publisher, or is the origin and had no
-acknowledgement of the killed node, and gives the message to clean sessions at most. So it waits in the queue; if it does
-not, it is `gone` or `overtaken` when the client is back.
+acknowledgement of the killed node, and gives the message to clean sessions at most. So it waits in the queue; if it
+does not, it is `gone` or `overtaken` when the client is back.
 
 A loss is judged only if the log of the session's node goes on to the acknowledgement (docs/anomalies.md#horizon), and
 if no node where the session was since the message was accepted had `eventlog.level = session` from its start on.

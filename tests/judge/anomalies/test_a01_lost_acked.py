@@ -506,8 +506,10 @@ def test_a_node_continues_a_handshake_after_a_kill(how: str, lost: list[str]) ->
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize(
     ("arrives", "answers", "lost"),
-    [("c", "c", False), ("c", "b", True), ("", "c", True), ("", "b", False), ("later", "c", True)]
-    + [("before the kill", "c", False), ("before the kill", "b", True)],
+    [
+        *[("c", "c", False), ("c", "b", True), ("", "c", True), ("", "b", False), ("later", "c", True)],
+        *[("before the kill", "c", False), ("before the kill", "b", True)],
+    ],
 )
 def test_a_kill_and_the_next_primary_that_has_a_copy_of_the_queue(
     arrives: str, answers: str, lost: bool, qos: int
