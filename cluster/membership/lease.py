@@ -81,10 +81,6 @@ class LeaseHolder:
         self._lose()
         self._asked.clear()
 
-    def lost(self, peer: str) -> None:
-        """The stream from a peer is closed: the peer counts as not heard until a frame arrives on another stream."""
-        self._heard.pop(peer, None)
-
     def applied(self, view: View) -> None:
         """A view was applied. A lease of an incarnation that is not in it ends.
 

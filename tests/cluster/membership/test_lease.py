@@ -161,7 +161,6 @@ def test_a_node_requests_a_lease_when_it_hears_a_peer_again() -> None:
     assert ask(lease, 100) is None
     lease.heard("c", 110)
     assert ask(lease, 110)
-    lease.lost("c")
     lease.heard("c", 120)
     lease.heard("a", 1101)  # silent for more than four heartbeats
     request = ask(lease, 1101)
@@ -253,9 +252,6 @@ def test_a_peer_silent_for_four_heartbeats_is_not_heard() -> None:
     lease.heard("a", 0)
     lease.heard("c", 500)
     assert lease.hears(1000) == ("a", "c") and lease.hears(1001) == ("c",)
-    lease.lost("c")
-    lease.lost("x")
-    assert lease.hears(600) == ("a",)
 
 
 def test_the_leaders_clock_is_taken_at_the_middle_of_the_round_trip() -> None:

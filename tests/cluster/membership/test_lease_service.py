@@ -52,8 +52,8 @@ def test_urgent_requests_share_rounds_of_heartbeats() -> None:
     while cluster.loop.now_s < end:
         for machine in cluster.machines:
             if machine is not leader and machine.member.lease_service is not None:
-                machine.member.lease_service.holder.lost("x")
-                machine.member.lease_service.holder.heard("x", cluster.loop.now_s * 1000)  # news
+                now_ms = cluster.loop.now_s * 1000
+                machine.member.lease_service.holder.heard(f"x{now_ms}", now_ms)  # news
         cluster.pass_s(0.01)
     assert leader.member.links.traffic.frames_out - before < 6 * (2 * 20 + 10)
 
