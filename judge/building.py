@@ -264,8 +264,10 @@ class _Builder:
 
     def _is_undone(self, ended: Row, row: Row) -> bool:
         """Whether the disk that the session is resumed from may lack its end, because of a kill, a loss of power or a
-        cut before that."""
+        cut before that. A node without a lease does not know what another one has ended since."""
         world, since, until = self.world, ended["hlc"], row["hlc"]
+        if ended["node"] != row["node"] and world.partitions.is_unleased(row["node"], until):
+            return True
         undone = world.lives.may_be_undone(ended, row) or world.may_be_undone((ended["node"],), since, until)
         return undone or self._copy_may_lack(ended, row["node"], until)
 

@@ -76,7 +76,7 @@ def waits(message: Message, world: World) -> Iterator[Wait]:
     """Returns where a message waited that long, once for each connection."""
     for owner, queued in message.queued.items():
         session = world.session_at(owner, queued.stamp)
-        if session is None:
+        if session is None or message.queued_for(session) is None:
             continue
         sent = message.sendings.get(session.key)
         until = sent[0].stamp if sent else session.ended

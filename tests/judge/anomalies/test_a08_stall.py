@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from strogoff.cluster.identity import slot_of
 from strogoff.judge.anomalies.a08_stall import LIMIT, UNREAD, Wait, judge, waits
 from strogoff.judge.building import Summary, world_of
 from strogoff.judge.lives import BootRows
 from strogoff.judge.message import Message
-from strogoff.judge.rows import Row
+from strogoff.judge.rows import LOGICAL_BITS, Row
 from strogoff.judge.world import World
+
+from ...testing.log_audit.log_builder import two_nodes
+from .found import findings
 
 END = 100 * LIMIT
 
@@ -214,3 +218,22 @@ def test_a_message_of_a_group_is_judged_up_to_the_end_of_its_connection() -> Non
     mid = ("n", 1, 1)
     found = list(waits(Message(mid, [row("q.enq", 9, **c, qos=1, mid=mid, group=SHARED)], known), known))
     assert [(each.due, each.end) for each in found] == [(9, 10 + LIMIT)]
+
+
+@pytest.mark.parametrize("outdated", [False, True])
+def test_a_message_in_an_outdated_queue_does_not_wait(outdated: bool) -> None:
+    """3 nodes, copies,small,moves,sparse, seed 16450049: another node has the session, and gives it back later."""
+    a, b = two_nodes()
+    a.subscriber(expiry_s=60)
+    if outdated:
+        b.say("slot.arrive", slot=slot_of("", "rx"))
+    mid = a.accept()
+    a.route(mid, "rx")
+    if outdated:
+        a.say("slot.arrive", slot=slot_of("", "rx"))
+        a.connect("rx", present=True, expiry_s=60)
+    for _ in range((LIMIT >> LOGICAL_BITS) + 1):
+        next(a._now)
+    a.say("lease.get", view=2)
+    a.rows += b.rows
+    assert [each.kind for each in findings(a) if each.anomaly == "A8"] == ["stall"] * (not outdated)

@@ -73,3 +73,23 @@ def test_a_copy_may_lack_an_expiry_at_a_node_that_is_cut_off(how: str, found: bo
     log = Log()
     log.rows = [*a.rows, *b.rows]
     assert kinds(log) == [("A13", "resumed")] * found
+
+
+@pytest.mark.parametrize(("how", "found"), [("", False), ("with a lease", True), ("at the same node", True)])
+def test_a_node_without_a_lease_does_not_know_what_the_next_primary_has_ended(how: str, found: bool) -> None:
+    """3 nodes, copies, seed 16200183: its CONNACK has waited for a copy since it had a lease."""
+    a, b = two_nodes()
+    a.say("lease.get", view=1)
+    a.connect("rx", expiry_s=60)
+    if how != "with a lease":
+        a.say("lease.lose", view=1)
+    ends = b
+    if how == "at the same node":
+        ends = a
+    else:
+        b.say("slot.arrive", slot=slot_of("", "rx"))
+    ends.say("sess.end", client="rx", reason="expired")
+    a.connect("rx", present=True, expiry_s=60)
+    log = Log()
+    log.rows = [*a.rows, *b.rows]
+    assert kinds(log) == [("A13", "resumed")] * found
