@@ -79,6 +79,10 @@ class Session(Struct, array_like=True):
         at = bisect_right(self.homes, stamp, key=lambda each: each.since)
         return self.homes[max(at - 1, 0)]
 
+    def left_at(self, node: str, stamp: int) -> int:
+        """Returns when another node than `node` got it, after a stamp; `NEVER` if none did."""
+        return next((each.since for each in self.homes if each.since > stamp and each.node != node), NEVER)
+
     def resumed_after(self, stamp: int) -> int:
         """Returns the stamp of the first resumption after a stamp; `NEVER` without one."""
         at = bisect_right(self.resumed, stamp)

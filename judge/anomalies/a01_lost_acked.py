@@ -116,7 +116,7 @@ def fate(message: Message, session: Session, world: World, until: int = NEVER) -
         return ""
     if not session.durable:
         return None
-    left = next((each.since for each in session.homes if each.since > queued.stamp and each.node != queued.node), NEVER)
+    left = session.left_at(queued.node, queued.stamp)
     if session.owner in message.safe or sent or _is_there_after(min(left, died), message, session, world):
         return ""
     return None if _died_with_its_origin(publish, answer, queued, message, world) else "queue"

@@ -14,8 +14,9 @@ connected, or whose CONNACK is on its way for 10 s at most. The other message ha
 the end of this one. So a message of a group that was never sent is not judged beyond the first end of a connection at
 which there was such a member.
 
-Not judged are messages that were dropped or expired while they waited, and nodes that had no lease, or were out of the
-view of another, in that time. Nothing is judged after a node has left messages out of the log: they may be what the
+Not judged are messages that were dropped or expired while they waited, nor nodes that had no lease, or were out of the
+view of another, in that time. A message that was never sent is not judged after another node has got the session: that
+node may lack it, which is another anomaly. Nothing is judged after a node has left messages out of the log: they may be what the
 client was sent. Logs before version 8 of the schema do not say when a client does not read.
 """
 
@@ -79,7 +80,8 @@ def waits(message: Message, world: World) -> Iterator[Wait]:
         if session is None or message.queued_for(session) is None:
             continue
         sent = message.sendings.get(session.key)
-        until = sent[0].stamp if sent else session.ended
+        # a message that was never sent may not have come to the next node of the session: that is another anomaly
+        until = sent[0].stamp if sent else min(session.ended, session.left_at(queued.node, queued.stamp))
         begin = queued.stamp if queued.stamp <= until else queued.first
         due = _due(message, queued, session, begin)
         if not sent and (owner in message.given_up or owner in message.received):
