@@ -16,8 +16,8 @@ which there was such a member.
 
 Not judged are messages that were dropped or expired while they waited, nor nodes that had no lease, or were out of the
 view of another, in that time. A message that was never sent is not judged after another node has got the session: that
-node may lack it, which is another anomaly. Nothing is judged after a node has left messages out of the log: they may be what the
-client was sent. Logs before version 8 of the schema do not say when a client does not read.
+node may lack it, which is another anomaly. Nothing is judged after a node has left messages out of the log: they may be
+what the client was sent. Logs before version 8 of the schema do not say when a client does not read.
 """
 
 from __future__ import annotations
