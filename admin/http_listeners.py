@@ -60,8 +60,8 @@ class _Entrance(asyncio.Protocol):
 
 
 class _TlsEntrance(SocketAcceptor):
-    """The same with TLS. `admit` is asked before the handshake, so connections that have not finished it count, and
-    `fits` after it. `context` returns the present certificates and revocation list."""
+    """As `_Entrance`, with TLS. It asks `admit` before the handshake, so unfinished handshakes count as connections,
+    and `fits` after it. `context` returns the present certificates and revocation list."""
 
     def __init__(
         self,

@@ -162,7 +162,7 @@ def test_logs_that_are_not_judged_are_counted() -> None:
 
 
 def test_a_run_goes_on_until_a_will_counts_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next primary forgets the wills of the sessions that it gets."""
+    """Nodes forget the wills of the sessions that they read from the disk, and the audit finds that."""
     restore = SessionRegistry._restore
 
     def forget(registry: SessionRegistry, record: SessionRecord, in_slot: bool) -> Session:

@@ -328,8 +328,8 @@ def test_a_node_does_not_leave_with_a_will_for_an_absent_node(tmp_path: Path, ac
 def test_no_session_begins_at_a_node_whose_leave_is_not_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undecided: bool
 ) -> None:
-    """The log may have the leave all the same, and takes the word of the node that it has no session. So it is if the
-    answer says that the log has not decided yet."""
+    """The node has said that it has no session, and the log may still take it out: the answer is lost, or says that the
+    log has not decided yet."""
 
     async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1", **ONE_COPY), await harness.start("n2", **ONE_COPY)
@@ -382,8 +382,8 @@ def test_a_session_without_subscriptions_is_lost_with_a_dead_node_only_on_reques
 def test_a_node_does_not_leave_with_a_will_in_doubt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float
 ) -> None:
-    """The node has the only copy of the will. The session of the will has ended already. If the will is in doubt for
-    longer than the node waits, because it had no lease for a moment, it does not leave yet."""
+    """n3 has the only copy of a will, and the session of the will has ended already. n3 waits for the will. If that
+    takes too long, for example because n3 had no lease for a moment, n3 does not leave."""
     monkeypatch.setattr(leaving, "WILLS_S", patience_s)
 
     async def scenario(harness: ServersInMemory) -> None:

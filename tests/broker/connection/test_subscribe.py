@@ -238,7 +238,7 @@ def test_plugins_hear_of_subscriptions() -> None:
 
 
 class Five:
-    """Hears of the subscriptions of v5 clients, and refuses one filter."""
+    """A plugin that hears what MQTT 5 clients subscribe to, and refuses one filter."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from strogoff.broker.listeners.listener import Listener
 from strogoff.broker.listeners.tls import make_context
 from strogoff.configs import ListenerSettings
 
@@ -18,17 +19,22 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
+async def watched(harness: ListenerHarness, authority: Authority) -> tuple[Path, Listener]:
+    """Start a listener with an empty revocation list. Returns the file of the list, and the listener."""
+    crlfile = authority.folder / "crl.pem"
+    crlfile.write_bytes(revocations(authority))
+    await harness.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
+    return crlfile, harness.listeners.find("ssl.default")
+
+
 @both_loops
 def test_a_revocation_list_that_changes_while_the_certificate_is_renewed(
     loop: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new key is not there yet when the list is read. Once it is, the list comes into force."""
+    """The listener fails to read the list while the new key is not there. Then it tries again, and uses the list."""
 
     async def test(harness: ListenerHarness) -> None:
-        crlfile = authority.folder / "crl.pem"
-        crlfile.write_bytes(revocations(authority))
-        await harness.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
-        listener = harness.listeners.find("ssl.default")
+        crlfile, listener = await watched(harness, authority)
         before = listener._current_context()
         read: list[ListenerSettings] = []
 
@@ -53,10 +59,7 @@ def test_a_revocation_list_may_change_while_the_listener_starts(loop: str, autho
     """The watch compares with the list that was loaded, not with the first list that it sees."""
 
     async def test(harness: ListenerHarness) -> None:
-        crlfile = authority.folder / "crl.pem"
-        crlfile.write_bytes(revocations(authority))
-        await harness.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
-        listener = harness.listeners.find("ssl.default")
+        crlfile, listener = await watched(harness, authority)
         before = listener._current_context()
         crlfile.write_bytes(revocations(authority, 4711))
         await harness.until(lambda: listener._current_context() is not before)

@@ -18,7 +18,7 @@ from strogoff.broker.listeners.proxy_protocol import SIGNATURE
 from strogoff.broker.listeners.websocket import FRAMES_PER_TURN, STEP_BYTES
 from strogoff.configs import ListenerSettings
 
-from ...harness.listeners import Authority, ListenerHarness, Peer, both_loops, tcp, with_listeners
+from ...harness.listeners import Authority, EchoConnection, ListenerHarness, Peer, both_loops, tcp, with_listeners
 
 
 def quit_and_close(peer: Peer) -> None:
@@ -222,16 +222,22 @@ def test_many_frames_at_once_do_not_stop_the_others(loop: str) -> None:
     with_listeners(test, loop)
 
 
+async def behind(harness: ListenerHarness) -> tuple[Peer, EchoConnection, int]:
+    """Send more frames than one turn reads. Returns the peer, its handler, and the number of frames."""
+    peer = await upgraded(await harness.open(ws()))
+    handler = await harness.handler()
+    link: Any = handler.link
+    count = 20 * FRAMES_PER_TURN
+    link.data_received(Frame(Opcode.BINARY, b"x").serialize(mask=True) * count)
+    return peer, handler, count
+
+
 @both_loops
 def test_frames_wait_while_the_handler_has_paused_reading(loop: str) -> None:
     """Pausing holds back frames that have arrived already, and resuming reads them first."""
 
     async def test(harness: ListenerHarness) -> None:
-        peer = await upgraded(await harness.open(ws()))
-        handler = await harness.handler()
-        link: Any = handler.link
-        count = 20 * FRAMES_PER_TURN
-        link.data_received(Frame(Opcode.BINARY, b"x").serialize(mask=True) * count)
+        peer, handler, count = await behind(harness)
         handler.link.pause_reading()
         seen = len(handler.received)
         for _ in range(50):
@@ -270,11 +276,8 @@ def test_a_peer_that_resets_behind_many_frames(loop: str) -> None:
     """A write finds the connection reset while frames wait: the handler gets them before the end."""
 
     async def test(harness: ListenerHarness) -> None:
-        peer = await upgraded(await harness.open(ws()))
-        handler = await harness.handler()
+        peer, handler, count = await behind(harness)
         link: Any = handler.link
-        count = 20 * FRAMES_PER_TURN
-        link.data_received(Frame(Opcode.BINARY, b"x").serialize(mask=True) * count)
         transport = link.transport
         link.connection_lost(ConnectionResetError())
         assert (len(handler.received), handler.reasons) == (count, ["connection_reset"])

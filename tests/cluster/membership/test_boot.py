@@ -230,7 +230,7 @@ def test_a_refused_boot_logs_it_once_and_sends_no_more_requests() -> None:
 
 
 def test_a_member_that_cannot_apply_an_entry_says_so_and_gives_up_its_lease() -> None:
-    """It may have applied a part of the entry. The others go on without it, and it comes back with its next start."""
+    """It may have applied a part of the entry. The others go on without it. When it starts again, it comes back."""
     cluster = MemberHarness(3)
     three = cluster[3]
 
