@@ -1,7 +1,7 @@
 """The calls that a broker node makes to its cluster, and the answers of a node without a cluster.
 
-`Node` starts with `Standalone`. A node that belongs to a cluster gets an implementation that knows the other nodes
-(`clustering.adapter`). The protocol between nodes is not visible here.
+`Node` starts with `Standalone`; one whose disk belongs to a cluster goes on with `Starting`, until it gets an
+implementation that knows the other nodes (`clustering.adapter`). The protocol between nodes is not visible here.
 """
 
 from __future__ import annotations
@@ -355,3 +355,23 @@ class Standalone:
 
     def given(self, message: Message, text: str, wait: bool) -> None:
         """As `ClusterPort.given`: does nothing."""
+
+
+class Starting(Standalone):
+    """A member of a cluster that has not read its log yet. It loads its sessions, and ends none of them: another node
+    may have them now, and their clients could not come back (H-43)."""
+
+    def __init__(self, grace_s: int) -> None:
+        self._grace_s = grace_s
+
+    def has_lease(self) -> bool:
+        """As `ClusterPort.has_lease`: False."""
+        return False
+
+    def expiry_pause_ms(self) -> int:
+        """As `ClusterPort.expiry_pause_ms`: the grace, again and again."""
+        return self._grace_s * 1000
+
+    def failover_grace_s(self) -> int:
+        """As `ClusterPort.failover_grace_s`: the grace."""
+        return self._grace_s

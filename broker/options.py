@@ -13,8 +13,7 @@ class Options(msgspec.Struct, kw_only=True):
 
     `load_step`: rows of the message store that a turn reads at the start. `snapshot_notes`: clients whose subscriptions
     have changed, from which a slot needs a new snapshot. `idle_session_s`, `idle_sessions`: how long, and how many,
-    sessions of absent clients stay in memory. `restart_grace_s`: how long at least the wills of clients wait that were
-    connected when the last process ended; members of a cluster set it (H-39).
+    sessions of absent clients stay in memory.
     """
 
     allow_anonymous: bool = False
@@ -58,7 +57,6 @@ class Options(msgspec.Struct, kw_only=True):
     retained_max_bytes: int = 0
     memory_window: int = 256
     load_step: int = 2000
-    restart_grace_s: int = 0
     snapshot_notes: int = 100
     idle_session_s: int = 60
     idle_sessions: int = 100_000
@@ -102,7 +100,7 @@ _FROM_SETTINGS = {
 }
 """Configuration key -> field, where the names differ."""
 
-_INTERNAL = ("load_step", "snapshot_notes", "idle_session_s", "idle_sessions", "restart_grace_s")
+_INTERNAL = ("load_step", "snapshot_notes", "idle_session_s", "idle_sessions")
 """Fields without a configuration key. Tests and the simulator set them to small numbers."""
 
 _NEVER = {"persistent_client_expiration": 0, "max_last_will_delay": -1}

@@ -27,6 +27,7 @@ from ...cluster.slots.table import SlotTable, ranges
 from ...cluster.transport.wire import Accepted, CallFailed, Refused, Stamps, Transport, Wire
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
+from ..cluster_port import Starting
 from ..connection.connection import FAILOVER_GRACE_S
 from ..discovery.settings import DiscoverySettings
 from ..discovery.source import Announcement
@@ -124,7 +125,7 @@ class ClusterRuntime:
         self.when_renumbered: Callable[[], None] = lambda: None
         member = meta.get(CLUSTERED) is not None
         if member:
-            node.env.options.restart_grace_s = FAILOVER_GRACE_S
+            node.env.cluster = Starting(FAILOVER_GRACE_S)
         if member or discovery.wanted:
             node.policy.view_state = ViewState.MINORITY  # until it has a lease
         node.policy.fenced = not member and discovery.wanted

@@ -502,7 +502,7 @@ class Session:
         """
         now = self.env.now
         if was_attached:
-            grace_s = max(self.env.options.restart_grace_s, self.env.cluster.failover_grace_s())
+            grace_s = self.env.cluster.failover_grace_s()
             if self.expiry_s == 0 and not (grace_s and self.in_slot):
                 self.end("restart")
                 return

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import msgspec
-
+from ...broker.cluster_port import Starting
 from ...broker.clustering.adapter import CLUSTER_SPACES, ClusterAdapter
 from ...broker.clustering.leaving import DONE, Leaving
 from ...broker.connection.connection import FAILOVER_GRACE_S
@@ -127,7 +126,7 @@ class ClusterHost(Host):
         """Open Raft's store. A member begins in the state MINORITY, because it acknowledges nothing without a lease."""
         self.meta_store = Store(self._new_meta(self), self.soon, self.later)
         if self.meta_store.get(CLUSTERED) is not None:
-            node.env.options = msgspec.structs.replace(node.env.options, restart_grace_s=FAILOVER_GRACE_S)
+            node.env.cluster = Starting(FAILOVER_GRACE_S)
             node.policy.view_state = ViewState.MINORITY
             node.env.clock.resume_member()
         else:

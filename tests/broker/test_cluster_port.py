@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from strogoff.broker.cluster_port import ClusterPort, Standalone
+from strogoff.broker.cluster_port import ClusterPort, Standalone, Starting
 from strogoff.broker.clustering.adapter import ClusterAdapter
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.ack_context import AckContext
@@ -94,3 +94,9 @@ def test_a_node_alone_sends_nothing_to_other_nodes() -> None:
         Standalone().forward(_message(broker), (), [], AckContext())
     with pytest.raises(AssertionError, match="no slow peers"):
         Standalone().when_relieved("n2", connection)
+
+
+def test_a_member_that_starts_ends_nothing_and_may_promise_nothing() -> None:
+    starting = Starting(5)
+    assert starting.has_lease() is False
+    assert starting.expiry_pause_ms() == 5000 and starting.failover_grace_s() == 5

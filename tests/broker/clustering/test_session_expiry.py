@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from strogoff.broker.clustering.adapter import ClusterAdapter
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.copied_cluster import CopiedCluster
+from tests.harness.broker import publish
 from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
 
 EXPIRY_S = 2
@@ -92,6 +94,23 @@ def test_a_session_that_expires_while_its_primary_is_down_waits_for_its_client(c
     else:
         cluster.pass_s(2)
         assert _sessions(cluster) == 0
+
+
+def test_no_session_ends_before_its_member_has_read_the_log() -> None:
+    """The member loads a session with an open QoS 2 handshake at once. It is due, but another node may have its slot
+    now, and the member gets no lease here."""
+    cluster = _absent()
+    sleeper, _ = cluster[1].connect("sleeper", clean=False, expiry_s=EXPIRY_S)
+    sleeper.ask(publish("t", b"x", 2, 1))  # no PUBREL
+    sleeper.leave()
+    cluster.pass_s(0.2)
+    cluster[1].kill()
+    cluster.pass_s(10 * EXPIRY_S)
+    cluster.isolate(1)
+    cluster[1].start()
+    assert isinstance(cluster[1].node.env.cluster, ClusterAdapter)
+    cluster.pass_s(1)
+    assert _sessions(cluster) == 1
 
 
 def test_a_session_ends_in_time_while_its_primary_has_a_lease() -> None:

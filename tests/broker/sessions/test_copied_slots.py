@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from strogoff.broker.cluster_port import Standalone
 from strogoff.broker.queues import session_cleanup
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.routing.remote import Elsewhere
@@ -91,12 +92,15 @@ def test_every_row_of_a_slot_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("delay_s", [0, 30])
-def test_the_absence_of_a_connected_client_begins_at_the_new_primary(delay_s: int) -> None:
+def test_the_absence_of_a_connected_client_begins_at_the_new_primary(
+    delay_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its will and the end of its session count from then, with the grace for failovers."""
     primary = BrokerHarness()
     primary.client(NAMES[0], 5, False, 100, will=late_will(delay_s)).subscribe(("t", 1))
     primary.persistent(NAMES[1]).leave()
-    follower = copy(primary, restart_grace_s=5)
+    monkeypatch.setattr(Standalone, "failover_grace_s", lambda port: 5)
+    follower = copy(primary)
     follower.pass_s(200)
     assert wills(follower) == [] and len(follower.keys(b"e")) == 1
     follower.node.slot_sessions.open(SLOT)
