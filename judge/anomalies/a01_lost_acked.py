@@ -291,7 +291,7 @@ def _reached(message: Message, publish: Publish, holders: Holders, world: World)
         if owner[2] == holders.text:
             return True
         session = world.session_at(owner, publish.stamp)
-        if session is not None and any(holders.of(session.key, publish.stamp, publish.stamp)):
+        if session is not None and any(holders.perhaps_of(session.key, publish.stamp, publish.stamp)):
             return True
     return False
 

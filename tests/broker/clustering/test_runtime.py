@@ -132,28 +132,6 @@ async def _save_clock(messages: Path, clusters: bool) -> None:
     engine.close()
 
 
-def test_no_session_of_a_member_ends_before_it_has_read_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses: list[int] = []
-    start = ClusterRuntime.start
-
-    async def watched(shell: ClusterRuntime) -> None:
-        pauses.append(shell._node.env.cluster.expiry_pause_ms())
-        await start(shell)
-
-    async def scenario(harness: ServersInMemory) -> None:
-        await harness.start("n1")
-        two = await harness.start("n2")
-        await two.join("127.0.0.1:44001", False)
-        await harness.stop("n2")
-        await harness.start("n2")
-
-    monkeypatch.setattr(ClusterRuntime, "start", watched)
-    run(tmp_path, scenario)
-    assert pauses == [0, 0, 5000]
-
-
 def test_a_member_believes_the_saved_time_only_if_it_is_its_clusters(tmp_path: Path) -> None:
     """H-17: the disk of n2 is as if it had been killed before it saved its clock as a member."""
 

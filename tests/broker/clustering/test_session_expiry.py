@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from strogoff.broker.clustering.adapter import ClusterAdapter
+from strogoff.broker.clustering.runtime import ClusterRuntime
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.copied_cluster import CopiedCluster
 from tests.harness.broker import publish
 from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
+from tests.harness.servers import ServersInMemory, run
 
 EXPIRY_S = 2
 
@@ -111,6 +114,28 @@ def test_no_session_ends_before_its_member_has_read_the_log() -> None:
     assert isinstance(cluster[1].node.env.cluster, ClusterAdapter)
     cluster.pass_s(1)
     assert _sessions(cluster) == 1
+
+
+def test_no_session_of_a_member_ends_before_it_has_read_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[int] = []
+    start = ClusterRuntime.start
+
+    async def watched(shell: ClusterRuntime) -> None:
+        pauses.append(shell._node.env.cluster.expiry_pause_ms())
+        await start(shell)
+
+    async def scenario(harness: ServersInMemory) -> None:
+        await harness.start("n1")
+        two = await harness.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        await harness.stop("n2")
+        await harness.start("n2")
+
+    monkeypatch.setattr(ClusterRuntime, "start", watched)
+    run(tmp_path, scenario)
+    assert pauses == [0, 0, 5000]
 
 
 def test_a_session_ends_in_time_while_its_primary_has_a_lease() -> None:

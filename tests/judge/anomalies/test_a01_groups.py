@@ -30,3 +30,20 @@ def test_a_group_loses_a_message_with_the_queue_of_a_member(saved: str) -> None:
     log.ack(mid)
     log.boot()
     assert kinds(log) == ([] if saved else [("A1", "queue")])
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_member_may_drop_a_message_if_a_kill_may_have_undone_its_unsubscribe(killed: bool) -> None:
+    """The next process may have the member in the group, and the message is too old for it. Its row names no group."""
+    log, group = Log(), "$share/g/t/#"
+    for client in ("one", "two"):
+        log.subscriber(client, group, expiry_s=60)
+    log.say("sub.del", client="one", filter=group)
+    if killed:
+        log.boot()
+    else:
+        log.say("unsub.ack", client="one", filters=[group], codes=["0"])
+    mid = log.accept()
+    log.say("q.expire", client="one", topic="t/1", mid=mid)
+    log.ack(mid)
+    assert (("A1", "stale-route") in kinds(log)) is not killed

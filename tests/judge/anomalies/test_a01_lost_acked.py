@@ -102,8 +102,9 @@ def test_a_group_is_owed_once() -> None:
     log.route(mid, "two")
     log.ack(mid)
     assert kinds(log) == []
-    log.say("sub.del", client="two", filter="$share/g/t/#")
-    log.say("sub.del", client="one", filter="$share/g/t/#")
+    for client in ("two", "one"):
+        log.say("sub.del", client=client, filter="$share/g/t/#")
+        log.say("unsub.ack", client=client, filters=["$share/g/t/#"], codes=["0"])
     log.ack(log.accept())
     assert kinds(log) == []
     log.subscribe("one", "$share/g/t/#")
