@@ -1,4 +1,4 @@
-"""How often one session may get a message: once, and more often only as a member of groups.
+"""Messages of groups: how often one session may get one, and which ones the policy `on` may lose.
 
 A session gets a message once for all of its subscriptions outside of groups, and once for each group that chooses it
 (MQTT 5.0 section 4.8.2).
@@ -8,11 +8,15 @@ one, does not know which member had the message. So the message may enter the qu
 processes, for the same group; but from one process only once (docs/promises.md#what-comes-later). With one copy each
 node keeps what its sessions got, and a group gives a message once. If no row says how many copies there are, a finding
 would not be certain.
+
+A node whose policy is `on` answers without a lease, and does not wait for the node that it passes a message on to. So a
+message of a group may be lost, or safe too late, although the publisher's node has a lease when it answers
+(docs/netsplit.md#what-on-loses).
 """
 
 from __future__ import annotations
 
-from .message import Message, Sent
+from .message import POLICY, Answer, Message, Publish, Sent
 from .rows import Owner
 from .world import World
 
@@ -31,3 +35,10 @@ def times_owed(message: Message, owner: Owner, first: Sent, world: World) -> int
         return outside + len({group for group, _, _ in groups})
     missing = bool(groups) and first.stamp < queued.first
     return outside + len(groups) + missing
+
+
+def passed_on_without_lease(message: Message, publish: Publish, answer: Answer, world: World) -> bool:
+    """Whether a node that had a message for a group was without a lease before the answer, and its policy was `on`."""
+    nodes = {publish.node, *(node for node, kind in message.steps if kind == "fwd.recv")}
+    on = [node for node in nodes if world.setting(node, POLICY, publish.stamp) == "on"]
+    return world.partitions.anybody_without_lease(on, publish.stamp, answer.stamp)

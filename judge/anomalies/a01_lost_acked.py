@@ -22,7 +22,8 @@ Not owed, because the log shows another end or none that is certain:
   gone; also if that node had it in a queue, died before it was safe there, and had not told that it has it.
 - A session that subscribes at a node without a lease is unknown to the others until the heal, or until the node has
   joined.
-- A group is not judged if the publisher's node had no lease: all of its members may be on another side. A member that
+- A group is not judged if the publisher's node had no lease: all of its members may be on another side. Nor if a node
+  that passed the message on had none, and its policy is `on`: it waits for no other node. A member that
   joins while the message is on its way may get it for the group. When the connection of a member ends, another one may
   get what waited for it.
 - A session that never got a message of its own client may have No Local, which the log does not show.
@@ -52,6 +53,7 @@ from ..lanes import Entry
 from ..message import Answer, Message, Publish, Queued
 from ..rows import BEFORE, LOGICAL_BITS, NEVER, Owner, RowId
 from ..sessions import Held, Home, Session
+from ..shares import passed_on_without_lease
 from ..subscriptions import Holders
 from ..world import World
 
@@ -276,6 +278,8 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
         if not members or world.partitions.span_without_lease(publish.node, answer.stamp) is not None:
             continue
         if answer.right == "policy" and not world.had_lease(answer.row, answer.stamp):
+            continue
+        if passed_on_without_lease(message, publish, answer, world):
             continue
         if all(world.knows(each, answer.stamp) and world.shows(each, publish.stamp) for each in members):
             sure = all(world.doubt(each, publish.stamp) >= answer.stamp for each in members)

@@ -3,7 +3,8 @@
 - `disk`: the message had entered the queue of a durable session, and was safe there only after the acknowledgement;
 - `queue`: it entered the queue of a session that it was owed to only after the acknowledgement.
 
-Not judged are acknowledgements without a lease, whose other side gets the messages after the heal, and sessions whose
+Not judged are acknowledgements without a lease, whose other side gets the messages after the heal, messages of a group
+that a node has passed on without a lease because its policy is `on`, and sessions whose
 node had died, was out of the publisher's view, or was just getting the session from another node. A node that stood
 still may say only later that the message is safe there; if another node has the session by then, that one has answered.
 The same holds if the session had ended before the acknowledgement: its queue has ended with it.
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from ..findings import Finding, Subject, of_message
 from ..message import Answer, Message, Publish, Queued
 from ..rows import Owner, RowId
+from ..shares import passed_on_without_lease
 from ..world import World
 
 ID = "A2"
@@ -40,7 +42,9 @@ def judge(message: Message, world: World) -> Iterator[Finding]:
                 continue
             given_up = world.was_given_up(queued.node, queued.boot, answer.stamp)
             replaced = _is_safe_at_a_later_member(message, answer, queued)
-            if not given_up and not replaced and not _is_gone(publish, answer, owner, queued, world):
+            grouped = all(group for group, _, _ in queued.entries)
+            by_policy = grouped and passed_on_without_lease(message, publish, answer, world)
+            if not (given_up or replaced or by_policy or _is_gone(publish, answer, owner, queued, world)):
                 yield _finding("disk", message, publish, owner, (answer.row, stored.row), world)
         elif _must_have_waited(message, publish, answer, owner, queued, world):
             yield _finding("queue", message, publish, owner, (answer.row, queued.row), world)

@@ -5,7 +5,8 @@
   earlier versions of Strogoff write rows about such a message, and it has no row of its PUBLISH;
 - `no subscription`: between the PUBLISH and the sending no subscription of the session matched. Only sessions whose
   begin the log has are judged: the others may have subscribed before. A subscription counts until UNSUBACK has left:
-  before, a kill may undo the UNSUBSCRIBE.
+  before, a kill may undo the UNSUBSCRIBE. Not judged is a sending of a node that stood still while another node got the
+  session: it does not know that the client has unsubscribed there.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _kind(message: Message, publish: Publish | None, sent: Sent, world: World) -
         return "never accepted"
     if sent.session is None or not sent.session.known:
         return ""
-    if not world.knows_past(sent.session, sent.stamp):
+    if not world.knows_past(sent.session, sent.stamp) or sent.session.home_at(sent.stamp).node != sent.row[0]:
         return ""
     for holders in world.subscriptions.matching(message.mountpoint, publish.topic):
         if any(holders.perhaps_of(sent.key, publish.stamp, sent.stamp)):

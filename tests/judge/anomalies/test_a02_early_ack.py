@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.cluster.identity import slot_of
+from strogoff.judge.message import POLICY
 
 from ...testing.log_audit.log_builder import NODE, Log, two_nodes
 from .found import findings, kinds, proof
@@ -163,3 +164,22 @@ def test_a_group_that_chooses_again_waits_for_the_later_member_alone(
             log.say("pub.route", mid=mid, targets=[step], group="$share/g/t/#")
             log.say("q.enq", mid=mid, client=step, group="$share/g/t/#")
     assert sorted(each.subject.client for each in findings(log) if (each.anomaly, each.kind) == ("A2", "disk")) == wrong
+
+
+@pytest.mark.parametrize("policy", ["on", "majority"])
+@pytest.mark.parametrize("group", ["$share/g/t/#", ""])
+def test_a_message_of_a_group_may_be_safe_late_behind_the_policy_on(policy: str, group: str) -> None:
+    """A node without a lease passes it on, and waits for nobody."""
+    a, b = two_nodes()
+    for log in (a, b):
+        log.say("config.change", key=POLICY, new=policy)
+    b.subscriber(filter=group or "t/#", expiry_s=60)
+    mid = a.accept()
+    b.say("split.detect", nodes=[], incident=1, state="minority")
+    b.say("fwd.recv", mid=mid, source="a", topic="t/1")
+    b.say("q.enq", mid=mid, client="rx", group=group or None)
+    b.say("split.change", nodes=[], incident=1, state="whole")
+    a.ack(mid)
+    b.say("q.durable", mid=mid, client="rx")
+    a.rows += b.rows
+    assert (("A2", "disk") in kinds(a)) is not (policy == "on" and bool(group))

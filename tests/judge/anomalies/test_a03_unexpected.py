@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ...testing.log_audit.log_builder import NODE, Log
+import pytest
+
+from strogoff.cluster.identity import slot_of
+
+from ...testing.log_audit.log_builder import NODE, Log, two_nodes
 from .found import findings, kinds, proof
 
 
@@ -52,3 +56,20 @@ def test_a_kill_may_undo_an_unsubscribe_that_was_not_answered() -> None:
         log.connect("rx", present=True)
         log.send(log.accept())
         assert kinds(log) == [("A3", "no subscription"), ("A18", "delivered")] * answered
+
+
+@pytest.mark.parametrize("stood", [True, False])
+def test_a_node_that_stood_still_does_not_know_of_an_unsubscribe_elsewhere(stood: bool) -> None:
+    """It sends the message to a connection that has ended. The session's own node must not send it."""
+    a, b = two_nodes()
+    a.subscriber(expiry_s=60)
+    b.say("slot.arrive", slot=slot_of("", "rx"))
+    b.connect("rx", present=True, expiry_s=60)
+    b.say("sess.resume", client="rx")
+    b.say("sub.del", client="rx", filter="t/#")
+    b.say("unsub.ack", client="rx", filters=["t/#"], codes=["0"])
+    sender = a if stood else b
+    mid = sender.accept()
+    sender.send(mid)
+    a.rows += b.rows
+    assert (("A3", "no subscription") in kinds(a)) is not stood
