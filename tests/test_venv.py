@@ -128,7 +128,7 @@ def _everything_is_gone(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "harm", thinned([_python_is_gone, _python_does_not_run, _pip_is_gone, _was_moved, _everything_is_gone], 2)
+    "harm", thinned([_python_is_gone, _python_does_not_run, _pip_is_gone, _was_moved, _everything_is_gone], 5)
 )
 def test_a_broken_environment_is_made_again(
     script: ModuleType, environment: Path, harm: Callable[[Path], None], capsys: pytest.CaptureFixture[str]

@@ -10,6 +10,7 @@ from docs import draw_docstrings
 from docs.draw_docstrings import draw
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_ten_and_another_seed_others() -> None:
     first = draw(1, 10)
     assert len(first) == 10 and first == draw(1, 10) and first != draw(2, 10)

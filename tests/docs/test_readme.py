@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 BLOCKS: list[str] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
@@ -29,6 +31,7 @@ def test_the_embedded_broker_starts_returns_its_port_and_stops(tmp_path: Path) -
     assert list((tmp_path / "data").iterdir())
 
 
+@pytest.mark.slow
 def test_the_example_of_a_test_passes_in_an_empty_project(tmp_path: Path) -> None:
     (tmp_path / "test_example.py").write_text(block("def test_an_acknowledgement_gets_lost"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_example.py"]

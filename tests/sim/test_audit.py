@@ -132,6 +132,7 @@ def test_pairs_that_rows_name_are_compared() -> None:
     assert audit([sent, {**arrived, "hlc": 10}], (), Causes(), judged=False) == Audit(pairs=1)
 
 
+@pytest.mark.slow
 def test_the_audit_changes_nothing() -> None:
     """The same seed runs the same history with and without it."""
     for options in (RunOptions(6.0), RunOptions(4.0, nodes=3, variants=())):

@@ -23,6 +23,7 @@ def test_a_process_that_dies_is_an_error() -> None:
         list(processes.run_all(os._exit, range(3), 2))
 
 
+@pytest.mark.slow
 def test_a_worker_ignores_ctrl_c_and_collects_rarely(collector: None) -> None:
     handler = signal.getsignal(signal.SIGINT)
     try:

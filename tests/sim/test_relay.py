@@ -115,7 +115,7 @@ def credit_twice(machine: ClusterMachine) -> None:
     ("bug", "found"),
     [
         (serves_itself, ("primary", "two owners")),
-        (gone_not_sent, ("one end",)),
+        pytest.param(gone_not_sent, ("one end",), marks=pytest.mark.slow),
         pytest.param(credit_twice, ("relay error", "relay limit"), marks=pytest.mark.slow),
     ],
 )

@@ -46,6 +46,7 @@ def test_the_same_in_another_process_with_another_hash_seed() -> None:
     assert traces[0] == traces[1] and traces[0].count("\n") > 100
 
 
+@pytest.mark.slow
 def test_after_power_loss_with_os_the_node_rests_and_breaks_nothing_else() -> None:
     """Nothing is promised after it, but the node becomes idle and no other promise is broken."""
     lost = 0

@@ -61,6 +61,7 @@ def test_in_a_sparse_world_no_client_takes_everything() -> None:
         assert not filters & {"t/#", "t/+", "#"}
 
 
+@pytest.mark.slow
 def test_small_limits_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots are made and installed, the log of metadata is shortened, and a member is away for too long."""
     seen: set[str] = set()

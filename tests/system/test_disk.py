@@ -111,6 +111,7 @@ def test_repair_of_a_directory_without_data(tmp_path: Path) -> None:
     assert ended.stderr == f"strogoff repair: {tmp_path} holds no database of a node\n"
 
 
+@pytest.mark.slow
 def test_repair_while_the_node_runs_is_refused(background: Background, used: BrokerProcess) -> None:
     """The database is locked; the broker continues."""
     background.run(used.start())

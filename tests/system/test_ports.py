@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bench.broker_process import free_port
 
 TAKE = (
@@ -14,6 +16,7 @@ TAKE = (
 )
 
 
+@pytest.mark.slow
 def test_no_two_processes_get_the_same_port() -> None:
     """They choose at the same time, and keep their ports until they end."""
     code = TAKE.format(count=300)

@@ -21,6 +21,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_code_runs(pytester: pytest.Pytester) -> None:
     """All blocks in sequence, as one file."""
     count = sum(block.count("def test_") for block in BLOCKS)

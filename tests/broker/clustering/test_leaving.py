@@ -59,6 +59,7 @@ def test_no_node_is_removed_without_a_lease(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_node_that_leaves_without_sessions_loses_no_slots(tmp_path: Path) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         one, two = await harness.start("n1"), await harness.start("n2")
@@ -241,6 +242,7 @@ async def with_copies(harness: ServersInMemory, nodes: int) -> tuple[list[Cluste
     return shells, next(each for each in map(str, range(400)) if nodes_of(rows()[slot_of("", each)]) == last)
 
 
+@pytest.mark.slow
 def test_a_node_that_leaves_takes_no_sessions_with_it_of_a_node_that_stops_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +275,7 @@ def test_a_node_that_leaves_takes_no_sessions_with_it_of_a_node_that_stops_meanw
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_the_others_have_two_copies_when_a_node_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(harness: ServersInMemory) -> None:
         shells, _ = await with_copies(harness, 3)
@@ -378,6 +381,7 @@ def test_a_session_without_subscriptions_is_lost_with_a_dead_node_only_on_reques
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patience_s", [leaving.WILLS_S, 0.1])
 def test_a_node_does_not_leave_with_a_will_in_doubt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float

@@ -106,6 +106,7 @@ def test_with_one_copy_or_alone_a_node_waits_for_nobody(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_always_busy_does_not_delay_the_stop(tmp_path: Path) -> None:
     """Publishers at other nodes may keep it so, and wait until this node is gone."""
 

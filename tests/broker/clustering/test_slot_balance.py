@@ -101,6 +101,7 @@ def test_one_slot_of_a_node_moves_at_a_time_and_the_next_when_all_have_two_copie
     assert len(seen) > 1 and max(seen) <= 1, seen
 
 
+@pytest.mark.slow
 def test_a_rolling_restart_moves_no_slot_between_the_restarts(cluster: BalancedCluster) -> None:
     for number in (1, 2, 3, 1):
         cluster.back(number)
@@ -195,6 +196,7 @@ def test_a_node_whose_disk_takes_no_writes_gives_no_slot(cluster: BalancedCluste
     assert "its disk takes no writes" in cluster.balance(2).why_not()
 
 
+@pytest.mark.slow
 def test_a_node_that_leaves_gets_no_slots_and_no_copies() -> None:
     cluster = BalancedCluster(4)
     cluster.back(3)
@@ -220,6 +222,7 @@ def test_a_node_that_stops_or_leaves_gives_no_slot_by_itself(cluster: BalancedCl
     cluster.nothing_moves()
 
 
+@pytest.mark.slow
 def test_a_slot_that_stays_is_not_tried_again_before_the_view_changes(cluster: BalancedCluster) -> None:
     """Its clients would be disconnected again and again."""
     cluster.back(3)

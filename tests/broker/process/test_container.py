@@ -237,6 +237,7 @@ def in_container(container: Container, work: Callable[[Container], Awaitable[Non
     assert container.tracebacks() == []
 
 
+@pytest.mark.slow
 @pytest.mark.system
 def test_a_start_with_users_and_a_restart_with_another_address(home: Path) -> None:
     """Users log in, other clients do not; sessions and the node's name are kept at the next start."""

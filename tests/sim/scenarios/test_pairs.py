@@ -13,6 +13,7 @@ from ...harness.thinning import thinned
 NODES = ("n1", "n2", "n3")
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_repair() -> None:
     """The same at each call. The follower of a primary that is cut off takes over first."""
     first = fault_at(AT_S, "cut {node} | {others}", "n2", NODES)
@@ -43,6 +44,7 @@ def test_some_pairs_of_each_protocol(name: str) -> None:
         assert outcome.messages and outcome.faults >= 2
 
 
+@pytest.mark.slow
 def test_the_second_fault_begins_behind_its_step() -> None:
     first = fault_at(AT_S, "cut {node} | {others}", "n2", NODES)
     when = repair("away", 0, first)[9]
@@ -56,6 +58,7 @@ def test_the_second_fault_begins_behind_its_step() -> None:
     assert second_s - first_s == pytest.approx(case.second.at_s - first.at_s, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_follower_that_keeps_deleted_rows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody needs the copy here. The comparison with its primary finds the rows."""
     apply = SlotCopies._apply

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from strogoff.sim.cluster_plan import plan
 from strogoff.sim.faults.schedule import FaultSchedule
 from strogoff.sim.runner import RunOptions, run_seed
@@ -46,6 +48,7 @@ def test_the_script_is_followed() -> None:
     assert [each.node for each in world.history.attempts.values()] == ["n3", "n3", "n2"]
 
 
+@pytest.mark.slow
 def test_a_disk_rots_and_only_the_comparison_repairs_it() -> None:
     scenario = SCENARIOS["rotten-copies"]
     outcome = run_seed(1, RunOptions(nodes=3, scenario="rotten-copies"), trace=True)

@@ -26,7 +26,7 @@ def test_a_protocol_has_steps_and_cases(name: str) -> None:
     assert every[9].number == 10 and every[9].fault.at_s == pytest.approx(found[10] + BEHIND_S, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", thinned(PROTOCOLS, 5))
+@pytest.mark.parametrize("name", thinned(PROTOCOLS, 10))
 def test_some_cases_of_each_protocol(name: str) -> None:
     """`strogoff sim --steps` runs all of them."""
     for case in list(cases(name, 1, 40))[::20]:

@@ -34,6 +34,7 @@ def test_a_suback_promises_messages_published_at_that_moment() -> None:
     assert any(round(each.granted_at, 6) in sent for each in granted)
 
 
+@pytest.mark.slow
 def test_plans_that_learn_of_a_route_too_late_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A route reaches another node 20 ms after its acknowledgement: the next publish finds no subscriber."""
     bind = ClusterAdapter.bind
