@@ -109,7 +109,17 @@ def cluster_rests(world: ClusterWorld) -> bool:
         return False
     if not {client.name for client in connected} <= _online(world):
         return False
-    return not any(_waiting(world)) and not any(_unequal(world))
+    return not any(_waiting(world)) and not any(_unequal(world)) and not any(_pending(world))
+
+
+def _pending(world: ClusterWorld) -> Iterator[str]:
+    """Yield a sentence for everything that waits in a node. A connection, for example, is not read while its node
+    commits much."""
+    for machine in world.machines.values():
+        if machine.node is not None:
+            left = rest.left_behind(world.clients, machine.name, world.history.views)
+            for text in rest.pending(machine.node, [], True, alone=False, left=left):
+                yield f"{machine.name}: {text}"
 
 
 def _online(world: ClusterWorld) -> set[str]:
@@ -211,15 +221,12 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
     found = [*_waiting(world), *_unequal(world)]
     lost = history.power_lost or any(life.emptied for life in history.lives.values())
     found += rest.clients_waiting(list(world.clients), not lost)
+    found += _pending(world)
     for machine in world.machines.values():
-        if machine.node is not None:
-            left = rest.left_behind(world.clients, machine.name, history.views)
-            pending = rest.pending(machine.node, [], True, alone=False, left=left)
-            found += [f"{machine.name}: {text}" for text in pending]
-            if not found and machine.member is not None:
-                content = machine.messages.disk.content()
-                texts = rest.leftovers(content, waits.elsewhere(machine.member))
-                found += [f"{machine.name}: {text}" for text in texts]
+        if machine.node is not None and machine.member is not None and not found:
+            content = machine.messages.disk.content()
+            texts = rest.leftovers(content, waits.elsewhere(machine.member))
+            found += [f"{machine.name}: {text}" for text in texts]
     sessions = {client.name: client.epoch for client in world.clients if client.connected}
     kept = not (history.power_lost or history.metadata_lost)
     case = Case(history, world.swarm, sessions, kept, history.now(), found)

@@ -98,6 +98,21 @@ def test_a_world_does_not_rest_before_a_client_knows_that_its_node_has_closed_th
     assert client.connected and session.online
 
 
+def test_a_world_does_not_rest_while_a_connection_is_not_read() -> None:
+    """Its node has much to commit (3 nodes, copies, routes, seed 18680058)."""
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.reader": reader("c")}))
+    world = simulation.world
+    simulation.begin()
+    until(world, lambda: cluster_rests(world))
+    node = world.machines["n1"].node
+    assert node is not None
+    connection = next(each for each in node.connections.values() if each.client_id == "c")
+    connection.flow.pause("disk")
+    assert not cluster_rests(world)
+    connection.flow.unpause("disk")
+    assert cluster_rests(world)
+
+
 def test_the_world_rests_only_when_all_nodes_have_joined() -> None:
     """3 nodes, seed 2797: a node alone has a complete view, but lacks the metadata of the others."""
     simulation = joined()
