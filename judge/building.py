@@ -199,10 +199,16 @@ class _Builder:
         for owner in sorted(self._slots[row["slot"]].open):
             there = row["node"], *owner[1:]
             session = self._open[owner]
-            stays = session.served == row["node"] and not session.durable and owner not in self._armed
+            in_slot = session.durable or self._has_will_in_slot(owner, row)
+            stays = session.served == row["node"] and not in_slot
             if not stays and (owner == there or there in self._moved):
                 moves = self._moved.setdefault(there, [])
                 moves.append((row["hlc"], self._free_name(there)))
+
+    def _has_will_in_slot(self, owner: Owner, row: Row) -> bool:
+        """Whether a session has a will that another node publishes if it gets the slot. With one copy a clean session
+        and its will are at its node alone."""
+        return owner in self._armed and not self.world.keeps_one_copy(node_of(owner), row["hlc"])
 
     def _free_name(self, there: Owner) -> Owner:
         """Returns a name for new sessions of a client at a node, which no open session has."""
@@ -336,12 +342,13 @@ class _Builder:
             session = self._open[owner]
             home = session.home
             dead = self.world.lives.had_died(home.node, home.boot, row["hlc"])
+            by_will = self._has_will_in_slot(owner, row) and not slot.leaves_behind(session, row["node"])
             if home.node == row["node"] and self.world.owner(row["node"], *owner[1:], row["hlc"]) == owner:
                 if not dead:
                     here[owner[1:]] = session.begun
             elif self._ended_there(row["node"], owner) > home.since:
                 self._finish(session, row)
-            elif session.durable or dead or (owner in self._armed and not slot.leaves_behind(session, row["node"])):
+            elif session.durable or dead or by_will:
                 coming[owner[1:]].append(session)
         for owner in sorted(slot.waiting):
             if owner in self._armed and owner not in self._open and node_of(owner) != row["node"]:
@@ -391,7 +398,8 @@ class _Builder:
         for owner, (session, armed, ended) in perhaps.items():
             had_the_slot = slot.primary in ("", session.home.node)
             ended_there = self._ended_there(row["node"], owner) > session.ended
-            if had_the_slot and session.home.node != row["node"] and owner not in self._open and not ended_there:
+            final = ended_there or self._ended_for_good(ended, row)
+            if had_the_slot and session.home.node != row["node"] and owner not in self._open and not final:
                 session.ended = NEVER
                 session.rows.pop()
                 self._open[owner] = session
@@ -400,6 +408,14 @@ class _Builder:
                     self._armed.add(owner)
                 revived.append((session, ended))
         return revived
+
+    def _ended_for_good(self, ended: Row, row: Row) -> bool:
+        """Whether a node that ended a session without a lease has had a lease since then, and its slot was not taken
+        away meanwhile: the next primary gets the slot without the session."""
+        node, since = ended["node"], ended["hlc"]
+        back = any(since < each < row["hlc"] for each in self.world.partitions.returns_of(node))
+        taken = self.world.slots.taken.get((node, slot_in(ended)), ())
+        return back and not any(since < each < row["hlc"] for each in taken)
 
     def _end_again(self, row: Row, revived: list[tuple[Session, Row]]) -> None:
         """What the next primary does not have was not in the slot: it has ended where it was."""

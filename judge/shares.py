@@ -20,8 +20,6 @@ from .message import POLICY, Answer, Message, Publish, Sent
 from .rows import Owner
 from .world import World
 
-ONE_COPY = "1"
-
 
 def times_owed(message: Message, owner: Owner, first: Sent, world: World) -> int:
     """Returns how often a session may get a message that was first sent to it with this sending. A group's entry from
@@ -31,7 +29,7 @@ def times_owed(message: Message, owner: Owner, first: Sent, world: World) -> int
         return 1
     groups = {each for each in queued.entries if each[0]}
     outside = len(groups) < len(queued.entries)
-    if world.setting(queued.node, "queue_replicas", queued.stamp) == ONE_COPY:
+    if world.keeps_one_copy(queued.node, queued.stamp):
         return outside + len({group for group, _, _ in groups})
     missing = bool(groups) and first.stamp < queued.first
     return outside + len(groups) + missing

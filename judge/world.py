@@ -148,6 +148,10 @@ class World:
         at = bisect_right(values, stamp, key=lambda each: each[0])
         return values[at - 1][1] if at else ""
 
+    def keeps_one_copy(self, node: str, stamp: int) -> bool:
+        """Whether a node says that each slot has one copy. If the log does not say it, there may be two."""
+        return self.setting(node, "queue_replicas", stamp) == "1"
+
     def died(self, session: Session, stamp: int) -> bool:
         """Whether a clean session ended with its connection, its node, or its slot there, before a stamp: the log may
         have no row for that end."""

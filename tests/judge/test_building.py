@@ -517,6 +517,20 @@ def test_a_session_with_state_is_rather_in_the_slot_than_a_newer_one_without(kin
     assert homes(found, "a") == (["a", "b"], True) and homes(found, "c") == (["c"], True)
 
 
+@pytest.mark.parametrize("copies", ["1", "2", ""])
+def test_a_clean_session_with_a_will_is_in_its_slot_if_slots_have_copies(copies: str) -> None:
+    """With one copy its client stays connected where it is."""
+    a, b = nodes("a", "b")
+    if copies:
+        a.say("config.change", key="queue_replicas", new=copies)
+    a.connect("rx", will=True)
+    a.subscribe()
+    a.say("slot.moved", slot=SLOT, target="b", sessions=0, bytes=0)
+    b.say("slot.arrive", slot=SLOT)
+    (session,) = built(a, b).sessions["a", "", "rx"]
+    assert [each.node for each in session.homes] == (["a"] if copies == "1" else ["a", "b"])
+
+
 @pytest.mark.parametrize("joins", [True, False])
 def test_a_node_that_joins_with_an_empty_disk_begins_sessions_of_its_own(joins: bool) -> None:
     """It has no sessions of the slots that it had."""

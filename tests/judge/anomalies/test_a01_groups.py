@@ -47,3 +47,18 @@ def test_a_member_may_drop_a_message_if_a_kill_may_have_undone_its_unsubscribe(k
     log.say("q.expire", client="one", topic="t/1", mid=mid)
     log.ack(mid)
     assert (("A1", "stale-route") in kinds(log)) is not killed
+
+
+@pytest.mark.parametrize("ends", ["member", "subscription", ""])
+def test_a_member_that_leaves_its_group_before_the_acknowledgement_is_owed_nothing(ends: str) -> None:
+    log = Log()
+    log.subscriber(filter="$share/g/t/#", expiry_s=60)
+    mid = log.accept()
+    log.say("pub.route", mid=mid, targets=[])
+    if ends == "member":
+        log.say("conn.close", client="rx", reason="peer_closed")
+        log.say("sess.expire", client="rx")
+    elif ends:
+        log.say("sub.del", client="rx", filter="$share/g/t/#")
+    log.ack(mid)
+    assert (("A1", "stale-route") in kinds(log)) is not bool(ends)
