@@ -192,16 +192,28 @@ class InboundHandshakes:
 
     def finish(self) -> None:
         """The slot of the session moves to another node, and nothing is `unfinished`. If the client repeats a routed
-        PUBLISH there, it only gets the answer; one that was not routed counts as new."""
+        PUBLISH there, it only gets the answer; one that was not routed counts as new.
+
+        Other nodes recognise a routed message until that is safe. If this node is cut off before, another one takes the
+        slot over without it, and sends the message again. It speaks for the mids of the slot, this node for its own.
+        """
+        own: list[Mid] = []
         for packet_id, record in list(self.records.items()):
             if not record.routed:
                 self.close(packet_id)
             elif not record.done:
                 record.done = True
-                self._env.cluster.handshake_closed(self.mid(record))
+                if not record.origin:
+                    own.append(self.mid(record))
                 record.origin = record.origin or self._env.origin.node
                 self._write(packet_id, record)
         self.pending_acks.clear()
+        if own:
+            self._env.store.when_committed(self._env.store.open_commit, lambda: self._closed(own))
+
+    def _closed(self, mids: list[Mid]) -> None:
+        for mid in mids:
+            self._env.cluster.handshake_closed(mid)
 
     def begins_anew(self, packet_id: int, first: bool, digest: int) -> bool:
         """Whether a PUBLISH with this open packet id has another message than that of the id. Then the id is forgotten.
@@ -247,7 +259,7 @@ class InboundHandshakes:
         self.pending_acks.clear()
 
     def _forget(self, packet_id: int, record: InboundRecord) -> None:
-        if not record.done:
+        if not record.done or slot_of_origin(record.origin) >= 0:  # `finish` has not closed one of a slot
             self._env.cluster.handshake_closed(self.mid(record))
         if self._owner.durable:
             self._env.store.delete(self._key(packet_id))

@@ -266,7 +266,9 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
         answered = (
             held.session
             for held in holders.at(publish.stamp)
-            if held.answered < publish.stamp and _lasts(held, holders, answer.stamp)
+            if held.answered < publish.stamp
+            and _lasts(held, holders, answer.stamp)
+            and not _is_unknown_elsewhere(held, publish, answer, world)
         )
         members = [
             session
@@ -286,6 +288,13 @@ def judge_groups(message: Message, world: World) -> Iterator[Finding | None]:
             yield _of_message("stale-route", message, ("", message.mountpoint, holders.text), 0, sure)
         else:
             yield None
+
+
+def _is_unknown_elsewhere(held: Held, publish: Publish, answer: Answer, world: World) -> bool:
+    """Whether a subscription was answered by another node than that of the publisher while it had no lease."""
+    home = world.session(held.session).home_at(answer.stamp)
+    apart = None if home.node == publish.node else _without_lease_since(home, publish.stamp, world)
+    return apart is not None and held.answered >= apart
 
 
 def _reached(message: Message, publish: Publish, holders: Holders, world: World) -> bool:

@@ -113,6 +113,9 @@ class RoamingClient(ModelClient):
             return True
         assert self.connection is not None
         since = self.connection.asked_at if operation == "register" else self.history.now() - 30
+        full = any(since <= self.history.life(host.name).full_until for host in (self.host, self.server))
+        if operation == "register" and reason in REFUSALS[operation] and full:
+            return True  # its slot has no primary while it leaves the full disk (3 nodes, copies, rare, seed 18600107)
         relayed = self.connection.relayed and operation == "register"
         if (
             relayed

@@ -327,7 +327,8 @@ def test_a_packet_id_that_came_with_its_slot_begins_anew(origin: str) -> None:
     broker = Publishing()
     present = broker.cluster.slot_epoch(3) if origin else broker.node.env.numbers.boot
     broker.inbound.restore(7, InboundRecord(present, 1, True, done=True, origin=origin))
-    assert broker.inbound.begins_anew(7, True, 5) and not broker.inbound.records and broker.cluster.told == []
+    assert broker.inbound.begins_anew(7, True, 5) and not broker.inbound.records
+    assert broker.cluster.told == [("closed", present, 1)] * bool(origin)
 
 
 @pytest.mark.parametrize(("kept", "anew"), [(5, False), (6, True), (0, False)])
@@ -384,3 +385,24 @@ def test_the_session_that_ends_discards_its_handshakes() -> None:
     broker.client("p").leave()
     assert broker.keys(b"i") == []
     assert [what for what, _, _ in cluster.told] == ["opened", "opened", "closed", "closed"]
+
+
+@pytest.mark.parametrize("origin", ["", "#3"])
+def test_other_nodes_recognise_a_message_until_its_end_is_safe(origin: str) -> None:
+    """The slot of its session moves. If the node is cut off at this moment, the next primary sends the message again.
+
+    The next primary speaks for a mid of the slot. If the move fails, this node tells the end with PUBREL.
+    """
+    broker = Publishing()
+    broker.inbound.restore(7, InboundRecord(1, 8, True, origin=origin))
+    broker.hold_disk()
+    broker.inbound.finish()
+    broker.settle()
+    assert broker.cluster.told == [("opened", 1, 8)]
+    broker.free_disk()
+    broker.settle()
+    closed = ("closed", 1, 8)
+    assert broker.cluster.told[1:] == ([] if origin else [closed])
+    assert broker.row(7).done
+    broker.inbound.close(7)
+    assert broker.cluster.told[1:] == [closed]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import msgspec
 import pytest
 
+from strogoff.broker.cluster_port import Standalone
 from strogoff.broker.plugins.hooks import Refuse
 from strogoff.broker.queues.records import WillRecord, encode
 from strogoff.broker.sessions.wills import PendingWill
@@ -399,3 +401,40 @@ def test_a_will_of_a_former_version_has_no_name() -> None:
     broker.settle()
     broker.restart()
     assert names(broker) == [("will.fire", None)] and watcher.closed
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    ("expiry_s", "idle_sessions", "question"), [(0, 9, 1), (100, 9, 1), (100, 0, 1), (100, 0, 2), (100, 0, 3)]
+)
+def test_a_client_that_waited_for_the_lease_is_back_when_its_will_is_due(
+    clean: bool, expiry_s: int, idle_sessions: int, question: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node asks whether the will may fire now. It gets a lease at this moment, and serves the CONNECT first. A
+    session on disk is made from its record in between."""
+    monkeypatch.setattr(Standalone, "failover_grace_s", lambda port: 5)
+    monkeypatch.setattr(Standalone, "is_copied", lambda port, slot: True)
+    broker, watcher = watched(idle_sessions=idle_sessions)
+    broker.client("c", 5, False, expiry_s, will=will("will/c", b"former"))
+    (connection,) = [each for each in broker.node.connections.values() if each.client_id == "c"]
+    connection.moved()
+    broker.settle()
+    back: list[PacketClient] = []
+    questions = count(1)
+    leased_at: list[int] = []
+
+    def asked(port: Standalone) -> int:
+        number, now = next(questions), broker.node.env.now
+        if number != question:
+            return max(0, leased_at[0] + 5000 - now) if leased_at else 0
+        leased_at.append(now)
+        back.append(PacketClient(broker, 5))
+        back[0].send(connect("c", 5, clean, 100, will=will("will/c", b"new")))
+        broker.settle()
+        return 5000
+
+    monkeypatch.setattr(Standalone, "expiry_pause_ms", asked)
+    broker.pass_s(30)
+    (connack, *_) = back[0].take()
+    assert connack.session_present is (not clean and expiry_s > 0)
+    assert not back[0].closed and not watcher.messages()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...testing.log_audit.log_builder import Log
+from ...testing.log_audit.log_builder import Log, two_nodes
 from .found import kinds
 
 
@@ -62,3 +62,18 @@ def test_a_member_that_leaves_its_group_before_the_acknowledgement_is_owed_nothi
         log.say("sub.del", client="rx", filter="$share/g/t/#")
     log.ack(mid)
     assert (("A1", "stale-route") in kinds(log)) is not bool(ends)
+
+
+@pytest.mark.parametrize("begins", ["cut off", "before", "healed"])
+def test_a_member_that_subscribes_at_a_node_without_a_lease_is_unknown_to_the_others(begins: str) -> None:
+    a, b = two_nodes()
+    if begins == "before":
+        b.subscriber(filter="$share/g/t/#", expiry_s=60)
+    b.say("split.detect", nodes=["a"], incident=1, state="minority")
+    if begins != "before":
+        b.subscriber(filter="$share/g/t/#", expiry_s=60)
+    if begins == "healed":
+        b.say("split.change", nodes=[], incident=1, state="whole")
+    a.ack(a.accept())
+    a.rows += b.rows
+    assert (("A1", "stale-route") in kinds(a)) is (begins != "cut off")

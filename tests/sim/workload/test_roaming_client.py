@@ -81,3 +81,24 @@ def test_a_former_primary_may_refuse_for_its_full_disk() -> None:
     assert excused()  # the answer was on its way
     connection.asked_at = world.loop.now_s + 0.1
     assert not excused()  # that was an earlier CONNECT
+
+
+def test_a_slot_has_no_primary_while_it_leaves_a_full_disk() -> None:
+    """A CONNECT that waited for it says that the server is unavailable (3 nodes, copies, rare faults, 18600107)."""
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "majority"))
+    world, client = simulation.world, next(each for each in simulation.world.clients if each.spec.writes)
+    simulation.begin()
+    until(world, lambda: client.connected)
+    connection = client.connection
+    assert connection is not None
+    connection.asked_at = world.loop.now_s
+
+    def excused(operation: str = "register") -> bool:
+        return client.may_be_refused(operation, 0x88, (0, world.loop.now_s, False))
+
+    assert not excused()
+    world._event(world.machines[client.server.name], {"type": "store.state", "state": "full"})
+    assert excused() and not excused("unsubscribe")
+    world._event(world.machines[client.server.name], {"type": "store.state", "state": "serving"})
+    connection.asked_at = world.loop.now_s + 0.1
+    assert not excused()
