@@ -29,13 +29,7 @@ RETAINED_UNIT_BYTES = 512
 """A retained message counts as one more packet of the connection's turn for each unit of this size. It is written, and
 in a cluster sent to all nodes, where other messages wait for it."""
 
-FORWARDED = (
-    "payload_format_indicator",
-    "content_type",
-    "response_topic",
-    "correlation_data",
-    "user_property",
-)
+FORWARDED = ("payload_format_indicator", "content_type", "response_topic", "correlation_data", "user_property")
 """Properties that go to subscribers unchanged [MQTT5-3.3.2-4] [MQTT5-3.3.2-15] [MQTT5-3.3.2-16] [MQTT5-3.3.2-17]."""
 
 _PERMITTED_LIMIT = 10_000
@@ -342,6 +336,12 @@ def _origin(session: Session, record: InboundRecord) -> Origin:
     return session.env.origins.get(record.origin or own.node, record.boot)
 
 
+def _is_taken_over(connection: ClientConnection, session: Session) -> bool:
+    """Look at the lease, as `accept`. True if a CONNECT that waited for it has taken the session over."""
+    connection.env.cluster.has_lease()
+    return connection.session is not session
+
+
 def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) -> None:
     env, services = connection.env, connection.services
     session = connection.session
@@ -365,8 +365,8 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
             answer = connection.acknowledge(message, packet_id, 2, frame, packet_id in inbound.by_policy)
         connection.acks.reply(answer, False, pending=pending, operation=PUBLISH)
         return
-    if message.retain:
-        env.cluster.has_lease()  # as in `accept`
+    if message.retain and _is_taken_over(connection, session):
+        return
     if services.policy.view_state is ViewState.MINORITY and not services.policy.allows("publish", connection.modifiers):
         # no policy refuses it, but without a lease this node does not know all subscribers (H-04, H-13)
         _wait_for_lease(connection, message, packet_id)
