@@ -12,7 +12,8 @@ one, while its gateway takes no more for it.
 When a connection ends, the node gives a message of a group that it has not sent to another member there that is
 connected, or whose CONNACK is on its way for 10 s at most. The other message has another id, and the log has no row for
 the end of this one. So a message of a group that was never sent is not judged beyond the first end of a connection at
-which there was such a member.
+which there was such a member. Nor if such a member was there while the session had no connection: one whose CONNACK
+never left may have ended then, and the log has no row for that.
 
 Not judged are messages that were dropped or expired while they waited, nor nodes that had no lease, or were out of the
 view of another, in that time. A message that was never sent is not judged after another node has got the session: that
@@ -104,7 +105,11 @@ def _given(queued: Queued, session: Session, until: int, world: World) -> int:
     members = [
         held for held in world.subscriptions.of_group(session.owner[1], queued.group) if held.session != session.key
     ]
+    offline = queued.stamp
     for each in world.online_between(session.owner, queued.stamp, until):
+        if any(_was_online(held, each.node, offline, each.opened, world) for held in members):
+            return offline
+        offline = each.closed
         if any(_is_online(held, each.node, each.closed, world) for held in members):
             return each.closed
     return NEVER
@@ -119,6 +124,13 @@ def _is_online(held: Held, node: str, stamp: int, world: World) -> bool:
         and session.home_at(stamp).node == node
         and any(world.online_between(session.owner, stamp, stamp + LIMIT))
     )
+
+
+def _was_online(held: Held, node: str, since: int, until: int, world: World) -> bool:
+    """Whether a session had a subscription, and a connection at a node, at any time between two stamps."""
+    begin, end = max(since, held.since), min(until, held.until)
+    online = world.online_between(world.session(held.session).owner, begin, end)
+    return begin < end and any(each.node == node for each in online)
 
 
 def _due(message: Message, queued: Queued, session: Session, begin: int) -> int:

@@ -173,12 +173,12 @@ def test_a_message_with_qos_2_may_leave_when_it_is_on_the_disk() -> None:
 SHARED = "$share/g/t"
 
 
-def group(*rows: Row) -> list[tuple[int, int, int]]:
-    """Connection, begin and end of the waits of a message of a group, which `c` got at 9; its first connection ends at
-    20, and its second one begins at 30."""
+def group(*rows: Row, ends: int = 20) -> list[tuple[int, int, int]]:
+    """Connection, begin and end of the waits of a message of a group, which `c` got at 9; its first connection `ends`,
+    and its second one begins at 30."""
     c = {"client": "c", "epoch": 1}
     told = [row("conn.open", 1, **c, expiry_s=9, receive_max=9), row("sess.create", 2, **c)]
-    told += [row("sub.add", 3, **c, filter=SHARED, qos=1), row("conn.close", 20, **c), *rows]
+    told += [row("sub.add", 3, **c, filter=SHARED, qos=1), row("conn.close", ends, **c), *rows]
     told += [row("conn.open", 30, **c, expiry_s=9, receive_max=9, conn=3)]
     known = world(*told)
     mid = ("n", 1, 1)
@@ -202,6 +202,8 @@ def test_a_message_of_a_group_goes_to_another_member_at_the_end_of_a_connection(
     back = {"client": "d", "epoch": 1, "conn": 5, "expiry_s": 9, "receive_max": 9}
     assert group(*member(closed=19), row("conn.open", 22, **back)) == []  # its CONNACK was on its way
     assert group(*member(closed=19), row("conn.open", 21 + LIMIT, **back)) == waited
+    assert group(*member(), ends=8) == []  # another connection of `c` may have ended, whose CONNACK never left
+    assert group(*member(node="o"), ends=8) == waited
     taken_over = row("conn.open", 19, client="c", epoch=1, expiry_s=9, receive_max=9, conn=4)
     assert group(taken_over) == [(4, 19, END), *waited]
     left = row("sub.del", 15, client="d", epoch=1, conn=2, filter=SHARED)
