@@ -438,3 +438,28 @@ def test_a_client_that_waited_for_the_lease_is_back_when_its_will_is_due(
     (connack, *_) = back[0].take()
     assert connack.session_present is (not clean and expiry_s > 0)
     assert not back[0].closed and not watcher.messages()
+
+
+def test_of_two_clients_that_waited_for_the_lease_the_later_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node looks at its lease while it serves one of them, and serves the other one, with Clean Start, at once."""
+    monkeypatch.setattr(Standalone, "failover_grace_s", lambda port: 5)
+    broker, _ = watched(idle_sessions=0)
+    broker.client("c", 5, False, 100, will=will("will/c", b"former"))
+    (connection,) = [each for each in broker.node.connections.values() if each.client_id == "c"]
+    connection.moved()
+    monkeypatch.setattr(Standalone, "expiry_pause_ms", lambda port: 5000)
+    broker.pass_s(20)
+    assert "c" not in [each.client_id for each in broker.node.sessions.in_memory()]
+    others: list[PacketClient] = []
+
+    def asked(port: Standalone) -> int:
+        if not others:
+            others.append(PacketClient(broker, 5))
+            others[0].send(connect("c", 5, True, 100))
+            broker.settle()
+        return 5000
+
+    monkeypatch.setattr(Standalone, "expiry_pause_ms", asked)
+    client, connack = broker.connect("c", 5, False, 100)
+    assert others and others[0].closed and not client.closed
+    assert connack.session_present and broker.node.sessions.durable == 1
