@@ -412,10 +412,9 @@ class _Builder:
     def _ended_for_good(self, ended: Row, row: Row) -> bool:
         """Whether a node that ended a session without a lease has had a lease since then, and its slot was not taken
         away meanwhile: the next primary gets the slot without the session."""
-        node, since = ended["node"], ended["hlc"]
-        back = any(since < each < row["hlc"] for each in self.world.partitions.returns_of(node))
-        taken = self.world.slots.taken.get((node, slot_in(ended)), ())
-        return back and not any(since < each < row["hlc"] for each in taken)
+        node, since, until = ended["node"], ended["hlc"], row["hlc"]
+        back = any(since < each < until for each in self.world.partitions.returns_of(node))
+        return back and not self.world.slots.was_taken(node, slot_in(ended), since, until)
 
     def _end_again(self, row: Row, revived: list[tuple[Session, Row]]) -> None:
         """What the next primary does not have was not in the slot: it has ended where it was."""

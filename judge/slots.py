@@ -72,6 +72,10 @@ class Slots:
         left, taken = (each.get((node, slot), ()) for each in (self.left, self.taken))
         return any(since < stamp < until and stamp not in taken for stamp in left)
 
+    def was_taken(self, node: str, slot: int, since: int, until: int) -> bool:
+        """Whether a node learned between two stamps that another one had taken the slot over."""
+        return any(since < stamp < until for stamp in self.taken.get((node, slot), ()))
+
     def _doubt(self, row: Row) -> None:
         key = row["target"], row.get("view") or 0
         if key not in self._known:

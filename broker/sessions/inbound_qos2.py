@@ -205,7 +205,7 @@ class InboundHandshakes:
                 record.done = True
                 if not record.origin:
                     own.append(self.mid(record))
-                record.origin = record.origin or self._env.origin.node
+                    record.origin = self._env.origin.node
                 self._write(packet_id, record)
         self.pending_acks.clear()
         if own:

@@ -101,7 +101,7 @@ def _lost_the_slot(will: _Will, last: Row, row: Row, world: World) -> bool:
     """Whether the node of a later row has taken the slot over without a move from that of a row. The former one says
     so, unless the slot had no session there any more. Then it was out of the view of the next one."""
     node, other, slot, slots = last["node"], row["node"], _slot(will, row), world.slots
-    if any(last["hlc"] < stamp for stamp in slots.taken.get((node, slot), ())):
+    if slots.was_taken(node, slot, last["hlc"], NEVER):
         return True
     since = (will.armed or last)["hlc"]
     arrived = slots.arrived(other, slot, since, row["hlc"] + SOON)

@@ -5,6 +5,7 @@ Sending is in `Sender`, receiving in `Receiver`. `Behaviour` decides what the cl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from random import Random
 from typing import Any
@@ -309,10 +310,14 @@ class ModelClient:
         # a primary may have refused it, and have free space again, while the refusal was on its way to the gateway
         relayed = self.server.name != self.connection.gateway
         since = self.connection.asked_at if relayed else mark[1]
-        full = any(since <= self.history.life(node).full_until for node in nodes)
+        full = self.had_full_disk(nodes, since)
         # a gateway that does not follow the newest slot table yet asks a former primary, which may refuse as well
         full = full or self.history.refused_by_full.get(self.name, -1.0) >= self.connection.asked_at
         return operation == "register" and reason in REFUSED_FOR_DISK and full
+
+    def had_full_disk(self, nodes: Iterable[str], since_s: float) -> bool:
+        """Whether the disk of one of these nodes was full at any time since then."""
+        return any(since_s <= self.history.life(node).full_until for node in nodes)
 
     def _had_session(self) -> bool:
         return any(each.opened != NEVER for each in self.lists[:-1]) and self.lists[-2].expiry_s != 0

@@ -112,11 +112,11 @@ class RoamingClient(ModelClient):
         if super().may_be_refused(operation, reason, mark):
             return True
         assert self.connection is not None
-        since = self.connection.asked_at if operation == "register" else self.history.now() - 30
-        full = any(since <= self.history.life(host.name).full_until for host in (self.host, self.server))
-        if operation == "register" and reason in REFUSALS[operation] and full:
+        connects = operation == "register"
+        since = self.connection.asked_at if connects else self.history.now() - 30
+        if connects and reason in REFUSALS[operation] and self.had_full_disk((self.host.name, self.server.name), since):
             return True  # its slot has no primary while it leaves the full disk (3 nodes, copies, rare, seed 18600107)
-        relayed = self.connection.relayed and operation == "register"
+        relayed = self.connection.relayed and connects
         if (
             relayed
             and reason in (*REFUSALS[operation], *REFUSED_FOR_DISK)
