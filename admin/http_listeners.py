@@ -60,8 +60,9 @@ class _Entrance(asyncio.Protocol):
 
 
 class _TlsEntrance(SocketAcceptor):
-    """As `_Entrance`, with TLS. It asks `admit` before the handshake, so unfinished handshakes count as connections,
-    and `fits` after it. `context` returns the present certificates and revocation list."""
+    """Accepts connections as `_Entrance` does, with TLS. It calls `admit` before the handshake of a connection, so that
+    unfinished handshakes count, and `fits` after the handshake. `context` returns the present certificates and the
+    revocation list."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ class Trouble(Exception):
 
 
 def check_log(logdir: str) -> None:
-    """Raise Trouble if a directory has no event log, and OSError if it cannot be read. A URL passes unchecked."""
+    """Raise Trouble if a directory has no event log, and OSError if it cannot be read. It does not check a URL."""
     if "://" in logdir:
         return
     directory = Path(logdir)

@@ -369,7 +369,7 @@ class Starting(Standalone):
         return False
 
     def expiry_pause_ms(self) -> int:
-        """As `ClusterPort.expiry_pause_ms`: the grace, again and again."""
+        """As `ClusterPort.expiry_pause_ms`: the grace, as often as the broker asks."""
         return self._grace_s * 1000
 
     def failover_grace_s(self) -> int:

@@ -80,7 +80,7 @@ class Session(Struct, array_like=True):
         return self.homes[max(at - 1, 0)]
 
     def left_at(self, node: str, stamp: int) -> int:
-        """Returns when another node than `node` got it, after a stamp; `NEVER` if none did."""
+        """Returns when another node than `node` got the session, after `stamp`; `NEVER` if no other node did."""
         return next((each.since for each in self.homes if each.since > stamp and each.node != node), NEVER)
 
     def resumed_after(self, stamp: int) -> int:

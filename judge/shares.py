@@ -1,4 +1,4 @@
-"""Messages of groups: how often one session may get one, and which ones the policy `on` may lose.
+"""How often one session may get a message, and which messages of groups a cluster with the policy `on` may lose.
 
 A session gets a message once for all of its subscriptions outside of groups, and once for each group that chooses it
 (MQTT 5.0 section 4.8.2).
@@ -36,7 +36,10 @@ def times_owed(message: Message, owner: Owner, first: Sent, world: World) -> int
 
 
 def passed_on_without_lease(message: Message, publish: Publish, answer: Answer, world: World) -> bool:
-    """Whether a node that had a message for a group was without a lease before the answer, and its policy was `on`."""
+    """Whether a node that had this message of a group had no lease at some time between the PUBLISH and its answer.
+
+    Only nodes with the policy `on` count.
+    """
     nodes = {publish.node, *(node for node, kind in message.steps if kind == "fwd.recv")}
     on = [node for node in nodes if world.setting(node, POLICY, publish.stamp) == "on"]
     return world.partitions.anybody_without_lease(on, publish.stamp, answer.stamp)

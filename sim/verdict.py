@@ -113,8 +113,8 @@ def cluster_rests(world: ClusterWorld) -> bool:
 
 
 def _pending(world: ClusterWorld) -> Iterator[str]:
-    """Yield a sentence for everything that waits in a node. A connection, for example, is not read while its node
-    commits much."""
+    """Yield a sentence for each thing that a node still has to do. For example, a node that has much to commit does not
+    read what its clients send."""
     for machine in world.machines.values():
         if machine.node is not None:
             left = rest.left_behind(world.clients, machine.name, world.history.views)

@@ -389,9 +389,10 @@ def test_the_session_that_ends_discards_its_handshakes() -> None:
 
 @pytest.mark.parametrize("origin", ["", "#3"])
 def test_other_nodes_recognise_a_message_until_its_end_is_safe(origin: str) -> None:
-    """The slot of its session moves. If the node is cut off at this moment, the next primary sends the message again.
+    """The node hands the publisher's slot over. If it is cut off before all copies know that the handshake is over, the
+    next primary sends the message again.
 
-    The next primary speaks for a mid of the slot. If the move fails, this node tells the end with PUBREL.
+    The next primary ends a mid of the slot. If the slot stays here, this node ends the mid when PUBREL comes.
     """
     broker = Publishing()
     broker.inbound.restore(7, InboundRecord(1, 8, True, origin=origin))

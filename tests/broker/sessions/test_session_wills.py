@@ -410,8 +410,8 @@ def test_a_will_of_a_former_version_has_no_name() -> None:
 def test_a_client_that_waited_for_the_lease_is_back_when_its_will_is_due(
     clean: bool, expiry_s: int, idle_sessions: int, question: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The node asks whether the will may fire now. It gets a lease at this moment, and serves the CONNECT first. A
-    session on disk is made from its record in between."""
+    """A will is due, and the node looks at its lease. It learns that it has a new one, and serves the CONNECT that
+    waited for it. That cancels the will. With `idle_sessions` 0 the node reads the session from its disk meanwhile."""
     monkeypatch.setattr(Standalone, "failover_grace_s", lambda port: 5)
     monkeypatch.setattr(Standalone, "is_copied", lambda port, slot: True)
     broker, watcher = watched(idle_sessions=idle_sessions)
