@@ -35,6 +35,7 @@ class OperationPolicy:
         self._env = env
         self._view_state = ViewState.WHOLE
         self._waiting: list[Callable[[], None]] = []
+        self._due = False
         self.restricted = False
         """True if the node may refuse PUBLISH packets: the disk is full, the node does not see the whole cluster, or a
         slot has too few copies. A plain attribute, because every PUBLISH reads it: 0.12 us less than a property."""
@@ -66,15 +67,32 @@ class OperationPolicy:
         self.look_again()
 
     def look_again(self) -> None:
-        """Recompute `restricted` after a change of disk, view or copies, then call all waiting callbacks."""
+        """Recompute `restricted` after a change of disk, view or copies, and call what waits at the end of this turn.
+
+        Whoever looks at the lease may notice such a change, in the middle of its own work. So nothing else begins here.
+        """
+        self._restrict()
+        if self._waiting:
+            self.restricted = True  # no PUBLISH overtakes one that waits
+            if not self._due:
+                self._due = True
+                self._env.after_turn(self._call_waiting)
+
+    def _restrict(self) -> None:
         whole = self._view_state is ViewState.WHOLE
         self.restricted = not self._env.store.accepting or not whole or bool(self.few_copies)
+
+    def _call_waiting(self) -> None:
+        self._env.tick()
+        self._due = False
+        self._restrict()
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback()
 
     def when_accepting(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, after the next change of disk, view or copies. The node may then accept more."""
+        """Call `callback` once, after the turn of the next change of disk, view or copies. The node may then accept
+        more."""
         self._waiting.append(callback)
 
     def set_few_copies(self, slots: frozenset[int]) -> None:

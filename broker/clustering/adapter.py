@@ -403,18 +403,23 @@ class ClusterAdapter:
         self._node.env.tick()
         member.metadata.leased(state is not ViewState.MINORITY)
         if state is not ViewState.MINORITY:
-            self.sender.proven()
             self.missed.leased()
         self.incidents.begin()
         self.incidents.changed()
         if state is not ViewState.MINORITY:
             self._node.policy.settling = False
+            self._node.env.after_turn(self._leased)
         if state is not self._node.policy.view_state:
             self._node.policy.view_state = state
-            if state is not ViewState.MINORITY:
-                self._node.gateways.lease_is_back()
-                self.advertiser.try_again()
-                self._report_unreachable()
+
+    def _leased(self) -> None:
+        """The turn in which this node got a lease, or saw that it has one, is over: go on with what waited for it."""
+        if self._member.leased():
+            self._node.env.tick()
+            self.sender.proven()
+            self._node.gateways.lease_is_back()
+            self.advertiser.try_again()
+            self._report_unreachable()
 
     def _report_unreachable(self) -> None:
         """Log which slots have sessions on this disk although they belong to other nodes: no client finds them."""

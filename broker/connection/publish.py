@@ -336,12 +336,6 @@ def _origin(session: Session, record: InboundRecord) -> Origin:
     return session.env.origins.get(record.origin or own.node, record.boot)
 
 
-def _is_taken_over(connection: ClientConnection, session: Session) -> bool:
-    """Look at the lease, as `accept`. True if a CONNECT that waited for it has taken the session over."""
-    connection.env.cluster.has_lease()
-    return connection.session is not session
-
-
 def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) -> None:
     env, services = connection.env, connection.services
     session = connection.session
@@ -365,8 +359,8 @@ def _route_qos2(connection: ClientConnection, message: Message, packet_id: int) 
             answer = connection.acknowledge(message, packet_id, 2, frame, packet_id in inbound.by_policy)
         connection.acks.reply(answer, False, pending=pending, operation=PUBLISH)
         return
-    if message.retain and _is_taken_over(connection, session):
-        return
+    if message.retain:
+        env.cluster.has_lease()  # as `accept`: this updates the view state
     if services.policy.view_state is ViewState.MINORITY and not services.policy.allows("publish", connection.modifiers):
         # no policy refuses it, but without a lease this node does not know all subscribers (H-04, H-13)
         _wait_for_lease(connection, message, packet_id)

@@ -269,7 +269,7 @@ class Gateways:
 
     def lease_is_back(self) -> None:
         """This node has a lease again: registrars have to learn of the clients that it has served without one, and
-        after that of the clients that have waited for it."""
+        after that of the clients that have waited for it. Call it in a turn of its own: it may serve clients."""
         self.registration.lease_is_back()
         for waiting in list(self._waiting.values()):
             waiting.ask()

@@ -413,15 +413,14 @@ class SessionRegistry:
         self.wake(client)  # `_make` begins the absence of a session that was attached
 
     def _make(self, record: SessionRecord, in_slot: bool) -> Session | None:
-        """Make a session from its record, and continue its absence. Returns the session of the client then: None if it
-        has ended thereby, or a new one, if a CONNECT that waited for a lease has been served meanwhile."""
+        """Make a session from its record, and continue its absence. None if it ends thereby."""
         session = self._restore(record, in_slot)
         if in_slot:
             self.startup.dormant.woken(session.key)
         self._add(session)
         self.idle.add(session)
         session.resume_absence(record.attached)
-        return self._sessions.get(session.key)
+        return None if session.ending else session
 
     def _restore(self, record: SessionRecord, in_slot: bool) -> Session:
         session = Session(self._parts, record.mountpoint, record.client_id, record.incarnation, record.durable, in_slot)

@@ -471,21 +471,14 @@ class Session:
         self._set_timer()
 
     def _pause_ms(self) -> int:
-        """How long in ms the absence lasts on, because the client could not come back yet (H-43); -1 if it is over.
-
-        The node looks at its lease for that. If it has just got one, it serves the CONNECT that waited for that at
-        once, and the client has this session, or another one.
-        """
-        absence = self.absence
-        pause_ms = self.parts.deadlines.pause_ms(self.key[0])
-        return -1 if self.ending or self.absence is not absence else pause_ms
+        return self.parts.deadlines.pause_ms(self.key[0])
 
     def _must_wait(self, due: Callable[[], None]) -> bool:
-        """Whether nothing is due now. This calls `due` again if that is later."""
+        """Whether the client could not come back yet: then this calls `due` again later (H-43)."""
         pause_ms = self._pause_ms()
-        if pause_ms > 0:
+        if pause_ms:
             self.timer = self.env.timers.at(self.env.now + pause_ms, due)
-        return pause_ms != 0
+        return pause_ms > 0
 
     def _will_due(self) -> None:
         self.fire_will()
@@ -515,7 +508,7 @@ class Session:
                 return
             self._begin_absence(grace_s)
             self.save()
-        if 0 < self.absence.will_at <= now and self._pause_ms() == 0:
+        if 0 < self.absence.will_at <= now and not self._pause_ms():
             self._will_due()
         if 0 < self.absence.expires_at <= now:
             self._expire()

@@ -261,10 +261,9 @@ class Wills:
 
     def _try(self, key: bytes, pending: PendingWill, fresh: bool = False) -> None:
         """Go on with a will if this node may. `fresh`: this process has given it its mid, so nobody has got it."""
-        accepts = self._accepts()  # looks at the lease: if the node has just got one, that changes slots and sessions
         if not self._is_waiting(key, pending):
             return
-        if not accepts:
+        if not self._accepts():
             self._when_accepting(key, pending, fresh)
             return
         if pending.counter:

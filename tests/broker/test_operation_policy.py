@@ -34,7 +34,8 @@ def test_a_slot_with_too_few_copies_refuses_what_the_flag_allows() -> None:
 
 
 def test_a_node_stays_restricted_until_it_has_looked_at_what_waits() -> None:
-    policy, called = _policy(), list[bool]()
+    broker, called = BrokerHarness(), list[bool]()
+    policy = broker.node.policy
     assert not policy.restricted
     policy.set_few_copies(frozenset((3,)))
     assert policy.restricted
@@ -44,7 +45,9 @@ def test_a_node_stays_restricted_until_it_has_looked_at_what_waits() -> None:
     policy.when_accepting(lambda: called.append(policy.restricted))
     assert policy.restricted and not called
     policy.look_again()
-    assert called == [False]
+    assert policy.restricted and not called
+    broker.settle()
+    assert called == [False] and not policy.restricted
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -112,18 +115,26 @@ def test_a_full_disk_restricts_the_node() -> None:
     assert not policy.restricted
 
 
-def test_a_waiter_is_called_once() -> None:
-    policy, called = _policy(ViewState.MAJORITY), list[str]()
-    policy.when_accepting(lambda: called.append("first"))
-    policy.when_accepting(lambda: called.append("second"))
-    assert called == []
+def test_a_waiter_is_called_once_in_a_turn_of_its_own() -> None:
+    broker, called = BrokerHarness(), list[tuple[str, int]]()
+    policy, env = broker.node.policy, broker.node.env
+    policy.view_state = ViewState.MAJORITY
+    policy.when_accepting(lambda: called.append(("first", env.now)))
+    policy.when_accepting(lambda: called.append(("second", env.now)))
+    policy.view_state = ViewState.MINORITY
     policy.view_state = ViewState.WHOLE
+    assert called == []
+    now, env.now = env.now, 0
+    broker.settle()
     policy.look_again()
-    assert called == ["first", "second"]
+    broker.settle()
+    assert called == [("first", now), ("second", now)]
 
 
 def test_a_waiter_that_waits_again_is_called_at_the_next_change() -> None:
-    policy, called = _policy(ViewState.MAJORITY), list[bool]()
+    broker, called = BrokerHarness(), list[bool]()
+    policy = broker.node.policy
+    policy.view_state = ViewState.MAJORITY
 
     def wait() -> None:
         called.append(policy.restricted)
@@ -131,8 +142,11 @@ def test_a_waiter_that_waits_again_is_called_at_the_next_change() -> None:
 
     policy.when_accepting(wait)
     policy.look_again()
+    policy.look_again()
+    broker.settle()
     assert called == [True]
     policy.view_state = ViewState.WHOLE
+    broker.settle()
     assert called == [True, False]
 
 

@@ -13,6 +13,7 @@ from strogoff.broker.clustering.copy_codec import encode as encode_copy
 from strogoff.broker.clustering.forward_codec import Head, encode_forward, encode_head, encode_open_mids
 from strogoff.broker.clustering.routes import encode_value, prefix_to_node, prefix_to_slot
 from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
+from strogoff.broker.gateway.gateways import Gateways
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.cluster.links.ports import Lane, Refuse
 from strogoff.cluster.slots.table import Holder
@@ -541,3 +542,17 @@ def test_a_primary_that_gives_a_slot_away_removes_no_route_to_it() -> None:
     row = clustering._member.slots.row(5)
     clustering.slots.handover._handover.close(row, Holder("n2", "disk", 1))
     assert not clustering.slots.is_primary(5)
+
+
+def test_what_waited_for_the_lease_goes_on_at_the_end_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node may look at its lease in the middle of other work (H-43)."""
+    cluster = ClusterHarness(3)
+    node, clustering = cluster[1].node, cluster[1].host.clustering
+    assert clustering is not None
+    went_on: list[int] = []
+    monkeypatch.setattr(Gateways, "lease_is_back", lambda gateways: went_on.append(gateways.env.now))
+    clustering.lease_changed()
+    now, node.env.now = node.env.now, 0
+    assert went_on == []
+    cluster.settle()
+    assert went_on == [now]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import pytest
 
-from strogoff.broker.cluster_port import Standalone
 from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
 
 from ...harness.broker import BrokerHarness, publish
@@ -255,33 +252,3 @@ def test_a_kill_before_the_commit_loses_nothing_that_was_acknowledged() -> None:
         assert client.publish("t", b"2", 2, 2, dup=True) == [Pubrec(2)]
         found = [m.payload for m in broker.persistent("s").drain()]
         assert found == [b"1", b"2"], seed
-
-
-@pytest.mark.parametrize("qos", [0, 1, 2])
-@pytest.mark.parametrize("look", [1, 2])
-def test_a_client_whose_session_is_taken_over_while_the_node_looks_at_its_lease_publishes_nothing(
-    qos: int, look: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The node looks at its lease for a retained message. If the lease is new, a CONNECT that waited for it is served
-    at once, here with Clean Start."""
-    broker = BrokerHarness()
-    watcher = broker.client("watcher")
-    watcher.subscribe(("t", 2))
-    client = broker.client("c", 5, False, 100)
-    session = broker.node.sessions.get("", "c")
-    looks = count(1)
-
-    def looks_at_its_lease(port: Standalone) -> bool:
-        if next(looks) == look and session is not None:
-            for each in list(broker.node.connections.values()):
-                if each.client_id == "c":
-                    each.drop("taken_over", False)
-            session.end("clean_start")
-        return True
-
-    monkeypatch.setattr(Standalone, "has_lease", looks_at_its_lease)
-    client.publish("t", b"m", qos, 1, retain=True)
-    taken_over = client.closed
-    assert taken_over is (look == 1 or qos == 2)
-    assert [each.payload for each in watcher.messages()] == ([] if taken_over else [b"m"])
-    assert broker.keys(b"i") == []

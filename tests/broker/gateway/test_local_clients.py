@@ -8,6 +8,7 @@ import pytest
 
 from strogoff.broker.gateway.gateway_connection import OPEN_BOUND_MS
 from strogoff.broker.gateway.local_clients import RESOLVE_MS
+from strogoff.cluster.node import ClusterNode
 from strogoff.mqtt import packets as p
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import PacketClient, connect, publish
@@ -273,13 +274,21 @@ def test_a_primary_that_comes_back_cancels_the_will_of_a_client_that_is_well(end
     assert [each.payload for each in watcher.messages()] == wills
 
 
-def test_a_client_that_was_served_without_a_lease_is_registered_when_the_lease_is_back() -> None:
+def test_a_client_that_was_served_without_a_lease_is_registered_when_the_lease_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first lease is over in the same turn."""
     cluster = RelayHarness(3, **ON)
     node, clustering = cluster[1].node, cluster[1].host.clustering
     assert clustering is not None
     node.policy.view_state = ViewState.MINORITY
     client = clean(cluster, 1)
     assert cluster.registered(2) == 0
+    clustering.lease_changed()
+    monkeypatch.setattr(ClusterNode, "leased", lambda member: False)
+    cluster.settle()
+    assert cluster.registered(2) == 0
+    monkeypatch.undo()
     clustering.lease_changed()
     cluster.settle()
     assert cluster.registered(2) == 1 and not client.closed

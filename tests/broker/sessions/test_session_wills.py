@@ -14,6 +14,7 @@ from strogoff.broker.queues.records import WillRecord, encode
 from strogoff.broker.sessions.wills import PendingWill
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Disconnect
+from strogoff.netsplit.policy import ViewState
 from strogoff.storage import keys
 
 from ...harness.broker import BrokerHarness, PacketClient, connect
@@ -410,8 +411,8 @@ def test_a_will_of_a_former_version_has_no_name() -> None:
 def test_a_client_that_waited_for_the_lease_is_back_when_its_will_is_due(
     clean: bool, expiry_s: int, idle_sessions: int, question: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A will is due, and the node looks at its lease. It learns that it has a new one, and serves the CONNECT that
-    waited for it. That cancels the will. With `idle_sessions` 0 the node reads the session from its disk meanwhile."""
+    """A will is due, and the node looks at its lease. It learns that it has a new one. After that turn it serves the
+    CONNECT that waited for one, which cancels the will. With `idle_sessions` 0 it reads the session from its disk."""
     monkeypatch.setattr(Standalone, "failover_grace_s", lambda port: 5)
     monkeypatch.setattr(Standalone, "is_copied", lambda port, slot: True)
     broker, watcher = watched(idle_sessions=idle_sessions)
@@ -419,6 +420,8 @@ def test_a_client_that_waited_for_the_lease_is_back_when_its_will_is_due(
     (connection,) = [each for each in broker.node.connections.values() if each.client_id == "c"]
     connection.moved()
     broker.settle()
+    policy = broker.node.policy
+    policy.view_state = ViewState.MINORITY
     back: list[PacketClient] = []
     questions = count(1)
     leased_at: list[int] = []
@@ -428,38 +431,16 @@ def test_a_client_that_waited_for_the_lease_is_back_when_its_will_is_due(
         if number != question:
             return max(0, leased_at[0] + 5000 - now) if leased_at else 0
         leased_at.append(now)
+        policy.view_state = ViewState.WHOLE
+        return 5000
+
+    @policy.when_accepting
+    def connects() -> None:
         back.append(PacketClient(broker, 5))
         back[0].send(connect("c", 5, clean, 100, will=will("will/c", b"new")))
-        broker.settle()
-        return 5000
 
     monkeypatch.setattr(Standalone, "expiry_pause_ms", asked)
     broker.pass_s(30)
     (connack, *_) = back[0].take()
     assert connack.session_present is (not clean and expiry_s > 0)
     assert not back[0].closed and not watcher.messages()
-
-
-def test_of_two_clients_that_waited_for_the_lease_the_later_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node looks at its lease while it serves one of them, and serves the other one, with Clean Start, at once."""
-    monkeypatch.setattr(Standalone, "failover_grace_s", lambda port: 5)
-    broker, _ = watched(idle_sessions=0)
-    broker.client("c", 5, False, 100, will=will("will/c", b"former"))
-    (connection,) = [each for each in broker.node.connections.values() if each.client_id == "c"]
-    connection.moved()
-    monkeypatch.setattr(Standalone, "expiry_pause_ms", lambda port: 5000)
-    broker.pass_s(20)
-    assert "c" not in [each.client_id for each in broker.node.sessions.in_memory()]
-    others: list[PacketClient] = []
-
-    def asked(port: Standalone) -> int:
-        if not others:
-            others.append(PacketClient(broker, 5))
-            others[0].send(connect("c", 5, True, 100))
-            broker.settle()
-        return 5000
-
-    monkeypatch.setattr(Standalone, "expiry_pause_ms", asked)
-    client, connack = broker.connect("c", 5, False, 100)
-    assert others and others[0].closed and not client.closed
-    assert connack.session_present and broker.node.sessions.durable == 1

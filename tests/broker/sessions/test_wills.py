@@ -294,22 +294,3 @@ def test_a_row_of_a_version_without_doubt_is_read() -> None:
     broker.node.wills.load_slot(slot)
     broker.settle()
     assert reader.payloads() == [b"gone"]
-
-
-def test_a_will_whose_slot_leaves_while_the_node_looks_at_its_lease_is_not_published(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    broker = BrokerHarness()
-    reader = broker.client("reader")
-    reader.subscribe(("will", 1))
-    slot, record = slot_of("", "mortal"), WillRecord("will", b"gone", 1, False, None, -1, 0)
-    broker.node.env.store.put(keys.will_key(slot, 1), encode(PendingWill("", "mortal", record)))
-
-    def looks(port: Standalone) -> bool:
-        broker.node.wills.drop(slot)
-        return True
-
-    monkeypatch.setattr(Standalone, "has_lease", looks)
-    broker.node.wills.load_slot(slot)
-    broker.settle()
-    assert reader.payloads() == [] and len(broker.keys(b"z")) == 1
