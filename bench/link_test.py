@@ -1,12 +1,13 @@
-"""Cut, kill and pause the two nodes on the path of a message many times under load, then audit.
+"""Cut, kill and pause the nodes on the path of a message many times under load, then audit.
 
     python -m bench.link_test --rounds 200 [--seed N] [--keep DIR]
 
-Publishers are connected to the first of three nodes, subscribers with persistent sessions to the second. Each round has
-one fault: one of the two nodes is partitioned, killed, stopped, or paused for less or more than the detection time; or
-their link is cut in one direction or both. After the last round all links are restored and all queues drain. Then the
-audit checks these claims: each acknowledged message reached each subscriber, QoS 2 exactly once, in order per publisher
-and topic; in the event logs no queue took a message twice under one mid (P1, P2, P6). Exit status 1 if one is wrong.
+Publishers are connected to the first of three nodes, subscribers with persistent sessions to the second. Their sessions
+are at these nodes until a fault moves them. Each round has one fault: a node is partitioned, killed, stopped, or paused
+for less or more than the detection time; or the link of two nodes is cut in one direction or both. After the last round
+all links are restored and all queues drain. Then the audit checks these claims: each acknowledged message reached each
+subscriber, QoS 2 exactly once, in order per publisher and topic; in the event logs no queue kept a message twice under
+one mid (P1, P2, P6). Exit status 1 if one is wrong.
 
 Each node has its own network namespace, so the test needs root, and the programs ip and nft. `--keep` keeps the nodes'
 data and logs, and diary.tsv: each fault, send, acknowledgement and delivery with its time.
@@ -22,21 +23,21 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from strogoff.cluster.identity import slot_of
 from strogoff.testing.log_audit.log_files import read_log
 
-from .cluster_nodes import Node, bad_lines, end, start_joined, whole
+from .cluster_nodes import Node, bad_lines, client_at, end, start_joined, whole
 from .kill_test import PAUSE_S, Ledger
 from .space import Space, SpaceError
 from .steady import SteadyClient
 
 NODES = 3
 CONNECT_S = 5.0
-FAULTS = ("cut", "cut_there", "cut_back", "isolate_sender", "isolate_receiver")
-DEEDS = (*FAULTS, *(f"{what}_{whom}" for what in ("kill", "stop", "pause") for whom in ("sender", "receiver")))
+DEEDS = ("cut", "cut_one_way", "isolate", "kill", "stop", "pause")
 SHORT_S, LONG_S = (0.05, 1.2), (2.6, 4.5)
 """Ranges of the length of a fault, in seconds: shorter than the detection time, and longer."""
 REST_S = (0.1, 1.6)
@@ -59,17 +60,12 @@ class Run:
             max_online_messages="-1",
             max_inflight_messages="20",
         )
-        self.sender, self.receiver = self.nodes[0], self.nodes[1]
         self.ledger = Ledger()
         self.counters: Counter[str] = Counter()
         self.deeds: Counter[str] = Counter()
-        self.publishers = [self._client(f"pub-{version}", version, self.sender) for version in (4, 5)]
-        self.subscribers = [self._client(f"sub-{version}", version, self.receiver) for version in (4, 5)]
+        self.publishers: list[SteadyClient] = []
+        self.subscribers: list[SteadyClient] = []
         self.diary: list[tuple[float, str, str]] = []
-
-    @staticmethod
-    def _client(name: str, version: int, node: Node) -> SteadyClient:
-        return SteadyClient(name, node.port, version, node.host)
 
     async def run(self) -> list[str]:
         """Run all rounds and the audit. Returns the violations."""
@@ -98,7 +94,15 @@ class Run:
             wrong += client.faults
         return wrong + bad_lines(self.nodes)
 
+    @staticmethod
+    async def _clients(name: str, node: Node) -> list[SteadyClient]:
+        """Returns a client of each version whose session will be at this node."""
+        ids = {version: await client_at(node, f"{name}-{version}-") for version in (4, 5)}
+        return [SteadyClient(client_id, node.port, version, node.host) for version, client_id in ids.items()]
+
     async def _prepare(self) -> None:
+        self.publishers = await self._clients("pub", self.nodes[0])
+        self.subscribers = await self._clients("sub", self.nodes[1])
         for client in self.subscribers:
             self.ledger.reader(client)
             client.delivered = self._noted(client)
@@ -150,48 +154,57 @@ class Run:
         deed = self.rng.choice(DEEDS)
         self.deeds[deed] += 1
         length_s = self.rng.uniform(*(LONG_S if self.rng.random() < 0.25 else SHORT_S))
-        what, _, where = deed.partition("_")
-        node = self.sender if where == "sender" else self.receiver
-        self._note("round", f"{deed} {length_s:.2f} s")
-        if what in ("kill", "stop"):
-            await (node.kill() if what == "kill" else node.stop())
+        one, other = self.rng.sample(range(1, NODES + 1), 2)
+        node = self.nodes[one - 1]
+        self._note("round", f"{deed} {node.name} {length_s:.2f} s")
+        if deed in ("kill", "stop"):
+            await (node.kill() if deed == "kill" else node.stop())
             await asyncio.sleep(min(length_s, 1.0))
             await node.start()
-        elif what == "pause":
+        elif deed == "pause":
             node.signal(signal.SIGSTOP)
             await asyncio.sleep(length_s)
             node.signal(signal.SIGCONT)
         else:
-            await asyncio.to_thread(self._cut, deed)
+            await asyncio.to_thread(self._cut, deed, one, other)
             await asyncio.sleep(length_s)
             await asyncio.to_thread(self.space.heal)
         self._note("round", "over")
         await asyncio.sleep(self.rng.uniform(*REST_S))
 
-    def _cut(self, deed: str) -> None:
-        space = self.space
-        if deed.startswith("isolate"):
-            space.isolate(1 if deed == "isolate_sender" else 2)
+    def _cut(self, deed: str, one: int, other: int) -> None:
+        """Cut links of the node number `one`. Nodes are counted from 1."""
+        if deed == "isolate":
+            self.space.isolate(one)
         elif deed == "cut":
-            space.cut(1, 2)
+            self.space.cut(one, other)
         else:
-            space.cut_one_way(*((1, 2) if deed == "cut_there" else (2, 1)))
+            self.space.cut_one_way(one, other)
 
 
 def twice(nodes: list[Node]) -> list[str]:
-    """Returns a line for each message that one queue took twice, by its mid; at most 20."""
-    taken: Counter[tuple[str, tuple[int, ...]]] = Counter()
-    for row in events(nodes, "q.enq"):
-        taken[row["client"], tuple(row["mid"])] += 1
-    again = [f"{client}: {mid} was queued {count} times" for (client, mid), count in taken.items() if count > 1]
-    return again[:20] if taken else ["the event logs have no q.enq"]
-
-
-def events(nodes: list[Node], kind: str) -> Iterator[dict[str, Any]]:
-    """Yield all rows of one kind in the nodes' event logs. A killed process may leave an incomplete last line."""
+    """Returns a line for each message that was safe in one queue twice, by its mid; at most 20. What was not safe when
+    its node died, or another node took the slot over, is taken again."""
+    kept: Counter[tuple[str, tuple[int, ...]]] = Counter()
     for node in nodes:
-        rows, _ = read_log(node.data / "eventlog")
-        yield from (row for row in rows if row["type"] == kind)
+        taken: set[int] = set()
+        for row in rows(node):
+            match row["type"]:
+                case "slot.taken":
+                    taken.add(row["slot"])
+                case "slot.arrive":
+                    taken.discard(row["slot"])
+                case "q.durable" if slot_of("", row["client"]) not in taken:
+                    kept[row["client"], tuple(row["mid"])] += 1
+    again = [f"{client}: {mid} was kept {count} times" for (client, mid), count in kept.items() if count > 1]
+    return again[:20] if kept else ["the event logs have no q.durable"]
+
+
+def rows(node: Node) -> list[dict[str, Any]]:
+    """Returns the rows of a node's event log, in the order in which it wrote them. A killed process may leave an
+    incomplete last line."""
+    found, _ = read_log(node.data / "eventlog")
+    return sorted(found, key=lambda row: (row["boot"], row["seq"]))
 
 
 def main() -> int:
