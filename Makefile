@@ -66,7 +66,7 @@ format: venv-test
 kill-test: venv-test          ## kill -9 the broker 200 times under load, and audit the acknowledged messages
 	$(BIN)/python -m bench.kill_test --kills $(KILLS)
 
-link-test: venv-test          ## cut, kill and pause two of three nodes 200 times under load, and audit; needs root
+link-test: venv-test          ## cut, kill and pause three nodes 200 times under load, and audit; needs root
 	$(BIN)/python -m bench.link_test --rounds $(ROUNDS)
 
 gateway-test: venv-test       ## take durable clients over 10,000 times, kill their gateway 200 times, and audit
