@@ -35,6 +35,16 @@ def slot_of(mountpoint: str, client_id: str) -> int:
     return crc32(f"{mountpoint}\0{client_id}".encode()) % SLOTS
 
 
+def slot_origin(slot: int) -> str:
+    """The name of a slot as the origin of a mid. No node has such a name."""
+    return f"#{slot}"
+
+
+def slot_of_origin(origin: str) -> int:
+    """The slot with this name as the origin of a mid; -1 for a node."""
+    return int(origin[1:]) if origin[:1] == "#" else -1
+
+
 MARKED = 1 << 40
 """From here on the lowest bit of the counter in a mid says whether event logs have rows about its message: 0 yes, 1 no.
 Smaller counters say nothing, and event logs have their rows: all mids of earlier versions are so. Counters jump here

@@ -74,7 +74,12 @@ class Slots:
 
     def was_taken(self, node: str, slot: int, since: int, until: int) -> bool:
         """Whether a node learned between two stamps that another one had taken the slot over."""
-        return any(since < stamp < until for stamp in self.taken.get((node, slot), ()))
+        return self.taken_after(node, slot, since) < until
+
+    def taken_after(self, node: str, slot: int, since: int) -> int:
+        """Returns the first stamp after `since` at which a node learned that another one had taken the slot over;
+        `NEVER` if there is none."""
+        return next((stamp for stamp in self.taken.get((node, slot), ()) if since < stamp), NEVER)
 
     def _doubt(self, row: Row) -> None:
         key = row["target"], row.get("view") or 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from ...cluster.identity import slot_origin
 from ...cluster.links.ports import Lane
 from ...cluster.membership.view import View
 from ...cluster.node import ClusterNode
@@ -23,7 +24,7 @@ from ..connection.ack_queue import OPERATION_BITS, count_operations
 from ..connection.connection import FAILOVER_GRACE_S, ClientConnection
 from ..connection.refusal import give_up
 from ..node import Node
-from ..queues.message import Message, Mid, slot_origin
+from ..queues.message import Message, Mid
 from ..routing.ack_context import AckContext
 from ..routing.remote import MOVING, RemoteMembers, RemoteTarget
 from ..routing.remote_table import RemoteMatch

@@ -22,11 +22,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...cluster.identity import SLOTS, BootNumber, NodeName
+from ...cluster.identity import SLOTS, BootNumber, NodeName, slot_origin
 from ...cluster.links.ports import Unreadable
 from ...mqtt.properties import encode_properties
 from ...mqtt.topics import parse_shared, valid_topic_name
-from ..queues.message import Message, slot_origin
+from ..queues.message import Message
 from ..queues.records import Origins
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ...cluster.identity import SLOTS
+from ...cluster.identity import SLOTS, slot_of_origin, slot_origin
 from ...cluster.links.ports import Refuse
 from ...storage import keys
-from ..queues.message import slot_of_origin, slot_origin
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks
 from ..routing.plans import PlanCache
@@ -117,7 +116,7 @@ class ForwardReceiver:
 
         The receiver of relayed messages acknowledges as soon as its disk has the message. It does not wait until the
         messages that it relays itself are acknowledged. So two nodes that relay to each other never wait for each
-        other (H-15).
+        other (H-15). If this node relays a message a second time and dies before the next node has it, it is lost.
         """
         self._node = node
         self.pass_on: PassOn = _nobody
@@ -323,7 +322,9 @@ class ForwardReceiver:
         known = seen.get(mid) or DedupEntry([], False)
         live = live and LIVE not in known.parts
         slots = tuple([slot for slot in slots if slot not in known.slots])
-        groups = tuple([text for text in forwarded.groups if text not in known.parts])
+        # a part that this node has relayed comes back if the other node has no member of the group any more
+        returned = known.relayed if self._relays else ()
+        groups = tuple([text for text in forwarded.groups if text not in known.parts or text in returned])
         if known.pending is not None and known.pending.open:
             context.pending = known.pending  # earlier relays of it are not acknowledged yet
         message = forwarded.message
@@ -337,7 +338,7 @@ class ForwardReceiver:
         relayed = [each for each in missing if each not in passed]
         relayed += [each for each in known.relayed if each not in groups]
         wait = node.router.deliver(message, plans, live, slots, groups, context) == AFTER_COMMIT or known.stored
-        parts = [*known.parts, *([LIVE] if live else ()), *groups]
+        parts = [*[each for each in known.parts if each not in groups], *([LIVE] if live else ()), *groups]
         entry = seen[mid] = DedupEntry(
             parts, known.stored, [*known.slots, *slots], known.kept, relayed, context.pending, dict(known.homes)
         )

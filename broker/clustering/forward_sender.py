@@ -27,10 +27,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...cluster.identity import slot_of
+from ...cluster.identity import slot_of, slot_of_origin
 from ...netsplit.policy import ViewState
 from ..cluster_port import NO_MEMBERS, Pausable
-from ..queues.message import Message, Mid, slot_of_origin
+from ..queues.message import Message, Mid
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks, complete_all
 from ..routing.remote import MOVING, RemoteMembers, RemoteTarget

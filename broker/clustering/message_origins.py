@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..queues.message import slot_of_origin
+from ...cluster.identity import slot_of_origin
 
 
 class MessageOrigins:

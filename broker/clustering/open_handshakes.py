@@ -11,8 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Protocol
 
-from ...cluster.identity import following
-from ..queues.message import slot_of_origin
+from ...cluster.identity import following, slot_of_origin
 from .forward_codec import encode_open_mids
 
 Number = tuple[int, int]

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...cluster.identity import slot_origin
 from ...cluster.node import ClusterNode
 from ...cluster.slots.table import SlotHome
 from ..node import Node
-from ..queues.message import slot_origin
 from ..routing.ack_context import AckContext
 from ..routing.remote import MOVING
 from ..routing.router import AFTER_COMMIT

@@ -25,16 +25,6 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     boot: int
 
 
-def slot_origin(slot: int) -> str:
-    """The name of a slot as an origin. No node has such a name."""
-    return f"#{slot}"
-
-
-def slot_of_origin(origin: str) -> int:
-    """The slot with this name as an origin; -1 for a node."""
-    return int(origin[1:]) if origin[:1] == "#" else -1
-
-
 class Message(msgspec.Struct, gc=False):
     """An application message with its identity.
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
+from ...cluster.identity import slot_of_origin
 from ...mqtt.topics import parse_shared
 from ...storage import keys
 from ..cluster_port import NO_MEMBERS
 from ..environment import Environment
-from ..queues.message import Mid, slot_of_origin
+from ..queues.message import Mid
 from ..queues.records import InboundRecord, encode
 from ..routing.pending_acks import PendingAcks
 from ..routing.remote import RemoteMembers

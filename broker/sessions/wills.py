@@ -32,12 +32,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...cluster.identity import left_out, slot_of
+from ...cluster.identity import left_out, slot_of, slot_origin
 from ...netsplit.policy import ViewState
 from ...storage import keys
 from ..environment import Environment
 from ..operation_policy import OperationPolicy
-from ..queues.message import Message, Mid, Origin, slot_origin
+from ..queues.message import Message, Mid, Origin
 from ..queues.records import RecordError, WillRecord, encode
 from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks

@@ -19,7 +19,9 @@ Not owed, because the log shows another end or none that is certain:
   it stood still, it says late that it has no lease: for a session whose node had it out of its view before, the split
   began then. If it has had no lease since its start, the log does not show which subscriptions it knew. If it dies or
   stops before another node has the message, or in the first 5 s after that node was back in its view, the message is
-  gone; also if that node had it in a queue, died before it was safe there, and had not told that it has it.
+  gone; also if that node had it in a queue, died before it was safe there, and had not told that it has it. So is a
+  message with the mid of a slot if another node takes the slot over before: nodes take its copies from the present
+  primary alone.
 - A session that subscribes at a node without a lease is unknown to the others until the heal, or until the node has
   joined.
 - A group is not judged if the publisher's node had no lease: all of its members may be on another side. Nor if a node
@@ -48,6 +50,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from ...cluster.identity import slot_of_origin
 from ..findings import Finding, Subject, of_message
 from ..lanes import Entry
 from ..message import Answer, Message, Publish, Queued
@@ -191,6 +194,9 @@ def _is_on_another_side(message: Message, publish: Publish, answer: Answer, sess
     alone = world.partitions.span_without_lease(origin, acked)
     if answer.right == "policy":
         end = world.lives.end_of(origin, publish.row[1])
+        slot = slot_of_origin(message.id[0])
+        if slot >= 0:  # the other nodes take its copies from the present primary of the slot alone
+            end = min(end, world.slots.taken_after(origin, slot, publish.stamp))
         if end < NEVER and not _had_time(origin, home, acked, end, world):
             return True
         if not world.had_lease(answer.row, acked):

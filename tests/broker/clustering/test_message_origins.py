@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering.message_origins import MessageOrigins
-from strogoff.broker.queues.message import slot_of_origin, slot_origin
+from strogoff.cluster.identity import slot_of_origin, slot_origin
 
 
 @pytest.mark.parametrize(("origin", "home"), [("n2", "n2"), ("n1", "n1"), (slot_origin(7), "n1"), (slot_origin(8), "")])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.cluster_port import Standalone
-from strogoff.broker.queues.message import Message, Mid, slot_origin
+from strogoff.broker.queues.message import Message, Mid
 from strogoff.broker.queues.records import RecordError, WillRecord, encode
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import RemoteMatch
 from strogoff.broker.sessions.wills import DOUBT_MS, PendingWill
-from strogoff.cluster.identity import slot_of
+from strogoff.cluster.identity import slot_of, slot_origin
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.storage import keys

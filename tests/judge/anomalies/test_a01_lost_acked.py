@@ -242,6 +242,26 @@ def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(end:
     assert (("A1", "stale-route") in kinds(a)) is not bool(end)
 
 
+@pytest.mark.parametrize(("origin", "lost"), [("#7", False), ("#8", True), ("a", True)])
+def test_a_node_without_a_lease_loses_what_it_has_accepted_with_the_slot_of_its_publisher(
+    origin: str, lost: bool
+) -> None:
+    """Other nodes take the copies of a QoS 2 message from the present primary of the slot alone (H-47)."""
+    a, b = two_nodes()
+    b.subscriber(expiry_s=60)
+    a.say("lease.get", view=1)
+    _split(a)
+    a.say("lease.lose", view=1)
+    mid = origin, 3, 1
+    a.say("pub.recv", mid=mid, client="tx", topic="t/1", qos=2, conn=1)
+    a.say("pub.route", mid=mid, targets=[])
+    a.say("pub.ack", mid=mid, client="tx", right="policy", qos=2)
+    a.say("slot.taken", slot=7, target="b")
+    _split(a, healed_ms=6_000, split_ms=1)
+    a.rows += b.rows
+    assert (("A1", "stale-route") in kinds(a)) is lost
+
+
 @pytest.mark.parametrize("leased", [True, False])
 def test_a_session_that_subscribed_at_a_node_before_it_joined_is_unknown_to_the_others(leased: bool) -> None:
     """The node of the subscriber has had no lease since its start, or it has one."""
