@@ -35,7 +35,8 @@ class OperationPolicy:
         self._env = env
         self._view_state = ViewState.WHOLE
         self._waiting: list[Callable[[], None]] = []
-        self._due = False
+        self.due = False
+        """True from a change until what waits for it is called at the end of this turn: nothing new may overtake it."""
         self.restricted = False
         """True if the node may refuse PUBLISH packets: the disk is full, the node does not see the whole cluster, or a
         slot has too few copies. A plain attribute, because every PUBLISH reads it: 0.12 us less than a property."""
@@ -73,9 +74,9 @@ class OperationPolicy:
         """
         self._restrict()
         if self._waiting:
-            self.restricted = True  # no PUBLISH overtakes one that waits
-            if not self._due:
-                self._due = True
+            self.restricted = True  # so `due` is looked at
+            if not self.due:
+                self.due = True
                 self._env.after_turn(self._call_waiting)
 
     def _restrict(self) -> None:
@@ -84,7 +85,7 @@ class OperationPolicy:
 
     def _call_waiting(self) -> None:
         self._env.tick()
-        self._due = False
+        self.due = False
         self._restrict()
         waiting, self._waiting = self._waiting, []
         for callback in waiting:

@@ -414,8 +414,9 @@ class ClusterAdapter:
             self._node.policy.view_state = state
 
     def _leased(self) -> None:
-        """The turn in which this node got a lease, or saw that it has one, is over: go on with what waited for it."""
-        if self._member.leased():
+        """The turn in which this node got a lease, or saw that it has one, is over: go on with what waited for it. If
+        the lease is over, too, `look` says so, and the next one calls this again."""
+        if self._member.look():
             self._node.env.tick()
             self.sender.proven()
             self._node.gateways.lease_is_back()

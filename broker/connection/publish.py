@@ -230,12 +230,15 @@ def _may_accept(connection: ClientConnection, request: PublishRequest) -> bool:
     policy, qos, state = connection.services.policy, request.qos, connection.publishing
     plans = state.plans
     assert plans is not None
+    if policy.due:
+        _defer(connection, request)  # behind what goes on at the end of this turn
+        return False
     again = request.dup and not state.deferred and policy.view_state is not ViewState.MINORITY
     if not again and not policy.allows("publish", connection.modifiers):
         _not_now(connection, NETSPLIT, request)
         return False
     if qos and not connection.env.store.accepting:
-        _not_now(connection, _store_state(connection), request)
+        _not_now(connection, f"store_{connection.env.store.state}", request)
         return False
     if not again and _lacks_copies(connection, plans, request):
         _not_now(connection, COPIES, request)
@@ -262,10 +265,6 @@ def _lacks_copies(connection: ClientConnection, plans: PlanCache, request: Publi
 def _first_lacks_copies(connection: ClientConnection) -> bool:
     _, plans, request = connection.publishing.deferred[0]
     return _lacks_copies(connection, plans, request)
-
-
-def _store_state(connection: ClientConnection) -> str:
-    return f"store_{connection.env.store.state}"
 
 
 def _route(connection: ClientConnection, request: PublishRequest) -> None:
@@ -436,7 +435,7 @@ def _not_now(connection: ClientConnection, why: str, request: PublishRequest) ->
 
     A PUBLISH of a v5 client with DUP is deferred as well: an error would be wrong if a subscriber has the message.
     """
-    env, state, qos = connection.env, connection.publishing, request.qos
+    env, qos = connection.env, request.qos
     connection.services.policy.deny(connection, "publish", request.topic, why)
     if qos == 0 or (connection.version == 5 and not request.dup):
         env.counters.publish_error[connection.version == 5] += 1
@@ -445,6 +444,12 @@ def _not_now(connection: ClientConnection, why: str, request: PublishRequest) ->
             reason = ReasonCode.UNSPECIFIED_ERROR if qos == 2 else ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
         refuse_publish(connection, qos, request.packet_id, reason)
         return
+    _defer(connection, request)
+
+
+def _defer(connection: ClientConnection, request: PublishRequest) -> None:
+    """Accept the PUBLISH later, behind those of this connection that wait already."""
+    env, state = connection.env, connection.publishing
     if not state.deferred:
         connection.when_accepting(_take_deferred)
     request.dup = False

@@ -556,3 +556,35 @@ def test_what_waited_for_the_lease_goes_on_at_the_end_of_the_turn(monkeypatch: p
     assert went_on == []
     cluster.settle()
     assert went_on == [now]
+
+
+@pytest.mark.parametrize("stopped_s", [1.42, 1.46, 1.5])
+def test_an_answer_that_waited_for_a_lease_counts_although_the_node_stood_still(stopped_s: float) -> None:
+    """n2 got a lease, and stood still before that turn was over. It reads the next lease when this one is over."""
+    cluster = ClusterHarness(3)
+    cluster.put(reader=3)
+    cluster[3].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
+    writer = cluster[2].client("writer")
+    assert [type(each) for each in writer.publish("t", b"0", 1, 1)] == [packets.Puback]
+    cluster.network.delay("n1", "n2", 0.3)
+    cluster.pass_s(5)
+    host, clustering = cluster[2].host, cluster[2].host.clustering
+    assert clustering is not None and cluster[1].leads
+    lease_changed = clustering.lease_changed
+    stops = [True]
+
+    def stops_then() -> None:
+        lease_changed()
+        if stops and cluster[2].node.policy.view_state is not ViewState.MINORITY:
+            stops.clear()
+            cluster[2].pause_process()
+            cluster.network.delay("n1", "n2", 0.0)
+            cluster.loop.call_later(stopped_s, cluster[2].resume_process)
+
+    clustering.lease_changed = stops_then  # type: ignore[method-assign]
+    host.wall_ahead_ms += 500  # the machine stood still, too: its lease is lost
+    writer.send(publish("t", b"1", 1, 2))
+    cluster.pass_s(30)
+    assert not stops
+    answers = writer.take()
+    assert [type(each) for each in [*answers, *writer.publish("t", b"2", 1, 3)]] == [packets.Puback] * 2

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
+from strogoff.mqtt.encoder import encode
+from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
+from strogoff.netsplit.policy import ViewState
 
 from ...harness.broker import BrokerHarness, publish
 
@@ -252,3 +254,26 @@ def test_a_kill_before_the_commit_loses_nothing_that_was_acknowledged() -> None:
         assert client.publish("t", b"2", 2, 2, dup=True) == [Pubrec(2)]
         found = [m.payload for m in broker.persistent("s").drain()]
         assert found == [b"1", b"2"], seed
+
+
+@pytest.mark.parametrize("retain", [True, False])
+@pytest.mark.parametrize("second", [0, 1, 2])
+@pytest.mark.parametrize("first", [1, 2])
+def test_no_publish_overtakes_one_that_waits_in_the_turn_in_which_the_node_gets_a_lease(
+    first: int, second: int, retain: bool
+) -> None:
+    broker = BrokerHarness()
+    watcher, writer = broker.client("watcher"), broker.client("writer", 4)
+    watcher.subscribe(("t", 2))
+    (connection,) = [each for each in broker.node.connections.values() if each.client_id == "writer"]
+    policy = broker.node.policy
+    policy.view_state = ViewState.MINORITY
+    writer.send(publish("t", b"1", first, 1, retain=retain))
+    broker.settle()
+    policy.view_state = ViewState.WHOLE
+    connection.receive(encode(publish("t", b"2", second, 2 if second else 0, retain=retain), 4))
+    broker.settle()
+    assert [each.payload for each in watcher.messages()] == [b"1", b"2"]
+    late = broker.client("late")
+    answers = [*late.subscribe(("t", 0)), *late.messages()]
+    assert [each.payload for each in answers if isinstance(each, Publish)] == [b"2"] * retain
