@@ -22,3 +22,11 @@ def proof(found: Finding, log: Log) -> list[str]:
     """The types of the rows that prove a finding."""
     types = {(row["node"], row["boot"], row["seq"]): row["type"] for row in log.rows}
     return [types[each] for each in found.rows]
+
+
+def split(log: Log, **healed: int) -> None:
+    """A node is in a minority; with `healed`, it is in one no more."""
+    kind = "split.heal" if healed else "split.detect"
+    others = [each for each in "ab" if each != log.node]
+    times = {"begin_ms": 1, "detected_ms": 1, "window_ms": 1, **healed}
+    log.say(kind, nodes=others, incident=1, state="minority", counts={}, **times)

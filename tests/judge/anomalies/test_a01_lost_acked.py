@@ -13,7 +13,7 @@ from strogoff.judge.message import Lane
 from strogoff.judge.rows import NEVER
 
 from ...testing.log_audit.log_builder import NODE, Log, two_nodes
-from .found import findings, kinds, proof
+from .found import findings, kinds, proof, split
 
 LANE: Lane = (NODE, 1, "tx", 1, "t", 1)
 
@@ -32,14 +32,6 @@ def entry(number: int, first_sent: int = -1, owed: bool = True, resumed: int = N
         queued=queued,
         resumed=resumed,
     )
-
-
-def _split(log: Log, **healed: int) -> None:
-    """A node is in a minority; with `healed`, it is in one no more."""
-    kind = "split.heal" if healed else "split.detect"
-    others = [each for each in "ab" if each != log.node]
-    times = {"begin_ms": 1, "detected_ms": 1, "window_ms": 1, **healed}
-    log.say(kind, nodes=others, incident=1, state="minority", counts={}, **times)
 
 
 def lost(*entries: Entry) -> list[tuple[str, int]]:
@@ -149,14 +141,14 @@ def test_a_session_that_subscribed_in_the_split_is_not_owed_a_message_of_the_oth
     b.connect("rx", expiry_s=60)
     if before:
         b.subscribe()
-    _split(a)
+    split(a)
     a.say("lease.lose", view=1)
     if not before:
         b.subscribe()
     mid = a.accept()
     a.say("pub.route", mid=mid, targets=[])
     a.say("lease.get", view=2)
-    _split(a, healed_ms=2, split_ms=1)
+    split(a, healed_ms=2, split_ms=1)
     a.say("pub.ack", mid=mid, client="tx", right="policy")
     a.rows += b.rows
     assert (("A1", "stale-route") in kinds(a)) is before
@@ -165,7 +157,7 @@ def test_a_session_that_subscribed_in_the_split_is_not_owed_a_message_of_the_oth
 @pytest.mark.parametrize(
     ("subscribes", "back", "lost"), [("before", False, True), ("away", False, False), ("away", True, True)]
 )
-def test_a_node_that_stood_still_learns_late_of_the_split(subscribes: str, back: bool, lost: bool) -> None:
+def test_a_node_that_stood_still_learns_late_of_thesplit(subscribes: str, back: bool, lost: bool) -> None:
     """The session subscribes before its node puts the other one out of its view, or after. `back`: it is in the view
     again when it accepts the message, so its own word counts."""
     a, b = two_nodes()
@@ -179,11 +171,11 @@ def test_a_node_that_stood_still_learns_late_of_the_split(subscribes: str, back:
     if back:
         b.say("mem.up", target="a", view=3)
     a.say("lease.lose", view=1)
-    _split(a)
+    split(a)
     mid = a.accept()
     a.say("pub.route", mid=mid, targets=[])
     a.say("pub.ack", mid=mid, client="tx", right="policy")
-    _split(a, healed_ms=2, split_ms=1)
+    split(a, healed_ms=2, split_ms=1)
     a.say("lease.get", view=3)
     a.rows += b.rows
     assert (("A1", "stale-route") in kinds(a)) is lost
@@ -222,46 +214,6 @@ def test_a_member_from_before_the_log_whose_slot_has_another_node_now(end: str) 
     assert (("A1", "stale-route") in kinds(a)) is not bool(end)
 
 
-@pytest.mark.parametrize("end", ["dies", "stops", ""])
-def test_a_node_without_a_lease_takes_with_it_what_other_nodes_have_not_got(end: str) -> None:
-    """Its copies for other nodes are in memory alone, and its publisher has the acknowledgement."""
-    a, b = two_nodes()
-    b.subscriber(expiry_s=60)
-    a.say("lease.get", view=1)
-    _split(a)
-    a.say("lease.lose", view=1)
-    mid = a.accept()
-    a.say("pub.route", mid=mid, targets=[])
-    a.say("pub.ack", mid=mid, client="tx", right="policy")
-    _split(a, healed_ms=2, split_ms=1)
-    if end == "stops":
-        a.say("node.stop")
-    if end == "dies":
-        a.boot()
-    a.rows += b.rows
-    assert (("A1", "stale-route") in kinds(a)) is not bool(end)
-
-
-@pytest.mark.parametrize(("origin", "lost"), [("#7", False), ("#8", True), ("a", True)])
-def test_a_node_without_a_lease_loses_what_it_has_accepted_with_the_slot_of_its_publisher(
-    origin: str, lost: bool
-) -> None:
-    """Other nodes take the copies of a QoS 2 message from the present primary of the slot alone (H-47)."""
-    a, b = two_nodes()
-    b.subscriber(expiry_s=60)
-    a.say("lease.get", view=1)
-    _split(a)
-    a.say("lease.lose", view=1)
-    mid = origin, 3, 1
-    a.say("pub.recv", mid=mid, client="tx", topic="t/1", qos=2, conn=1)
-    a.say("pub.route", mid=mid, targets=[])
-    a.say("pub.ack", mid=mid, client="tx", right="policy", qos=2)
-    a.say("slot.taken", slot=7, target="b")
-    _split(a, healed_ms=6_000, split_ms=1)
-    a.rows += b.rows
-    assert (("A1", "stale-route") in kinds(a)) is lost
-
-
 @pytest.mark.parametrize("leased", [True, False])
 def test_a_session_that_subscribed_at_a_node_before_it_joined_is_unknown_to_the_others(leased: bool) -> None:
     """The node of the subscriber has had no lease since its start, or it has one."""
@@ -283,13 +235,13 @@ def test_a_session_that_subscribed_at_a_node_without_a_lease_is_unknown_to_the_o
     b.connect("rx", expiry_s=60)
     if before:
         b.subscribe()
-    _split(b)
+    split(b)
     if not before:
         b.subscribe()
     mid = a.accept()
     a.say("pub.route", mid=mid, targets=[])
     a.ack(mid)
-    _split(b, healed_ms=2, split_ms=1)
+    split(b, healed_ms=2, split_ms=1)
     late = a.accept()
     a.say("pub.route", mid=late, targets=[])
     a.ack(late)
@@ -382,30 +334,6 @@ def test_a_clean_session_stays_at_its_node_when_that_loses_the_slot(sent: bool) 
     b.ack(mid)
     a.rows += b.rows
     assert (("A1", "stale-route") in kinds(a)) is not sent
-
-
-@pytest.mark.parametrize(
-    ("how", "lost"), [("both die", False), ("told", True), ("lease", True), ("lives", True), ("alone", True)]
-)
-def test_a_queue_and_the_node_without_a_lease_that_filled_it_die(how: str, lost: bool) -> None:
-    """Nobody sends the message again. A node that was told that it is safe, or lives, does not take it away."""
-    a, b = two_nodes()
-    origin = b if how == "alone" else a
-    b.subscriber(expiry_s=60)
-    mid = origin.accept()
-    if how != "alone":
-        a.say("pub.route", mid=mid, targets=[], nodes=["b"])
-        a.say("fwd.send", mid=mid, target="b", topic="t/1")
-        b.say("fwd.recv", mid=mid, source="a", topic="t/1")
-    b.route(mid, "rx", durable=False)
-    if how == "told":
-        a.say("fwd.ack", mid=mid, target="b")
-    origin.say("pub.ack", mid=mid, client="tx", right="lease" if how == "lease" else "policy")
-    b.boot()
-    if how != "lives":
-        a.boot()
-    a.rows += b.rows
-    assert (("A1", "queue") in kinds(a)) is lost
 
 
 def _forwarded(a: Log, b: Log, mid: tuple[str, int, int]) -> None:
