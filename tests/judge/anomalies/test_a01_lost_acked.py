@@ -277,13 +277,16 @@ def test_a_clean_session_ends_with_its_connection(closed: str, lost: bool) -> No
     former = closed in ("former", "unnumbered")
     if former:
         log.connect("rx", will=True)
+    ended = log.conn("rx")
     log.connect("rx", will=True, expiry_s=60 if closed == "durable" else 0)
+    if not former:
+        ended = log.conn("rx")
     log.subscribe()
     mid = log.accept()
     if closed == "late":
         log.ack(mid)
     if closed:
-        log.say("conn.close", client="rx", conn=log.conn("rx") - former, reason="moved")
+        log.say("conn.close", client="rx", conn=ended, reason="moved")
     log.say("slot.moved", slot=slot_of("", "rx"), target="b", sessions=1, bytes=0)
     if closed != "late":
         log.ack(mid)
