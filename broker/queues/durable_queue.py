@@ -79,10 +79,14 @@ class DurableQueue(Queue):
     @property
     def dormant(self) -> bool:
         """True if memory has nothing of the queue that the disk lacks: the session may be released."""
+        return self.on_disk_only and self.replay is None
+
+    @property
+    def on_disk_only(self) -> bool:
+        """As `dormant`, but a replay may be incomplete. Its record says where it goes on, as after a restart."""
         return not (
             self.inflight
             or self.waiting
-            or self.replay is not None
             or self.consumer is not None
             or self.handing_over is not None
             or self.unreadable

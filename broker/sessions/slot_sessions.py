@@ -187,7 +187,7 @@ class SlotSessions:
                 return f"client {session.client_id} is connected"
             if session.inbound.unfinished():
                 return f"client {session.client_id} has a QoS 2 publish that not every receiver has acknowledged"
-            if session.durable and not (session.stored and session.queue.dormant):  # type: ignore[attr-defined]
+            if session.durable and not (session.stored and session.queue.on_disk_only):  # type: ignore[attr-defined]
                 return f"messages of client {session.client_id} are not on disk yet"
         if what := self._wills.on_its_way(slot):
             return f"not every receiver has acknowledged {what}"

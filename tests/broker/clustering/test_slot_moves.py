@@ -360,3 +360,22 @@ def test_a_move_ends_when_the_disk_of_its_target_is_full() -> None:
     cluster[target].disks[0].full = True
     cluster.until(lambda: bool(outcome), 60)
     assert f"n{target} takes no slots" in outcome[0] and cluster.row().primary is not None
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_session_that_lacks_retained_messages_moves(back: bool) -> None:
+    """Its client has left in the middle of the replay, which goes on where it stopped."""
+    cluster = MovingCluster()
+    writer = cluster[3].client("writer")
+    topics = [f"r/{number:02}" for number in range(30)]
+    for topic in topics:
+        writer.publish(topic, b"m", 1, retain=True)
+    client = subscriber(cluster, text="r/#", receive_maximum=5)
+    cluster.pass_s(1)
+    client.leave()
+    assert cluster.move(2) == ""
+    if back:
+        assert cluster.move(1, 2) == ""
+    again, connack = cluster[3].connect("sub", clean=False, expiry_s=600, receive_maximum=5)
+    assert connack.session_present
+    assert [each.topic for each in again.drain()] == topics
