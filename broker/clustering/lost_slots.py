@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...mqtt.reasons import ReasonCode
 from ..connection.ack_queue import REGISTER
-from ..connection.connection import ClientConnection
+from ..connection.connection import LEASE_LOST, ClientConnection
 from ..connection.refusal import give_up
 from ..node import Node
 from .incident_monitor import IncidentMonitor
@@ -28,7 +28,7 @@ def close(connection: ClientConnection, incidents: IncidentMonitor, reason: str)
     if "register" in unanswered:
         give_up(connection, REGISTER, reason)
     else:
-        connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, reason)
+        connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, reason, LEASE_LOST)
 
 
 def cancel_forwards(node: Node) -> None:

@@ -67,7 +67,9 @@ FAILOVER_GRACE_S = 5
 connects again (H-39)."""
 GATEWAY_STOPPED = "gateway_stopped"
 """The reason when only the gateway of the client stops: this node goes on with the session."""
-CLUSTER_ENDS = frozenset(("gateway_lost", GATEWAY_STOPPED, "fenced", "left", "moved"))
+LEASE_LOST = "lease_lost"
+"""The reason when this node may not answer the client any more: it has no lease, or other nodes have got its slots."""
+CLUSTER_ENDS = frozenset(("gateway_lost", GATEWAY_STOPPED, "fenced", "left", "moved", LEASE_LOST))
 """The reasons of such an end, here or at the gateway: `left` if this node has left the view of the gateway."""
 SHUTTING_DOWN = ReasonCode.SERVER_SHUTTING_DOWN.name.lower()
 """The reason when this node stops: such an end if another node continues the session."""
@@ -414,15 +416,18 @@ class ClientConnection:
         """Another node did not confirm in time: disconnect the client."""
         self.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "another node does not answer: send again")
 
-    def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
-        """Close the connection; a v5 client gets the reason [MQTT5-3.14.4-1]. The will is published after its delay."""
+    def disconnect(self, reason: ReasonCode, detail: str = "", why: str = "") -> None:
+        """Close the connection; a v5 client gets the reason [MQTT5-3.14.4-1]. The will is published after its delay.
+
+        `why` is the reason for this node, if the client's reason does not tell it (`CLUSTER_ENDS`).
+        """
         if self.closed:
             return
         if self.version == 5 and self.connected:  # [MQTT5-3.14.0-1]
             properties = {"reason_string": detail} if detail and self.problem_information else None
             self.output.send_packet(packets.Disconnect(reason, properties))
             self.env.counters.disconnect_sent(reason)
-        self.drop(reason.name.lower(), detail=detail)
+        self.drop(why or reason.name.lower(), detail=detail)
 
     def taken_over(self) -> None:
         """Another connection has taken over the client id and the session: close [MQTT-3.1.4-2] [MQTT5-3.1.4-3]."""

@@ -9,7 +9,7 @@ from ...mqtt.errors import WireError
 from ...mqtt.reasons import ALLOWED, ReasonCode, connect_return_for
 from ..plugins.hooks import EXHAUSTED, Refuse
 from .ack_queue import REGISTER
-from .connection import ClientConnection
+from .connection import LEASE_LOST, ClientConnection
 
 
 def refuse(
@@ -107,4 +107,4 @@ def give_up(connection: ClientConnection, accepted: int, detail: str) -> None:
         connection.output.send_packet(connack(connection, ReasonCode.SERVER_UNAVAILABLE, detail))
         connection.drop("server_unavailable", False, detail)
     else:
-        connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, detail)
+        connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, detail, LEASE_LOST)

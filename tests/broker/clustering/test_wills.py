@@ -12,7 +12,7 @@ import pytest
 from strogoff.broker.connection.connection import FAILOVER_GRACE_S
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.harness.broker import PacketClient
+from tests.harness.broker import PacketClient, publish
 from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
 from tests.harness.thinning import thinned
 
@@ -221,3 +221,25 @@ def test_a_will_that_is_due_while_its_primary_has_no_lease_is_published_5_s_afte
     assert watcher.take() == []
     cluster.pass_s(3)
     assert [each.payload for each in watcher.drain()] == [b"gone"]
+
+
+@pytest.mark.parametrize("cut_s", [2, 6])
+def test_a_client_that_waits_for_its_answer_when_its_node_is_cut_off_keeps_its_will(cut_s: int) -> None:
+    """At the heal the node closes the connection, because nobody has the message. The client is back at once (H-39)."""
+    cluster = ClusterHarness(3, queue_replicas=1, **MAJORITY)
+    cluster.put(mortal=3, reader=1, watcher=2)
+    will = packets.Will("will", b"gone", 1)
+    cluster[1].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
+    watcher = cluster[2].client("watcher")
+    watcher.subscribe(("will", 1))
+    mortal = cluster[3].client("mortal", clean=False, expiry_s=600, will=will)
+    cluster.pass_s(8)
+    cluster.isolate(3)
+    mortal.send(publish("t", b"1", 1, 1))
+    cluster.pass_s(cut_s)
+    cluster.network.heal()
+    cluster.until(lambda: mortal.closed)
+    again = cluster[1].connect_soon("mortal", clean=False, expiry_s=600, will=will)
+    cluster.pass_s(15)
+    assert again.take()[0].session_present and not again.closed
+    assert watcher.payloads() == []

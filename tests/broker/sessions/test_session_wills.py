@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from strogoff.broker.cluster_port import Standalone
+from strogoff.broker.connection.refusal import give_up
 from strogoff.broker.plugins.hooks import Refuse
 from strogoff.broker.queues.records import WillRecord, encode
 from strogoff.broker.sessions.wills import PendingWill
@@ -444,3 +445,16 @@ def test_a_client_that_waited_for_the_lease_is_back_when_its_will_is_due(
     (connack, *_) = back[0].take()
     assert connack.session_present is (not clean and expiry_s > 0)
     assert not back[0].closed and not watcher.messages()
+
+
+def test_a_client_whose_answer_must_not_leave_has_time_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node closes the connection: it may not acknowledge what the client has sent (H-39)."""
+    monkeypatch.setattr(Standalone, "failover_grace_s", lambda port: 5)
+    broker, watcher = watched(5)
+    broker.client("c", 5, False, 100, will=will("will/c", b"gone"))
+    (connection,) = [each for each in broker.node.connections.values() if each.client_id == "c"]
+    give_up(connection, 0, "this node has no lease")
+    broker.pass_s(4)
+    assert watcher.messages() == []
+    broker.pass_s(2)
+    assert [each.payload for each in watcher.messages()] == [b"gone"]
