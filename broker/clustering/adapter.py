@@ -475,7 +475,7 @@ class ClusterAdapter:
                     close(connection, self.incidents, self._no_lease())
             cancel_forwards(node)
             node.wills.route_again()
-        self.sender.since = since
+        self.sender.since = self.relay_sender.since = since
 
     def announce(self, since: int, announced: Callable[[int], None]) -> None:
         """Write all routes; then call `announced` with the number of the last write."""

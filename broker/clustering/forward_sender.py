@@ -147,9 +147,8 @@ class ForwardSender:
         which node has the message (H-07, H-09). If the origin has left the view, its copy is void anyway."""
         pending = context.need()
         body = encode_forward(message, (text,), self._stable(message))
-        self._send(
-            self.origins.home(message.origin.node), body, OutstandingForward(0, message, pending, False, (), (), True)
-        )
+        # not `kept`: so its head tells the origin that it is no message that this node relays
+        self._send(self.origins.home(message.origin.node), body, OutstandingForward(0, message, pending, False, (), ()))
 
     def _send(self, name: str, body: bytes, copy: OutstandingForward) -> None:
         if copy.pending is not None:
@@ -484,18 +483,23 @@ class ForwardSender:
         if routed == AFTER_COMMIT and pending is not None:
             node.env.store.when_committed(node.env.store.open_commit, pending.add().complete)
 
-    def returned(self, message: Message, text: str, name: str) -> bool:
+    def returned(self, message: Message, text: str, name: str, relayed: bool = False) -> bool:
         """The selected node has no member of the group any more: give the QoS 2 message to another member. True if a
-        member gets it now, or will get it with the next step of the publisher's handshake."""
+        member gets it now, or will get it with the next step of the publisher's handshake.
+
+        `relayed`: no publisher repeats the message, and it has come here over several nodes if this node did not select
+        this one (H-09)."""
         mid = message.mid
         for copy in self._copies_for(name):
             gone = next((each for each in copy.groups if each.text == text), None)
             if gone is not None and copy.message.mid == mid:
                 self._give_to_another(copy.message, gone, copy.pending)
                 copy.groups = [each for each in copy.groups if each is not gone]
-                if not copy.groups:
+                if not copy.groups and message.qos == 2:  # `_send` has opened no other
                     self.closed(mid)
                 return True
+        if relayed:
+            return False
         known = self.handshakes.of(message.origin.node)
         return message.origin.boot == known.boot or mid[1:] in known.open
 

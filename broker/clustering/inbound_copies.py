@@ -75,13 +75,15 @@ class InboundCopies:
         if self._member.view.incarnation(node) is None:
             raise Refuse(f"{node} is not in the view {self._member.view.id}")
         self._node.env.tick()
-        self._relays.deliver(node, seq, *split_head(payload))
+        head, body = split_head(payload)
+        self._kept = not head.since
+        self._relays.deliver(node, seq, head, body)
 
     def _pass_on(self, message: Message, text: str, sender: str, context: AckContext) -> bool:
         """As `PassOn`: give a message that no group member here can get back to the node that chose this node."""
         origin = self._sender.origins.home(message.origin.node)
         if origin == self._node.name:
-            return self._sender.returned(message, text, sender)
+            return self._sender.returned(message, text, sender, self._kept)
         if self._kept or sender != origin or self._member.view.incarnation(origin) is None:
             return False
         self._relay_sender.give_back(message, text, context)

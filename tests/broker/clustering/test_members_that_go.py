@@ -246,3 +246,30 @@ def test_a_message_of_an_ended_clean_session_is_taken_once(here: bool) -> None:
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
     second = cluster[2 if here else 3].client("second", clean=False, expiry_s=600)
     assert [each.payload for each in second.drain()] == [b"m"]
+
+
+def test_a_message_that_is_given_back_after_another_choice_reaches_nobody_else() -> None:
+    """The node that was chosen first gives it back when it is in the view again. The publisher has its answer then."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster.put(writer=1, one=2, third=3, home=1)
+    one, third, home = (cluster[number].client(name) for name, number in (("one", 2), ("third", 3), ("home", 1)))
+    one.subscribe(("$share/g/a", 2))
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
+    cluster.network.delay("n1", "n2", 0.2)
+    writer.send(publish("a", b"m", 2, 7))
+    cluster.settle()
+    third.subscribe(("$share/g/a", 2))
+    one.unsubscribe("$share/g/a")
+    cluster.network.one_way("n2", "n1")
+    clustering = cluster[2].host.clustering
+    assert clustering is not None
+    cluster.until(lambda: clustering.relay_sender.copies)
+    cluster.until(lambda: [each.payload for each in third.drain()] == [b"m"])
+    home.subscribe(("$share/g/a", 2))
+    assert clustering.relay_sender.copies
+    cluster.network.heal()
+    cluster.whole()
+    cluster.until(lambda: not clustering.relay_sender.copies)
+    cluster.pass_s(1)
+    assert home.payloads() == [] and third.payloads() == []
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]

@@ -379,3 +379,35 @@ def test_a_gateway_stops_while_no_other_node_has_the_slot(back: bool, clean: boo
         assert reader.drain() == []
         cluster.pass_s(5)
     assert [each.payload for each in reader.drain()] == ([] if back else [b"gone"])
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_will_comes_once_although_a_member_of_a_group_has_left(qos: int, leaves: bool) -> None:
+    """Its node gives the group's part back. The will is open until a slow receiver has it, and its primary dies."""
+    cluster = CopiedCluster(4)
+    first = cluster[1].client("sub", clean=False, expiry_s=600, will=packets.Will("t", b"will", qos))
+    other = next(name for number in range(100_000) if slot_of("", name := f"o{number}") == slot_of("", "sub"))
+    second = cluster[1].client(other, clean=False, expiry_s=600, will=packets.Will("t", b"later", qos))
+    primary, follower = cluster.copied()
+    third, far = [number for number in (1, 2, 3, 4) if number not in (primary, follower)]
+    plain, slow, one = (cluster[n].client(name) for n, name in ((third, "plain"), (far, "slow"), (third, "one")))
+    plain.subscribe(("t", 2))
+    slow.subscribe(("t", 2))
+    one.subscribe(("$share/g/t", 2))
+    cluster.pass_s(1)
+    cluster.network.delay(f"n{primary}", f"n{far}", 1)
+    cluster.network.delay(f"n{primary}", f"n{third}", 0.1)
+    first.vanish()
+    cluster.pass_s(0.03)
+    if leaves:
+        one.send(packets.Unsubscribe(2, ["$share/g/t"]))
+    cluster.pass_s(0.2)
+    assert plain.payloads() == [b"will"]
+    second.vanish()
+    cluster.pass_s(0.2)
+    assert plain.payloads() == [b"later"]
+    cluster[primary].kill()
+    assert cluster.taken_over(primary) == follower
+    cluster.pass_s(10)
+    assert slow.payloads() == [b"will", b"later"] and plain.payloads() == []
