@@ -110,20 +110,7 @@ def _given(queued: Queued, session: Session, until: int, world: World) -> int:
         if any(_was_online(held, each.node, offline, each.opened, world) for held in members):
             return offline
         offline = each.closed
-        if any(_is_online(held, each.node, each.closed, world) for held in members):
-            return each.closed
     return NEVER
-
-
-def _is_online(held: Held, node: str, stamp: int, world: World) -> bool:
-    """Whether the session of a subscription was at a node, with a connection, at a stamp. The row of a connection may
-    come late: it says that CONNACK was sent."""
-    session = world.session(held.session)
-    return (
-        held.since < stamp < held.until
-        and session.home_at(stamp).node == node
-        and any(world.online_between(session.owner, stamp, stamp + LIMIT))
-    )
 
 
 def _was_online(held: Held, node: str, since: int, until: int, world: World) -> bool:
