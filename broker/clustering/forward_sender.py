@@ -485,10 +485,8 @@ class ForwardSender:
 
     def returned(self, message: Message, text: str, name: str, relayed: bool = False) -> bool:
         """The selected node has no member of the group any more: give the QoS 2 message to another member. True if a
-        member gets it now, or will get it with the next step of the publisher's handshake.
-
-        `relayed`: no publisher repeats the message, and it has come here over several nodes if this node did not select
-        this one (H-09)."""
+        member gets it now, or will get it with the next step of the publisher's handshake. If it is `relayed`, there is
+        no such step (H-09): it has come here over several nodes, if this node has not selected that one."""
         mid = message.mid
         for copy in self._copies_for(name):
             gone = next((each for each in copy.groups if each.text == text), None)
@@ -498,10 +496,8 @@ class ForwardSender:
                 if not copy.groups and message.qos == 2:  # `_send` has opened no other
                     self.closed(mid)
                 return True
-        if relayed:
-            return False
         known = self.handshakes.of(message.origin.node)
-        return message.origin.boot == known.boot or mid[1:] in known.open
+        return not relayed and (message.origin.boot == known.boot or mid[1:] in known.open)
 
     def _when_safe(self, message: Message, gone: RemoteMembers, drawn: str, pending: PendingAcks) -> None:
         mid = message.mid
