@@ -8,6 +8,7 @@ these (H-38).
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -18,6 +19,8 @@ from ..environment import Environment
 from ..sessions.registry import SessionRegistry
 from ..timers import Timer
 
+LATEST = (1 << 63) - 1
+"""In place of the epoch of a client that is served without a lease: no session counts as newer."""
 RESOLVE_MS = 2_000
 """How long the client id of an ended connection waits for the other nodes' answers. They may be absent for days."""
 
@@ -28,6 +31,7 @@ class _Local(msgspec.Struct, eq=False):
 
     client: bytes
     connection: ClientConnection | None
+    epoch: int = 0
     open: int = 0
     registered: bool = True
     timer: Timer | None = None
@@ -51,14 +55,20 @@ class LocalClients:
         self._clients: dict[int, _Local] = {}
         self._numbers: dict[int, int] = {}
         """id of a connection -> its number."""
+        self._epochs: WeakKeyDictionary[ClientConnection, int] = WeakKeyDictionary()
+        """Connection without a number -> the epoch of its slot when this node served it."""
 
     def __len__(self) -> int:
         return len(self._clients)
 
-    def begin(self, connection: ClientConnection, number: int) -> None:
-        """The registrar knows this connection by this number."""
+    def served(self, connection: ClientConnection, epoch: int) -> None:
+        """This node serves the connection, and asks no other one. `epoch` is that of the slot, or `LATEST`."""
+        self._epochs[connection] = epoch
+
+    def begin(self, connection: ClientConnection, number: int, epoch: int) -> None:
+        """The registrar knows this connection by this number, since this epoch of the slot."""
         self._numbers[id(connection)] = number
-        self._clients[number] = _Local(_key_of(connection), connection)
+        self._clients[number] = _Local(_key_of(connection), connection, epoch)
 
     def number_of(self, connection: ClientConnection) -> int:
         """The number of a connection; 0 if it has none."""
@@ -112,8 +122,8 @@ class LocalClients:
         """True if a connection of a client in this slot has ended, and the other nodes still have to answer for it."""
         return any(local.connection is None and local.client[0] == slot for local in self._clients.values())
 
-    def clients_in(self, slots: Container[int]) -> list[tuple[bytes, int]]:
-        """Return client key and number of each client in these slots.
+    def clients_in(self, slots: Container[int]) -> list[tuple[bytes, int, int]]:
+        """Return client key, number and epoch of each client in these slots.
 
         One whose connection has ended under no number may have a durable session, which must not end because of it.
         Nobody has to wait for what such a client published: a node that asks has got the slot because this node was out
@@ -124,9 +134,9 @@ class LocalClients:
             if not isinstance(connection, ClientConnection) or self.number_of(connection):
                 continue
             if session.key[0] in slots:
-                self.begin(connection, self._env.numbers.unique())
+                self.begin(connection, self._env.numbers.unique(), self._epochs.get(connection, LATEST))
         known = [(local, number) for number, local in self._clients.items() if local.registered]
-        return [(local.client, number) for local, number in known if local.client[0] in slots]
+        return [(local.client, number, local.epoch) for local, number in known if local.client[0] in slots]
 
     def _answered(self, number: int) -> None:
         local = self._clients.get(number)

@@ -178,7 +178,7 @@ def decode_opening(data: bytes) -> Opening:
 
 _Number = Annotated[int, msgspec.Meta(ge=0)]
 _slots_decoder = msgspec.msgpack.Decoder(dict[Slot, _Number])
-_clients_decoder = msgspec.msgpack.Decoder(list[tuple[Annotated[bytes, msgspec.Meta(min_length=5)], _Number]])
+_clients_decoder = msgspec.msgpack.Decoder(list[tuple[Annotated[bytes, msgspec.Meta(min_length=5)], _Number, _Number]])
 
 
 def encode_slots(slots: dict[int, int]) -> bytes:
@@ -194,12 +194,12 @@ def decode_slots(data: bytes) -> dict[int, int]:
         raise MalformedRelay(f"ASK of {len(data)} bytes: {error}") from None
 
 
-def encode_clients(clients: list[tuple[bytes, int]]) -> bytes:
-    """Return the body of REPORT: client key and number of each connection."""
+def encode_clients(clients: list[tuple[bytes, int, int]]) -> bytes:
+    """Return the body of REPORT: client key, number and epoch of each connection."""
     return _encode(clients)
 
 
-def decode_clients(data: bytes) -> list[tuple[bytes, int]]:
+def decode_clients(data: bytes) -> list[tuple[bytes, int, int]]:
     """Decode the body of REPORT. Raises `MalformedRelay`."""
     try:
         return _clients_decoder.decode(data)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from ..environment import Environment
 from ..sessions.registry import SessionRegistry
+from ..sessions.slot_counters import epoch_of
 from .gateway_connection import GatewayConnection
 from .local_clients import LocalClients
 from .locator import EverySlotHere, SlotLocator
@@ -48,7 +49,7 @@ class _Report:
     __slots__ = ("_clients", "_knows", "_number", "_peer")
 
     def __init__(
-        self, peer: PeerNode, number: int, clients: list[tuple[bytes, int]], knows: Callable[[int], bool]
+        self, peer: PeerNode, number: int, clients: list[tuple[bytes, int, int]], knows: Callable[[int], bool]
     ) -> None:
         self._peer = peer
         self._number = number
@@ -66,17 +67,17 @@ class _Report:
                 self._peer.send(REPORT, self._number, encode_clients(some))
         self._peer.say(REPORTED, self._number, 0)
 
-    def _next(self) -> list[tuple[bytes, int]]:
+    def _next(self) -> list[tuple[bytes, int, int]]:
         """Take clients for one message. The end of a client that has gone was sent before."""
-        some: list[tuple[bytes, int]] = []
+        some: list[tuple[bytes, int, int]] = []
         size = 0
         while self._clients and len(some) < REPORTED_AT_ONCE:
-            client, connection = self._clients[0]
+            client, connection, epoch = self._clients[0]
             if some and size + len(client) > PIECE_BYTES:
                 break
             self._clients.popleft()
             if self._knows(connection):
-                some.append((client, connection))
+                some.append((client, connection, epoch))
                 size += len(client)
         return some
 
@@ -208,8 +209,8 @@ class Registration:
         elif kind == ASK:
             self.registrar.ask_again(node)
         elif kind == REPORT:
-            for client, connection in decode_clients(body):
-                self._reported(node, number, client, connection)
+            for client, connection, epoch in decode_clients(body):
+                self._reported(node, number, client, connection, epoch)
         elif kind == REPORTED:
             self.registrar.answered(node, number)
 
@@ -244,11 +245,13 @@ class Registration:
             self._unanswered.discard(node)
             peer.send(ASK, 0, b"")
 
-    def _reported(self, node: str, number: int, client: bytes, connection: int) -> None:
-        """A gateway has this client; a durable session here was ended by that client's Clean Start, while this node
-        was absent. A connection here is the newer one."""
+    def _reported(self, node: str, number: int, client: bytes, connection: int, epoch: int) -> None:
+        """A gateway has this client since this epoch of the slot. The Clean Start of that client has ended a durable
+        session from an earlier epoch, while this node was absent. One that has begun since then is newer, for the
+        registrar of that epoch has ended those from before; so is a connection here (H-37)."""
         session = self._sessions.wake(client)
-        if session is not None and session.connection is not None:
+        newer = session is not None and session.durable and epoch_of(session.incarnation) >= epoch
+        if session is not None and (session.connection is not None or newer):
             self.evict(client, Owner(node, connection))
         elif self.registrar.reported(node, number, client, connection) and session is not None:
             session.discard()

@@ -56,3 +56,8 @@ class SlotCounters:
         epoch = self._epoch(slot)
         assert 0 <= epoch < 1 << 31, epoch
         return FIRST | epoch << 32 | used
+
+
+def epoch_of(number: int) -> int:
+    """The epoch of the slot in which a number of `SlotCounters` was given; 0 for one of former versions."""
+    return (number & FIRST - 1) >> 32 if number & FIRST else 0

@@ -12,8 +12,8 @@ from msgspec import MsgspecError, Struct, msgpack
 from ..identity import BootNumber, NodeName
 from .frames import MalformedFrame
 
-NEWEST = 7
-OLDEST = 7
+NEWEST = 8
+OLDEST = 8
 """The versions of the protocol between nodes that this code speaks."""
 
 
