@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from strogoff.cluster.identity import slot_of
+from strogoff.judge.rows import Row, in_order
 from strogoff.testing.log_audit.log_files import read_log
 
 from .cluster_nodes import Node, bad_lines, client_at, end, start_joined, whole
@@ -183,8 +184,11 @@ class Run:
 
 
 def twice(nodes: list[Node]) -> list[str]:
-    """Returns a line for each message that was safe in one queue twice, by its mid; at most 20. What was not safe when
-    its node died, or another node took the slot over, is taken again."""
+    """Returns a line for each message that one queue has kept twice under one mid; at most 20 lines.
+
+    A queue has kept a message when that is safe on disk. A message that was not safe when its node died, or when
+    another node took the slot over, enters the queue again: that is no fault.
+    """
     kept: Counter[tuple[str, tuple[int, ...]]] = Counter()
     for node in nodes:
         taken: set[int] = set()
@@ -200,11 +204,10 @@ def twice(nodes: list[Node]) -> list[str]:
     return again[:20] if kept else ["the event logs have no q.durable"]
 
 
-def rows(node: Node) -> list[dict[str, Any]]:
-    """Returns the rows of a node's event log, in the order in which it wrote them. A killed process may leave an
-    incomplete last line."""
+def rows(node: Node) -> list[Row]:
+    """Returns the rows of a node's event log in order. A killed process may leave an incomplete last line."""
     found, _ = read_log(node.data / "eventlog")
-    return sorted(found, key=lambda row: (row["boot"], row["seq"]))
+    return in_order(found)
 
 
 def main() -> int:

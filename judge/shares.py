@@ -1,4 +1,4 @@
-"""How often one session may get a message, and which messages of groups a cluster with the policy `on` may lose.
+"""How often a session may get one message, and which messages of groups may be lost with the policy `on`.
 
 A session gets a message once for all of its subscriptions outside of groups, and once for each group that chooses it
 (MQTT 5.0 section 4.8.2).

@@ -414,8 +414,10 @@ class ClusterAdapter:
             self._node.policy.view_state = state
 
     def _leased(self) -> None:
-        """The turn in which this node got a lease, or saw that it has one, is over: go on with what waited for it. If
-        the lease is over, too, `look` says so, and the next one calls this again."""
+        """Go on with what waited for a lease. The turn in which this node got the lease is over.
+
+        The lease may be over, too. Then `look` notes that, and this is called again after the next lease.
+        """
         if self._member.look():
             self._node.env.tick()
             self.sender.proven()

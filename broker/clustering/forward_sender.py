@@ -483,7 +483,7 @@ class ForwardSender:
         if routed == AFTER_COMMIT and pending is not None:
             node.env.store.when_committed(node.env.store.open_commit, pending.add().complete)
 
-    def returned(self, message: Message, text: str, name: str, relayed: bool = False) -> bool:
+    def returned(self, message: Message, text: str, name: str, relayed: bool) -> bool:
         """The selected node has no member of the group any more: give the QoS 2 message to another member. True if a
         member gets it now, or will get it with the next step of the publisher's handshake. If it is `relayed`, there is
         no such step (H-09): it has come here over several nodes, if this node has not selected that one."""

@@ -244,7 +244,7 @@ def _may_accept(connection: ClientConnection, request: PublishRequest) -> bool:
         _not_now(connection, COPIES, request)
         return False
     if qos and state.deferred:
-        # the policy has changed, or the slots of those packets have: accept the deferred packets before this one
+        # the slots of those packets have changed: accept the deferred packets before this one
         if not _first_lacks_copies(connection):
             _take_deferred(connection)
         if state.deferred:

@@ -84,6 +84,7 @@ class ConnectionOrigin(msgspec.Struct):
     `username` is set only from a verified client certificate, or by a proxy that the listener trusts. `tls` has
     `version`, `cipher`, `subject` (common name or None) and, if the listener forwards connection options, `certificate`
     (DER or None). `transport` is tcp, ssl, ws, wss or unix. `gateway` is the node that has the socket, "" for this one.
+    `registered_in` is the epoch of the slot in which this node registered the client id itself, None if it did not.
     """
 
     peer_host: str
@@ -93,6 +94,7 @@ class ConnectionOrigin(msgspec.Struct):
     tls: dict[str, Any] | None = None
     transport: str = "tcp"
     gateway: str = ""
+    registered_in: int | None = None
 
     def connection_options(self) -> dict[str, Any]:
         """Return the options for authentication plugins (`forward_connection_opts`), named as in VerneMQ's webhooks."""

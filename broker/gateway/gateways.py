@@ -27,7 +27,6 @@ from ..timers import Timer
 from .credit import BUDGET_BYTES, Overrun
 from .early_opens import EarlyOpens
 from .gateway_connection import SUPERSEDED, GatewayConnection, Wanted
-from .local_clients import LATEST
 from .locator import EverySlotHere, SlotLocator
 from .messages import (
     DATA,
@@ -167,12 +166,11 @@ class Gateways:
             self._waiting[client].end("session_taken_over")  # its answer would take the client id back (H-37)
         if self._policy.view_state is ViewState.MINORITY and (fresh or self.locator.holds(slot)):
             self.registration.serve_unasked(client)
-            self.registration.local.served(connection, LATEST)
             return False  # the policy `on` asks no other node
         node = self.locator.registrar_of(slot) if fresh else self.locator.primary_of(slot)
         here = node == self.name and slot not in self._sessions.elsewhere
         if here and self.registration.registrar.is_free_now(client, self.name):
-            self.registration.local.served(connection, self.locator.epoch_of(slot))
+            connection.origin.registered_in = self.locator.epoch_of(slot)
             return False
         if len(self._waiting) >= WAITING_MOST:
             refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "too many clients wait for another node")

@@ -8,7 +8,6 @@ these (H-38).
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -55,15 +54,9 @@ class LocalClients:
         self._clients: dict[int, _Local] = {}
         self._numbers: dict[int, int] = {}
         """id of a connection -> its number."""
-        self._epochs: WeakKeyDictionary[ClientConnection, int] = WeakKeyDictionary()
-        """Connection without a number -> the epoch of its slot when this node served it."""
 
     def __len__(self) -> int:
         return len(self._clients)
-
-    def served(self, connection: ClientConnection, epoch: int) -> None:
-        """This node serves the connection, and asks no other one. `epoch` is that of the slot, or `LATEST`."""
-        self._epochs[connection] = epoch
 
     def begin(self, connection: ClientConnection, number: int, epoch: int) -> None:
         """The registrar knows this connection by this number, since this epoch of the slot."""
@@ -134,7 +127,9 @@ class LocalClients:
             if not isinstance(connection, ClientConnection) or self.number_of(connection):
                 continue
             if session.key[0] in slots:
-                self.begin(connection, self._env.numbers.unique(), self._epochs.get(connection, LATEST))
+                registered_in = connection.origin.registered_in
+                epoch = LATEST if registered_in is None else registered_in
+                self.begin(connection, self._env.numbers.unique(), epoch)
         known = [(local, number) for number, local in self._clients.items() if local.registered]
         return [(local.client, number, local.epoch) for local, number in known if local.client[0] in slots]
 

@@ -249,7 +249,8 @@ def test_a_message_of_an_ended_clean_session_is_taken_once(here: bool) -> None:
 
 
 def test_a_message_that_is_given_back_after_another_choice_reaches_nobody_else() -> None:
-    """The node that was chosen first gives it back when it is in the view again. The publisher has its answer then."""
+    """The origin chooses n2 first. n2 leaves the view, and the origin chooses n3. When n2 is back, it gives the message
+    back, although the publisher has its answer."""
     cluster = ClusterHarness(3, **MAJORITY)
     cluster.put(writer=1, one=2, third=3, home=1)
     one, third, home = (cluster[number].client(name) for name, number in (("one", 2), ("third", 3), ("home", 1)))

@@ -35,6 +35,18 @@ def _payloads(cluster: MovingCluster, client_id: str) -> list[bytes]:
     return [each.payload for each in client.drain()]
 
 
+def _ends_while_the_member_moves(cluster: MovingCluster, sender: PacketClient, one: PacketClient) -> None:
+    """Break the sender's connection at n3. When its message arrives at n1, `one` has left the group, and the only
+    member is at n2, in a slot that is moving to n1."""
+    cluster.network.delay("n3", "n1", FAR_S)
+    sender.vanish()
+    cluster.pass_s(0.01)
+    _subscribed_there(cluster, "sub")
+    one.unsubscribe(GROUP)
+    cluster.network.delay("n1", "n2", NEAR_S)
+    cluster.begin(1, 2)
+
+
 def _relays(cluster: MovingCluster, number: int) -> int:
     clustering = cluster[number].host.clustering
     assert clustering is not None
@@ -49,13 +61,7 @@ def test_a_will_that_comes_back_reaches_the_member_that_has_moved_here(qos: int)
     one.subscribe((GROUP, 2))
     mortal = cluster[3].client("mortal", will=packets.Will("t", b"gone", qos))
     cluster.pass_s(1)
-    cluster.network.delay("n3", "n1", FAR_S)
-    mortal.vanish()
-    cluster.pass_s(0.01)
-    _subscribed_there(cluster, "sub")
-    one.unsubscribe(GROUP)
-    cluster.network.delay("n1", "n2", NEAR_S)
-    cluster.begin(1, 2)
+    _ends_while_the_member_moves(cluster, mortal, one)
     cluster.until(lambda: _relays(cluster, 1))
     assert not cluster.ended()
     cluster.until(lambda: not (_relays(cluster, 1) or _relays(cluster, 2)))
@@ -80,18 +86,11 @@ def _left_behind(cluster: MovingCluster, one: PacketClient) -> PacketClient:
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_what_an_ended_member_left_comes_back_to_the_member_that_has_moved_here(replicas: int) -> None:
-    """The publisher has its PUBREC. With two copies of each slot, too, a clean member leaves its messages so."""
+    """The publisher has its PUBREC. A clean member leaves its messages to the group with one copy and with two."""
     cluster = MovingCluster(queue_replicas=replicas)
     cluster.give("sub", cluster[2])
     one = cluster[1].client("one")
-    ended = _left_behind(cluster, one)
-    cluster.network.delay("n3", "n1", FAR_S)
-    ended.vanish()
-    cluster.pass_s(0.01)
-    _subscribed_there(cluster, "sub")
-    one.unsubscribe(GROUP)
-    cluster.network.delay("n1", "n2", NEAR_S)
-    cluster.begin(1, 2)
+    _ends_while_the_member_moves(cluster, _left_behind(cluster, one), one)
     assert cluster.ended() == ""
     cluster.until(lambda: not (_relays(cluster, 1) or _relays(cluster, 2)))
     cluster.pass_s(1)

@@ -162,7 +162,7 @@ def test_a_waiting_message_moves_if_its_node_has_no_member_left(broker: Forwardi
     writer.publish("g", b"1", 2)
     [copy] = broker.sender._waiting.copies("n2")
     broker.route("g", groups=(RemoteMembers("g", "g", "n3", 1, 0),))
-    assert broker.sender.returned(copy.message, group.text, "n2")
+    assert broker.sender.returned(copy.message, group.text, "n2", False)
     assert broker.links.payloads("n3") == [b"1"] and copy.groups == []
 
 
