@@ -48,9 +48,16 @@ class Context:
         return TimeSlice(self._loop.time)
 
     async def committed(self) -> None:
-        """Wait until all writes are durable. TimeoutError after `COMMIT_S` seconds."""
+        """Wait until all writes are durable on this node. TimeoutError after `COMMIT_S` seconds."""
         done = asyncio.Event()
         self.node.env.store.flush(done.set)
+        async with asyncio.timeout(COMMIT_S):
+            await done.wait()
+
+    async def safe(self) -> None:
+        """Wait until all writes are durable on this node and in every copy in sync. TimeoutError after `COMMIT_S`."""
+        done = asyncio.Event()
+        self.node.env.store.when_all_safe(done.set)
         async with asyncio.timeout(COMMIT_S):
             await done.wait()
 

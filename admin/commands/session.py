@@ -48,7 +48,7 @@ async def _disconnect_local(context: Context, call: Call) -> NodeResult:
         await time_slice.yield_if_due()
         if not operations.disconnect(context.node, mountpoint, client_id, cleanup):
             found.unknown.append(client_id)
-    await context.committed()
+    await context.safe()
     return found
 
 
@@ -71,7 +71,7 @@ async def _unsubscribe_local(context: Context, call: Call) -> NodeResult:
         return NodeResult(unknown=[client_id])
     if not operations.unsubscribe(context.node, session, topic):
         return NodeResult(unchanged=[client_id])
-    await context.committed()
+    await context.safe()
     return NodeResult([])
 
 

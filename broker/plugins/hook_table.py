@@ -8,10 +8,13 @@ when a plugin has only that one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from ...mqtt.properties import encode_properties
 from ...mqtt.reasons import ALLOWED, ReasonCode
+from ...mqtt.topics import valid_topic_name
+from ...mqtt.wire import encode_utf8
 
 ALL: Final = "all"
 TILL_OK: Final = "till_ok"
@@ -50,12 +53,19 @@ def _is_int(value: Any) -> bool:
     return type(value) is int
 
 
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, str) for part in value)
+def _is_text(value: Any) -> bool:
+    """Whether a packet of MQTT can carry it."""
+    with suppress(ValueError):
+        return bool(encode_utf8(value, "the value"))
+    return False
+
+
+def _is_subscriber(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_text, value)) and value[1] != ""
 
 
 def _is_topic(value: Any) -> bool:
-    return isinstance(value, str) and value != "" and not any(c in value for c in "+#\0")
+    return isinstance(value, str) and valid_topic_name(value)
 
 
 BOOL = Kind("True or False", lambda v: isinstance(v, bool))
@@ -66,7 +76,7 @@ BYTES = Kind("bytes", lambda v: isinstance(v, bytes))
 QOS = Kind("0, 1 or 2", lambda v: _is_int(v) and 0 <= v <= 2)
 CODE = Kind("a reason code of MQTT 5", lambda v: isinstance(v, int) and v in CODES)
 TOPIC = Kind("a topic without wildcards (str)", _is_topic)
-SUBSCRIBER = Kind("a pair (mountpoint, client id)", _is_pair)
+SUBSCRIBER = Kind("a pair (mountpoint, client id), the client id not empty", _is_subscriber)
 PROPERTIES = Kind("a dict of properties", lambda v: isinstance(v, Mapping))
 LIST = Kind("a list", lambda v: isinstance(v, list))
 OPTIONS = Kind("a dict of options", lambda v: isinstance(v, Mapping))

@@ -10,18 +10,23 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 
+from ...storage.engine import Corrupted
 from ..raft.core import Raft
 from ..raft.interface import Contradicted, Ready, Rng
 from ..raft.interface import Settings as RaftSettings
-from ..raft.messages import Change, Kind, Message, MessageKind, decode_message, encode_message
+from ..raft.messages import Change, Kind, MalformedMessage, Message, MessageKind, decode_message, encode_message
 from ..raft.stable import RaftStable
 from .commands import Command, MalformedCommand, decode_command, encode_command
 from .events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, SlotsChanged, ViewChanged, WentStale
 from .state_machine import MemberRow, MembershipState, peer_of
 
+_REMEDY = "Run `strogoff reset` on the data directory and start the node: it joins as after a lost disk."
+
 
 class Consensus:
     """One peer. `now_ms` is monotonic; `send` takes a node and bytes and may lose them.
+
+    The constructor raises `Corrupted` if the saved log or state cannot be read, and `StorageError`.
 
     Callbacks: `on_applied(events)` after each applied entry, `on_confirmed(tickets)` for `Raft.confirm`, `on_beat()`
     after a leader has sent its heartbeats, `on_role()` when this peer begins or ceases to lead, `on_broken(error)`
@@ -42,9 +47,12 @@ class Consensus:
         self._stable = stable
         self._now_ms = now_ms
         self._send = send
-        saved = stable.load()
-        if saved.snapshot is not None and saved.snapshot.data:
-            self.membership.restore(saved.snapshot.data)
+        try:
+            saved = stable.load()
+            if saved.snapshot is not None and saved.snapshot.data:
+                self.membership.restore(saved.snapshot.data)
+        except (MalformedMessage, MalformedCommand) as error:
+            raise Corrupted("the log of the membership", f"it cannot be read ({error})", _REMEDY) from error
         self.raft = Raft(peer, saved, settings, rng, now_ms())
         self._snapshot_every = settings.snapshot_every
         self._busy_ms: float | None = None  # since when a batch is being carried out

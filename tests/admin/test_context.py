@@ -46,7 +46,7 @@ def test_a_disk_that_does_not_commit_in_time_is_an_error(tmp_path: Path, monkeyp
         monkeypatch.setattr(type(harness.server.store), "flush", lambda store, done: None)
         answer = await harness.admin("set", "max_inflight_messages=3")
         assert answer.status == 1
-        assert answer.err.startswith("Done, but it is not on the disk yet (the disk is slow)")
+        assert answer.err.startswith("Done, but it is not durable yet (a disk or a copy is slow)")
         monkeypatch.undo()
 
     run_with_server(tmp_path, test)

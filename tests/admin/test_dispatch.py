@@ -74,7 +74,7 @@ def test_a_change_not_on_disk_in_time_is_an_error(tmp_path: Path) -> None:
         harness.context.committed = late
         answer = await harness.admin("api-key", "create")
         assert answer.status == 1
-        assert answer.err.startswith("Done, but it is not on the disk yet (the disk is slow)")
+        assert answer.err.startswith("Done, but it is not durable yet (a disk or a copy is slow)")
 
     run_with_server(tmp_path, test)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -114,5 +116,28 @@ def test_unsubscribe(tmp_path: Path) -> None:
         answer = await harness.admin("session", "unsubscribe", "client-id=x", "topic=b")
         assert answer.err == "There is no session of x.\n"
         assert (await harness.good("session", "show", "--topic", "--format=json")).table == [{"topic": "b"}]
+
+    run_with_server(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    "words", [("disconnect", "client-id=c", "--cleanup"), ("unsubscribe", "client-id=c", "topic=b")]
+)
+def test_done_is_said_when_every_copy_has_the_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """Otherwise the node could die behind its answer, and the other copy would have the session as it was."""
+
+    async def test(harness: ServerHarness) -> None:
+        await (await harness.client("c", clean=False)).subscribe(("b", 1))
+        store, waiting = harness.server.store, asyncio.Queue[Callable[[], None]]()
+        monkeypatch.setattr(type(store), "when_all_safe", lambda _, safe: waiting.put_nowait(safe))
+        command = asyncio.ensure_future(harness.admin("session", *words))
+        safe = await asyncio.wait_for(waiting.get(), 10)
+        await asyncio.wait_for(asyncio.shield(harness.good("node", "status")), 10)
+        assert not command.done()
+        safe()
+        assert (await asyncio.wait_for(command, 10)).out == "Done\n"
+        monkeypatch.undo()
 
     run_with_server(tmp_path, test)

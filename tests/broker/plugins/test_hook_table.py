@@ -39,6 +39,7 @@ def test_the_broker_calls_every_hook() -> None:
 
 GOOD: list[tuple[str, str, Any]] = [
     ("auth_on_register", "subscriber_id", ("mp", "c")),
+    ("auth_on_register", "subscriber_id", ("", "c")),
     ("auth_on_register", "allow_publish", "majority"),
     ("auth_on_register", "max_offline_messages", -1),
     ("auth_on_register_m5", "properties", {"reason_string": "hello"}),
@@ -57,7 +58,14 @@ BAD: list[tuple[str, str, Any, str]] = [
     ("auth_on_publish", "payload", "text", "must be bytes"),
     ("auth_on_register", "max_message_size", -1, "0 or more"),
     ("auth_on_register", "max_message_size", 1.5, "0 or more"),
+    ("auth_on_publish", "topic", "\ud800", "must be a topic without wildcards"),
+    ("auth_on_publish", "topic", b"a", "must be a topic without wildcards"),
     ("auth_on_register", "subscriber_id", "c", "pair"),
+    ("auth_on_register", "subscriber_id", ("", "c", ""), "pair"),
+    ("auth_on_register", "subscriber_id", ("", ""), "the client id not empty"),
+    ("auth_on_register", "subscriber_id", ("", b"c"), "pair"),
+    ("auth_on_register", "subscriber_id", ("", "c" * 65536), "pair"),
+    ("auth_on_register", "subscriber_id", ("\ud800", "c"), "pair"),
     ("auth_on_register", "clean_start", True, "does not know"),
     ("auth_on_register_m5", "clean_session", True, "does not know"),
 ]

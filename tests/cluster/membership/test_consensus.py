@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from random import Random
 
+import msgspec
 import pytest
 
 from strogoff.cluster.membership.commands import Boot, Join, Leave, Settle, SetView
@@ -22,11 +23,12 @@ from strogoff.cluster.membership.events import (
 )
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
 from strogoff.cluster.raft.interface import ChangePending, Rejected, Settings
-from strogoff.cluster.raft.messages import Change, MalformedMessage, Saved, bootstrap, empty
+from strogoff.cluster.raft.messages import Change, Configuration, MalformedMessage, Saved, Snapshot, bootstrap, empty
 from strogoff.cluster.raft.stable import RaftStable
 from strogoff.cluster.slots.table import SlotTable
 from strogoff.sim.engine.disk import SimDisk
 from strogoff.sim.engine.loop import Scheduled, VirtualLoop
+from strogoff.storage.engine import Corrupted
 from strogoff.storage.store import Store
 
 SETTINGS = Settings(tail=16)
@@ -286,6 +288,26 @@ def test_messages_for_another_disk_are_ignored() -> None:
     )  # fmt: skip
     stranger.receive(sent[0][1])
     assert stranger.raft.term == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({b"Rh": b"\xff"}, "the saved Raft state at b'Rh' cannot be read"),
+        (
+            {b"Rs": msgspec.msgpack.encode(Snapshot(3, 1, Configuration(), b"\xc1"))},
+            "snapshot of a membership, 1 bytes",
+        ),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_damage(row: dict[bytes, bytes], says: str) -> None:
+    """The start of the node reports it in one line, with the remedy, and does not begin without its log."""
+    loop = VirtualLoop()
+    store = Store(SimDisk(Random(0), loop.call_later, lambda: 0.0), loop.call_soon, loop.call_later)
+    for key, value in row.items():
+        store.put(key, value)
+    with pytest.raises(Corrupted, match=f"the log of the membership: it cannot be read .*{says}.*strogoff reset"):
+        Consensus("n1/d", RaftStable(store), Settings(), Random(0), lambda: 0.0, lambda node, data: None)
 
 
 def test_noise_is_an_error() -> None:
