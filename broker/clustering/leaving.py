@@ -35,6 +35,8 @@ ROUND_S = 3.0
 """How often a node that leaves tells how far it is."""
 FORGOTTEN_S = CALL_S
 """How long a node remembers why it has not left, for the operator who asks again and again."""
+LEASE_S = 3.0
+"""How long a node that leaves waits for a lease: on a busy machine one may lapse and come again."""
 ASK_AGAIN_S = 0.5
 """The pause before a node asks the leader again to take it out."""
 PASS_ON_S = 2.0
@@ -208,7 +210,7 @@ class Leaving:
         if kill_sessions and (needed := self._member.join_leave.needed(node.name)):
             raise ClusterError(needed)
         if kill_sessions:
-            self._knows_its_slots()
+            await self._knows_its_slots()
         self._clustering.slots.balance.leaving = True
         if kill_sessions and self._member.lease_service is not None:
             self._member.lease_service.leaves = True
@@ -242,7 +244,7 @@ class Leaving:
                     f"{node.name} has wills, or messages of ended sessions, for {' and '.join(owed)}. Repeat the "
                     "command when that node runs again or was taken out, or use --accept-loss to lose them"
                 )
-            self._knows_its_slots()
+            await self._knows_its_slots()
             await self._take_out(node.name, empty=True)
         except (ClusterError, StorageError):
             node.gateways.closing = False
@@ -250,14 +252,14 @@ class Leaving:
         self._member.left()
         return DONE
 
-    def _knows_its_slots(self) -> None:
-        """Raise `ClusterError` without a lease. A process that has not been in the view may have got slots with
-        sessions that it does not know of: it cannot say that it is empty."""
-        if not self._member.leased():
-            raise ClusterError(
-                f"{self._node.name} has no lease, so it does not know which sessions it has. Repeat the command when "
-                "`vmq-admin cluster show` says that it serves; if that never happens, stop it first"
-            )
+    async def _knows_its_slots(self) -> None:
+        """Wait for a lease. Raises `ClusterError` if none comes. A process that has not been in the view may have got
+        slots with sessions that it does not know of: it cannot say that it is empty."""
+        problem = (
+            f"{self._node.name} has no lease, so it does not know which sessions it has. Repeat the command when "
+            "`vmq-admin cluster show` says that it serves; if that never happens, stop it first"
+        )
+        await until(self._member.leased, LEASE_S, problem)
 
     def _owed_to(self) -> list[str]:
         """The members that have not acknowledged messages that only this node can send again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -414,6 +415,35 @@ def test_a_node_does_not_leave_with_a_will_in_doubt(
     run(tmp_path, scenario)
 
 
+def checked_leases(leaver: ClusterRuntime, monkeypatch: pytest.MonkeyPatch, has: Callable[[int], bool]) -> list[int]:
+    """The node has a lease at its leave's check number N only if `has(N)`. Returns the checks so far."""
+    leased, asked = leaver._leaving._member.leased, list[int]()
+
+    def may() -> bool:
+        asked.append(len(asked) + 1)
+        return leased() and has(asked[-1])
+
+    check = leaver._leaving._knows_its_slots
+
+    async def checks() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(leaver._leaving._member, "leased", may)
+            await check()
+
+    monkeypatch.setattr(leaver._leaving, "_knows_its_slots", checks)
+    return asked
+
+
+def test_a_node_leaves_when_its_lease_comes_a_moment_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(harness: ServersInMemory) -> None:
+        shells = await three_with_one_copy(harness)
+        asked = checked_leases(shells[2], monkeypatch, lambda number: number > 3)
+        assert (await said(shells[0], shells[2].name))[-1] == "Done"
+        assert len(asked) > 4
+
+    run(tmp_path, scenario)
+
+
 @pytest.mark.parametrize("checks", [1, 2])
 def test_a_node_without_a_lease_does_not_say_that_it_is_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checks: int
@@ -424,20 +454,8 @@ def test_a_node_without_a_lease_does_not_say_that_it_is_empty(
     async def scenario(harness: ServersInMemory) -> None:
         shells = await three_with_one_copy(harness)
         one, three = shells[0], shells[2]
-        leased, asked = three._leaving._member.leased, list[int]()
-
-        def loses_it() -> bool:
-            asked.append(1)
-            return leased() and len(asked) < checks
-
-        check = three._leaving._knows_its_slots
-
-        def without_a_lease() -> None:
-            with monkeypatch.context() as patched:
-                patched.setattr(three._leaving._member, "leased", loses_it)
-                check()
-
-        monkeypatch.setattr(three._leaving, "_knows_its_slots", without_a_lease)
+        asked = checked_leases(three, monkeypatch, lambda number: number < checks)
+        monkeypatch.setattr(leaving, "LEASE_S", -1)
         with pytest.raises(ClusterError, match=r"n3.* has no lease"):
             await said(one, three.name)
         assert len(asked) == checks and three.name in one._member.membership.members
