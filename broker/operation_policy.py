@@ -64,7 +64,7 @@ class OperationPolicy:
     @view_state.setter
     def view_state(self, state: ViewState) -> None:
         if self._view_state is ViewState.MINORITY and state is not ViewState.MINORITY:
-            self.leased_since_ms = self._env.now  # the callbacks may ask for it
+            self.leased_since_ms = self._env.now
         self._view_state = state
         self.look_again()
 

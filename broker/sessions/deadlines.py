@@ -138,14 +138,10 @@ class Deadlines:
 
     def _due(self) -> None:
         now = self._env.now
-        pause_ms = self._env.cluster.expiry_pause_ms()
-        if pause_ms:  # a session that is due but may not end yet would only use memory
-            self._timer = self._env.timers.at(now + pause_ms, self._due)
-            return
         left = STEP
         for slot in range(SLOTS):
             if 0 < self._next[slot] <= now and left > 0:
-                if pause_ms := self.pause_ms(slot):
+                if pause_ms := self.pause_ms(slot):  # a session that may not end yet would only use memory
                     self._next[slot] = now + pause_ms
                     continue
                 try:
