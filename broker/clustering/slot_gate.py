@@ -38,7 +38,7 @@ class SlotGate:
         """The commit with the rows of the slots that this node got last. Before it ends, the disk may lack the numbers
         of the copies that these slots have taken."""
         self.sealed: set[int] = set()
-        """Slots that are moving to or from this node now: it takes no copy for them."""
+        """Slots that this node has got and has not opened yet: it takes no copy for them."""
         self.contested = False
         """This node is out of the view, and is the first holder of slots that another node may get instead."""
         self._last: list[dict[str, int]] = [{} for _ in range(SLOTS)]
@@ -73,7 +73,7 @@ class SlotGate:
         if self.contested:
             raise Refuse("this node is out of the view, and the next primary of its slots may be another one")
         if self.sealed and not self.sealed.isdisjoint(head.slots):
-            raise Refuse(f"slot {min(self.sealed.intersection(head.slots))} is moving")
+            raise Refuse(f"slot {min(self.sealed.intersection(head.slots))} is not read yet")
         for slot in head.slots:
             if slot in self._closed and self._here_since(slot) is not None:
                 # it would count as having the message (H-44)

@@ -211,7 +211,6 @@ class SlotMoves:
                     origin, boot, counter = session.inbound.mid(record)
                     self._traffic.receiver.keep(origin, (boot, counter), (slot,))
         node.slot_sessions.leave(slot)
-        self._traffic.gate.sealed.add(slot)
         departure.phase = COPYING
         if departure.target in departure.row.in_sync:
             departure.copied = True
@@ -272,7 +271,6 @@ class SlotMoves:
 
     def _over(self, slot: int) -> None:
         self.departure = self._copying = None
-        self._traffic.gate.sealed.discard(slot)
         self._preferred.pop(slot, None)
 
     def _holds(self, slot: int) -> bool:

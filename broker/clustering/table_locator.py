@@ -24,8 +24,8 @@ class TableLocator:
 
     A node that has restarted reads its log again, and so meets tables in which an earlier process of this node was
     primary or deputy. This process has only the slots whose rows name its own entrance into the view. `closed`: the
-    slots that this node is handing over. `sealed`: those of them whose sessions are already on their way. `shut`: the
-    slots whose rows this node has, but not as sessions, such as those of a copy. `perhaps_lost` returns True for a slot
+    slots that this node is handing over. `sealed`: the slots that it has got and has not opened yet. `shut`: the slots
+    whose rows this node has, but not as sessions, such as those of a copy. `perhaps_lost` returns True for a slot
     that another node may have got from an earlier process of this node.
     """
 

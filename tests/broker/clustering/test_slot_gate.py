@@ -72,7 +72,7 @@ def test_no_copy_is_taken_for_slots_that_another_node_may_get(gate: SlotGate) ->
 def test_a_copy_for_a_slot_that_is_moving_is_held(gate: SlotGate) -> None:
     gate.sealed.add(2)
     gate.check(copy(1, 1, 3))
-    with pytest.raises(Refuse, match="slot 2 is moving"):
+    with pytest.raises(Refuse, match="slot 2 is not read yet"):
         gate.check(copy(1, 1, 2))
 
 

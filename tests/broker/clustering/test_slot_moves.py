@@ -88,9 +88,10 @@ def test_messages_wait_while_the_slot_is_copied(cluster: MovingCluster, number: 
     assert resumed(cluster, 3) == [b"1", b"2", b"3"]
 
 
-def test_messages_that_waited_are_delivered_here_if_the_slot_stays(cluster: MovingCluster) -> None:
+@pytest.mark.parametrize("number", [1, 3])
+def test_messages_that_waited_are_delivered_here_if_the_slot_stays(cluster: MovingCluster, number: int) -> None:
     subscriber(cluster).leave()
-    writer = cluster[1].client("writer")
+    writer = cluster[number].client("writer")
     cluster.copying()
     writer.send(publish("t", b"1", 1, 1))
     cluster.settle()
