@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from strogoff.broker.clustering.copy_codec import Begin, CopyAttempt, Declined
+from strogoff.broker.clustering.slot_copies import SlotCopies
 from strogoff.cluster.identity import SLOTS, slot_of
 from strogoff.cluster.slots.handover import first_wanted
+from strogoff.cluster.slots.table import Holder
 from tests.broker.clustering.copied_cluster import CopiedCluster, resumed, subscriber
 from tests.harness.broker import publish
 
@@ -231,3 +235,36 @@ def test_a_primary_that_starts_again_acknowledges_nothing_that_its_follower_lack
     cluster.until(lambda: bool(writer.take()))
     cluster.whole()
     assert resumed(cluster, other) == [b"1"]
+
+
+def copy_at(cluster: CopiedCluster, follower: int) -> tuple[SlotCopies, CopyAttempt, Holder]:
+    """The copies of a follower, the attempt of its copy of the slot, and the node in the present view."""
+    clustering, own = cluster[follower].host.clustering, cluster[follower].member.own_holder
+    assert clustering is not None and own is not None
+    copies = clustering.slots.copies
+    return copies, copies._copies[cluster.slot].attempt, own
+
+
+def test_a_new_attempt_does_not_go_on_with_the_rows_of_the_last_one(
+    cluster: CopiedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy would count as complete at once, without the changes since its last attempt."""
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    copies, attempt, own = copy_at(cluster, follower)
+    again = msgspec.structs.replace(attempt, number=attempt.number + 1)
+    sent: list[object] = []
+    monkeypatch.setattr(copies, "_send", lambda node, item: sent.append(item))
+    copies._handle(f"n{primary}", Begin(again, 0), own)
+    assert sent == [Declined(again, "the slot table may still name an earlier copy")]
+
+
+def test_a_copy_ends_when_its_node_has_entered_another_view(cluster: CopiedCluster) -> None:
+    """Also before the table names it: the primary has made no copy for this entrance."""
+    subscriber(cluster).leave()
+    _, follower = cluster.copied()
+    copies, attempt, own = copy_at(cluster, follower)
+    for entrance, kept in ((own, True), (msgspec.structs.replace(own, entered_in_view=own.entered_in_view + 1), False)):
+        copies._copies[attempt.slot].listed = False
+        copies.follow(entrance)
+        assert (attempt.slot in copies) == kept
