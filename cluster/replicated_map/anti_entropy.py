@@ -10,7 +10,8 @@
 A node asks one peer at a time, so a node that comes back fetches the map once and not from all peers at once. At most
 `WINDOW` batches are unacknowledged in either direction. A request without progress for `RETRY_MS` is repeated with the
 present clocks, so no write is fetched twice. It ends with False after `GIVE_UP_MS`, or when the peer leaves. A node
-that is entering a view takes no batches from peers that ask it: each of them would send it the whole map.
+that is entering a view takes no batches from peers that ask it: each of them would send it the whole map. A node
+without a lease gives a serving peer nothing, except in the exchanges with which it enters a view (`unacknowledged.py`).
 """
 
 from __future__ import annotations
@@ -186,12 +187,19 @@ class AntiEntropy:
             return
         if self.unacknowledged is not None:
             self.unacknowledged.compared(peer, theirs[0], learned=False)
+        if self._withholds(peer, ask.view):
+            self._send(peer, Batch(self._boot, ask.exchange, 1, True, True, self.clocks(), rejoin=True))
+            return
         sending = self._sending(ask.exchange, True, theirs)
         self.on_compared(peer, ask.exchange, None)
         self._answers.pop(peer, None)
         if not sending.empty:
             self._answers[peer] = (ask.exchange, sending)
         self._go_on(peer, sending)
+
+    def _withholds(self, peer: str, view: int) -> bool:
+        """Whether this node sends a peer no keys yet: its own writes give way first, when it enters a view (H-16)."""
+        return not view and self.unacknowledged is not None and self.unacknowledged.when(peer)
 
     def _sending(self, exchange: int, answer: bool, theirs: Clocks) -> Sending:
         outgoing = [DeltaSender(half, replica, theirs[half]) for half, replica in enumerate(self._halves)]
@@ -204,13 +212,17 @@ class AntiEntropy:
             batch.rejoin = batch.answer and batch.last and self._running is not None and self._running.view > 0
             self._send(peer, batch)
 
-    def batch(self, peer: str, batch: Batch, theirs: Clocks | None) -> None:
-        """A batch of a peer arrived: apply and acknowledge it. `theirs`: the peer's clocks, in its last batch."""
+    def batch(self, peer: str, batch: Batch, theirs: Clocks | None, in_view: bool = True) -> None:
+        """A batch of a peer arrived: apply and acknowledge it. `theirs`: the peer's clocks, in its last batch.
+
+        Only a peer that is `in_view` gives this node what it has not asked for.
+        """
         question = self._running
         current = question is not None and question.peer == peer and question.exchange == batch.exchange
         if batch.answer and not current:
             return  # answers a request that was repeated since: the newer answer has all of it
-        self._absorb(peer, batch.parts)
+        if batch.answer or in_view:
+            self._absorb(peer, batch.parts)
         self._cost.batches += 1
         self._cost.messages += 1
         self._send(peer, BatchAck(self._boot, batch.exchange, batch.number, batch.answer))
@@ -223,6 +235,9 @@ class AntiEntropy:
             if self.unacknowledged is not None:
                 self.unacknowledged.compared(peer, theirs[0], learned=bool(question.view))
             self.on_compared(peer, batch.exchange, self._behind(theirs))
+            if self._withholds(peer, question.view):
+                self._end(True)
+                return
             question.sending = self._sending(batch.exchange, False, theirs)
             if question.sending.empty:
                 self._end(True)

@@ -336,10 +336,10 @@ class ReplicatedMap:
                 self._durable_acks.when_durable(partial(self._acknowledge, peer, boot, done))
         if self._gaps:
             pending = self._anti_entropy.pending()
-            for peer in self._gaps:
-                if peer in self._peers and peer not in pending:
+            for peer in [each for each in self._gaps if each in self._peers]:
+                del self._gaps[peer]
+                if peer not in pending:
                     self._anti_entropy.ask(peer, 0, _nothing)
-            self._gaps.clear()
         self._anti_entropy.view_applied()
 
     def _acknowledge(self, peer: str, boot: int, done: int) -> None:
@@ -411,15 +411,20 @@ class ReplicatedMap:
         self._wake()
         if not self._peer_clocks.heard(peer, message.boot):
             return  # from an earlier boot: its undelivered writes are lost, or other nodes send them
+        in_view = self._peers.get(peer) == message.boot
         if isinstance(message, Writes):
-            self._absorb(peer, message.parts)
+            if in_view:
+                self._absorb(peer, message.parts)
+            else:
+                self._gaps[peer] = None  # what nobody has acknowledged gives way before it comes (H-16)
         elif isinstance(message, Ack):
             if message.of_boot == self.boot:
                 self._barriers.acked(peer, message.boot, message.counter)
         elif isinstance(message, BatchAck):
             self._anti_entropy.more(peer, message)
         elif isinstance(message, Batch):
-            self._anti_entropy.batch(peer, message, self._clocks(message.parts) if message.last else None)
+            theirs = self._clocks(message.parts) if message.last else None
+            self._anti_entropy.batch(peer, message, theirs, in_view)
         elif isinstance(message, SyncRequest):
             self._anti_entropy.asked(peer, message, self._clocks(message.parts))
         else:
@@ -476,7 +481,8 @@ class ReplicatedMap:
     def _tell_deleters(self, touched: list[bytes]) -> None:
         """Send the keys where a deletion of a peer has met a concurrent value, which the peer may not get from another
         node: before this node's confirmation of the deletion (H-16)."""
-        replica = self._halves[0]
+        replica, unacknowledged = self._halves[0], self._anti_entropy.unacknowledged
+        assert unacknowledged is not None
         for key in touched:
             siblings = replica.siblings(key)
             if len(siblings) > 2 and self._space(key).stamped and dvv.values(siblings):
@@ -484,7 +490,8 @@ class ReplicatedMap:
                 part.add(key, siblings, replica.key_context(key))
                 for dot, value in dvv.pairs(siblings):
                     node, boot = self._actors.writer(dot)
-                    if value is None and self._peers.get(node) == boot:
+                    awaits = value is None and self._peers.get(node) == boot
+                    if awaits and not unacknowledged.all_give_way(node, siblings):
                         self._send(node, Writes(self.boot, [part.part]))
 
     def digests(self, half: int = 0) -> tuple[str, str]:

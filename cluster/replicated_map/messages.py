@@ -104,7 +104,8 @@ class SyncRequest(msgspec.Struct, array_like=True, tag=3):
 class Batch(msgspec.Struct, array_like=True, omit_defaults=True, tag=4):
     """A step of an exchange. `answer`: from the side that was asked.
 
-    `rejoin`, in the last one: the side that was asked is entering a view and already fetches everything from a peer.
+    `rejoin`, in the last one: the side that was asked is entering a view and already fetches everything from a peer, or
+    has lost its lease and gives nothing.
     """
 
     boot: int

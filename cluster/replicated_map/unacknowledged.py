@@ -4,7 +4,7 @@ A node that serves has each write that was acknowledged. So this node never ackn
 when this node enters a view. Nor has it acknowledged one that a peer lacked when this node lost its lease, although the
 streams may bring it before this node enters. Its client may have sent it again at another node, and may have had later
 writes acknowledged there. For the map both are concurrent, and the earlier one might win. Therefore this node writes
-the value of the others again, which replaces both.
+the value of the others again, which replaces both. Until then a serving peer gets none of its writes by exchanges.
 """
 
 from __future__ import annotations
@@ -62,6 +62,16 @@ class Unacknowledged:
         for counter, key in self._replica.log.between(actor, low, high, COUNTER):
             if self._counts(key):
                 self._dots[dot_of(actor, counter)] = key
+
+    def all_give_way(self, peer: str, siblings: Siblings) -> bool:
+        """Whether all these values are writes of this node that will give way before the peer gets them."""
+        return self.when(peer) and all(
+            dot in self._dots or self._is_of_former_boot(dot) for dot, value in dvv.pairs(siblings) if value is not None
+        )
+
+    def _is_of_former_boot(self, dot: int) -> bool:
+        node, boot = self._actors.writer(dot)
+        return node == self._node and boot < self._actors.latest[node]
 
     def clear(self) -> None:
         """This node has a lease: it acknowledges its writes as soon as all peers have them."""

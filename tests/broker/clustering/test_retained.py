@@ -7,6 +7,7 @@ import pytest
 from strogoff.broker.clustering.retained import RETAINED
 from strogoff.broker.clustering.routes import prefix_to_node, prefix_to_slot
 from strogoff.cluster.links.settings import LinkSettings
+from strogoff.cluster.node import ClusterNode
 from strogoff.cluster.ports import Settings
 from strogoff.judge.run import judge
 from strogoff.mqtt import packets
@@ -163,6 +164,78 @@ def test_what_was_never_acknowledged_gives_way_to_what_was(killed: bool, later: 
     cluster.whole()
     cluster.pass_s(1.0)
     assert kept(cluster) == [[("t", later)] if later else []] * 3
+
+
+@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_was_deleted_is_not_back_when_the_node_that_was_away_is(killed: bool, asks: bool, partial: bool) -> None:
+    """The client repeats its message at the leader and deletes it there. Then n3 is back (`partial`: it hears only the
+    leader). It asks a node what it has missed before it is in the view (`asks`), or after that."""
+    cluster = ClusterHarness(3, level=2, **MAJORITY)
+    if not asks:
+        for harness in cluster.nodes:
+            harness.member.metadata.sync_interval_ms = 3_600_000
+        cluster.pass_s(8.0)
+    client = cluster[3].client("client")
+    cluster.isolate(3)
+    client.send(publish("t", b"first", 1, 1, True))
+    cluster.pass_s(0.2)
+    if killed:
+        cluster[3].commit_late_writes()
+        cluster[3].kill()
+    cluster.pass_s(8.0)
+    leader = next(harness for harness in cluster.nodes[:2] if harness.leads)
+    client = leader.client("client")
+    assert client.publish("t", b"first", 1, retain=True, dup=True)[0].reason == 0
+    assert client.publish("t", b"", 1, retain=True, packet_id=2)[0].reason == 0
+    cluster.network.heal(*((leader.host.name, "n3") if partial else ()))
+    if killed:
+        cluster[3].start()
+        if not asks:
+            cluster[3].member.metadata.sync_interval_ms = 3_600_000
+            cluster[3].member.metadata.tick(-1.0)
+    cluster.pass_s(10.0)
+    for harness in cluster.nodes[:2]:
+        assert [row["bytes"] for row in harness.host.events if row["type"] == "ret.set"] == [len(b"first"), 0]
+    if not partial:
+        cluster.whole()
+        cluster.pass_s(1.0)
+        assert kept(cluster) == [[]] * 3
+
+
+def test_what_a_slow_stream_brings_after_the_view_gives_way() -> None:
+    """n1 and n2 get what n3 wrote, and never acknowledged, when n3 is already in their view."""
+    cluster = ClusterHarness(3, **MAJORITY)
+    client = cluster[3].client("client")
+    cluster.isolate(3)
+    client.send(publish("t", b"first", 1, 1, True))
+    cluster.pass_s(10.0)
+    client = cluster[1].client("client")
+    assert client.publish("t", b"first", 1, retain=True, dup=True)[0].reason == 0
+    assert client.publish("t", b"", 1, retain=True, packet_id=2)[0].reason == 0
+    for harness in cluster.nodes[:2]:
+        hold_until_in_view(harness.member)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
+    assert kept(cluster) == [[]] * 3
+
+
+def hold_until_in_view(member: ClusterNode) -> None:
+    """Let this node take messages about metadata of n3, in their order, only when it has the view with n3."""
+    receive = member.metadata.receive
+    held: list[bytes] = []
+
+    def receives(peer: str, data: bytes) -> None:
+        if peer != "n3":
+            receive(peer, data)
+            return
+        held.append(data)
+        while held and member.view.row("n3") is not None:
+            receive("n3", held.pop(0))
+
+    member.metadata.receive = receives  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("other", [b"other", b""])

@@ -205,10 +205,14 @@ class MapHarness:
     def heal(self) -> None:
         """All nodes are back; the absent ones enter again."""
         self.cut.clear()
+        self.deliver_all()
+        self.set_view(tuple(sorted(self.nodes)))
+
+    def deliver_all(self) -> None:
+        """What waits in the lanes arrives soon."""
         for lane, waiting in self.lanes.items():
             for _ in waiting:
                 self.loop.call_later(0.02, partial(self._deliver, lane))
-        self.set_view(tuple(sorted(self.nodes)))
 
     def restart(self, name: str, power: bool, lost: bool = False) -> None:
         """Another process of a node, whose disk may be `lost`: then it begins with an empty one."""

@@ -156,6 +156,24 @@ def test_a_node_counts_the_writes_that_it_lacks_after_an_answer() -> None:
     assert told == [("B", ask.exchange, 4)]
 
 
+def test_what_was_asked_for_counts_also_from_a_process_that_is_not_in_the_view_yet() -> None:
+    """Else the exchange would end well, and this node would lack what the peer had."""
+    world = quiet()
+    a, b = world.nodes["A"], world.nodes["B"]
+    world.cut.add("A")
+    world.put("B", b"tx", b"v")
+    world.loop.run_for(0.1)
+    for waiting in world.lanes.values():
+        waiting.clear()
+    world.cut.clear()
+    a.map.set_peers([])
+    done: list[bool] = []
+    a.map.exchange("B", 0, done.append)
+    world.loop.run_for(0.5)
+    assert (a.map.get(b"tx"), done) == (b"v", [True])
+    assert b.map.statistics().keys == 1
+
+
 def test_both_sides_of_an_exchange_tell_what_they_have() -> None:
     world = quiet()
     world.put("A", b"tx", b"v")

@@ -61,3 +61,20 @@ def test_a_write_that_was_replaced_does_not_count() -> None:
     writes.learn(b"put", 1, b"y")
     writes.unacknowledged.note_range(writes.mine, 1, 2)
     assert writes.unacknowledged.give_way() == []
+
+
+def test_values_that_do_not_all_give_way() -> None:
+    writes = Writes(b"known", b"put")
+    writes.learn(b"put", 1, None)
+    mine, siblings = dot_of(writes.mine, 2), writes.replica.siblings(b"put")
+    assert not writes.unacknowledged.all_give_way("b", siblings), "written since"
+    writes.unacknowledged.note_range(writes.mine, 1, 2)
+    assert writes.unacknowledged.all_give_way("b", siblings)
+    assert not writes.unacknowledged.all_give_way("c", siblings)
+    assert not writes.unacknowledged.all_give_way("b", (mine, b"mine", dot_of(writes.other, 1), b"y"))
+    writes.unacknowledged.clear()
+    writes.actors.number("b", 2)
+    assert not writes.unacknowledged.all_give_way("b", siblings)
+    writes.actors.number("a", 2)
+    assert writes.unacknowledged.all_give_way("b", siblings), "of a former process"
+    assert not writes.unacknowledged.all_give_way("b", (dot_of(writes.other, 1), b"y"))
