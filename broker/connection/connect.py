@@ -363,6 +363,7 @@ def _welcome(connection: ClientConnection, session: Session, present: bool) -> N
     packet = handshake.packet
     properties = _connack_properties(connection, handshake, session.expiry_s) if packet.version == 5 else {}
     connection.output.send_packet(packets.Connack(present, 0, properties or None))
+    connection.output.acked.append(lambda _: session.welcomed())  # the node may have lost its lease (H-19)
     env.counters.connack_sent(connection.version, 0)
     connection.change(Event.CONNACK)
     startup = connection.services.sessions.startup

@@ -122,8 +122,8 @@ class OutputBuffer:
         self.sent = 0
         self.accepted = 0
         self.acked: list[Callable[[str], None]] = []
-        """Write the rows of the event log about the answers in this turn's output: called when it leaves (H-04), with
-        the right by which they may leave."""
+        """Called when this turn's output leaves, with the right by which it may (H-04): they write the event log's rows
+        about its answers, or cancel a will."""
         self.is_writable = False
         self.transport_paused = False
         self.frame_key = 0

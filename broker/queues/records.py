@@ -45,6 +45,9 @@ class SessionRecord(msgspec.Struct, array_like=True):
     `attached` is True if a client was connected when the record was written, `grouped` if the session ever had a shared
     subscription. `waiting` is the number of entries in the queue, or -1 if the record does not tell; it is right until
     the next write of the record. Until `excused_until`, in cluster time in ms, a CONNECT cancels the will.
+
+    `former_will`: that of the former connection, while the CONNACK that cancels it may not have left. It is due at
+    `will_at`.
     """
 
     mountpoint: str
@@ -65,6 +68,7 @@ class SessionRecord(msgspec.Struct, array_like=True):
     grouped: bool = False
     waiting: int = -1
     excused_until: int = 0
+    former_will: WillRecord | None = None
 
 
 def deadline_of(record: SessionRecord) -> int | None:

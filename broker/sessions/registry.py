@@ -303,17 +303,14 @@ class SessionRegistry:
             incarnation = self._counters.next(key[0]) if durable else 0
             session = Session(self._parts, request.mountpoint, request.client_id, incarnation, durable, in_slot)
             self._add(session)
-        expiry_s, will = session.expiry_s, session.will
         session.version = request.version
         session.username = request.username
-        session.expiry_s = request.expiry_s
         session.overrides = request.overrides
         apply_limits(session)
         self.idle.remove(session)
-        session.attach(request.connection, request.window, request.will)
+        session.attach(request.connection, request.window, request.will, request.expiry_s)
         if session.queue.unreadable:
-            session.expiry_s, session.will = expiry_s, will
-            session.detach(fire_will=True)
+            session.detach(fire_will=False)
             refused()
             return
         # also while the deletion of a former session is not committed: a restart would bring that session back
@@ -429,7 +426,10 @@ class SessionRegistry:
         session.username = record.username
         session.expiry_s = record.expiry_s
         session.absence = Absence(record.expires_at, record.will_at, record.excused_until)
-        session.will = record.will
+        session.will = record.will or record.former_will
+        if record.will is not None and record.former_will is not None:  # CONNACK may have left: the later one counts
+            session.absence.will_at = 0
+            session.log_will("will.cancel", record.former_will, reason="resumed")
         session.overrides = record.overrides
         session.grouped = record.grouped
         session.deadline = deadline_of(record) if in_slot else None

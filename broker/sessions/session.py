@@ -29,7 +29,7 @@ from ..routing.retained_store import RetainedStore
 from ..routing.router import Router
 from ..routing.subscriptions import Subscription
 from ..timers import Timer
-from .absence import NEVER, Absence, absence
+from .absence import NEVER, Absence, Replaced, absence
 from .deadlines import Deadlines
 from .inbound_qos2 import InboundHandshakes
 from .retained_replay import Replay, ReplayTurns
@@ -203,6 +203,7 @@ class Session:
         first = following = sent = 0
         if isinstance(queue, DurableQueue):
             first, following, sent = queue.first_seq, queue.reserved, queue.sent_below
+        replaced = self.absence.replaced
         return SessionRecord(
             self.mountpoint,
             self.client_id,
@@ -214,7 +215,7 @@ class Session:
             self.connection is not None,
             self.absence.expires_at,
             self.will,
-            self.absence.will_at,
+            self.absence.will_at if replaced is None else replaced.absence.will_at,
             first,
             following,
             sent,
@@ -222,6 +223,7 @@ class Session:
             self.grouped,
             waiting,
             self.absence.excused_until,
+            None if replaced is None else replaced.will,
         )
 
     def _delete_record(self) -> None:
@@ -387,26 +389,33 @@ class Session:
 
     # -- connection and expiry
 
-    def attach(self, connection: SessionConnection, window: int, will: WillRecord | None) -> None:
-        """Give the session to a connection with this will, and cancel the timers of expiry and of the former will
-        [MQTT5-3.1.3-9]."""
+    def attach(self, connection: SessionConnection, window: int, will: WillRecord | None, expiry_s: int) -> None:
+        """Give the session to a connection with this will, and stop the timers of expiry and of the former will. What
+        this replaces is kept until the client is `welcomed`."""
         self.env.timers.cancel(self.timer)
-        former, self.will = self.will, will
-        self.absence = Absence()
+        self.absence = Absence(replaced=Replaced(self.expiry_s, self.will, self.absence) if self.stored else None)
+        self.expiry_s, self.will = expiry_s, will
         self.connection = connection
         self._lose_due()
         self.queue.attach(connection.output, window)
         if self.grouped:
             self.env.cluster.presence_changed(self)
-        self.save()
         if self.queue.unreadable:
-            return  # the caller takes all that back
-        if former is not None:
-            self._log_will("will.cancel", former, reason="resumed")
+            self.will = None  # the caller takes all that back
+            return
+        self.save()
         if will is not None:  # CONNACK may never leave, and the will is published nevertheless
-            self._log_will("will.arm", will)
+            self.log_will("will.arm", will)
 
-    def _log_will(self, type_: str, will: WillRecord, **fields: str) -> None:
+    def welcomed(self) -> None:
+        """CONNACK has left: the former will is cancelled [MQTT5-3.1.3-9]."""
+        replaced, self.absence.replaced = self.absence.replaced, None
+        if replaced is not None and replaced.will is not None and not self.ending:
+            self.log_will("will.cancel", replaced.will, reason="resumed")
+            self.save()
+
+    def log_will(self, type_: str, will: WillRecord, **fields: str) -> None:
+        """Write a row about this will into the event log."""
         self.env.observer.session_event(type_, self, topic=will.topic, will=will.id or None, **fields)
 
     def _lose_due(self) -> None:
@@ -420,10 +429,12 @@ class Session:
         """The connection has ended: publish, delay or drop the will; end the session if it has no expiry interval.
 
         A session that continues, and the will of a session in a slot, wait at least for `grace_s` (H-39). `doubted` is
-        as in `Absence`.
+        as in `Absence`. If CONNACK has not left, all is as before the CONNECT, unless its own will is published.
         """
         if self.connection is None:
             return
+        if fire_will and self.will is not None:
+            self.welcomed()
         self.connection = None
         self.absence.doubted = doubted
         self._lose_due()
@@ -431,12 +442,18 @@ class Session:
         if self.grouped:
             self.env.cluster.presence_changed(self)
         if not fire_will and self.will is not None:
-            self._log_will("will.cancel", self.will, reason="disconnected")
+            self.log_will("will.cancel", self.will, reason="disconnected")
             self.will = None
+        replaced = self.absence.replaced
+        if replaced is not None:
+            self.expiry_s, self.will = replaced.expiry_s, replaced.will
+            grace_s = max(grace_s, self.env.cluster.failover_grace_s())
         if self.expiry_s == 0 and not (grace_s and self.in_slot and self.will is not None):
             self.end("disconnected")
             return
         self._begin_absence(grace_s, doubted)
+        if replaced is not None:
+            self.absence = replaced.absence.prolonged(self.env.now + grace_s * 1000, doubted)
         if not self.durable:  # only the will is left
             self._end_state()
             self.queue = Queue(self.env, self)
@@ -506,7 +523,10 @@ class Session:
             if self.expiry_s == 0 and not (grace_s and self.in_slot):
                 self.end("restart")
                 return
+            former_at = self.absence.will_at
             self._begin_absence(grace_s)
+            if former_at:  # CONNACK may not have left
+                self.absence.will_at = min(self.absence.will_at, max(former_at, now + grace_s * 1000))
             self.save()
         if 0 < self.absence.will_at <= now and not self._pause_ms():
             self._will_due()
@@ -540,7 +560,7 @@ class Session:
         for no more than that, and still waits, is held up by the cluster as well (H-43)."""
         until_ms, will_at = self.absence.excused_until, self.absence.will_at
         if self.will is not None and (self.env.now < until_ms or 0 < will_at <= until_ms):
-            self._log_will("will.cancel", self.will, reason="resumed")
+            self.log_will("will.cancel", self.will, reason="resumed")
             self.will = None
         self.end("clean_start")
 

@@ -198,8 +198,17 @@ def _expected(case: Case, connection: Connection, later: Connection | None) -> t
     if later.asked_at > latest:
         return 1, 1
     if delay and later.opened != NEVER and later.opened_at < earliest:
-        return 0, 0
+        return 0, int(_is_back(case, later))
     return 0, 1
+
+
+def _is_back(case: Case, later: Connection) -> bool:
+    """Whether the former will may be back: a connection without a will has cancelled it, and its node died, or lost the
+    slot, before the disk or the copy had that."""
+    arrivals = case.history.slot_arrivals.get(slot_of("", later.client), [])
+    until = later.opened_at + UNDER_WAY_S
+    ends = [*case.history.life(later.node).ends, *arrivals]
+    return later.will is None and any(later.asked_at < at_s < until for at_s in ends)
 
 
 def _end_of_gateway(case: Case, connection: Connection, later: Connection | None) -> float | None:

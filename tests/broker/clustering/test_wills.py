@@ -10,6 +10,7 @@ from math import inf
 import pytest
 
 from strogoff.broker.connection.connection import FAILOVER_GRACE_S
+from strogoff.broker.sessions.session import Session
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.harness.broker import PacketClient, publish
@@ -243,3 +244,57 @@ def test_a_client_that_waits_for_its_answer_when_its_node_is_cut_off_keeps_its_w
     cluster.pass_s(15)
     assert again.take()[0].session_present and not again.closed
     assert watcher.payloads() == []
+
+
+def _waiting(copies: int) -> tuple[ClusterHarness, PacketClient]:
+    """A client whose slot has its primary at n3 has vanished, and its will waits. The second one subscribes to it."""
+    cluster = ClusterHarness(3, queue_replicas=copies, **MAJORITY)
+    cluster.put(mortal=3, watcher=2)
+    cluster.pass_s(8)
+    watcher = cluster[2].client("watcher", clean=False, expiry_s=600)
+    watcher.subscribe(("will", 1))
+    last = packets.Will("will", b"former", 1, False, {"will_delay_interval": 20})
+    first = cluster[1].client("mortal", clean=False, expiry_s=600, will=last)
+    cluster.pass_s(8)
+    first.vanish()
+    cluster.pass_s(1)
+    return cluster, watcher
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("later", [True, False])
+@pytest.mark.parametrize("relayed", [False, True])
+@pytest.mark.parametrize("paused_s", [1.75, 1.95])
+def test_a_connect_that_is_refused_after_a_pause_cancels_no_will(
+    copies: int, later: bool, relayed: bool, paused_s: float
+) -> None:
+    """The node stands still, and registers the client before it knows that it has no lease. The client does not come
+    back."""
+    cluster, watcher = _waiting(copies)
+    cluster[3].pause_process()
+    last = packets.Will("will", b"later", 1) if later else None
+    again = cluster[1 if relayed else 3].connect_soon("mortal", clean=False, expiry_s=600, will=last)
+    cluster.pass_s(paused_s)
+    cluster[3].resume_process()
+    cluster.pass_s(12)
+    answers = again.take()
+    assert not any(isinstance(each, packets.Connack) and each.reason == 0 for each in answers)
+    if not again.closed:
+        again.vanish()
+    cluster.pass_s(40)
+    (will,) = watcher.drain()
+    assert will.payload == b"former" or relayed
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_the_next_primary_has_a_will_that_connack_was_to_cancel(later: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The primary dies when its copy has the session with its new connection, and CONNACK has not left."""
+    cluster, watcher = _waiting(2)
+    with monkeypatch.context() as unwelcomed:
+        unwelcomed.setattr(Session, "welcomed", lambda session: None)
+        last = packets.Will("will", b"later", 1) if later else None
+        cluster[3].connect_soon("mortal", clean=False, expiry_s=600, will=last)
+        cluster.pass_s(0.5)
+        cluster[3].kill()
+    cluster.pass_s(60)
+    assert [each.payload for each in watcher.drain()] == [b"later" if later else b"former"]

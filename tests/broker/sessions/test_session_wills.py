@@ -12,6 +12,7 @@ from strogoff.broker.cluster_port import Standalone
 from strogoff.broker.connection.refusal import give_up
 from strogoff.broker.plugins.hooks import Refuse
 from strogoff.broker.queues.records import WillRecord, encode
+from strogoff.broker.sessions.session import Session
 from strogoff.broker.sessions.wills import PendingWill
 from strogoff.cluster.identity import slot_of
 from strogoff.mqtt.packets import Disconnect
@@ -382,7 +383,7 @@ def test_each_will_has_a_name_in_the_log(over: str, restarts: bool) -> None:
     said = [
         (kind, each)
         for name in (first, second)
-        for kind, each in (("will.arm", name), ("conn.open", name), (f"will.{over}", name), ("conn.open", None))
+        for kind, each in (("will.arm", name), ("conn.open", name), ("conn.open", None), (f"will.{over}", name))
     ]
     assert names(broker) == [each for each in said if over == "cancel" or each[1] is not None]
     assert first != second and first is not None
@@ -456,3 +457,98 @@ def test_a_client_whose_answer_must_not_leave_has_time_to_come_back(monkeypatch:
     assert watcher.messages() == []
     broker.pass_s(2)
     assert [each.payload for each in watcher.messages()] == [b"gone"]
+
+
+# -- CONNACK has not left
+
+
+def unanswered(broker: BrokerHarness, expiry_s: int, last: Any = None) -> RawClient:
+    """A CONNECT of "c" whose CONNACK waits for the disk."""
+    broker.hold_disk()
+    caller = RawClient(broker, 5)
+    assert caller.says(connect("c", 5, False, expiry_s, will=last)) == []
+    return caller
+
+
+def over(broker: BrokerHarness) -> list[tuple[str, str]]:
+    """What was published and dropped, by the names of the wills in the order of `will.arm`."""
+    armed = [each for kind, each in names(broker) if kind == "will.arm"]
+    return [(kind, ("former", "later")[armed.index(each)]) for kind, each in names(broker) if kind in OVER]
+
+
+OVER = ("will.fire", "will.cancel")
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("expiry_s", [100, 5])
+def test_a_refused_connect_changes_neither_will_nor_expiry(later: bool, expiry_s: int) -> None:
+    """The former ones count from the end of the former connection. The will of the refused CONNECT is dropped."""
+    broker, watcher = watched(5)
+    broker.client("c", 5, False, 30, will=will("will/c", b"former", will_delay_interval=20)).vanish()
+    broker.pass_s(10)
+    caller = unanswered(broker, expiry_s, will("will/c", b"later") if later else None)
+    session = broker.node.sessions.known("", "c")
+    assert session is not None and session.connection is not None
+    give_up(session.connection, 8, "no lease")  # type: ignore[arg-type]
+    broker.free_disk()
+    assert caller.hears()[0].reason == 0x88 and over(broker) == [("will.cancel", "later")] * later
+    broker.pass_s(9.9)
+    assert watcher.messages() == []
+    broker.pass_s(0.2)
+    assert watcher.payloads() == [b"former"]
+    broker.pass_s(9.8)
+    assert broker.node.sessions.get("", "c") is session
+    broker.pass_s(0.2)
+    assert broker.node.sessions.get("", "c") is None
+    assert over(broker)[-1] == ("will.fire", "former")
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_connection_that_is_lost_before_connack_leaves_one_will(later: bool) -> None:
+    """Its own, or else that of the former connection, which is published at its time."""
+    broker, watcher = watched(5)
+    broker.client("c", 5, False, 100, will=will("will/c", b"former", will_delay_interval=20)).vanish()
+    caller = unanswered(broker, 100, will("will/c", b"later", will_delay_interval=5) if later else None)
+    caller.vanish()
+    broker.free_disk()
+    broker.pass_s(4.9 if later else 19.9)
+    assert watcher.messages() == []
+    broker.pass_s(100)
+    assert watcher.payloads() == [b"later" if later else b"former"]
+    fired = ("will.fire", "later" if later else "former")
+    assert over(broker) == [("will.cancel", "former"), fired][not later :]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_node_that_is_killed_before_connack_leaves_has_one_will(later: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its disk has both, and it cannot know whether CONNACK has left. The later expiry counts."""
+    broker = BrokerHarness()
+    broker.persistent("w").subscribe(("will/#", 1))
+    broker.client("c", 5, False, 30, will=will("will/c", b"former", 1, will_delay_interval=20)).vanish()
+    broker.pass_s(10)
+    last = will("will/c", b"later", 1, will_delay_interval=15) if later else None
+    with monkeypatch.context() as unwelcomed:
+        unwelcomed.setattr(Session, "welcomed", lambda session: None)
+        broker.client("c", 5, False, 50, will=last)
+        broker.restart()
+    watcher = broker.persistent("w")
+    broker.pass_s(14.8 if later else 9.8)
+    assert watcher.messages() == []
+    broker.pass_s(0.4)
+    assert [message.payload for message in watcher.drain()] == [b"later" if later else b"former"]
+    assert over(broker) == ([("will.cancel", "former"), ("will.fire", "later")] if later else [("will.fire", "former")])
+    broker.pass_s(30)
+    assert broker.node.sessions.get("", "c") is not None and watcher.messages() == []
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_former_will_stays_cancelled_after_a_restart(later: bool) -> None:
+    broker = BrokerHarness()
+    broker.persistent("w").subscribe(("will/#", 1))
+    broker.client("c", 5, False, 100, will=will("will/c", b"former", 1, will_delay_interval=20)).vanish()
+    broker.client("c", 5, False, 100, will=will("will/c", b"later", 1, will_delay_interval=9) if later else None)
+    assert over(broker) == [("will.cancel", "former")]
+    broker.restart()
+    broker.pass_s(90)
+    assert broker.persistent("w").payloads() == [b"later"] * later
+    assert over(broker) == [("will.cancel", "former"), ("will.fire", "later")][: 1 + later]

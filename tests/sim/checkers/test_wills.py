@@ -109,6 +109,32 @@ def test_a_delayed_will_is_cancelled_by_a_resumption() -> None:
     assert kinds(made) == ["will spurious"]
 
 
+@pytest.mark.parametrize(
+    ("end", "after_s", "last", "found"),
+    [
+        ("kill", 1, None, []),
+        ("kill", 30, None, ["will spurious"]),
+        ("kill", 1, will("c!2"), ["will spurious"]),
+        ("taken", 1, None, []),
+        ("taken", -9, None, ["will spurious"]),
+    ],
+)
+def test_a_cancelled_will_is_back_if_its_node_ends_at_once(end: str, after_s: int, last: Any, found: list[str]) -> None:
+    """The disk, or the copy, need not have the end of the will."""
+    made, connection = builder(will=will(delay_s=90))
+    made.close(connection)
+    made.now += 10
+    later = made.connect("c", present=True, will=last)
+    if end == "kill":
+        made.now = later.opened_at + after_s
+        made.fault("kill")
+        made.start()
+    else:
+        made.history.slot_arrivals[slot_of("", "c")] = [later.opened_at + after_s]
+    made.deliver("c!1", WATCHER)
+    assert [text for text in kinds(made) if text == "will spurious"] == found
+
+
 def test_a_delayed_will_comes_neither_early_nor_late() -> None:
     made, connection = builder(will=will(delay_s=50))
     made.close(connection)
