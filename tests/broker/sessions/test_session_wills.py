@@ -503,6 +503,21 @@ def test_a_refused_connect_changes_neither_will_nor_expiry(later: bool, expiry_s
     assert over(broker)[-1] == ("will.fire", "former")
 
 
+def test_a_clean_start_that_is_refused_has_published_the_former_will() -> None:
+    """It has ended the session, and so the delay."""
+    broker, watcher = watched(5)
+    broker.client("c", 5, False, 100, will=will("will/c", b"former", will_delay_interval=20)).vanish()
+    broker.hold_disk()
+    caller = RawClient(broker, 5)
+    caller.says(connect("c", 5, True, 100, will=will("will/c", b"later")))
+    session = broker.node.sessions.known("", "c")
+    assert session is not None and session.connection is not None
+    give_up(session.connection, 8, "no lease")  # type: ignore[arg-type]
+    broker.free_disk()
+    broker.pass_s(200)
+    assert caller.hears()[0].reason == 0x88 and watcher.payloads() == [b"former"]
+
+
 @pytest.mark.parametrize("later", [False, True])
 def test_a_connection_that_is_lost_before_connack_leaves_one_will(later: bool) -> None:
     """Its own, or else that of the former connection, which is published at its time."""
