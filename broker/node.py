@@ -202,6 +202,9 @@ class Node:
             env.log("warning", "message store: serving again")
         else:
             env.log("error", f"message store: {state}: {detail}")
+            for session in self.sessions.in_memory():
+                if session.online:
+                    session.queue.pump()  # what is stored does not wait for a disk that takes no writes
 
     def _store_damaged(self, detail: str) -> None:
         self.env.event("store.state", state="damaged", detail=detail)

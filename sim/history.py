@@ -268,7 +268,9 @@ class History:
     """Everything that happened in one simulation.
 
     `lines` is the readable trace; None means no trace. `commits` counts the finished batches on all disks. `assigned`
-    has (`$share` filter, client, key) for each shared message and the member whose queue got it. `durable` maps
+    has (`$share` filter, client, key) for each shared message and the member whose queue got it. `sent` has (client,
+    key) of what nodes have sent with QoS 1 and 2, `doubtful` what had expired and came with DUP at its first time, only
+    because its queue took it for sent. `durable` maps
     (client, key) to the commit that stored the message for this client; `copies` has the same for each disk, by its
     name. `holders` has the in-sync sets of each slot, as (finished batches, disks). `problems` are violations found
     during the simulation. `given_up` has for each client when a primary last gave up the gateway of its connection.
@@ -288,6 +290,8 @@ class History:
     connections: dict[str, list[Connection]] = field(default_factory=dict)
     drops: list[Dropped] = field(default_factory=list)
     assigned: set[tuple[str, str, str]] = field(default_factory=set)
+    sent: set[tuple[str, str]] = field(default_factory=set)
+    doubtful: set[tuple[str, str]] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
     lives: dict[str, Life] = field(default_factory=dict)
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 
+from ..broker.node import Node
 from ..cluster.slots.handover import first_wanted
 from ..storage.engine import Durability
 from .cluster_plan import ClusterPlan
@@ -18,8 +19,15 @@ from .engine.network import SimNetwork
 from .history import History
 from .recording_disk import RecordingDisk
 from .relay import home_of
+from .sends import record_sends
 from .shared_assignments import record_assignments
 from .workload.swarm import Swarm
+
+
+def record(history: History, node: Node) -> None:
+    """Record what a new node does with messages."""
+    record_assignments(history, node)
+    record_sends(history, node)
 
 
 class NodeMachine(Host):
@@ -36,7 +44,7 @@ class NodeMachine(Host):
         self.messages = RecordingDisk(history, disk)
         plugins: dict[str, object] = {"drops": DropRecorder(history)}
         super().__init__(loop, lambda _: self.messages, swarm.options, swarm.seed, plugins=plugins)
-        self.on_node = partial(record_assignments, history)
+        self.on_node = partial(record, history)
 
     def crash(self, power: bool) -> None:
         """Kill the process or, with `power`, cut the power of the machine."""
@@ -65,7 +73,7 @@ class ClusterMachine(Machine):
         )
         self.title = self.speaker = name
         self.settings = plan.settings
-        self.on_node = partial(record_assignments, history)
+        self.on_node = partial(record, history)
         self.on_member: Callable[[ClusterMachine], None] | None = None
 
     def message_disk(self, disk: SimDisk) -> ReplaceableDisk:

@@ -20,9 +20,8 @@ from .cluster_plan import USUAL, ClusterPlan
 from .faults.cluster_injector import ClusterFaultInjector
 from .faults.node_injector import NodeFaultInjector
 from .invariants import InvariantMonitor
-from .machines import ClusterMachine
+from .machines import ClusterMachine, record
 from .relay import all_placed, small_credit
-from .shared_assignments import record_assignments
 from .variants import small_items
 from .workload.swarm import Swarm
 from .world import ClusterWorld, NodeWorld
@@ -191,7 +190,7 @@ class NodeSimulation(Simulation[NodeWorld]):
             world.machine.on_node = partial(self._made, apply_bug)
 
     def _made(self, apply_bug: Callable[[Node], None], node: Node) -> None:
-        record_assignments(self.world.history, node)
+        record(self.world.history, node)
         apply_bug(node)
 
     def begin(self) -> None:

@@ -18,6 +18,7 @@ from . import shared_payloads
 from .message import Message
 from .queue import UNLIMITED, Consumer, Entry, Owner, Queue, QueueEvent
 from .records import QUEUED, RELEASED, EntryRecord, RecordError, decode_entry, encode, to_message, to_record
+from .sent_limit import SentLimit
 from .session_cleanup import SessionCleanup
 
 RESERVE = 4096
@@ -48,6 +49,7 @@ class DurableQueue(Queue):
         "prefix",
         "reserved",
         "sent_below",
+        "sent_limit",
         "slot",
         "unreadable",
         "written",
@@ -61,6 +63,7 @@ class DurableQueue(Queue):
         self.low = self.high = 0
         self.reserved = 0
         self.sent_below = 0
+        self.sent_limit = SentLimit(env, session)
         self.on_disk = 0
         self.written = 0
         self.handing_over = None
@@ -263,6 +266,7 @@ class DurableQueue(Queue):
         """As `Queue.attach`: drop entries above `max_online_messages`, unless `override_max_online_messages` is set."""
         super().attach(consumer, window)
         self.unreadable = False
+        self.sent_limit.begin(max(self.sent_below, self.first_seq))
         if not self.env.options.override_max_online_messages:
             self._trim(self.limit(True))
         if not self.waiting and self.low != self.high:
@@ -333,7 +337,12 @@ class DurableQueue(Queue):
             assert self.consumer is not None
             self._leave(older, self.consumer)
             return super()._may_leave(entry)
-        return True
+        if self.sent_limit.allows(entry.seq):
+            return True
+        if entry.qos == 1 and not self.env.store.accepting:
+            return True  # also a node with a full disk delivers what it has stored
+        self._await(self.sent_limit.commit)
+        return False
 
     def _take_open(self, entry: Entry) -> Entry | None:
         """With `lifo`: take from the queue an older entry with the same packet id whose handshake the client may have
@@ -360,6 +369,7 @@ class DurableQueue(Queue):
         """With `lifo` older ones may not have been sent: `detach` writes which ones were."""
         if not self.lifo and entry.seq >= self.sent_below:
             self.sent_below = entry.seq + 1
+        self.sent_limit.include(entry.seq)
 
     def _refill(self) -> bool:
         while self.low != self.high:
@@ -513,7 +523,8 @@ class DurableQueue(Queue):
     @property
     def first_seq(self) -> int:
         """No live entry has a lower seq than this."""
-        live = [e.seq for e in self.inflight.values()] + [e.seq for e in self.waiting if e.qos]
+        live = [e.seq for e in self.inflight.values()]
+        live.append(next((e.seq for e in self.waiting if e.qos), self.next_seq))  # they wait in the order of seq
         if self.low != self.high:
             live.append(self.low)
         return min(live, default=self.next_seq)

@@ -322,11 +322,15 @@ class Queue:
             return False
         if entry.qos == 2 and entry.batch > self.env.store.committed:
             # a QoS 2 PUBLISH leaves only after its entry is safe (H-11)
-            if self.commit_awaited < entry.batch:
-                self.commit_awaited = entry.batch
-                self.env.store.when_committed(entry.batch, self._safe)
+            self._await(entry.batch)
             return False
         return True
+
+    def _await(self, commit: int) -> None:
+        """Continue when this commit is safe."""
+        if self.commit_awaited < commit:
+            self.commit_awaited = commit
+            self.env.store.when_committed(commit, self._safe)
 
     def _safe(self) -> None:
         self.env.tick()

@@ -17,6 +17,9 @@ QUEUED = 0
 RELEASED = 2
 """QoS 2: PUBREC has arrived, the message is deleted, PUBREL is owed."""
 
+ALL = 1 << 62
+"""No entry of a queue has this seq."""
+
 
 class RecordError(Exception):
     """A record of the message database cannot be read. The text has the key and the reason."""
@@ -45,6 +48,7 @@ class SessionRecord(msgspec.Struct, array_like=True):
     `attached` is True if a client was connected when the record was written, `grouped` if the session ever had a shared
     subscription. `waiting` is the number of entries in the queue, or -1 if the record does not tell; it is right until
     the next write of the record. Until `excused_until`, in cluster time in ms, a CONNECT cancels the will.
+    Entries below `sent_below` were sent; if a client was connected, all below `sent_limit` may have been.
 
     `former_will`: that of the former connection, while the CONNACK that cancels it may not have left. It is due at
     `will_at`.
@@ -69,6 +73,7 @@ class SessionRecord(msgspec.Struct, array_like=True):
     waiting: int = -1
     excused_until: int = 0
     former_will: WillRecord | None = None
+    sent_limit: int = ALL
 
 
 def deadline_of(record: SessionRecord) -> int | None:

@@ -435,8 +435,8 @@ class SessionRegistry:
         session.deadline = deadline_of(record) if in_slot else None
         queue = session.queue
         if isinstance(queue, DurableQueue):
-            # if the session had a connection, all entries on disk may have been sent
-            sent_below = record.next_seq if record.attached else record.sent_below
+            # if the session had a connection, more entries may have been sent since the record was written
+            sent_below = min(record.next_seq, record.sent_limit) if record.attached else record.sent_below
             queue.restore(record.first_seq, record.next_seq, sent_below, record.waiting)
             self._restore_details(session)
         apply_limits(session)

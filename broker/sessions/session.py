@@ -200,9 +200,9 @@ class Session:
 
     def _record(self, waiting: int) -> SessionRecord:
         queue = self.queue
-        first = following = sent = 0
+        first = following = sent = limit = 0
         if isinstance(queue, DurableQueue):
-            first, following, sent = queue.first_seq, queue.reserved, queue.sent_below
+            first, following, sent, limit = queue.first_seq, queue.reserved, queue.sent_below, queue.sent_limit.seq
         replaced = self.absence.replaced
         return SessionRecord(
             self.mountpoint,
@@ -224,6 +224,7 @@ class Session:
             waiting,
             self.absence.excused_until,
             None if replaced is None else replaced.will,
+            limit,
         )
 
     def _delete_record(self) -> None:

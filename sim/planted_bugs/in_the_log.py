@@ -41,6 +41,7 @@ HIDDEN: Final[dict[str, str]] = {
     "will-after-disconnect": "`conn.close` does not say whether DISCONNECT keeps the will",
     "window-ignored": "no judge counts what is in flight",
     "message-expiry-restarts": "no row has the expiry of a message",
+    "unsent-counts-as-sent": "no row has the expiry of a message",
     "wall-clock": "no row has the expiry of a message",
     "nothing-cleaned-up": "the log does not have what is on the disk",
     "bodies-kept": "the log does not have what is on the disk",

@@ -154,6 +154,12 @@ def _subscriptions_lost(session: Session) -> None:
         table.remove(session.key, subscription.filter, subscription.group, session.durable)
 
 
+def _unsent_counts_as_sent(session: Session) -> None:
+    queue = session.queue
+    if isinstance(queue, DurableQueue):
+        queue.sent_below = queue.next_seq
+
+
 def _wall_clock(node: Node) -> None:
     clock: Any = node.env.clock
     clock.__class__ = node_parts.WallClock
@@ -212,6 +218,12 @@ NODE_BUGS: dict[str, NodeBug] = {
             "a restart prolongs the message expiry",
             100,
             queue_bug(node_parts.MessageExpiryRestarts),
+        ),
+        NodeBug(
+            "unsent-counts-as-sent",
+            "a restart takes all messages in a queue for sent",
+            100,
+            restore_bug(_unsent_counts_as_sent),
         ),
         NodeBug("will-delay-restarts", "a restart restarts the will delay", 500, restore_bug(_will_delay_restarts)),
         NodeBug("will-lost", "a restart forgets wills", 100, restore_bug(_will_lost)),

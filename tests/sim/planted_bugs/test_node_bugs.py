@@ -18,6 +18,7 @@ KINDS = {
     "wall-clock": ("expired early", "expired late", "amnesia", "will early", "will late"),
     "session-expiry-restarts": ("overdue", "zombie"),
     "message-expiry-restarts": ("expired late",),
+    "unsent-counts-as-sent": ("expired late",),
     "will-twice": ("will twice",),
 }
 """Bug -> a kind that must be among its violations, for bugs with one plain symptom."""
