@@ -56,6 +56,9 @@ class DiskMeansSafe(DurableQueue):
         entry.batch = 0
         return entry
 
+    def _may_leave(self, entry: Entry) -> bool:
+        return Queue._may_leave(self, entry)  # the commit of the session record would make the entry safe as well
+
 
 class IdsFromOne(DurableQueue):
     """Renumbers the entries of a queue after a restart, with packet ids from 1 on."""

@@ -17,7 +17,7 @@ QUICK = ("ack-before-commit", "newest-first", "subscriptions-lost", "old-connect
 SLOW = pytest.mark.slow
 
 
-RUNS = 3
+RUNS = 4
 """A run may show a bug in another way than by what the log has, for example by a row that is left on a disk."""
 
 
