@@ -175,10 +175,8 @@ class ForwardReceiver:
         groups that sessions of the slot got count as not taken (H-46). It also goes on with the slot's handshakes: the
         parts that members here got from this node are noted on disk (H-47)."""
         self.drop_slot(slot)
-        for mid, entry in self._seen.get(slot_origin(slot), {}).items():
-            if entry.homes:
-                entry.stored = True
-                self._note(slot_origin(slot), mid, entry)
+        for mid in self._seen.get(slot_origin(slot), {}):
+            self.keep_members(slot_origin(slot), mid)
         for origin, seen in self._seen.items():
             for mid, entry in seen.items():
                 if lost := [part for part, home in entry.homes.items() if home == slot]:
@@ -377,6 +375,13 @@ class ForwardReceiver:
             if slot not in entry.kept:
                 entry.kept = [*entry.kept, slot]
                 self._node.env.store.put(keys.seen_in_slot_key(slot, origin, *mid), b"")
+
+    def keep_members(self, origin: str, mid: tuple[int, int]) -> None:
+        """Another node goes on with this handshake: note on disk the parts that members here got (H-47)."""
+        entry = self._seen.get(origin, {}).get(mid)
+        if entry is not None and entry.homes:
+            entry.stored = True
+            self._note(origin, mid, entry)
 
     def given(self, message: Message, part: str, wait: bool) -> None:
         """Note that a session here got this part of a QoS 2 message: on disk with `wait`, for then its queue entry is

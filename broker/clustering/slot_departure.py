@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from ...cluster.slots.table import Holder, SlotRow
+from ..queues.message import Mid
 from .slot_transfer import Attempt, Drop, Offer, Piece, SlotMessage
 
 FILLING, CLOSING, COPYING, ASKING = "filling", "closing", "copying", "asking"
@@ -49,6 +50,8 @@ class Departure(msgspec.Struct, eq=False):
     """The disk has the mark that this slot is leaving."""
     copied: bool = False
     """The target has a copy of the slot: nothing has to be sent."""
+    left_open: list[Mid] = []
+    """The mids of the handshakes with which the next primary goes on."""
     waits_for: str = ""
     """Why there is no progress."""
     message: SlotMessage | None = None

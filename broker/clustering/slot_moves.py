@@ -205,12 +205,16 @@ class SlotMoves:
         """Leave the sessions to the disk, and begin to copy them."""
         node, slot = self._node, departure.slot
         for session in node.sessions.in_memory():
-            for record in session.inbound.records.values():
+            for packet_id, record in session.inbound.records.items():
+                if packet_id in session.inbound.inherited:
+                    continue  # the slot has noted it, or lacks the message
                 if record.routed and not record.done and slot not in record.slots:
                     # the client may repeat it: then the target gets a copy, although these sessions have the message
                     origin, boot, counter = session.inbound.mid(record)
                     self._traffic.receiver.keep(origin, (boot, counter), (slot,))
-        node.slot_sessions.leave(slot)
+        departure.left_open = node.slot_sessions.leave(slot)
+        for origin, boot, counter in departure.left_open:
+            self._traffic.receiver.keep_members(origin, (boot, counter))
         departure.phase = COPYING
         if departure.target in departure.row.in_sync:
             departure.copied = True
@@ -262,6 +266,8 @@ class SlotMoves:
             self._dropped[departure.attempt] = copying
             copying.drop(self._member.ports.now_ms())
         if departure.phase in (COPYING, ASKING) and self._holds(slot):
+            for origin, boot, counter in departure.left_open:  # its session opens it again
+                self._traffic.sender.handshakes.of(origin).closed(boot, counter)
             self._opening.reopen(slot)
         text = f"slot {slot} stays at {self._node.name}: {reason}"
         self._node.env.event("slot.stay", slot=slot, target=departure.target.node, reason=reason)

@@ -187,20 +187,34 @@ class InboundHandshakes:
             self._write(packet_id, record)
 
     def unfinished(self) -> bool:
-        """True if a receiver of a routed message may lack it: not all have acknowledged it, or nobody has asked again
-        since this node restarted."""
-        return bool(self.forward_again or self.inherited) or any(each.open for each in self.pending_acks.values())
+        """True if a receiver of a routed message may lack it, and the next primary of the slot could not go on with the
+        handshake: not all have acknowledged the message, or it has a mid of this node, and was not repeated yet."""
+        waiting = [packet_id for packet_id, each in self.pending_acks.items() if each.open]
+        return not all(self._moves_open(packet_id) for packet_id in (*self.forward_again, *waiting))
 
-    def finish(self) -> None:
+    def _moves_open(self, packet_id: int) -> bool:
+        """True if this message is sent again when its publisher repeats it, and the next primary of the slot can do so,
+        under the same mid. A publisher may stay away for as long as its session lasts: no move waits for it."""
+        record, pending = self.records.get(packet_id), self.pending_acks.get(packet_id)
+        again = packet_id in self.forward_again or packet_id in self.inherited
+        return record is not None and bool(record.origin) and (again or (pending is not None and pending.failed))
+
+    def finish(self) -> list[Mid]:
         """The slot of the session moves to another node, and nothing is `unfinished`. If the client repeats a routed
-        PUBLISH there, it only gets the answer; one that was not routed counts as new.
+        PUBLISH there, it only gets the answer; one that was not routed counts as new. But a handshake that cannot be
+        finished without the client stays open: the next primary goes on with it as after a failover (H-47). Returns the
+        mids of these.
 
         Other nodes recognise a routed message until that is safe. If this node is cut off before, another one takes the
         slot over without it, and sends the message again. It speaks for the mids of the slot, this node for its own.
         """
         own: list[Mid] = []
+        left_open: list[Mid] = []
         for packet_id, record in list(self.records.items()):
-            if not record.routed:
+            if self._moves_open(packet_id):
+                left_open.append(self.mid(record))
+                self._name_this_node(packet_id, record)
+            elif not record.routed:
                 self.close(packet_id)
             elif not record.done:
                 record.done = True
@@ -211,6 +225,17 @@ class InboundHandshakes:
         self.pending_acks.clear()
         if own:
             self._env.store.when_committed(self._env.store.open_commit, lambda: self._closed(own))
+        return left_open
+
+    def _name_this_node(self, packet_id: int, record: InboundRecord) -> None:
+        """Record for the next primary which groups have got the message from members on this node."""
+        if record.members:
+            for text in record.members:
+                group, pattern = parse_shared(text)
+                assert group is not None
+                record.elsewhere = [*record.elsewhere, (group, pattern, self._env.origin.node)]
+            record.members = {}
+            self._write(packet_id, record)
 
     def _closed(self, mids: list[Mid]) -> None:
         for mid in mids:

@@ -20,6 +20,7 @@ from ...mqtt.topics import parse_shared
 from ...storage import keys
 from ...storage.engine import StorageError
 from ..environment import Environment
+from ..queues.message import Mid
 from ..queues.records import decode_subscription
 from ..queues.session_cleanup import SessionCleanup
 from ..routing.remote import MOVING, Elsewhere
@@ -195,13 +196,16 @@ class SlotSessions:
             return "the queue of an ended session is being deleted"
         return ""
 
-    def leave(self, slot: int) -> None:
-        """Leave all sessions of a slot that is not `busy` to the disk. From now on no session of it is made."""
+    def leave(self, slot: int) -> list[Mid]:
+        """Leave all sessions of a slot that is not `busy` to the disk. From now on no session of it is made. Returns
+        the mids of the handshakes that stay open."""
         self._close(slot)
+        left_open: list[Mid] = []
         for session in self._sessions.of_slot(slot):
-            session.inbound.finish()
+            left_open += session.inbound.finish()
             self._sessions.release(session)
         self.mark(slot, LEAVING)
+        return left_open
 
     def count(self, slot: int) -> int:
         """Return how many sessions of the slot are on this disk. Raises `StorageError`."""

@@ -11,6 +11,7 @@ import pytest
 from strogoff.broker.clustering import late_changes
 from strogoff.broker.clustering.copy_codec import Changes, CopyAttempt, End, decode_item
 from strogoff.broker.clustering.late_changes import LateChanges
+from strogoff.broker.queues.message import Mid
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.ports import GOODBYE_S
 from strogoff.sim.engine.loop import Scheduled, VirtualLoop
@@ -198,9 +199,9 @@ def test_a_moved_slot_has_everything_that_was_acknowledged(never: None, cluster:
     cluster.pass_s(0.1)
     assert row in cluster.rows(cluster.follower)
 
-    def with_a_late_write(slot: int) -> None:
+    def with_a_late_write(slot: int) -> list[Mid]:
         node.env.store.write_later(row, None)
-        leave(slot)
+        return leave(slot)
 
     node.slot_sessions.leave = with_a_late_write  # type: ignore[method-assign]
     cluster.move("sub", cluster.follower)

@@ -348,11 +348,46 @@ def test_a_handshake_that_moves_keeps_the_name_of_its_origin(origin: str) -> Non
     broker = Publishing()
     own = broker.node.env.origin.node
     broker.inbound.restore(7, InboundRecord(1, 8, True, done=origin == "n9", origin=origin))
-    broker.inbound.finish()
+    broker.inbound.inherited.clear()  # the client has repeated its message
+    assert broker.inbound.finish() == []
     record = broker.inbound.records[7]
     assert broker.inbound.mid(record) == (origin or own, 1, 8)
     if origin != "n9":
         assert broker.row(7).origin == record.origin == (origin or own)
+
+
+@pytest.mark.parametrize("routed", [True, False])
+def test_a_handshake_of_an_earlier_process_moves_open(routed: bool) -> None:
+    """Only its client can end it, and may stay away (H-47). The next primary learns which groups have the message."""
+    broker = Publishing()
+    own = broker.node.env.origin.node
+    record = InboundRecord(1, 8, routed, origin="#3", members={"$share/g/t": 4})
+    broker.inbound.restore(7, record)
+    assert not broker.inbound.unfinished()
+    assert broker.inbound.finish() == [("#3", 1, 8)]
+    assert not record.done and broker.row(7) == record
+    assert (record.elsewhere, record.members) == ([("g", "t", own)], {})
+    assert broker.cluster.told == [("opened", 1, 8)]
+
+
+@pytest.mark.parametrize(("origin", "moves"), [("#3", True), ("", False)])
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_handshake_moves_open_only_under_a_mid_of_its_slot(failed: bool, origin: str, moves: bool) -> None:
+    """Nobody repeats a barrier that took too long, or sends a message to other nodes again, while the client is
+    absent."""
+    broker = Publishing()
+    broker.inbound.open(7, InboundRecord(1, 8, False, origin=origin))
+    pending = PendingAcks().add()
+    broker.inbound.routed(7, [], pending)
+    assert broker.inbound.unfinished(), "another node will answer"
+    if failed:
+        pending.fail(lambda again: None)
+    else:
+        broker.inbound.cancel_forwards()
+    assert broker.inbound.unfinished() is not moves
+    if moves:
+        assert broker.inbound.finish() == [(origin, 1, 8)]
+        assert not broker.row(7).done
 
 
 def test_close_of_an_unknown_packet_id_waits_for_nothing() -> None:
@@ -396,6 +431,7 @@ def test_other_nodes_recognise_a_message_until_its_end_is_safe(origin: str) -> N
     """
     broker = Publishing()
     broker.inbound.restore(7, InboundRecord(1, 8, True, origin=origin))
+    broker.inbound.inherited.clear()  # the client has repeated its message
     broker.hold_disk()
     broker.inbound.finish()
     broker.settle()
