@@ -32,6 +32,15 @@ class Session(Protocol):
         ...
 
 
+class QueueOwner(Session, Protocol):
+    """The session of a queue."""
+
+    @property
+    def lost(self) -> bool:
+        """True if another node has the session now."""
+        ...
+
+
 class Entry(Protocol):
     """The fields of a queue's entry that events report."""
 
@@ -348,7 +357,7 @@ class Observer:
         `group`, the member or the node that was chosen for this shared subscription."""
         self.events.emit("pub.route", mid=message.mid, targets=targets, nodes=nodes or None, group=group or None)
 
-    def message_queued(self, session: Session, entry: Entry, slot: int = -1) -> None:
+    def message_queued(self, session: QueueOwner, entry: Entry, slot: int = -1) -> None:
         """A session's queue took a message. If the entry is written, also report the commit that makes it safe; `slot`
         is then the session's."""
         message, commit = entry.message, entry.batch
@@ -366,6 +375,8 @@ class Observer:
             return
 
         def safe() -> None:
+            if session.lost:
+                return  # its next primary may lack the message
             durability, copied = self.store.durability, self._copied(slot)
             self.events.emit("q.durable", **whose, lsn=commit, durability=durability, copied=copied)
 

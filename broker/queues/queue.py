@@ -88,6 +88,11 @@ class Owner(Protocol):
         """True if the session outlives its connections."""
         ...
 
+    @property
+    def lost(self) -> bool:
+        """As `observer.QueueOwner.lost`."""
+        ...
+
     def save(self) -> None:
         """Write the session record with the open batch."""
         ...

@@ -180,6 +180,11 @@ class Session:
         """True while a client is connected."""
         return self.connection is not None
 
+    @property
+    def lost(self) -> bool:
+        """True if another node has this session now: `end` would have deleted its record."""
+        return self.ending and self.stored
+
     # -- the record on disk
 
     def save(self) -> None:

@@ -10,7 +10,7 @@ from strogoff.analytics import schema
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
 
-from ..harness.broker import BrokerHarness, option
+from ..harness.broker import BrokerHarness, option, publish
 
 
 def story(broker: BrokerHarness, *types: str) -> list[tuple[str, ...]]:
@@ -261,6 +261,23 @@ def test_only_a_synced_commit_is_reported_as_such(durability: str) -> None:
     assert 2000 <= rows[1]["bytes"] < 3000
     assert sum(row["bytes"] for row in rows) == broker.node.env.store.bytes_landed
     assert rows[0]["bytes"] >= before
+
+
+def test_the_entry_of_a_session_that_has_ended_is_still_reported_as_safe() -> None:
+    broker = BrokerHarness(level=2)
+    broker.persistent("s").subscribe(("t", 1))
+    broker.hold_disk()
+    broker.client("p").send(publish("t", b"", 1, 7))
+    broker.settle()
+    session = broker.node.sessions.get("", "s")
+    assert session is not None
+    session.end("clean_start")
+    broker.free_disk()
+    assert [row["type"] for row in broker.events("q.enq", "sess.end", "q.durable")] == [
+        "q.enq",
+        "sess.end",
+        "q.durable",
+    ]
 
 
 def test_level_session_has_no_message_events() -> None:

@@ -29,6 +29,9 @@ def test_a_copy_has_the_rows_of_the_primary(cluster: CopiedCluster) -> None:
     assert len([key for key in cluster.rows(follower) if key[:1] == b"q"]) == 3
 
 
+TAKEN = ("q.enq", "q.durable")
+
+
 def test_the_event_log_says_that_another_node_has_a_message() -> None:
     cluster = CopiedCluster(level=2)
     subscriber(cluster).leave()
@@ -40,6 +43,29 @@ def test_the_event_log_says_that_another_node_has_a_message() -> None:
     writer.publish("t", b"2", 1)
     rows = [row for row in cluster[primary].host.events if row["type"] == "q.durable"]
     assert [row["copied"] for row in rows] == [True, False]
+
+
+def test_a_message_that_only_a_former_primary_has_is_not_safe() -> None:
+    """Its row waited for the follower, which has the slot now. The event log of the former primary does not say that it
+    became safe there."""
+    cluster = CopiedCluster(level=2)
+    subscriber(cluster).leave()
+    primary, follower = cluster.copied()
+    other = cluster.third()
+    writer = cluster[other].client("writer")
+    cluster.network.cut(f"n{primary}", f"n{follower}")
+    writer.send(publish("t", b"1", 1, 7))
+    cluster.pass_s(0.1)
+    cluster[primary].pause_process()
+    assert cluster.taken_over(primary) == follower
+    cluster.network.heal()
+    cluster[primary].resume_process()
+    cluster.until(lambda: bool(writer.take()))
+    cluster.whole()
+    events = {number: cluster[number].host.events for number in (1, 2, 3)}
+    kept = {number: [row["type"] for row in rows if row["type"] in TAKEN] for number, rows in events.items()}
+    assert kept == {primary: ["q.enq"], follower: ["q.enq", "q.durable"], other: []}
+    assert resumed(cluster, other) == [b"1"]
 
 
 def test_the_follower_continues_the_sessions_of_a_killed_primary(cluster: CopiedCluster) -> None:
