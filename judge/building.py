@@ -248,7 +248,7 @@ class _Builder:
         before = self._open.get(owner)
         if before is not None:
             before.durable = before.durable or owner in self._closed
-            before.forgotten = before.durable and not before.discarded
+            before.forgotten = before.durable and not (before.discarded or before.over)
             armed = owner in self._armed  # by this connection already
             self._finish(before, row)
             if armed:
@@ -265,15 +265,18 @@ class _Builder:
         session.served = row["node"]
         session.resumed.append(row["hlc"])
         ended = self._ended.get((owner[1], owner[2], row.get("epoch") or 0))
-        if ended is not None and not self._is_undone(ended, row):
+        session.over = ended is not None and self._is_unaware(ended, row)
+        if ended is not None and not session.over and not self._is_undone(ended, row):
             session.revived = row_id(ended), row_id(row)
+
+    def _is_unaware(self, ended: Row, row: Row) -> bool:
+        """Whether a session is resumed at a node without a lease, which does not know what another one has ended."""
+        return ended["node"] != row["node"] and self.world.partitions.is_unleased(row["node"], row["hlc"])
 
     def _is_undone(self, ended: Row, row: Row) -> bool:
         """Whether the disk that the session is resumed from may lack its end, because of a kill, a loss of power or a
-        cut before that. A node without a lease does not know what another one has ended since."""
+        cut before that."""
         world, since, until = self.world, ended["hlc"], row["hlc"]
-        if ended["node"] != row["node"] and world.partitions.is_unleased(row["node"], until):
-            return True
         undone = world.lives.may_be_undone(ended, row) or world.may_be_undone((ended["node"],), since, until)
         return undone or self._copy_may_lack(ended, row["node"], until)
 

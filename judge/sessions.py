@@ -58,6 +58,8 @@ class Session(Struct, array_like=True):
     """The row with which it had ended, and the one that resumed it nevertheless."""
     discarded: bool = False
     """The last CONNECT of its client discards it."""
+    over: bool = False
+    """It had ended at another node before its last resume, and the node of that did not know it."""
 
     @property
     def key(self) -> SessionKey:

@@ -3,8 +3,10 @@
 The old session outlives a connection: its CONNACK said so, it was resumed before, it had a message that was safe on a
 disk, or the log has the end of its connection and not of itself. A clean session that ended with its node is no such
 case, nor is one that the client discards with its CONNECT: another node may have it, and says so later. Nor is one that
-the client had last at a disk that the cluster had given up before: a node that is cut off does not learn of that. It
-serves its clients until it is back, and gets an empty disk then.
+another node had ended before a node without a lease resumed it: that node serves by its policy, and knows no better.
+The epoch of the session tells that it is the same one. Nor is one that the client had last at a disk that the cluster
+had given up before: a node that is cut off does not learn of that. It serves its clients until it is back, and gets an
+empty disk then.
 """
 
 from __future__ import annotations

@@ -54,6 +54,40 @@ def test_a_client_that_discards_its_session_is_not_forgotten(clean: bool) -> Non
     assert [each.anomaly for each in findings(log)] == ([] if clean else ["A12"])
 
 
+@pytest.mark.parametrize(
+    ("how", "forgotten"),
+    [
+        ("", False),
+        ("with a lease", True),
+        ("not ended", True),
+        ("resumed again", True),
+        ("of an earlier session", True),
+    ],
+)
+def test_a_session_that_another_node_had_ended_is_not_forgotten(how: str, forgotten: bool) -> None:
+    """5 nodes, seed 23700058: the CONNACK of a node without a lease, which serves by its policy, had waited for a copy.
+    The next primary has ended the session meanwhile, and the client gets a new one there."""
+    a, b = two_nodes()
+    slot = slot_of("", "rx")
+    a.say("lease.get", view=1)
+    b.say("lease.get", view=1)
+    a.connect("rx", expiry_s=60)
+    if how != "with a lease":
+        a.say("lease.lose", view=1)
+    b.say("slot.arrive", slot=slot)
+    other = {"epoch": 77} if how == "of an earlier session" else {}
+    if how != "not ended":
+        b.say("sess.end", client="rx", reason="expired", **other)
+    a.connect("rx", present=True, expiry_s=60)
+    a.say("slot.taken", slot=slot, target="b")
+    if how == "resumed again":
+        b.connect("rx", present=True, expiry_s=60)
+    b.connect("rx", expiry_s=60)
+    log = Log()
+    log.rows = [*a.rows, *b.rows]
+    assert [each.anomaly for each in findings(log) if each.anomaly == "A12"] == ["A12"] * forgotten
+
+
 @pytest.mark.parametrize(("slot", "when", "sure"), [(0, 0, False), (1, 0, True), (0, -1, True), (0, 1, True)])
 def test_a_slot_that_may_have_lost_changes_may_have_lost_the_session(slot: int, when: int, sure: bool) -> None:
     """If the cluster said so before the session, behind it, or of another slot, that excuses nothing."""
