@@ -160,6 +160,7 @@ def test_a_member_of_a_group_at_the_former_primary_gets_its_message_once() -> No
     cluster = CopiedCluster()
     writer_id, member_id = _at(cluster, 2, "writer"), _at(cluster, 2, "member", ("$share/g/t", 2))
     _durable(cluster, 1, "other", ("$share/g/t", 2)).leave()
+    cluster.move("other", 2)
     writer = _durable(cluster, 1, writer_id)
     _ask(cluster, writer, publish("t", b"1", 2, 5), packets.Pubrec)
     writer.vanish()
