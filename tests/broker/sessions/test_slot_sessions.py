@@ -33,6 +33,9 @@ def test_a_qos_2_publisher_continues_its_handshake_at_the_new_node(cluster: Movi
     assert kinds(client.publish("other", b"1", 2, 9)) == ["Pubrec"]
     assert [each.payload for each in reader.drain()] == [b"1"]
     assert cluster.move(2) == ""
+    writer = cluster[1].client("writer")  # with its message the other nodes learn that the former one has ended
+    assert kinds(writer.publish("other", b"0", 2, 1)) == ["Pubrec"]
+    assert [each.payload for each in reader.drain()] == [b"0"]
     again, connack = cluster[3].connect("sub", clean=False, expiry_s=600)
     assert connack.session_present
     assert kinds(again.ask(publish("other", b"1", 2, 9, dup=True))) == ["Pubrec"]
@@ -40,6 +43,7 @@ def test_a_qos_2_publisher_continues_its_handshake_at_the_new_node(cluster: Movi
     assert kinds(again.ask(packets.Pubrel(9))) == ["Pubcomp"]
     assert kinds(again.publish("other", b"2", 2, 9)) == ["Pubrec"], "the packet id is free again"
     assert [each.payload for each in reader.drain()] == [b"2"]
+    assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"]
     assert not cluster[1].host.clustering.sender.handshakes.of("n1").open  # type: ignore[union-attr]
 
 
