@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import msgspec
+
 from ...cluster.membership.admission import CallAnswer, MalformedCall, asked_again, decode_answer
 from ...cluster.transport.wire import CallFailed, Transport
 from .operator_port import ClusterError
@@ -15,14 +17,18 @@ REDIRECTS = 5
 
 
 async def ask_leader(transport: Transport, address: str, method: str, request: bytes) -> CallAnswer:
-    """Return the leader's answer, which may name a problem. Raises `ClusterError` if the leader is not found."""
+    """Return the leader's answer, which may name a problem. It is `undecided`, too, if a former leader on the way has
+    proposed a join. Raises `ClusterError` if the leader is not found."""
+    proposed = False
     for _ in range(REDIRECTS):
         try:
             answer = decode_answer(await transport.call(address, method, request, CALL_S))
         except (CallFailed, MalformedCall) as error:
             raise ClusterError(f"{address}: {error}") from None
         if not answer.ask or answer.ask == address:
-            return answer
+            doubtful = proposed and answer.problem and not answer.cluster_id
+            return msgspec.structs.replace(answer, undecided=True) if doubtful else answer
+        proposed = proposed or answer.undecided
         address, request = answer.ask, asked_again(method, request, answer)
     raise ClusterError(f"the leader changes too often to be asked, last at {address}")
 

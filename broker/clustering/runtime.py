@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...cluster.links.frames import MalformedFrame
 from ...cluster.links.hello import decode_hello
 from ...cluster.links.ports import Timer
-from ...cluster.membership.admission import JOIN, JoinRequest, MalformedCall, encode_call
+from ...cluster.membership.admission import JOIN, CallAnswer, JoinRequest, MalformedCall, encode_call
 from ...cluster.membership.discovery import WHO, AddressError, WhoAnswer, decode_who, encode_who, parse_address, written
 from ...cluster.membership.join_leave import VERSIONS
 from ...cluster.membership.state_machine import peer_of
@@ -44,6 +44,7 @@ from .operator_port import ClusterError, NodeRow, Orphan, StatusRow
 from .rows import node_rows, slots_and_zones, status_row
 from .slot_evacuation import BETWEEN_S, outcome_of
 from .slot_recovery import orphan_rows, recover
+from .unknown_membership import NOTE_S, UnknownMembership
 
 if TYPE_CHECKING:
     from ...storage.directory import DataDirectory
@@ -106,7 +107,8 @@ class ClusterRuntime:
         self._discovery = discovery
         self._search: Discovery | None = None
         self._probe: asyncio.Task[None] | None = None
-        self._claimed = self._renumbered = ""
+        self._unknown = UnknownMembership(node.name, meta)
+        self._renumbered = ""
         self.probes = 0
         """How often this node, while in no cluster, asked a member that connected to it: am I in your cluster?"""
         self._settings = settings or Settings()
@@ -129,6 +131,8 @@ class ClusterRuntime:
         if member or discovery.wanted:
             node.policy.view_state = ViewState.MINORITY  # until it has a lease
         node.policy.fenced = not member and discovery.wanted
+        if not member and self._unknown.asked:  # a killed process may have noted the id of that cluster
+            directory.adopt_cluster(str(uuid.uuid4()))
         if member:
             node.env.clock.resume_member()
         else:
@@ -173,6 +177,8 @@ class ClusterRuntime:
         member.join_leave.waits_for = lambda: self.serves_nobody
         self.member = member
         self._leaving.bind(member)
+        if not member.clustered and self._unknown.asked:
+            self._bar()
         if on := node.policy.operations_on:
             node.env.log("warning", ON_LOSES.format(" and ".join(f"allow_{name}_during_netsplit" for name in on)))
         if self._discovery.wanted:
@@ -198,15 +204,16 @@ class ClusterRuntime:
             )
         if member.clustered or not self._node.policy.fenced:
             return ""
-        return self._claimed or (self._search.waits_for if self._search is not None else "")
+        return self._search.waits_for if self._search is not None else self._unknown.why
 
     def _found(self) -> None:
         self._member.join_leave.found()
+        self._unknown.note(None)
         self.clustering.unbar()
 
     def _dialled(self, hello: bytes) -> None:
         """A cluster member connects to this node: ask it whether it counts this node as a member of its cluster."""
-        if self._probe is None and not self._discovery.wanted and not self._claimed:
+        if self._probe is None and not self._discovery.wanted and not self._unknown.why:
             self.probes += 1
             with suppress(MalformedFrame):
                 self._probe = self._loop.create_task(self._ask_who_dialled(decode_hello(hello).address))
@@ -214,24 +221,20 @@ class ClusterRuntime:
     async def _ask_who_dialled(self, address: str) -> None:
         try:
             answer = decode_who(await self._transport.call(address, WHO, self.name.encode(), CALL_S))
-            async with self._joining:  # a join that is under way may end without an answer
+            async with self._joining:  # a join that is under way may make it one
                 if answer.knows and not self._member.clustered:
-                    self._claim(answer.node, address)
+                    self._unknown.claimed(answer.node, address)
+                    self._bar()
         except (CallFailed, MalformedCall):
             return
         finally:
             self._probe = None
 
-    def _claim(self, node: str, address: str) -> None:
-        """A member says that this node is one, too, and this node does not know the log: serve no client."""
-        self._claimed = (
-            f"{node} says that {self.name} is a member of its cluster, but the data directory of this node is new, or "
-            f"its request to join got no answer. So this node takes no clients. To join again: vmq-admin cluster join "
-            f"discovery-node={node.rpartition('@')[0]}@{address} --replace . If that cluster does not exist any more: "
-            "vmq-admin cluster found"
-        )
-        self._node.env.log("error", self._claimed)
-        self.clustering.bar("the node does not know its cluster")
+    def _bar(self) -> None:
+        """This node may be a member, and does not know the log: serve no client. Discovery has barred it already."""
+        if not self._discovery.wanted:
+            self._node.env.log("error", self._unknown.why)
+            self.clustering.bar("the node does not know its cluster")
 
     async def await_copies(self, limit_s: float, at_once: asyncio.Event) -> None:
         """This node is about to stop: wait until the other nodes can do without it, for at most `limit_s` seconds, or
@@ -278,10 +281,15 @@ class ClusterRuntime:
     async def _note_that_it_left(self, member: ClusterNode) -> None:
         """If this node was taken out, make that durable: the next start can then report it."""
         if member.registrar.problem:
-            noted = asyncio.Event()
-            self._meta.flush(noted.set)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(noted.wait(), PASS_ON_S)
+            await self._is_noted(PASS_ON_S)
+
+    async def _is_noted(self, limit_s: float) -> bool:
+        """Whether the disk of Raft takes all writes so far within this time."""
+        noted = asyncio.Event()
+        self._meta.flush(noted.set)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(noted.wait(), limit_s)
+        return noted.is_set()
 
     async def _goodbye(self, member: ClusterNode) -> None:
         """Ask for a view without this node now, so that the other nodes need not wait for the detection time. If this
@@ -502,7 +510,7 @@ class ClusterRuntime:
         me = member.me
         request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, replace, self._settings.zone)
         self._refuse_writes(self._directory.boot_above)
-        answer = await ask_leader(self._transport, address, JOIN, encode_call(request))
+        answer = await self._ask_to_join(address, encode_call(request))
         if answer.boot >= me.boot:
             self._refuse_writes(answer.boot)
             await self._note(self._directory.raise_boot, answer.boot)
@@ -515,16 +523,53 @@ class ClusterRuntime:
             self.when_renumbered()
             raise ClusterError(self._renumbered)
         if answer.problem:
-            raise ClusterError(answer.problem)
-        await self._note(self._directory.adopt_cluster, answer.cluster_id)
+            raise ClusterError(self._with_remedy(answer.problem))
         self._node.join_run(answer.cluster_id, promised(self.in_force))
         member.adopt(answer)
+        self._unknown.note(None)  # not before the log begins: a node that is killed must not forget both
         self.clustering.unbar()
         await until(
             lambda: member.lease_service is not None and member.lease_service.holder.serving and member.leased(),
             SERVE_S,
             f"{self.name} has joined, but does not serve after {SERVE_S:.0f} s: see `vmq-admin cluster show --verbose`",
         )
+
+    async def _ask_to_join(self, address: str, request: bytes) -> CallAnswer:
+        """Ask the cluster of the node at this address. If this node does not get to know the answer, it serves
+        nobody: the log may make it a member (H-49). Raises `ClusterError`."""
+        try:
+            who = decode_who(await self._transport.call(address, WHO, self.name.encode(), CALL_S))
+        except (CallFailed, MalformedCall) as error:
+            raise ClusterError(f"{address}: {error}") from None  # a wrong address has no effect
+        earlier, noted = self._unknown.ask(address, who.cluster_id), False
+        try:
+            noted = await self._is_noted(NOTE_S)
+        finally:
+            if not noted:
+                self._unknown.note(earlier)  # nobody was asked
+        if not noted:
+            raise ClusterError(f"the disk of {self.name} has not taken the request to join within {NOTE_S:.0f} s")
+        try:
+            answer = await ask_leader(self._transport, address, JOIN, request)
+            if not answer.problem:
+                await self._note(self._directory.adopt_cluster, answer.cluster_id)
+        except BaseException as error:
+            self._bar()
+            if isinstance(error, ClusterError):
+                raise ClusterError(self._with_remedy(str(error))) from None
+            raise
+        if answer.problem and not answer.undecided:
+            self._unknown.refused(answer, earlier)
+            await self._is_noted(NOTE_S)
+        if answer.problem and self._unknown.asked:
+            self._bar()
+        elif self._node.policy.fenced and not (answer.boot or self._unknown.why or self._discovery.wanted):
+            self.clustering.unbar()
+        return answer
+
+    def _with_remedy(self, problem: str) -> str:
+        barred = self._unknown.asked and not self._discovery.wanted
+        return f"{problem}. {self._unknown.why}" if barred else problem
 
     def _refuse_writes(self, boot: int) -> None:
         """Raise `ClusterError` if this node wrote to the replicated map in a start up to `boot`: an earlier disk of

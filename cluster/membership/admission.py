@@ -66,7 +66,9 @@ class CallAnswer(Struct, array_like=True, frozen=True):
     leads; then ask there (`asked_again`).
 
     `members` are (node, address) of all members after a join. `boot`: the caller's boot must be above this number.
-    `undecided`: the problem is that the log has not decided in time, and it may still do so.
+    With a problem, `cluster_id` is that of a leader whose log has no member with the disk of the request.
+    `undecided`: the problem is that the log has not decided in time, and it may still do so; or the leader has changed
+    meanwhile, and the log may have the request of the former one.
     """
 
     problem: str = ""

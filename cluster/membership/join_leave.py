@@ -22,14 +22,16 @@ VERSIONS = (OLDEST, NEWEST)
 class _Waiting(Struct):
     """A pending request; `submitted` once the leader's coordinator has it.
 
-    `unknown`: a `leave` for a node that was not a member when the request came, by the log as applied here. If it says
-    itself that it is empty, it repeats a request whose answer was lost.
+    `proposed`: a `join` that a leader's coordinator has, or had once, so the log may have it. `unknown`: a `leave` for
+    a node that was not a member when the request came, by the log as applied here. If it says itself that it is empty,
+    it repeats a request whose answer was lost.
     """
 
     request: JoinRequest | LeaveRequest
     reply: Callable[[bytes], None]
     until_ms: float
     submitted: bool = False
+    proposed: bool = False
     unknown: bool = False
 
 
@@ -163,9 +165,12 @@ class JoinLeaveService:
             self._answer(waiting, CallAnswer(problem))
 
     def _withdrawn(self, waiting: _Waiting) -> bool:
-        """Withdraw a leave. Returns False if that is too late: the log of a former or of this leader may have it."""
+        """Withdraw a request. Returns False if that is too late: the log of a former or of this leader may have it. A
+        join is withdrawn only if this node has never proposed it."""
         request, leases = waiting.request, self._member.lease_service
-        if not waiting.submitted or not isinstance(request, LeaveRequest) or leases is None:
+        if isinstance(request, JoinRequest):
+            return not waiting.proposed
+        if not waiting.submitted or leases is None:
             return False
         return leases.coordinator.withdraw(Leave(request.node, request.empty))
 
@@ -226,7 +231,7 @@ class JoinLeaveService:
                 self._answer(waiting, CallAnswer(_no_member(request)) if strange else self._accepted())
                 return
             if isinstance(request, JoinRequest) and (problem := self._name_conflict(request)):
-                self._answer(waiting, CallAnswer(problem))
+                self._answer(waiting, self._refused(request, problem))
                 return
             if isinstance(request, LeaveRequest) and self._others_go():
                 return
@@ -235,6 +240,7 @@ class JoinLeaveService:
                 return
             waiting.submitted = True
             if isinstance(request, JoinRequest):
+                waiting.proposed = True
                 start = (request.node, request.disk, request.boot, request.process, request.address)
                 lease_service.submit(Join(*start, request.zone))
             else:
@@ -244,7 +250,8 @@ class JoinLeaveService:
         if isinstance(waiting.request, JoinRequest) and leader is not None and leader.node == waiting.request.node:
             return  # the joining node led until its disk was replaced: wait for another leader
         if leader is not None:
-            self._answer(waiting, CallAnswer(ask=leader.address, cluster_id=member.me.cluster_id))
+            cluster_id, undecided = member.me.cluster_id, waiting.proposed
+            self._answer(waiting, CallAnswer(ask=leader.address, cluster_id=cluster_id, undecided=undecided))
 
     def _done_already(self, request: JoinRequest | LeaveRequest) -> bool:
         row = self._member.membership.members.get(request.node)
@@ -261,7 +268,7 @@ class JoinLeaveService:
                 if waiting.submitted and _fulfils(each, waiting.request) and self._done_already(waiting.request):
                     self._answer(waiting, self._accepted())
                 elif isinstance(each, Refused) and _refuses(each, waiting.request):
-                    self._answer(waiting, CallAnswer(each.reason, boot=each.boot))
+                    self._answer(waiting, self._refused(waiting.request, each.reason, each.boot))
 
     def _answer(self, waiting: _Waiting, answer: CallAnswer) -> None:
         self._waiting.remove(waiting)
@@ -271,6 +278,12 @@ class JoinLeaveService:
         member = self._member
         members = tuple([(row.node, row.address) for row in member.membership.members.values()])
         return CallAnswer(cluster_id=member.me.cluster_id, members=members)
+
+    def _refused(self, request: JoinRequest | LeaveRequest, problem: str, boot: int = 0) -> CallAnswer:
+        """The leader's refusal. It names the cluster if the log has no member with the disk of the request."""
+        row, cluster_id = self._member.membership.members.get(request.node), self._member.me.cluster_id
+        strange = isinstance(request, JoinRequest) and (row is None or row.disk != request.disk)
+        return CallAnswer(problem, cluster_id=cluster_id if strange else "", boot=boot)
 
     def _too_late(self) -> str:
         consensus = self._member.consensus

@@ -62,6 +62,16 @@ def test_a_problem_is_returned_as_an_answer() -> None:
     assert ask({"h:1": CallAnswer("no leader", ask="h:1")}, "h:1").problem == "no leader"
 
 
+@pytest.mark.parametrize(("proposed", "answered_by"), [(True, ""), (True, "c"), (False, "")])
+def test_a_join_that_a_former_leader_has_proposed_is_undecided_if_no_leader_refuses_it(
+    proposed: bool, answered_by: str
+) -> None:
+    """The log may have it, and the node that answers does not know the log."""
+    last = CallAnswer("about to join", cluster_id=answered_by)
+    answer = ask({"h:1": CallAnswer(ask="h:2", cluster_id="c", undecided=proposed), "h:2": last}, "h:1")
+    assert answer.problem == "about to join" and answer.undecided is (proposed and not answered_by)
+
+
 def test_an_unreachable_or_unreadable_node_is_named_in_the_error() -> None:
     with pytest.raises(ClusterError, match=r"^h:2: "):
         ask({"h:1": CallAnswer(ask="h:2")}, "h:1")

@@ -128,7 +128,7 @@ def test_the_name_of_a_member_that_is_heard_cannot_be_taken(replace: bool) -> No
     answers = join(leader, request(leader, alive.name, disk="new", boot=2 + UNLOGGED_MAX, replace=replace))
     cluster.until(lambda: bool(answers))
     assert f"{alive.name} is a running member at {alive.name}:1" in answers[0].problem
-    assert (answers[0].boot, answers[0].cluster_id, answers[0].members) == (0, "", ())
+    assert (answers[0].boot, answers[0].cluster_id, answers[0].members) == (0, "cluster-of-n1", ())
     cluster.pass_s(3.0)
     assert (membership.members[alive.name], membership.boots[alive.name], membership.view) == before
     assert alive.member.leased()
@@ -246,6 +246,40 @@ def test_a_leave_without_a_decision_in_time_does_not_happen_or_may_happen_later(
     assert ("n2" not in cluster[1].member.membership.members) is proposed
 
 
+@pytest.mark.parametrize(("disk", "named"), [("n2-disk", ""), ("new", "cluster-of-n1")])
+def test_a_refusal_names_the_cluster_if_the_log_has_no_member_with_this_disk(disk: str, named: str) -> None:
+    """Then no earlier request of that node has made it a member."""
+    cluster = MemberHarness(2)
+    cluster[2].kill()
+    assert cluster[1].member.membership.members["n2"].disk == "n2-disk"
+    cluster.until(lambda: not cluster[1].member.links.hears("n2"))
+    answers = join(cluster[1], request(cluster[1], "n2", disk=disk, boot=1, replace=True))
+    cluster.until(lambda: bool(answers))
+    assert (answers[0].problem != "", answers[0].cluster_id) == (True, named)
+
+
+@pytest.mark.parametrize("proposed", [False, True])
+def test_a_join_without_a_decision_in_time_says_whether_it_may_happen_later(proposed: bool) -> None:
+    """A node that may become a member serves no client until it knows. One that was not proposed goes on alone."""
+    cluster = MemberHarness(3)
+    leader = cluster.leader()
+    others = [machine for machine in cluster.machines if machine is not leader]
+    if not proposed:
+        for machine in others:
+            machine.kill()
+        cluster.until(lambda: not leader.member.leased())
+    answers = join(leader, request(leader, "n4"))
+    for machine in others:
+        machine.kill()
+    cluster.until(lambda: bool(answers))
+    assert answers[0].undecided is proposed
+    for machine in others:
+        machine.start()
+    cluster.whole()
+    cluster.pass_s(5.0)
+    assert ("n4" in cluster[1].member.membership.members) is proposed
+
+
 def test_a_node_that_is_alone_has_no_members() -> None:
     cluster = MemberHarness(1, joined=False)
     (answer,) = leave(cluster[1], "n1")
@@ -313,7 +347,7 @@ def test_a_former_leader_redirects_waiting_requests() -> None:
     cluster.pass_s(3.0)
     cluster.network.heal()
     cluster.until(lambda: bool(answers))
-    assert answers[0].ask in {f"{machine.name}:1" for machine in cluster.machines} or answers[0].problem == ""
+    assert answers[0].ask in {f"{machine.name}:1" for machine in cluster.machines} and answers[0].undecided
 
 
 @pytest.mark.parametrize("method", ["join", "leave"])
