@@ -278,7 +278,8 @@ class History:
     cluster gave up its last copy. `slot_arrivals`: slot -> when a node took it over. `power_lost`: what the nodes have
     acknowledged may be lost. `gappy`: the nodes that have lost power under `os`, and have not got the others' metadata
     since. `metadata_lost`: all nodes that served at some time were among them. `refused_by_full` has for each client
-    when a node with a full disk last refused its CONNECT.
+    when a node with a full disk last refused its CONNECT; `refused_as_older` when a node last did so because another
+    CONNECT of the client seemed to be newer.
     """
 
     now: Callable[[], float]
@@ -300,6 +301,7 @@ class History:
     holders: dict[int, list[tuple[int, tuple[str, ...]]]] = field(default_factory=dict)
     given_up: dict[str, float] = field(default_factory=dict)
     refused_by_full: dict[str, float] = field(default_factory=dict)
+    refused_as_older: dict[str, float] = field(default_factory=dict)
     ids: list[IdReuse] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     views: ViewLog = field(default_factory=ViewLog)

@@ -11,6 +11,7 @@ from math import inf
 from random import Random
 from typing import Any, Generic, TypeVar
 
+from ..broker.sessions.latest_connect import OUTDATED
 from ..cluster.identity import slot_of
 from ..mqtt.topics import parse_shared
 from ..netsplit.policy import ViewState
@@ -147,6 +148,8 @@ class World(Generic[M, C]):
             history.given_up[row["client"]] = self.loop.now_s
         if kind == "conn.refuse" and history.life(machine.name).full_until == inf:
             history.refused_by_full[row["client"]] = self.loop.now_s
+        if kind == "conn.refuse" and row["reason"] == OUTDATED:
+            history.refused_as_older[row["client"]] = self.loop.now_s
 
     def doubtful_slots(self, slots: list[str]) -> None:
         """The log says that the primary of these slots may lack what was acknowledged."""

@@ -12,6 +12,7 @@ from ...mqtt.encoder import encode
 from ...mqtt.reasons import ReasonCode
 from ...mqtt.topics import levels
 from ...mqtt.wire import MAX_VARINT, encode_varint
+from ...storage import keys
 from ..observer import Asked
 from ..operation_policy import COPIES, NETSPLIT
 from ..options import Options
@@ -19,6 +20,7 @@ from ..plugins.hooks import BROKEN, Refuse, Subscriber, Verdict
 from ..queues.records import WillRecord
 from ..reporting.log_line import Line, address
 from ..sessions.absence import NEVER
+from ..sessions.latest_connect import OUTDATED
 from ..sessions.registry import Registration
 from ..sessions.session import QUEUE_UNREADABLE, Session
 from . import auth, subscribe
@@ -51,7 +53,7 @@ def connect(connection: ClientConnection, packet: packets.Connect) -> None:
     connection.output.version = packet.version
     env.counters.connect_received[packet.version == 5] += 1
     connection.change(Event.CONNECT)
-    connection.handshake = Handshake(packet, env.options.max_message_size or MAX_VARINT)
+    connection.handshake = Handshake(packet, env.options.max_message_size or MAX_VARINT, env.now)
     connection.bridge = packet.bridge
     connection.output.frame_key = 16 if packet.version == 5 else 0
     if connection.username is None:
@@ -72,12 +74,13 @@ def connect(connection: ClientConnection, packet: packets.Connect) -> None:
         authenticate(connection)
 
 
-def admit(connection: ClientConnection, packet: packets.Connect, admission: Admission) -> None:
-    """Serve a client that another node has admitted: register it, answer. No hook is asked again."""
+def admit(connection: ClientConnection, packet: packets.Connect, admission: Admission, waited_ms: int) -> None:
+    """Serve a client that another node has admitted: register it, answer. No hook is asked again. `waited_ms`: the time
+    since that node has received the CONNECT."""
     connection.timers.cancel("connect")
     connection.output.version = connection.decoder.version = packet.version
     connection.change(Event.CONNECT)
-    connection.handshake = Handshake(packet, admission.message_limit)
+    connection.handshake = Handshake(packet, admission.message_limit, connection.env.now, waited_ms)
     connection.bridge = packet.bridge
     connection.output.frame_key = 16 if packet.version == 5 else 0
     connection.output.packet_limit = admission.packet_limit
@@ -89,6 +92,18 @@ def admit(connection: ClientConnection, packet: packets.Connect, admission: Admi
     connection.modifiers = admission.modifiers
     connection.auth.method = admission.auth_method
     register(connection)
+
+
+def waited_ms(connection: ClientConnection) -> int:
+    """Return the ms since the client's node has received the CONNECT. The client may have given it up meanwhile."""
+    handshake = _handshake(connection)
+    return handshake.waited_ms + connection.env.since(handshake.came_at)
+
+
+def refuse_outdated(connection: ClientConnection) -> None:
+    """Refuse a CONNECT that began before the latest one of its client (H-37). If this client lives nevertheless, it may
+    try again at once."""
+    refuse(connection, ReasonCode.SERVER_UNAVAILABLE, OUTDATED)
 
 
 def admission_of(connection: ClientConnection) -> tuple[packets.Connect, Admission]:
@@ -230,7 +245,11 @@ def register(connection: ClientConnection) -> None:
     if not services.policy.allows("register", connection.modifiers):
         _deny(connection, NETSPLIT, "the cluster is not complete")
         return
-    if services.relay is not None and services.relay(connection):
+    if services.relay is not None:
+        if services.relay(connection):
+            return
+    elif services.sessions.is_outdated(_client_key(connection), waited_ms(connection)):
+        refuse_outdated(connection)
         return
     _negotiate(connection, handshake)
     output = connection.output
@@ -257,6 +276,7 @@ def register(connection: ClientConnection) -> None:
         _will_record(connection, packet.will),
         handshake.window,
         {name: connection.modifiers[name] for name in kept if name in connection.modifiers},
+        waited_ms(connection),
     )
     connection.publishing.plans = services.router.plans(connection.mountpoint)
     services.sessions.register(
@@ -264,6 +284,11 @@ def register(connection: ClientConnection) -> None:
         lambda session, present, wrote: _registered(connection, session, present, wrote),
         lambda: refuse(connection, ReasonCode.SERVER_UNAVAILABLE, QUEUE_UNREADABLE),
     )
+
+
+def _client_key(connection: ClientConnection) -> bytes:
+    mountpoint, client_id = connection.mountpoint, connection.client_id
+    return keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
 
 
 def _deny(connection: ClientConnection, why: str, detail: str) -> None:

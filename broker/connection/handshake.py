@@ -15,13 +15,16 @@ class Handshake:
 
     `packet` is the CONNECT with the changes of plugins. `message_limit` is the largest remaining length in bytes that
     the client may send; `window` is how many QoS 1 and 2 messages may be in flight to it; `expiry_s` is the session
-    expiry interval in seconds.
+    expiry interval in seconds. `waited_ms`: how long CONNECT had waited at the client's node when it came here;
+    `came_at`: when that was, in cluster time in ms.
     """
 
-    __slots__ = ("expiry_s", "message_limit", "packet", "window")
+    __slots__ = ("came_at", "expiry_s", "message_limit", "packet", "waited_ms", "window")
 
-    def __init__(self, packet: packets.Connect, message_limit: int) -> None:
+    def __init__(self, packet: packets.Connect, message_limit: int, came_at: int = 0, waited_ms: int = 0) -> None:
         self.packet = packet
+        self.came_at = came_at
+        self.waited_ms = waited_ms
         self.message_limit = message_limit
         self.window = 0
         self.expiry_s = 0

@@ -131,6 +131,11 @@ class GatewayConnection:
         """The slot of the client id."""
         return self.wanted.client[0]
 
+    @property
+    def waited_ms(self) -> int:
+        """The time since this node has received the CONNECT, while there is no answer."""
+        return connect.waited_ms(self._connection)
+
     # -- asking the primary
 
     def ask(self) -> None:
@@ -195,7 +200,7 @@ class GatewayConnection:
             self._refuse(lambda: connection.wire_error(ProtocolError("a packet other than AUTH before CONNACK")))
             return
         try:
-            opening = encode_opening(place[1], connection.origin, *connect.admission_of(connection))
+            opening = encode_opening(place[1], connection.origin, *connect.admission_of(connection), self.waited_ms)
         except ValueError as error:
             text = str(error)
             self._owner.env.log("error", f"client {connection.client_id!r} is refused: {text}")

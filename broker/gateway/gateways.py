@@ -22,10 +22,11 @@ from ..connection.refusal import refuse
 from ..connection.transport import ClientTransport, ConnectionOrigin
 from ..environment import Environment
 from ..operation_policy import OperationPolicy
+from ..sessions.latest_connect import MARGIN_MS
 from ..sessions.registry import SessionRegistry
 from ..timers import Timer
 from .credit import BUDGET_BYTES, Overrun
-from .early_opens import EarlyOpens
+from .early_opens import Arrival, EarlyOpens
 from .gateway_connection import SUPERSEDED, GatewayConnection, Wanted
 from .locator import EverySlotHere, SlotLocator
 from .messages import (
@@ -162,8 +163,12 @@ class Gateways:
         if self.joining and not fresh and self.locator.primary_of(slot) == self.name:
             refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "this node is joining a cluster: connect again")
             return True
-        if client in self._waiting:
-            self._waiting[client].end("session_taken_over")  # its answer would take the client id back (H-37)
+        waiting, waited_ms = self._waiting.get(client), connect.waited_ms(connection)
+        if self._is_outdated(client, waited_ms) or (waiting is not None and waited_ms > waiting.waited_ms + MARGIN_MS):
+            connect.refuse_outdated(connection)
+            return True
+        if waiting is not None:
+            waiting.end("session_taken_over")  # its answer would take the client id back (H-37)
         if self._policy.view_state is ViewState.MINORITY and (fresh or self.locator.holds(slot)):
             self.registration.serve_unasked(client)
             return False  # the policy `on` asks no other node
@@ -183,6 +188,11 @@ class Gateways:
         else:
             self.env.after_turn(waiting.ask)
         return True
+
+    def _is_outdated(self, client: bytes, waited_ms: int) -> bool:
+        """As `SessionRegistry.is_outdated`, with the connection elsewhere that this node registers."""
+        owner = self.registration.registrar.owner(client)
+        return self._sessions.is_outdated(client, waited_ms, 0 if owner is None else owner.began)
 
     def _keeps_will(self, packet: Connect, slot: int) -> bool:
         """True if this node must serve the client, because its will is in the slot: there it outlives this node."""
@@ -209,6 +219,8 @@ class Gateways:
         """As `Owner.may_serve`."""
         if connection.slot in self._sessions.elsewhere:
             return False  # its session is on its way to another node, and a Clean Start must end it there
+        if self._is_outdated(connection.wanted.client, connection.waited_ms):
+            return True  # `relay` refuses it
         return self.registration.registrar.is_free(connection.wanted.client, self.name, connection.ask)
 
     def is_unknown(self, client: bytes) -> bool:
@@ -258,9 +270,9 @@ class Gateways:
             for transport, client in list(peer.served.values()):
                 if (self.name, transport.epoch) != place(transport.slot):
                     client.drop("moved")
-            for number, data in peer.early.pop_all().items():
+            for number, arrival in peer.early.pop_all().items():
                 try:
-                    self._serve(peer, number, data)
+                    self._serve(peer, number, arrival)
                 except MalformedRelay as error:
                     self._close(peer, OPEN, number, error)
 
@@ -419,7 +431,7 @@ class Gateways:
         elif kind == OPEN:
             data, peer.part = peer.part + body, b""
             if number not in peer.served:
-                self._serve(peer, number, data)
+                self._serve(peer, number, Arrival(data, self.env.now))
         elif number in peer.served:
             self._to_served(peer, kind, number, value, body)
         elif kind == GONE:
@@ -459,14 +471,14 @@ class Gateways:
 
     # -- the primary
 
-    def _serve(self, peer: _Peer, number: int, data: bytes) -> None:
-        """Serve a client of that gateway, if this node is the primary of its slot. `data` is the content of OPEN.
-        Raises `MalformedRelay`."""
-        opening = decode_opening(data)
+    def _serve(self, peer: _Peer, number: int, arrival: Arrival) -> None:
+        """Serve a client of that gateway, if this node is the primary of its slot. Raises `MalformedRelay`."""
+        opening = decode_opening(arrival.data)
+        waited_ms = opening.waited_ms + self.env.since(arrival.at)
         admission, packet = opening.admission, opening.packet()
         slot = slot_of(admission.mountpoint, admission.client_id)
         registrar, epoch = self._registrar_place(slot)
-        if opening.epoch > epoch and peer.early.keep(number, data):
+        if opening.epoch > epoch and peer.early.keep(number, arrival):
             return
         try:
             client = keys.client_key(slot, admission.mountpoint, admission.client_id)
@@ -478,22 +490,23 @@ class Gateways:
         fresh = packet.clean_start and not expires and not keeps_will
         primary = self.locator.primary_of(slot)
         waits = not fresh or slot in self._sessions.elsewhere
-        if waits and primary is None and registrar == self.name and peer.early.keep(number, data):
+        if waits and primary is None and registrar == self.name and peer.early.keep(number, arrival):
             return  # this node is handing the slot over, or keeps it
         if (registrar if fresh else primary) != self.name or self.closing:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))
             return
-        if not allowed and self._policy.view_state is not ViewState.MAJORITY and peer.early.keep(number, data):
+        if not allowed and self._policy.view_state is not ViewState.MAJORITY and peer.early.keep(number, arrival):
             # this node has just started, and has no lease yet: the gateway has judged the client by its own
             self._policy.when_accepting(lambda: self._open_again(peer, number))
             return
-        if allowed:  # else the policy refuses the client below, and nothing of its client id ends
+        # a client that the policy refuses below, or `relay`, ends nothing of its client id
+        if allowed and not self._is_outdated(client, waited_ms):
             on_disk = self._sessions.on_disk
             stays = fresh or not (expires or keeps_will or on_disk(admission.mountpoint, admission.client_id))
-            if not self._may_open(peer, number, data, client, opening.epoch, stays):
+            if not self._may_open(peer, number, arrival, client, opening.epoch, stays):
                 return
             if stays:
-                self._leave_there(peer, number, data, client, opening.epoch)
+                self._leave_there(peer, number, arrival, client, opening.epoch, waited_ms)
                 return
         origin = opening.origin()
         origin.gateway = peer.node.node
@@ -502,7 +515,7 @@ class Gateways:
         transport.hand_over(served)
         peer.served[number] = transport, served
         try:
-            connect.admit(served, packet, admission)
+            connect.admit(served, packet, admission, waited_ms)
         except (WireError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise MalformedRelay(f"a client cannot be served with {admission!r:.1000}: {error}") from error
 
@@ -510,30 +523,32 @@ class Gateways:
         peer.served.pop(transport.out.number, None)
         peer.grown.pop(transport, None)
 
-    def _may_open(self, peer: _Peer, number: int, data: bytes, client: bytes, epoch: int, stays: bool) -> bool:
+    def _may_open(self, peer: _Peer, number: int, arrival: Arrival, client: bytes, epoch: int, stays: bool) -> bool:
         """True if the client id is free. Otherwise the OPEN waits here."""
         gateway = peer.node.node if stays else self.name
         if self.registration.registrar.is_free_now(client, gateway):
             return True
-        if peer.early.keep(number, data):
+        if peer.early.keep(number, arrival):
             self.registration.registrar.is_free(client, gateway, lambda: self._open_again(peer, number))
         else:
             peer.node.send(NOT_MINE | FROM_PRIMARY, number, epoch_body(epoch))
         return False
 
     def _open_again(self, peer: _Peer, number: int) -> None:
-        data = peer.early.pop(number)
-        if data is not None:
+        arrival = peer.early.pop(number)
+        if arrival is not None:
             try:
-                self._serve(peer, number, data)
+                self._serve(peer, number, arrival)
             except MalformedRelay as error:
                 self._close(peer, OPEN, number, error)
 
     # -- clients that stay at their gateway
 
-    def _leave_there(self, peer: _Peer, number: int, data: bytes, client: bytes, epoch: int) -> None:
+    def _leave_there(
+        self, peer: _Peer, number: int, arrival: Arrival, client: bytes, epoch: int, waited_ms: int
+    ) -> None:
         """The client needs no session: end what its client id has here, and let its gateway serve it."""
         deleting = self._sessions.end(client, peer.node.node)
-        if not self._may_open(peer, number, data, client, epoch, True):
+        if not self._may_open(peer, number, arrival, client, epoch, True):
             return  # messages of the ended connection are on their way
-        self.registration.leave_there(peer.node.node, number, client, deleting)
+        self.registration.leave_there(peer.node.node, number, client, waited_ms, deleting)

@@ -17,6 +17,7 @@ from ..connection.connection import ClientConnection
 from ..environment import Environment
 from ..sessions.registry import SessionRegistry
 from ..timers import Timer
+from .messages import Client
 
 LATEST = (1 << 63) - 1
 """In place of the epoch of a client that is served without a lease: no session counts as newer."""
@@ -115,8 +116,8 @@ class LocalClients:
         """True if a connection of a client in this slot has ended, and the other nodes still have to answer for it."""
         return any(local.connection is None and local.client[0] == slot for local in self._clients.values())
 
-    def clients_in(self, slots: Container[int]) -> list[tuple[bytes, int, int]]:
-        """Return client key, number and epoch of each client in these slots.
+    def clients_in(self, slots: Container[int]) -> list[Client]:
+        """Return what REPORT says of each client in these slots.
 
         One whose connection has ended under no number may have a durable session, which must not end because of it.
         Nobody has to wait for what such a client published: a node that asks has got the slot because this node was out
@@ -131,7 +132,16 @@ class LocalClients:
                 epoch = LATEST if registered_in is None else registered_in
                 self.begin(connection, self._env.numbers.unique(), epoch)
         known = [(local, number) for number, local in self._clients.items() if local.registered]
-        return [(local.client, number, local.epoch) for local, number in known if local.client[0] in slots]
+        return [
+            (local.client, number, local.epoch, self._ago_ms(local))
+            for local, number in known
+            if local.client[0] in slots
+        ]
+
+    def _ago_ms(self, local: _Local) -> int:
+        """How long ago the CONNECT of a client began; the time since 1970 if that is not known."""
+        session = None if local.connection is None else local.connection.session
+        return self._env.now - (0 if session is None else min(session.latest.began, self._env.now))
 
     def _answered(self, number: int) -> None:
         local = self._clients.get(number)

@@ -101,7 +101,8 @@ class Opening(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """The content of OPEN.
 
     `epoch` is that of the slot in the gateway's table. `listener` has the fields of `ListenerSettings` that matter to a
-    connection and differ from their defaults. `connect` is the CONNECT after the hooks, without its password.
+    connection and differ from their defaults. `connect` is the CONNECT after the hooks, without its password;
+    `waited_ms` is the time since the gateway has received it.
     """
 
     epoch: Annotated[int, msgspec.Meta(ge=0)]
@@ -114,6 +115,7 @@ class Opening(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     version: int
     connect: bytes
     admission: Admission
+    waited_ms: Annotated[int, msgspec.Meta(ge=0)]
 
     def origin(self) -> ConnectionOrigin:
         """Return the origin of the client connection, as the gateway saw it. Raises `MalformedRelay`."""
@@ -144,14 +146,16 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Opening)
 
 
-def encode_opening(epoch: int, origin: ConnectionOrigin, connect: packets.Connect, admission: Admission) -> bytes:
+def encode_opening(
+    epoch: int, origin: ConnectionOrigin, connect: packets.Connect, admission: Admission, waited_ms: int = 0
+) -> bytes:
     """Return the bytes of an `Opening`. Raises `ValueError` if the modifiers of plugins cannot be sent."""
     listener = {name: value for name in _LISTENER if (value := getattr(origin.listener, name)) != _DEFAULTS[name]}
     try:
         data = _encode(
             Opening(
                 epoch, origin.peer_host, origin.peer_port, origin.username, origin.tls, origin.transport, listener,
-                connect.version, encode(connect, connect.version), admission,
+                connect.version, encode(connect, connect.version), admission, waited_ms,
             )
         )  # fmt: skip
     except (TypeError, ValueError, OverflowError) as error:
@@ -177,8 +181,11 @@ def decode_opening(data: bytes) -> Opening:
 
 
 _Number = Annotated[int, msgspec.Meta(ge=0)]
+Client = tuple[Annotated[bytes, msgspec.Meta(min_length=5)], _Number, _Number, _Number]
+"""A client in a REPORT: its key, number and epoch of the connection, and how long ago in ms its CONNECT began."""
+
 _slots_decoder = msgspec.msgpack.Decoder(dict[Slot, _Number])
-_clients_decoder = msgspec.msgpack.Decoder(list[tuple[Annotated[bytes, msgspec.Meta(min_length=5)], _Number, _Number]])
+_clients_decoder = msgspec.msgpack.Decoder(list[Client])
 
 
 def encode_slots(slots: dict[int, int]) -> bytes:
@@ -194,12 +201,12 @@ def decode_slots(data: bytes) -> dict[int, int]:
         raise MalformedRelay(f"ASK of {len(data)} bytes: {error}") from None
 
 
-def encode_clients(clients: list[tuple[bytes, int, int]]) -> bytes:
-    """Return the body of REPORT: client key, number and epoch of each connection."""
+def encode_clients(clients: list[Client]) -> bytes:
+    """Return the body of REPORT."""
     return _encode(clients)
 
 
-def decode_clients(data: bytes) -> list[tuple[bytes, int, int]]:
+def decode_clients(data: bytes) -> list[Client]:
     """Decode the body of REPORT. Raises `MalformedRelay`."""
     try:
         return _clients_decoder.decode(data)

@@ -21,10 +21,12 @@ Then = Callable[[], None]
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """The connection that a client id has: the number is unique at its gateway."""
+    """The connection that a client id has: the number is unique at its gateway. `began` is that of its CONNECT
+    (`LatestConnect`)."""
 
     node: str
     number: int
+    began: int = 0
 
 
 class RegistrarPort(Protocol):
@@ -170,7 +172,7 @@ class Registrar:
 
     # -- answers of gateways
 
-    def reported(self, node: str, number: int, client: bytes, connection: int) -> bool:
+    def reported(self, node: str, number: int, client: bytes, connection: int, began: int = 0) -> bool:
         """A gateway has this client, by its answer to a question. False if the question is not open any more.
 
         If another node has the client id already, that one stays, and this connection is evicted. Of two connections at
@@ -183,7 +185,7 @@ class Registrar:
         if owner is not None and owner.node != node:
             self._port.evict(client, Owner(node, connection))
         elif owner is None or owner.number < connection:
-            self.claim(client, node, connection)
+            self.claim(client, node, connection, began)
         return True
 
     def answered(self, node: str, number: int) -> None:
@@ -230,12 +232,12 @@ class Registrar:
             self._port.evict(client, owner)
         return False
 
-    def claim(self, client: bytes, node: str, connection: int) -> None:
-        """The connection owns the client id from now on, in place of an earlier one."""
+    def claim(self, client: bytes, node: str, connection: int, began: int = 0) -> None:
+        """The connection owns the client id from now on, in place of an earlier one. `began`: `LatestConnect.began`."""
         former = self._owners.get(client)
         if former is not None:
             self._numbers[former.node].pop(former.number, None)
-        self._owners[client] = Owner(node, connection)
+        self._owners[client] = Owner(node, connection, began)
         self._numbers.setdefault(node, {})[connection] = client
 
     def owner(self, client: bytes) -> Owner | None:

@@ -24,6 +24,7 @@ from .messages import (
     PIECE_BYTES,
     REPORT,
     REPORTED,
+    Client,
     decode_clients,
     decode_slots,
     encode_clients,
@@ -48,9 +49,7 @@ class _Report:
 
     __slots__ = ("_clients", "_knows", "_number", "_peer")
 
-    def __init__(
-        self, peer: PeerNode, number: int, clients: list[tuple[bytes, int, int]], knows: Callable[[int], bool]
-    ) -> None:
+    def __init__(self, peer: PeerNode, number: int, clients: list[Client], knows: Callable[[int], bool]) -> None:
         self._peer = peer
         self._number = number
         self._clients = deque(clients)
@@ -67,17 +66,18 @@ class _Report:
                 self._peer.send(REPORT, self._number, encode_clients(some))
         self._peer.say(REPORTED, self._number, 0)
 
-    def _next(self) -> list[tuple[bytes, int, int]]:
+    def _next(self) -> list[Client]:
         """Take clients for one message. The end of a client that has gone was sent before."""
-        some: list[tuple[bytes, int, int]] = []
+        some: list[Client] = []
         size = 0
         while self._clients and len(some) < REPORTED_AT_ONCE:
-            client, connection, epoch = self._clients[0]
+            each = self._clients[0]
+            client, connection = each[:2]
             if some and size + len(client) > PIECE_BYTES:
                 break
             self._clients.popleft()
             if self._knows(connection):
-                some.append((client, connection, epoch))
+                some.append(each)
                 size += len(client)
         return some
 
@@ -151,12 +151,13 @@ class Registration:
         self._unanswered.discard(node)
         self.registrar.broken(node)
 
-    def leave_there(self, gateway: str, number: int, client: bytes, deleting: bool) -> None:
+    def leave_there(self, gateway: str, number: int, client: bytes, waited_ms: int, deleting: bool) -> None:
         """The gateway serves this client itself. With `deleting` the open batch must be safe first."""
-        self.registrar.claim(client, gateway, number)
+        owner = Owner(gateway, number, self._sessions.began(waited_ms))
+        self.registrar.claim(client, gateway, number, owner.began)
 
         def tell() -> None:
-            if self.registrar.owner(client) == Owner(gateway, number):
+            if self.registrar.owner(client) == owner:
                 self._peer(gateway).say(LOCAL | FROM_PRIMARY, number, 0)
 
         if deleting:
@@ -209,8 +210,8 @@ class Registration:
         elif kind == ASK:
             self.registrar.ask_again(node)
         elif kind == REPORT:
-            for client, connection, epoch in decode_clients(body):
-                self._reported(node, number, client, connection, epoch)
+            for reported in decode_clients(body):
+                self._reported(node, number, reported)
         elif kind == REPORTED:
             self.registrar.answered(node, number)
 
@@ -245,13 +246,15 @@ class Registration:
             self._unanswered.discard(node)
             peer.send(ASK, 0, b"")
 
-    def _reported(self, node: str, number: int, client: bytes, connection: int, epoch: int) -> None:
+    def _reported(self, node: str, number: int, reported: Client) -> None:
         """A gateway has this client since this epoch of the slot. The Clean Start of that client has ended a durable
         session from an earlier epoch, while this node was absent. One that has begun since then is newer, for the
         registrar of that epoch has ended those from before; so is a connection here (H-37)."""
+        client, connection, epoch, ago_ms = reported
+        began = self._sessions.began(ago_ms)
         session = self._sessions.wake(client)
         newer = session is not None and session.durable and epoch_of(session.incarnation) >= epoch
         if session is not None and (session.connection is not None or newer):
             self.evict(client, Owner(node, connection))
-        elif self.registrar.reported(node, number, client, connection) and session is not None:
+        elif self.registrar.reported(node, number, client, connection, began) and session is not None:
             session.discard()

@@ -34,6 +34,7 @@ from ..routing.router import Router
 from .absence import Absence
 from .deadlines import Deadlines
 from .idle_sessions import IdleSessions
+from .latest_connect import MARGIN_MS, LatestConnect, is_outdated
 from .retained_replay import ReplayTurns
 from .session import RESTARTED, Session, SessionConnection, SessionParts
 from .slot_counters import SlotCounters
@@ -46,7 +47,8 @@ ITERATED = 200
 
 
 class Registration(msgspec.Struct):
-    """The session parameters of a CONNECT. `window` is how many QoS 1 and 2 messages may be in flight to the client."""
+    """The session parameters of a CONNECT. `window` is how many QoS 1 and 2 messages may be in flight to the client.
+    `waited_ms`: the time since its node has received it."""
 
     connection: SessionConnection
     mountpoint: str
@@ -58,6 +60,7 @@ class Registration(msgspec.Struct):
     will: WillRecord | None
     window: int
     overrides: dict[str, Any]
+    waited_ms: int = 0
 
 
 class SessionRegistry:
@@ -266,6 +269,23 @@ class SessionRegistry:
 
     # -- beginning and end
 
+    def began(self, waited_ms: int) -> int:
+        """When a CONNECT began that has waited so long: `LatestConnect.began`."""
+        return self._env.now - waited_ms if self._env.clock.known else 0
+
+    def is_outdated(self, client: bytes, waited_ms: int, began: int = 0) -> bool:
+        """True if a CONNECT that has waited so long must change nothing, because its client has connected again since.
+
+        The later CONNECT is that of the session, or one at another node, which began at `began`. Ask this before
+        anything of the client id ends.
+        """
+        if waited_ms <= MARGIN_MS or not self._env.clock.known:
+            return False
+        session, now = self.wake(client), self._env.now
+        return is_outdated(now, waited_ms, began) or (
+            session is not None and is_outdated(now, waited_ms, session.latest.began)
+        )
+
     def register(
         self,
         request: Registration,
@@ -277,8 +297,8 @@ class SessionRegistry:
         Calls `reply` with the session, whether it existed before, and whether a write must be safe before CONNACK.
 
         An older connection gets 0x8E and is closed first [MQTT-3.1.4-2] [MQTT5-3.1.4-3]; Clean Start ends the old
-        session [MQTT-3.1.2-6] [MQTT5-3.1.2-4]. If the disk fails to return the session or its queue, calls `refused`
-        instead, and the session stays as it is.
+        session [MQTT-3.1.2-6] [MQTT5-3.1.2-4]. The caller has asked `is_outdated`. If the disk fails to return the
+        session or its queue, calls `refused` instead, and the session stays as it is.
         """
         env = self._env
         before = env.store.bytes_waiting
@@ -303,13 +323,14 @@ class SessionRegistry:
             incarnation = self._counters.next(key[0]) if durable else 0
             session = Session(self._parts, request.mountpoint, request.client_id, incarnation, durable, in_slot)
             self._add(session)
-        session.version = request.version
+        latest, session.latest = session.latest, LatestConnect(request.version, self.began(request.waited_ms))
         session.username = request.username
         session.overrides = request.overrides
         apply_limits(session)
         self.idle.remove(session)
         session.attach(request.connection, request.window, request.will, request.expiry_s)
         if session.queue.unreadable:
+            session.latest = latest
             session.detach(fire_will=False)
             refused()
             return
@@ -422,7 +443,7 @@ class SessionRegistry:
     def _restore(self, record: SessionRecord, in_slot: bool) -> Session:
         session = Session(self._parts, record.mountpoint, record.client_id, record.incarnation, record.durable, in_slot)
         session.stored = True
-        session.version = record.version
+        session.latest = LatestConnect(record.version, record.connect_began)
         session.username = record.username
         session.expiry_s = record.expiry_s
         session.absence = Absence(record.expires_at, record.will_at, record.excused_until)

@@ -32,6 +32,7 @@ from ..timers import Timer
 from .absence import NEVER, Absence, Replaced, absence
 from .deadlines import Deadlines
 from .inbound_qos2 import InboundHandshakes
+from .latest_connect import LatestConnect
 from .retained_replay import Replay, ReplayTurns
 from .snapshots import Snapshots
 from .wills import Wills
@@ -120,6 +121,7 @@ class Session:
         "inbound",
         "incarnation",
         "key",
+        "latest",
         "mountpoint",
         "overrides",
         "parts",
@@ -129,7 +131,6 @@ class Session:
         "subscriptions",
         "timer",
         "username",
-        "version",
         "will",
     )
 
@@ -145,7 +146,7 @@ class Session:
         self.durable = durable
         self.in_slot = in_slot
         self.key = keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
-        self.version = 4
+        self.latest = LatestConnect()
         self.username: str | None = None
         self.expiry_s = 0
         self.absence = Absence()
@@ -174,6 +175,11 @@ class Session:
         """The number of a durable session in the event log, other than those of former sessions of its client. 0 for a
         session that ends with its connection."""
         return self.incarnation & EPOCH
+
+    @property
+    def version(self) -> int:
+        """The MQTT version of the last connection."""
+        return self.latest.version
 
     @property
     def online(self) -> bool:
@@ -214,7 +220,7 @@ class Session:
             self.client_id,
             self.incarnation,
             self.durable,
-            self.version,
+            self.latest.version,
             self.username,
             self.expiry_s,
             self.connection is not None,
@@ -230,6 +236,7 @@ class Session:
             self.absence.excused_until,
             None if replaced is None else replaced.will,
             limit,
+            self.latest.began,
         )
 
     def _delete_record(self) -> None:

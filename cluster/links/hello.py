@@ -12,8 +12,8 @@ from msgspec import MsgspecError, Struct, msgpack
 from ..identity import BootNumber, NodeName
 from .frames import MalformedFrame
 
-NEWEST = 8
-OLDEST = 8
+NEWEST = 9
+OLDEST = 9
 """The versions of the protocol between nodes that this code speaks."""
 
 

@@ -114,6 +114,8 @@ class RoamingClient(ModelClient):
         assert self.connection is not None
         connects = operation == "register"
         since = self.connection.asked_at if connects else self.history.now() - 30
+        if connects and self._gave_up_a_connect() and self.history.refused_as_older.get(self.name, -1.0) >= since:
+            return True  # that one came late to the primary, whose clock took it for the newer one
         if connects and reason in REFUSALS[operation] and self.had_full_disk((self.host.name, self.server.name), since):
             return True  # its slot has no primary while it leaves the full disk (3 nodes, copies, rare, seed 18600107)
         relayed = self.connection.relayed and connects
@@ -124,6 +126,10 @@ class RoamingClient(ModelClient):
         ):
             return True  # the nodes may not have reached each other, or the disk of the gateway is full
         return reason in REFUSALS[operation] and (self._lacked_whole_view(since) or self._lacked_copies(since))
+
+    def _gave_up_a_connect(self) -> bool:
+        """Whether a CONNECT shortly before the present one got no answer: a node may have accepted it nevertheless."""
+        return any(each.opened == NEVER for each in self.lists[-3:-1])
 
     def _lacked_copies(self, since_s: float) -> bool:
         """Whether a node of the client refused operations at some time since then because slots had too few copies."""

@@ -28,7 +28,7 @@ def test_malformed_messages_are_logged_and_change_nothing() -> None:
 
 def test_a_report_that_nobody_asked_for_is_ignored() -> None:
     cluster = RelayHarness(2, "n1")
-    send(cluster, 2, REPORT, 1 << 40, encode_clients([(b"\x05\0\0\0\x01a", 7, 1)]))
+    send(cluster, 2, REPORT, 1 << 40, encode_clients([(b"\x05\0\0\0\x01a", 7, 1, 0)]))
     assert cluster.registered(1) == 0
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from strogoff.broker.sessions.latest_connect import OUTDATED
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.cluster_plan import ClusterPlan, plan
 from strogoff.sim.history import NEVER
@@ -70,7 +73,7 @@ def test_a_former_primary_may_refuse_for_its_full_disk() -> None:
     def excused() -> bool:
         return client.may_be_refused("register", 0x97, (0, world.loop.now_s, False))
 
-    refused = {"type": "conn.refuse", "client": client.name}
+    refused = {"type": "conn.refuse", "client": client.name, "reason": "full"}
     world._event(former, refused)
     assert not excused()  # its disk has free space
     world._event(former, {"type": "store.state", "state": "full"})
@@ -81,6 +84,26 @@ def test_a_former_primary_may_refuse_for_its_full_disk() -> None:
     assert excused()  # the answer was on its way
     connection.asked_at = world.loop.now_s + 0.1
     assert not excused()  # that was an earlier CONNECT
+
+
+def test_a_connect_may_be_refused_as_older_than_one_that_the_client_has_given_up() -> None:
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=IDLE_S)}, "off"))
+    world, client = simulation.world, next(each for each in simulation.world.clients if each.spec.writes)
+    simulation.begin()
+    until(world, lambda: client.connected)
+    connection = client.connection
+    assert connection is not None
+
+    def excused() -> bool:
+        return client.may_be_refused("register", 0x88, (0, world.loop.now_s, False))
+
+    client.lists.append(connection)
+    client.lists[-2] = replace(connection, opened=NEVER)
+    assert not excused()  # nobody has refused it
+    world._event(world.machines["n2"], {"type": "conn.refuse", "client": client.name, "reason": OUTDATED})
+    assert excused()
+    client.lists[-2] = connection
+    assert not excused()  # it has given up none
 
 
 def test_a_slot_has_no_primary_while_it_leaves_a_full_disk() -> None:
