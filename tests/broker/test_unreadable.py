@@ -99,11 +99,15 @@ def test_a_refused_connect_changes_nothing_of_the_session() -> None:
     broker.persistent("s", 5, will=Will("w", b"will", 0, False, {"will_delay_interval": 100})).vanish()
     watcher = broker.client("watcher")
     watcher.subscribe(("w", 0))
+    session = broker.node.sessions.known("", "s")
+    assert session is not None
+    latest = session.latest
+    broker.pass_s(1.0)
     damage = Damage(broker, prefix, prefix + b"\xff")
     client = PacketClient(broker, 5)
     client.send(connect("s", 5, False, 0, will=Will("w", b"later")))
     broker.settle()
-    assert client.closed
+    assert client.closed and session.latest == latest
     damage.on = False
     broker.pass_s(150.0)
     assert watcher.payloads() == [b"will"]
