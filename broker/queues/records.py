@@ -48,8 +48,8 @@ class SessionRecord(msgspec.Struct, array_like=True):
     `attached` is True if a client was connected when the record was written, `grouped` if the session ever had a shared
     subscription. `waiting` is the number of entries in the queue, or -1 if the record does not tell; it is right until
     the next write of the record. Until `excused_until`, in cluster time in ms, a CONNECT cancels the will.
-    `connect_began`: as `LatestConnect.began`. Entries below `sent_below` were sent; if a client was connected, all below
-    `sent_limit` may have been.
+    `connect_began` is as in `LatestConnect.began`. Entries below `sent_below` were sent. If a client was connected, all
+    below `sent_limit` may have been.
 
     `former_will`: that of the former connection, while the CONNACK that cancels it may not have left. It is due at
     `will_at`.

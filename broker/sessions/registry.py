@@ -36,7 +36,8 @@ from .deadlines import Deadlines
 from .idle_sessions import IdleSessions
 from .latest_connect import MARGIN_MS, LatestConnect, is_outdated
 from .retained_replay import ReplayTurns
-from .session import RESTARTED, Session, SessionConnection, SessionParts
+from .session import RESTARTED, Session, SessionParts
+from .session_connection import SessionConnection
 from .slot_counters import SlotCounters
 from .snapshots import Snapshots, restored
 from .startup import Startup

@@ -10,7 +10,7 @@ the gateway.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -18,10 +18,9 @@ from ...cluster.identity import slot_of
 from ...mqtt.reasons import ReasonCode
 from ...storage import keys
 from ...storage.engine import StorageError
-from .. import observer
 from ..environment import Environment
 from ..queues.durable_queue import UNKNOWN, DurableQueue
-from ..queues.queue import Consumer, Queue
+from ..queues.queue import Queue
 from ..queues.records import SessionRecord, SubscriptionRecord, WillRecord, encode
 from ..queues.session_cleanup import SessionCleanup
 from ..routing.ack_context import AckContext
@@ -34,6 +33,7 @@ from .deadlines import Deadlines
 from .inbound_qos2 import InboundHandshakes
 from .latest_connect import LatestConnect
 from .retained_replay import Replay, ReplayTurns
+from .session_connection import SessionConnection
 from .snapshots import Snapshots
 from .wills import Wills
 
@@ -48,37 +48,6 @@ EPOCH = (1 << 63) - 1
 
 QUEUE_UNREADABLE = "the broker cannot read the queue of this session"
 """The reason string for a client whose messages the message store fails to return."""
-
-
-class SessionConnection(observer.Connection, Protocol):
-    """The client connection of a session."""
-
-    @property
-    def gateway(self) -> str:
-        """The node that has the client's socket, "" for this one."""
-        ...
-
-    @property
-    def connected(self) -> bool:
-        """True if CONNACK was sent, and the connection is not closed."""
-        ...
-
-    @property
-    def output(self) -> Consumer:
-        """The output that the session's queue sends to."""
-        ...
-
-    def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
-        """Close the connection; a v5 client gets the reason."""
-        ...
-
-    def moved(self) -> None:
-        """The session moves to another node: close the connection, so that the client connects again."""
-        ...
-
-    def taken_over(self) -> None:
-        """Another connection has the client id now: close this one."""
-        ...
 
 
 class SessionParts(msgspec.Struct):

@@ -22,6 +22,7 @@ class Record:
     mountpoint = client_id = ""
     incarnation = epoch = 0
     durable = True
+    lost = False
 
     def __init__(self, broker: BrokerHarness) -> None:
         self.broker = broker
